@@ -1,0 +1,1 @@
+"""aiorocketmq_conformance: the executable specification of RocketMQ 5."""

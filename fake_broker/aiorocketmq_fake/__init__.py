@@ -1,0 +1,1 @@
+"""aiorocketmq_fake: a RocketMQ broker for tests, in a pip install."""

@@ -1,0 +1,1 @@
+"""The semantics of the broker: pure decisions, no input or output, no clock, no chance."""

@@ -1,0 +1,1 @@
+"""The servers around the core: everything that can wait or fail."""

@@ -1,0 +1,1 @@
+"""aiorocketmq: the asyncio client of RocketMQ 5."""
