@@ -1,0 +1,75 @@
+"""What a target says of itself: capabilities, abilities and numbers; inventory 6.3."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+Number = float | int | str
+
+# What every RocketMQ 5 reachable over gRPC is held to.
+COMMON_CAPABILITIES = frozenset({"type.fifo", "type.delay", "type.tx", "type.check", "dlq", "batch-send"})
+# Everything that is done over an admin interface, of the fake or of the classic wire.
+PREPARATION = frozenset({"@topic", "@group", "@delete"})
+
+# Numbers and their sources: "published" is broker-semantics.md and the inventory's section 3, "measured" is
+# live-broker-consumption.md section 12. Times are seconds.
+DOCUMENTED_NUMBERS: Mapping[str, Number] = MappingProxyType(
+    {
+        "invisible.min": 10.0,  # published: 10 s to 12 h
+        "invisible.max": 43200.0,
+        "poll.min": 5.0,
+        "poll.max": 20.0,
+        "batch.max": 32,
+        "body.max": 4194304,
+        "early": 0.05,  # nothing timed may appear earlier than its time less this
+        "revive.low": 0.0,  # earliest redelivery of a normal group, counted from the end of the lease
+        "revive.high": 2.0,
+        "nack.low": 0.0,  # the same, counted from the asked duration of a change
+        "nack.high": 2.0,
+        "revive.ordered.high": 2.0,
+        "wake.high": 1.0,  # a parked poll notices a new message within this
+        "poll.late": 2.0,  # an empty poll ends by its time plus this
+        "delay.high": 2.0,
+        "route.high": 5.0,  # a changed topic is seen by QueryRoute within this
+        "order.grain": "group",
+    }
+)
+APACHE_NUMBERS: Mapping[str, Number] = MappingProxyType(
+    {
+        **DOCUMENTED_NUMBERS,
+        "early": 0.1,
+        "revive.low": 2.0,  # measured: end + 2.0 s, typically + 3.2 s
+        "revive.high": 10.0,
+        "nack.low": 1.9,
+        "nack.high": 10.0,
+        "wake.high": 1.0,
+        "delay.high": 10.0,
+        "route.high": 60.0,
+        "order.grain": "queue",  # measured: an un-acked ordered message blocks its whole queue
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """A target's own statement, frozen into the result of every run."""
+
+    product: str
+    version: str
+    capabilities: frozenset[str] = COMMON_CAPABILITIES
+    numbers: Mapping[str, Number] = field(default_factory=lambda: DOCUMENTED_NUMBERS)
+
+    def missing(self, needs: tuple[str, ...]) -> tuple[str, ...]:
+        """Those of `needs` that this target does not claim.
+
+        A need written `name=value` is met by a number of that name and value: `order.grain=queue`.
+        """
+        return tuple(need for need in needs if not self._meets(need))
+
+    def _meets(self, need: str) -> bool:
+        name, equals, value = need.partition("=")
+        if equals:
+            return str(self.numbers.get(name)) == value
+        return need in self.capabilities

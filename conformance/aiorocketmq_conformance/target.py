@@ -1,0 +1,124 @@
+"""What a case sees of the broker under test."""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from aiorocketmq_conformance.declaration import Declaration, Number
+from aiorocketmq_conformance.probe.clock import Clock
+
+Note = str | float | int | bool | None
+Ending = Callable[[], Awaitable[str | None]]
+
+PREFIX = "cf"
+
+
+class Preparation(Protocol):
+    """How topics and groups are made on this target; each call returns when the broker knows them."""
+
+    async def create_topic(self, name: str, *, type: str, queues: int, permission: str) -> None:  # noqa: A002
+        """Make or replace a topic."""
+
+    async def delete_topic(self, name: str) -> None:
+        """Remove a topic with its messages."""
+
+    async def create_group(self, name: str, *, ordered: bool, max_attempts: int) -> None:
+        """Make or replace a consumer group."""
+
+    async def delete_group(self, name: str) -> None:
+        """Remove a consumer group with its progress."""
+
+
+@dataclass(slots=True)
+class Target:
+    """One case's view of one broker: where it is, what it claims, what time it is, and how to prepare it.
+
+    A fresh one is made for every case. On the bundled fake its broker is the case's own too, and its clock is
+    manual; on a server many cases share the broker and time is real. The text of a case is the same for both.
+    """
+
+    endpoint: str
+    """`host:port` of the gRPC service."""
+    declaration: Declaration
+    clock: Clock
+    """All waiting of a case goes through it."""
+    preparation: Preparation
+    run_id: str = field(default_factory=lambda: secrets.token_hex(3))
+    """Part of every fresh name, so that nothing of an earlier run can match."""
+    notes: dict[str, Note] = field(default_factory=dict)
+    """What the case measured; printed with its verdict."""
+    endings: list[Ending] = field(default_factory=list, repr=False)
+    _count: itertools.count[int] = field(default_factory=itertools.count, repr=False)
+
+    @property
+    def numbers(self) -> Mapping[str, Number]:
+        """Declared limits and tolerances by name (`invisible.min`, `revive.low` …); times in seconds."""
+        return self.declaration.numbers
+
+    def number(self, name: str) -> float:
+        """One declared number; KeyError when the target declares none of that name."""
+        return float(self.declaration.numbers[name])
+
+    def has(self, need: str) -> bool:
+        """Whether the target claims a capability, an ability (`@topic`) or a choice (`order.grain=queue`)."""
+        return not self.declaration.missing((need,))
+
+    def fresh(self, stem: str) -> str:
+        """A topic, group, tag or message-group name that nobody used before; `stem` makes it readable."""
+        return f"{PREFIX}-{self.run_id}-{stem}-{next(self._count)}"
+
+    def note(self, key: str, value: Note) -> None:
+        """Keep a measured fact beside the verdict, for example a margin in seconds."""
+        self.notes[key] = value
+
+    def at_end(self, ending: Ending) -> None:
+        """Have `ending` awaited when the case is over, however it went; the last one given goes first.
+
+        It closes what the case opened, within 10 real seconds. A text that it returns names something left
+        behind, which turns a pass into an error.
+        """
+        self.endings.append(ending)
+
+    async def pass_time(self, seconds: float) -> None:
+        """Let `seconds` pass: real ones on a server, at once on a manual clock, everything due in order."""
+        await self.clock.sleep(seconds)
+
+    async def create_topic(
+        self,
+        name: str | None = None,
+        *,
+        type: str = "NORMAL",  # noqa: A002  the protocol's own word
+        queues: int = 4,
+        permission: str = "rw",
+    ) -> str:
+        """Make a topic (a fresh name when none is given) and return its name.
+
+        `type` is NORMAL, FIFO, DELAY, TRANSACTION, MIXED, LITE or PRIORITY; `permission` is `rw`, `r`, `w`
+        or empty.
+        """
+        name = name or self.fresh("topic")
+        await self.preparation.create_topic(name, type=type, queues=queues, permission=permission)
+        return name
+
+    async def delete_topic(self, name: str) -> None:
+        """Remove a topic with its messages."""
+        await self.preparation.delete_topic(name)
+
+    async def create_group(
+        self, name: str | None = None, *, ordered: bool = False, max_attempts: int = 17
+    ) -> str:
+        """Make a consumer group (a fresh name when none is given) and return its name.
+
+        `max_attempts` counts the first delivery: 17 is 16 retries, the servers' default. R7
+        """
+        name = name or self.fresh("group")
+        await self.preparation.create_group(name, ordered=ordered, max_attempts=max_attempts)
+        return name
+
+    async def delete_group(self, name: str) -> None:
+        """Remove a consumer group with its progress."""
+        await self.preparation.delete_group(name)
