@@ -1,0 +1,36 @@
+"""Which queues a consumer takes up and drops when the server's assignment of a topic changes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+QueueT = TypeVar("QueueT", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class AssignmentChange(Generic[QueueT]):
+    """The difference between what is held and what the server assigned."""
+
+    added: tuple[QueueT, ...]
+    dropped: tuple[QueueT, ...]
+
+
+def assignment_change(held: Collection[QueueT], assigned: Collection[QueueT]) -> AssignmentChange[QueueT]:
+    """Compare; order follows the arguments, repeated queues count once (client-behaviour.md 10.1)."""
+    wanted = dict.fromkeys(assigned)
+    return AssignmentChange(
+        added=tuple(queue for queue in wanted if queue not in held),
+        dropped=tuple(queue for queue in held if queue not in wanted),
+    )
+
+
+def retry_topic_refusal(topic: str) -> str | None:
+    """Say why `topic` may not be consumed, None when it may (live-lessons.md 5)."""
+    if not topic.startswith("%RETRY%"):
+        return None
+    return (
+        f"topic {topic!r} must not be consumed: a lease that ends on a %RETRY% topic stops the redelivery "
+        "of every group on that broker; subscribe to the original topic, redelivered messages arrive there"
+    )

@@ -1,0 +1,95 @@
+"""How many messages a push consumer may ask for: limits by count and bytes, shared fairly by its queues."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+QueueT = TypeVar("QueueT", bound=Hashable)
+
+
+@dataclass(slots=True)
+class _Held:
+    """What one queue's messages take up."""
+
+    count: int = 0
+    size: int = 0
+
+
+class ReceiveCache(Generic[QueueT]):
+    """Counts the messages in hand; each open queue may fill an equal share (client-behaviour.md 10.2).
+
+    A message counts from its arrival until its ack, release or dead-letter call has ended, so that the limits
+    bound the work in flight and not only the waiting. The count is a hard limit while there are no more
+    queues than messages allowed, because one queue never has more than one poll out and that poll asks for no
+    more than the free part of its share. The bytes are a soft limit: sizes are known on arrival only.
+    """
+
+    __slots__ = ("_closed", "_max_bytes", "_max_messages", "_open")
+
+    def __init__(self, *, max_messages: int, max_bytes: int) -> None:
+        self._max_messages = max_messages
+        self._max_bytes = max_bytes
+        self._open: dict[QueueT, _Held] = {}
+        self._closed: dict[QueueT, _Held] = {}
+
+    @property
+    def count(self) -> int:
+        """Messages in hand, those of dropped queues included."""
+        return sum(held.count for held in (*self._open.values(), *self._closed.values()))
+
+    @property
+    def size(self) -> int:
+        """Bytes of the bodies in hand, those of dropped queues included."""
+        return sum(held.size for held in (*self._open.values(), *self._closed.values()))
+
+    def open(self, queue: QueueT) -> None:
+        """Give `queue` a share; messages it still has in hand from an earlier time count in it."""
+        if queue not in self._open:
+            self._open[queue] = self._closed.pop(queue) if queue in self._closed else _Held()
+
+    def close(self, queue: QueueT) -> None:
+        """Take the share back; what is in hand counts until it is removed."""
+        held = self._open.pop(queue, None)
+        if held is not None and held.count:
+            self._closed[queue] = held
+
+    def add(self, queue: QueueT, size: int) -> None:
+        """Count a message of `size` bytes that has arrived from `queue`."""
+        held = self._open.get(queue)
+        if held is None:
+            held = self._closed.setdefault(queue, _Held())
+        held.count += 1
+        held.size += size
+
+    def remove(self, queue: QueueT, size: int) -> bool:
+        """Stop counting a settled message; True when this made room where there was none."""
+        held = self._open.get(queue)
+        if held is None:
+            held = self._closed[queue]
+            held.count -= 1
+            held.size -= size
+            if not held.count:
+                del self._closed[queue]
+            return False
+        was_full = self._is_full(held)
+        held.count -= 1
+        held.size -= size
+        return was_full and not self._is_full(held)
+
+    def room(self, queue: QueueT, batch: int) -> int:
+        """Messages that `queue` may ask for now, 0 to `batch`; 0 for a queue that is not open."""
+        held = self._open.get(queue)
+        if held is None or self._is_full(held):
+            return 0
+        return min(self._count_share() - held.count, batch)
+
+    def _is_full(self, held: _Held) -> bool:
+        return held.count >= self._count_share() or held.size >= self._bytes_share()
+
+    def _count_share(self) -> int:
+        return max(1, self._max_messages // max(1, len(self._open)))
+
+    def _bytes_share(self) -> int:
+        return max(1, self._max_bytes // max(1, len(self._open)))

@@ -1,0 +1,70 @@
+from dataclasses import dataclass
+
+import pytest
+from aiorocketmq._core.outcomes import (
+    Acknowledge,
+    DeadLetter,
+    ForwardToDeadLetters,
+    GiveBack,
+    RetryLater,
+    RunAgain,
+    outcome_of,
+    outcome_of_corrupted,
+)
+
+
+@dataclass(frozen=True)
+class Ladder:
+    steps: tuple[float, ...] = (1.0, 5.0, 10.0)
+    max_attempts: int = 3
+
+    def delay(self, attempt: int) -> float:
+        return self.steps[min(attempt, len(self.steps)) - 1]
+
+
+LADDER = Ladder()
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_returning_is_success(ordered: bool) -> None:
+    assert outcome_of(None, ordered=ordered, attempt=1, back_off=LADDER) == Acknowledge()
+
+
+@pytest.mark.parametrize(("attempt", "delay"), [(1, 1.0), (2, 5.0), (3, 10.0), (9, 10.0)])
+def test_a_normal_group_gives_a_failed_message_back_by_its_ladder(attempt: int, delay: float) -> None:
+    assert outcome_of(ValueError(), ordered=False, attempt=attempt, back_off=LADDER) == GiveBack(delay)
+
+
+def test_a_handler_may_choose_the_wait() -> None:
+    assert outcome_of(RetryLater(30), ordered=False, attempt=1, back_off=LADDER) == GiveBack(30.0)
+    assert outcome_of(RetryLater(30), ordered=True, attempt=1, back_off=LADDER) == RunAgain(30.0)
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_a_handler_may_give_up_at_once(ordered: bool) -> None:
+    outcome = outcome_of(DeadLetter("bad order"), ordered=ordered, attempt=1, back_off=LADDER)
+    assert outcome == ForwardToDeadLetters("bad order")
+
+
+def test_an_ordered_group_runs_a_failed_message_again_in_place() -> None:
+    assert outcome_of(ValueError(), ordered=True, attempt=2, back_off=LADDER) == RunAgain(5.0)
+
+
+@pytest.mark.parametrize("failure", [ValueError("no"), RetryLater(5)])
+def test_an_ordered_group_forwards_after_the_last_attempt(failure: Exception) -> None:
+    outcome = outcome_of(failure, ordered=True, attempt=3, back_off=LADDER)
+    assert isinstance(outcome, ForwardToDeadLetters)
+    assert "attempt 3 of 3" in outcome.reason
+
+
+def test_a_corrupted_message_is_given_back_or_in_an_ordered_group_forwarded() -> None:
+    assert outcome_of_corrupted("digest", ordered=False, attempt=2, back_off=LADDER) == GiveBack(5.0)
+    assert outcome_of_corrupted("digest", ordered=True, attempt=2, back_off=LADDER) == ForwardToDeadLetters(
+        "digest"
+    )
+
+
+@pytest.mark.parametrize("seconds", [-1, 43_201, float("nan")])
+def test_a_wait_outside_of_what_servers_grant_is_refused_where_it_is_written(seconds: float) -> None:
+    with pytest.raises(ValueError, match="0 to 43200 seconds"):
+        RetryLater(seconds)

@@ -1,0 +1,87 @@
+from aiorocketmq._core.receive_cache import ReceiveCache
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+def cache(messages: int = 100, size: int = 1000, queues: tuple[str, ...] = ("q",)) -> ReceiveCache[str]:
+    result = ReceiveCache[str](max_messages=messages, max_bytes=size)
+    for queue in queues:
+        result.open(queue)
+    return result
+
+
+def test_an_empty_queue_may_ask_for_a_whole_batch() -> None:
+    assert cache().room("q", 32) == 32
+
+
+def test_a_queue_that_is_not_open_may_ask_for_nothing() -> None:
+    assert cache().room("other", 32) == 0
+
+
+def test_queues_share_the_count_limit_equally() -> None:
+    shared = cache(messages=8, queues=("a", "b"))
+
+    assert shared.room("a", 32) == 4
+    for _ in range(4):
+        shared.add("a", 1)
+    assert (shared.room("a", 32), shared.room("b", 32)) == (0, 4)
+
+
+def test_a_queue_always_may_have_one_message_however_many_queues_there_are() -> None:
+    crowded = cache(messages=2, queues=tuple("abcdef"))
+
+    assert crowded.room("f", 32) == 1
+
+
+def test_the_byte_limit_stops_asking_and_one_huge_message_is_still_taken() -> None:
+    small = cache(size=10)
+
+    assert small.room("q", 32) == 32
+    small.add("q", 4_000_000)
+    assert small.room("q", 32) == 0
+
+
+def test_settling_says_when_room_came_to_be() -> None:
+    full = cache(messages=2)
+    full.add("q", 1)
+    full.add("q", 1)
+
+    assert full.remove("q", 1) is True
+    assert full.remove("q", 1) is False
+
+
+def test_messages_of_a_dropped_queue_count_until_they_are_settled() -> None:
+    dropped = cache()
+    dropped.add("q", 5)
+    dropped.close("q")
+
+    assert (dropped.count, dropped.size, dropped.room("q", 32)) == (1, 5, 0)
+    dropped.remove("q", 5)
+    assert (dropped.count, dropped.size) == (0, 0)
+
+
+def test_a_queue_that_comes_back_still_owns_its_messages() -> None:
+    again = cache(messages=3)
+    again.add("q", 1)
+    again.close("q")
+    again.open("q")
+
+    assert again.room("q", 32) == 2
+
+
+def test_a_message_that_arrives_for_a_dropped_queue_is_counted() -> None:
+    late = cache()
+    late.close("q")
+    late.add("q", 7)
+
+    assert (late.count, late.size) == (1, 7)
+    assert late.remove("q", 7) is False
+
+
+@given(polls=st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 40)), max_size=60))
+def test_polls_that_ask_for_their_room_never_exceed_the_count_limit(polls: list[tuple[str, int]]) -> None:
+    limited = cache(messages=30, size=10**9, queues=("a", "b", "c"))
+    for queue, batch in polls:
+        for _ in range(limited.room(queue, batch)):
+            limited.add(queue, 1)
+        assert limited.count <= 30
