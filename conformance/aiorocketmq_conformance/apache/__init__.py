@@ -1,0 +1,1 @@
+"""Real Apache RocketMQ servers on this machine, from Maven's packages, for machines without Docker."""

@@ -1,0 +1,40 @@
+"""A small process that runs one command and ends it when its own standard input closes.
+
+The operating system closes that input however the parent ends, kill -9 included, so that no server outlives
+the run that started it. Run as a script, it imports the standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+GRACE = 5.0
+"""Seconds a command has to end by itself after it was told to."""
+
+
+def _end_with_parent(command: subprocess.Popen[bytes]) -> None:
+    while os.read(0, 4096):
+        pass
+    command.terminate()
+    try:
+        command.wait(GRACE)
+    except subprocess.TimeoutExpired:
+        command.kill()
+
+
+def main(arguments: list[str]) -> int:
+    """Run `arguments` as a command until it ends, or until standard input closes; return its exit code."""
+    # Ctrl-C is for the parent, which closes our input when it has tidied up.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    command = subprocess.Popen(arguments, stdin=subprocess.DEVNULL)
+    signal.signal(signal.SIGTERM, lambda *_: command.terminate())
+    threading.Thread(target=_end_with_parent, args=(command,), daemon=True).start()
+    return command.wait()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

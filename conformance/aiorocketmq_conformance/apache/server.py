@@ -1,0 +1,147 @@
+"""One Apache RocketMQ server with a fresh store: started, waited for, and stopped with its run."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from aiorocketmq_conformance.apache import guard
+from aiorocketmq_conformance.apache.jars import fetch_jars, find_java, has_proxy
+from aiorocketmq_conformance.apache.layout import (
+    HOST,
+    Ports,
+    Program,
+    free_ports,
+    programs,
+    write_configuration,
+)
+from aiorocketmq_conformance.apache.unavailable import ApacheUnavailable
+
+logger = logging.getLogger(__name__)
+
+_LOOK_EVERY = 0.1
+
+
+class ApacheServer:
+    """A name server and a broker with its proxy on free ports of this machine, as an `async with` block.
+
+    Entering takes about 6 s on two cores (more the first time: see `fetch_jars`) and raises ApacheUnavailable
+    when Java or Maven is missing, the version is not to be had, or a process is not ready within
+    `start_timeout` seconds. The processes end with the block, and also when this Python process dies in any
+    other way. The server listens on all interfaces (its gRPC port has no bind address): keep it short-lived.
+    """
+
+    def __init__(
+        self,
+        version: str,
+        *,
+        mode: str = "local",
+        start_timeout: float = 120.0,
+        settings: Mapping[str, str] | None = None,
+        directory: Path | None = None,
+    ) -> None:
+        """Prepare a server of `version`; `mode` is `local` or `cluster` (ignored by 4.x, which has no proxy).
+
+        `settings` are further lines of broker.conf. `directory` is kept for logs and store; without it they
+        live in a temporary one.
+        """
+        if mode not in {"local", "cluster"}:
+            raise ValueError(f"mode {mode!r} is neither local nor cluster")
+        self.version = version
+        self.mode = mode if has_proxy(version) else "broker"
+        self._start_timeout = start_timeout
+        self._settings = settings or {}
+        self._directory = directory
+        self._ports: Ports | None = None
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        java = find_java()
+        jars = await fetch_jars(self.version)
+        async with AsyncExitStack() as stack:
+            home = self._directory or Path(tempfile.mkdtemp(prefix="aiorocketmq-apache-"))
+            if self._directory is None:
+                stack.callback(shutil.rmtree, home, ignore_errors=True)
+            self._ports = free_ports(random.Random())
+            write_configuration(home, self._ports, self._settings)
+            for program in programs(java, jars, home, self._ports, mode=self.mode):
+                await self._start(stack, program, home)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    @property
+    def grpc(self) -> str:
+        """`host:port` of the proxy's gRPC service; ApacheUnavailable for 4.x servers, which have none."""
+        if self.mode == "broker":
+            raise ApacheUnavailable(
+                f"Apache RocketMQ {self.version} has no gRPC service: take a 5.x version."
+            )
+        return f"{HOST}:{self._started.grpc}"
+
+    @property
+    def namesrv(self) -> str:
+        """`host:port` of the name server."""
+        return f"{HOST}:{self._started.namesrv}"
+
+    @property
+    def broker(self) -> str:
+        """`host:port` of the broker's classic port."""
+        return f"{HOST}:{self._started.broker}"
+
+    @property
+    def _started(self) -> Ports:
+        if self._ports is None:
+            raise RuntimeError("the server has no addresses before it is entered with `async with`")
+        return self._ports
+
+    async def _start(self, stack: AsyncExitStack, program: Program, home: Path) -> None:
+        log = home / f"{program.name}.log"
+        with log.open("wb") as output:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-I", guard.__file__, *program.command,
+                stdin=asyncio.subprocess.PIPE, stdout=output, stderr=asyncio.subprocess.STDOUT,
+                cwd=home, env={**os.environ, **program.environment}, start_new_session=True,
+            )  # fmt: skip
+        stack.push_async_callback(_stop, process, program.name)
+        try:
+            async with asyncio.timeout(self._start_timeout):
+                while program.ready not in log.read_text(errors="replace"):
+                    if process.returncode is not None:
+                        raise ApacheUnavailable(self._complaint(program, "ended before it was ready", log))
+                    await asyncio.sleep(_LOOK_EVERY)
+        except TimeoutError:
+            late = f"was not ready within {self._start_timeout:g} s"
+            raise ApacheUnavailable(self._complaint(program, late, log)) from None
+        logger.info("Apache RocketMQ %s: %s is ready", self.version, program.name)
+
+    def _complaint(self, program: Program, what: str, log: Path) -> str:
+        lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+        last_words = " / ".join(line.strip() for line in lines[-3:])[:400] or "nothing"
+        return f"the {program.name} of Apache RocketMQ {self.version} {what}; its last words: {last_words}"
+
+
+async def _stop(process: asyncio.subprocess.Process, name: str) -> None:
+    assert process.stdin is not None
+    process.stdin.close()
+    try:
+        # The guard gives the server its grace, then kills it; so the guard itself ends soon after.
+        await asyncio.wait_for(process.wait(), guard.GRACE + 5.0)
+    except TimeoutError:
+        logger.warning("the guard of %s (process %d) did not end: killing it", name, process.pid)
+        process.kill()
+        await process.wait()
