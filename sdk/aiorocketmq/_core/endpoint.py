@@ -1,0 +1,130 @@
+"""Endpoints as users write and servers send them: `host:port` lists, IPv6 in brackets."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from ipaddress import AddressValueError, IPv4Address, IPv6Address
+
+
+class Scheme(Enum):
+    """How the addresses are written; the values are the numbers on the wire."""
+
+    IPV4 = 1
+    IPV6 = 2
+    DOMAIN_NAME = 3
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Address:
+    """One host and port; an IPv6 host without its brackets."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """The addresses of one server, or of several that stand for one; the key of its connection."""
+
+    scheme: Scheme
+    addresses: tuple[Address, ...]
+
+    def __str__(self) -> str:
+        return ";".join(map(str, self.addresses))
+
+
+_HOST_NAME = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)(\.(?!-)[A-Za-z0-9_-]{1,63}(?<!-))*\.?")
+_SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*)://")
+
+
+def parse_endpoint(text: str) -> Endpoint:
+    """The endpoint that `text` names: `host:port`, several separated by `;`, or `[v6]:port`.
+
+    Raises ValueError with one sentence that shows the offending piece. Several addresses must be IP addresses
+    of one kind, because a name already stands for several (client-behaviour.md, 3.1)."""
+    if not isinstance(text, str):
+        raise TypeError(f"an endpoint is text like 'localhost:8081', not {type(text).__name__}")
+    prefix = _SCHEME.match(text.strip())
+    if prefix is not None:
+        rest = text.strip()[prefix.end() :] or "host:8081"
+        hint = " and tls=Tls()" if prefix.group(1).lower() == "https" else ""
+        raise ValueError(
+            f"endpoint {text!r} must not start with {prefix.group(0)!r}; write {rest.rstrip('/')!r}{hint}"
+        )
+    pieces = [piece.strip() for piece in text.split(";")]
+    if pieces[-1] == "" and len(pieces) > 1:
+        pieces.pop()
+    parsed = [_parse_address(piece, text) for piece in pieces]
+    scheme = parsed[0][0]
+    if any(other is not scheme for other, _ in parsed):
+        raise ValueError(f"endpoint {text!r} mixes kinds of addresses; several must be all IPv4 or all IPv6")
+    if scheme is Scheme.DOMAIN_NAME and len(parsed) > 1:
+        raise ValueError(
+            f"endpoint {text!r} lists several host names; give one name that resolves to all servers, "
+            "or IP addresses"
+        )
+    return Endpoint(scheme, tuple(address for _, address in parsed))
+
+
+def endpoint_of(scheme: Scheme | None, addresses: tuple[Address, ...]) -> Endpoint:
+    """The endpoint of a server's answer; the scheme is found from the host where the server leaves it out."""
+    return Endpoint(scheme or _scheme_of(addresses[0].host), addresses)
+
+
+def _parse_address(piece: str, whole: str) -> tuple[Scheme, Address]:
+    host, port_text = _split(piece, whole)
+    if not port_text.isascii() or not port_text.isdigit() or not 1 <= int(port_text) <= 65535:
+        raise ValueError(f"endpoint {whole!r} has the port {port_text!r}; a port is a number from 1 to 65535")
+    scheme = _scheme_of(host)
+    if scheme is Scheme.DOMAIN_NAME and not _HOST_NAME.fullmatch(host):
+        raise ValueError(
+            f"endpoint {whole!r} has {host!r} as host, which is neither a host name nor an IP address"
+        )
+    if scheme is Scheme.DOMAIN_NAME and re.fullmatch(r"[0-9.]+", host):
+        raise ValueError(f"endpoint {whole!r} has {host!r} as host, which is not a valid IPv4 address")
+    return scheme, Address(host, int(port_text))
+
+
+def _split(piece: str, whole: str) -> tuple[str, str]:
+    if piece.startswith("["):
+        host, bracket, rest = piece[1:].partition("]")
+        if not bracket or (rest and not rest.startswith(":")):
+            raise ValueError(f"endpoint {whole!r} is malformed; write an IPv6 address as '[::1]:8081'")
+        if _scheme_of(host) is not Scheme.IPV6:
+            raise ValueError(f"endpoint {whole!r} has {host!r} in brackets, which is not an IPv6 address")
+        if not rest[1:]:
+            raise ValueError(
+                f"endpoint {whole!r} has no port; write '[{host}]:8081' (8081 is a proxy's usual port)"
+            )
+        return host, rest[1:]
+    if piece.count(":") > 1:
+        raise ValueError(
+            f"endpoint {whole!r} looks like IPv6; write it in brackets with a port, '[::1]:8081'"
+        )
+    host, colon, port = piece.partition(":")
+    if not host:
+        raise ValueError(f"endpoint {whole!r} has no host; write 'host:port', for instance 'localhost:8081'")
+    if not colon or not port:
+        raise ValueError(
+            f"endpoint {whole!r} has no port; write '{host}:8081' (8081 is a proxy's usual port)"
+        )
+    return host, port
+
+
+def _scheme_of(host: str) -> Scheme:
+    try:
+        IPv4Address(host)
+    except AddressValueError:
+        pass
+    else:
+        return Scheme.IPV4
+    try:
+        IPv6Address(host)
+    except AddressValueError:
+        return Scheme.DOMAIN_NAME
+    return Scheme.IPV6

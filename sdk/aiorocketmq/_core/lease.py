@@ -1,0 +1,137 @@
+"""One message's lease: a strictly serial chain of receipt handles (live-lessons.md, 1 to 3).
+
+Servers punish every shortcut: two changes with one handle make two copies of the message, a change after an
+ack brings the message back, and a forward to the dead letters with a changed handle moves another message. So
+a lease allows one step at a time, always with the newest handle, and says which steps are still allowed.
+
+    state \\ step    change               ack              forward
+    HELD            HELD, new handle     see outcome      only if never changed
+    IN_DOUBT        no (would copy)      yes              no
+    ACK_SENT        no (resurrects)      yes, same handle no
+    SETTLED, LOST   no                   no               no
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class LeaseState(Enum):
+    """What is known of a lease."""
+
+    HELD = "held"
+    """The newest handle is known to be good."""
+    IN_DOUBT = "in doubt"
+    """The reply to a change was lost: the handle may be spent, and a second change could copy the message."""
+    ACK_SENT = "ack sent"
+    """An ack or a forward left, its outcome is unknown or was a passing failure."""
+    SETTLED = "settled"
+    """Acked, forwarded, or given back."""
+    LOST = "lost"
+    """The server said that the lease is over."""
+
+
+class Step(Enum):
+    """One call that uses the handle."""
+
+    CHANGE = "change"
+    ACK = "ack"
+    FORWARD = "forward"
+
+
+class Outcome(Enum):
+    """How a call ended."""
+
+    OK = "ok"
+    REFUSED = "refused"
+    """The server did nothing, and a later try may succeed."""
+    LOST = "lost"
+    """The server does not know the handle any more."""
+    UNKNOWN = "unknown"
+    """No answer: it may have taken effect."""
+
+
+class StepNotAllowed(Exception):
+    """The step would break the chain; `lost` tells a lease that is over from a wrong use."""
+
+    def __init__(self, reason: str, *, lost: bool = False) -> None:
+        super().__init__(reason)
+        self.lost = lost
+
+
+_ALLOWED: dict[LeaseState, dict[Step, str]] = {
+    LeaseState.HELD: {},
+    LeaseState.IN_DOUBT: {
+        Step.CHANGE: "the answer to an earlier change was lost, and another one could duplicate the message",
+        Step.FORWARD: "the answer to an earlier change was lost",
+    },
+    LeaseState.ACK_SENT: {
+        Step.CHANGE: "it was acknowledged already",
+        Step.FORWARD: "it was acknowledged already",
+    },
+    LeaseState.SETTLED: dict.fromkeys(Step, "it was settled already"),
+    LeaseState.LOST: dict.fromkeys(Step, "its lease is over"),
+}
+"""Which steps a state forbids, with the reason."""
+
+
+class Lease:
+    """The chain of handles of one delivered message; times are the caller's clock, in seconds."""
+
+    __slots__ = ("changed", "ends_at", "first_handle", "handle", "state", "step")
+
+    def __init__(self, handle: str, ends_at: float) -> None:
+        self.first_handle = handle
+        self.handle = handle
+        self.ends_at = ends_at
+        self.changed = False
+        self.state = LeaseState.HELD
+        self.step: Step | None = None
+        """The step in flight; the next one has to wait for its end."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the message still has to be settled."""
+        return self.state in (LeaseState.HELD, LeaseState.IN_DOUBT, LeaseState.ACK_SENT)
+
+    def begin(self, step: Step) -> str:
+        """Enter a step and return the handle to send; raise StepNotAllowed where it would break the chain."""
+        if self.step is not None:
+            raise StepNotAllowed(f"a {self.step.value} of it is still in flight")
+        forbidden = _ALLOWED[self.state].get(step)
+        if forbidden is not None:
+            raise StepNotAllowed(forbidden, lost=self.state is LeaseState.LOST)
+        if step is Step.FORWARD and self.changed:
+            raise StepNotAllowed("its handle has changed, and a forward would move another message")
+        self.step = step
+        return self.handle
+
+    def end(self, outcome: Outcome, *, handle: str = "", ends_at: float | None = None) -> None:
+        """Leave the step in flight; `handle` and `ends_at` are what a successful change brought."""
+        step, self.step = self.step, None
+        if step is Step.CHANGE:
+            self._end_change(outcome, handle, ends_at)
+        elif outcome is Outcome.OK:
+            self.state = LeaseState.SETTLED
+        elif outcome is Outcome.LOST:
+            self.state = LeaseState.LOST
+        else:
+            self.state = LeaseState.ACK_SENT
+
+    def give_back(self) -> None:
+        """Mark the message as given back, after a change that ends the lease at once has succeeded."""
+        self.state = LeaseState.SETTLED
+
+    def _end_change(self, outcome: Outcome, handle: str, ends_at: float | None) -> None:
+        if outcome is Outcome.OK:
+            self.changed = True
+            # An answer without a handle keeps the old one: some servers do not replace it
+            # (client-behaviour.md, 11).
+            self.handle = handle or self.handle
+            if ends_at is not None:
+                self.ends_at = ends_at
+        elif outcome is Outcome.LOST:
+            self.state = LeaseState.LOST
+        elif outcome is Outcome.UNKNOWN:
+            self.changed = True
+            self.state = LeaseState.IN_DOUBT

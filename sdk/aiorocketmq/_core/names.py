@@ -1,0 +1,29 @@
+"""Which names of topics and consumer groups are well-formed (client-behaviour.md, 1.1)."""
+
+import re
+
+_NAME = re.compile(r"[%a-zA-Z0-9_-]+")
+_TOPIC_LIMIT = 127
+_GROUP_LIMIT = 120
+
+
+def check_topic(topic: str) -> None:
+    """Raise ValueError unless `topic` can name a topic: letters, digits, `%`, `_`, `-`, at most 127."""
+    _check("topic", topic, _TOPIC_LIMIT)
+
+
+def check_group(group: str) -> None:
+    """Raise ValueError unless `group` can name a consumer group: letters, digits, `%`, `_`, `-`, at most
+    120."""
+    _check("group", group, _GROUP_LIMIT)
+
+
+def _check(kind: str, name: str, limit: int) -> None:
+    if not isinstance(name, str):
+        raise TypeError(f"{kind} must be text, not {type(name).__name__}")
+    if not _NAME.fullmatch(name):
+        raise ValueError(
+            f"{kind} {name!r} must consist of letters, digits, '%', '_' and '-', and not be empty"
+        )
+    if len(name) > limit:
+        raise ValueError(f"{kind} {name!r} is {len(name)} characters long; at most {limit} are allowed")

@@ -1,0 +1,127 @@
+"""What a client declares to servers, what they answer, and how the two make the settings in force."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TypeVar
+
+Value = TypeVar("Value")
+
+# Values in force until a server says otherwise (client-behaviour.md, 1.2 and 6.3).
+DEFAULT_MAX_BODY = 4 * 1024 * 1024
+DEFAULT_RECEIVE_BATCH = 32
+DEFAULT_LONG_POLLING = 20.0
+DEFAULT_CONSUMER_ATTEMPTS = 17
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """How long to wait before another attempt: a table, or a formula, and how many attempts there are."""
+
+    max_attempts: int
+    steps: tuple[float, ...] = ()
+    """Seconds after attempt 1, 2, ...; the last one repeats. Empty: the formula counts."""
+    initial: float = 0.0
+    maximum: float = 0.0
+    multiplier: float = 1.0
+
+    def delay(self, attempt: int) -> float:
+        """Seconds to wait after attempt number `attempt`, counting from 1 (client-behaviour.md, 9.3)."""
+        if attempt < 1:
+            raise ValueError(f"attempts count from 1, not {attempt}")
+        if self.steps:
+            return self.steps[min(attempt, len(self.steps)) - 1]
+        # The exponent is bounded because a long-lived message would otherwise overflow a float.
+        return min(self.initial * self.multiplier ** min(attempt - 1, 64), self.maximum)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One settings answer of a server; None is what it did not say."""
+
+    backoff: Backoff | None = None
+    max_body: int | None = None
+    validate_message_type: bool | None = None
+    ordered: bool | None = None
+    receive_batch: int | None = None
+    long_polling: float | None = None
+    lite_quota: int | None = None
+    lite_topic_limit: int | None = None
+    metrics_endpoint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """The settings in force: defaults, overlaid by each answer."""
+
+    backoff: Backoff = field(default_factory=lambda: Backoff(max_attempts=DEFAULT_CONSUMER_ATTEMPTS))
+    max_body: int = DEFAULT_MAX_BODY
+    validate_message_type: bool = True
+    ordered: bool = False
+    """Whether the group is an ordered one."""
+    receive_batch: int = DEFAULT_RECEIVE_BATCH
+    long_polling: float = DEFAULT_LONG_POLLING
+    lite_quota: int = 0
+    lite_topic_limit: int = 64
+    metrics_endpoint: str | None = None
+
+    def merged(self, answer: Answer, *, own_attempts: int | None = None) -> ServerSettings:
+        """These settings with what `answer` says; a producer keeps its `own_attempts` (client-behaviour.md,
+        6.2).
+
+        Zeros are taken as "not said": a maximal body of 0 bytes would forbid every message."""
+        backoff = answer.backoff or self.backoff
+        if own_attempts is not None:
+            backoff = replace(backoff, max_attempts=own_attempts)
+        return ServerSettings(
+            backoff=backoff,
+            max_body=answer.max_body or self.max_body,
+            validate_message_type=_said(answer.validate_message_type, self.validate_message_type),
+            ordered=_said(answer.ordered, self.ordered),
+            receive_batch=answer.receive_batch or self.receive_batch,
+            long_polling=answer.long_polling or self.long_polling,
+            lite_quota=_said(answer.lite_quota, self.lite_quota),
+            lite_topic_limit=answer.lite_topic_limit or self.lite_topic_limit,
+            metrics_endpoint=answer.metrics_endpoint,
+        )
+
+
+def _said(answer: Value | None, before: Value) -> Value:
+    return before if answer is None else answer
+
+
+@dataclass(frozen=True, slots=True)
+class FilterText:
+    """A filter as it travels: its expression, and whether that is SQL."""
+
+    expression: str = "*"
+    is_sql: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """What a client tells every server before anything else."""
+
+    client_type: str
+    """The contract's name: PRODUCER, PUSH_CONSUMER, SIMPLE_CONSUMER, PULL_CONSUMER, LITE_PUSH_CONSUMER …"""
+    topics: tuple[str, ...] = ()
+    """What a producer sends to."""
+    group: str | None = None
+    subscriptions: Mapping[str, FilterText] = MappingProxyType({})
+    request_timeout: float = 3.0
+    long_polling: float | None = None
+    attempts: int = 3
+    """How often a producer tries one send."""
+    client_properties: Mapping[str, str] = MappingProxyType({})
+
+    @property
+    def is_producer(self) -> bool:
+        """Whether it publishes, as opposed to subscribes."""
+        return self.client_type == "PRODUCER"
+
+    @property
+    def all_topics(self) -> tuple[str, ...]:
+        """Every topic whose routes the client needs."""
+        return self.topics if self.is_producer else tuple(self.subscriptions)

@@ -1,0 +1,1 @@
+"""How bytes travel: one interface, and its implementation on grpcio."""

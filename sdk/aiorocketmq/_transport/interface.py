@@ -1,0 +1,82 @@
+"""What the client needs of a network: bytes of messages, metadata and a deadline in, bytes or one error
+out."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from enum import Enum
+from typing import Protocol, TypeAlias
+
+from aiorocketmq._core.endpoint import Endpoint
+
+Metadata: TypeAlias = Sequence[tuple[str, str]]
+
+
+class Failure(Enum):
+    """How a call failed below the contract's own status codes."""
+
+    UNREACHABLE = "unreachable"
+    """No connection, or it broke."""
+    TIMEOUT = "timeout"
+    """No answer within the deadline."""
+    REFUSED = "refused"
+    """The other side does not take the request as it is (INVALID_ARGUMENT and the like)."""
+    UNIMPLEMENTED = "unimplemented"
+    UNAUTHENTICATED = "unauthenticated"
+    EXHAUSTED = "exhausted"
+    """The other side throttles."""
+    CANCELLED = "cancelled"
+    """Ended by the other side or by the transport, not by the caller."""
+    INTERNAL = "internal"
+    """Anything else."""
+
+
+class TransportError(Exception):
+    """A call that brought no answer of the contract."""
+
+    def __init__(self, failure: Failure, text: str, *, was_sent: bool) -> None:
+        super().__init__(text)
+        self.failure = failure
+        self.text = text
+        self.was_sent = was_sent
+        """Whether the request may have reached the server."""
+
+
+class DuplexStream(Protocol):
+    """A stream open in both directions; one reader and one writer at a time."""
+
+    async def write(self, payload: bytes) -> None:
+        """Send one message; TransportError when the stream is over."""
+
+    async def read(self) -> bytes | None:
+        """The next message, None after a regular end, TransportError after any other."""
+
+    async def close(self) -> None:
+        """End the stream from this side; calling it twice is harmless."""
+
+
+class Transport(Protocol):
+    """Connections to any number of endpoints, made when first used; safe to share between clients."""
+
+    async def unary(
+        self, endpoint: Endpoint, path: str, payload: bytes, metadata: Metadata, timeout: float
+    ) -> bytes:
+        """One request, one answer, within `timeout` seconds."""
+
+    def server_stream(
+        self, endpoint: Endpoint, path: str, payload: bytes, metadata: Metadata, timeout: float
+    ) -> AsyncIterator[bytes]:
+        """One request, many answers, all within `timeout` seconds; leaving the loop early ends the call."""
+
+    def duplex(self, endpoint: Endpoint, path: str, metadata: Metadata) -> DuplexStream:
+        """Open a stream without a deadline; errors of opening show at the first read or write."""
+
+    async def reconnect(self, endpoint: Endpoint) -> None:
+        """Drop the connection to `endpoint`, so that the next call makes a new one (half-open TCP, server
+        draining)."""
+
+    async def diagnose(self, endpoint: Endpoint) -> str:
+        """Find out why `endpoint` cannot be reached, in a few seconds, as one clause for an error text."""
+
+    async def close(self) -> None:
+        """Close all connections; calls in flight end with TransportError."""

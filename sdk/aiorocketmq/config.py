@@ -1,0 +1,138 @@
+"""Settings of connections and clients: small frozen values, checked when made."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+
+def _positive(name: str, value: float) -> None:
+    if not value > 0 or value == float("inf"):
+        raise ValueError(f"{name} must be a positive number of seconds, not {value!r}")
+
+
+def _at_least_one(name: str, value: int) -> None:
+    if type(value) is not int or value < 1:
+        raise ValueError(f"{name} must be an integer of at least 1, not {value!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """An access key with its secret, and the session token of temporary ones. The secret is never printed."""
+
+    access_key: str
+    secret_key: str = field(repr=False)
+    session_token: str | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        for name in ("access_key", "secret_key", "session_token"):
+            value = getattr(self, name)
+            if value is None and name == "session_token":
+                continue
+            if (
+                not isinstance(value, str)
+                or not value.strip()
+                or not value.isascii()
+                or not value.isprintable()
+            ):
+                raise ValueError(f"{name} must be printable ASCII text that is not blank")
+
+
+CredentialsProvider: TypeAlias = Callable[[], Awaitable[Credentials]]
+"""A coroutine function asked for credentials at the start and again every minute, for tokens that expire."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """How to speak TLS: with the system's roots, an own CA, a client certificate.
+
+    `server_name` replaces the name that the server's certificate is checked for. Apache's built-in
+    certificate is self-signed for `localhost` without a subject alternative name: `insecure=True` takes
+    whatever certificate the server shows at the first connection (trust on first use) and checks nothing
+    else."""
+
+    ca: str | Path | bytes | None = None
+    """A PEM file of trusted roots, or its bytes; None is the system's roots."""
+    certificate: str | Path | bytes | None = None
+    """The client's certificate chain, PEM file or bytes."""
+    key: str | Path | bytes | None = field(default=None, repr=False)
+    """The client's private key, PEM file or bytes."""
+    server_name: str | None = None
+    insecure: bool = False
+
+    def __post_init__(self) -> None:
+        if (self.certificate is None) != (self.key is None):
+            raise ValueError("Tls needs certificate and key together, or neither")
+        if self.insecure and self.ca is not None:
+            raise ValueError("Tls takes either ca or insecure=True, not both")
+        for name in ("ca", "certificate", "key"):
+            value = getattr(self, name)
+            if isinstance(value, str | Path) and not Path(value).is_file():
+                raise ValueError(f"Tls {name} file {str(value)!r} does not exist")
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """How long things may take, in seconds."""
+
+    start: float = 10.0
+    """Entering `async with` until the client is usable."""
+    request: float = 3.0
+    """One call that does not wait for messages; a receive adds its waiting time."""
+    stop: float = 5.0
+    """Telling the servers good-bye on leaving `async with`, beyond a consumer's own grace."""
+
+    def __post_init__(self) -> None:
+        for name in ("start", "request", "stop"):
+            _positive(f"Timeouts.{name}", getattr(self, name))
+
+
+@dataclass(frozen=True, slots=True)
+class SendRetry:
+    """How often and how long a send is tried before its error reaches the caller.
+
+    Only what may succeed on another try is tried again (client-behaviour.md, section 9.3); the waits between
+    tries are the server's back-off settings."""
+
+    attempts: int = 3
+    total: float | None = None
+    """Seconds for all tries together; None leaves it to attempts and request timeout."""
+
+    def __post_init__(self) -> None:
+        _at_least_one("SendRetry.attempts", self.attempts)
+        if self.total is not None:
+            _positive("SendRetry.total", self.total)
+
+
+@dataclass(frozen=True, slots=True)
+class CacheLimits:
+    """How much a PushConsumer holds that its handlers have not finished."""
+
+    messages: int = 4096
+    bytes: int = 64 * 1024 * 1024
+
+    def __post_init__(self) -> None:
+        _at_least_one("CacheLimits.messages", self.messages)
+        _at_least_one("CacheLimits.bytes", self.bytes)
+
+
+_PROPERTY_KEY = re.compile(r"[a-zA-Z][a-zA-Z0-9_.-]{0,63}")
+
+
+def check_client_properties(properties: dict[str, str]) -> None:
+    """Raise ValueError unless `properties` may travel in the client's settings (client-behaviour.md, 1.1)."""
+    if len(properties) > 32:
+        raise ValueError(f"at most 32 client properties are allowed, not {len(properties)}")
+    for key, value in properties.items():
+        if not _PROPERTY_KEY.fullmatch(key) or key.startswith("rocketmq."):
+            raise ValueError(
+                f"client property key {key!r} must be a letter and up to 63 of letters, digits, "
+                "'_', '.', '-', and must not start with 'rocketmq.'"
+            )
+        if len(value) > 256:
+            raise ValueError(f"client property {key!r} is longer than 256 characters")
+    if sum(len(key.encode()) + len(value.encode()) for key, value in properties.items()) > 4096:
+        raise ValueError("client properties are larger than 4096 bytes together")

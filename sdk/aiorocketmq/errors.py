@@ -1,0 +1,366 @@
+"""Every error of this library, by what the caller can do next.
+
+RocketMQError
+├── UsageError                wrong use: fix the code
+├── Refused                   the server said no: fix the request
+│   ├── TopicNotFound         create the topic, or mend its name
+│   ├── GroupNotFound         create the consumer group, or mend its name
+│   ├── OffsetNotFound        nothing was committed, or the offset is gone
+│   ├── NotFound              whatever else was asked for does not exist
+│   ├── IllegalName           a topic, group, or access point with a name the server does not take
+│   ├── IllegalMessage        tag, key, property, id, group or delivery time of a message
+│   ├── MessageTooLarge       body, properties or headers over the server's limit
+│   ├── TypeMismatch          the topic takes another type of message
+│   ├── IllegalFilter         a TAG or SQL expression that the server cannot read
+│   ├── IllegalDuration       an invisible or polling time out of range
+│   ├── LeaseLost             the lease of the message is over; it will be (or was) delivered again
+│   ├── SessionForgotten      the server does not know this client's settings any more
+│   ├── TransactionLost       the server does not know the transaction
+│   ├── PermissionDenied      credentials, rights, or a topic that is closed for this use
+│   ├── QuotaExceeded         a quota of the server is used up
+│   ├── NotServed             the server does not offer this call
+│   └── ServerFault           the server failed at it; trying again may help
+├── SendManyError             some of many messages were not stored; both kinds are on it
+├── AckManyError              some of many acknowledgements had no effect; both kinds are on it
+├── Busy                      throttled: try again later
+├── Unreachable               no connection, or no answer in time
+└── Closed                    this client was closed, or not opened yet
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, ClassVar
+
+from aiorocketmq._core.codes import Code, code_name
+
+if TYPE_CHECKING:
+    from aiorocketmq.message import ReceivedMessage, SendReceipt
+
+
+class RocketMQError(Exception):
+    """The root of all errors that this library raises on its own."""
+
+    remedy: ClassVar[str] = ""
+    """What to do about it, as a half sentence."""
+
+    may_retry: bool = False
+    """Whether the same call may succeed when it is simply made again."""
+
+    may_have_taken_effect: bool = False
+    """Whether the server may have done what was asked in spite of this error."""
+
+    def __init__(
+        self,
+        text: str,
+        *,
+        code: int | None = None,
+        server_text: str = "",
+        request_id: str | None = None,
+        endpoint: str | None = None,
+        topic: str | None = None,
+        group: str | None = None,
+    ) -> None:
+        super().__init__(text)
+        self.text = text
+        """One sentence: what was wrong, and what to do."""
+        self.code = code
+        """The server's status code, where it gave one."""
+        self.server_text = server_text
+        """The server's own words; with some servers they say more than the code (live-lessons.md, 11)."""
+        self.request_id = request_id
+        """The id of the call, as it also stands in the server's logs."""
+        self.endpoint = endpoint
+        """The address that was asked, `host:port`."""
+        self.topic = topic
+        """The topic that the call was about."""
+        self.group = group
+        """The consumer group that the call was about."""
+
+    @property
+    def code_name(self) -> str | None:
+        """The contract's name of `code`, for instance `TOPIC_NOT_FOUND`."""
+        return None if self.code is None else code_name(self.code)
+
+
+class UsageError(RocketMQError):
+    """The library was used wrongly, for instance a message settled twice; fix the code."""
+
+
+class Refused(RocketMQError):
+    """The server understood the request and refused it; the request has to change before it can succeed."""
+
+
+class TopicNotFound(Refused):
+    """The topic does not exist on the server; it is not created by use."""
+
+    remedy = "create the topic first, or mend its name"
+
+
+class GroupNotFound(Refused):
+    """The consumer group does not exist on the server."""
+
+    remedy = "create the consumer group first, or mend its name"
+
+
+class OffsetNotFound(Refused):
+    """There is no such offset: nothing was committed, or what was there is gone."""
+
+    remedy = "seek to a position that exists"
+
+
+class NotFound(Refused):
+    """What was asked for does not exist."""
+
+
+class IllegalName(Refused):
+    """A topic, group or access point has a name that the server does not take."""
+
+    remedy = "mend the name"
+
+
+class IllegalMessage(Refused):
+    """The server does not take the message: its tag, a key, a property, its id, group or delivery time."""
+
+    remedy = "mend the message"
+
+
+class MessageTooLarge(Refused):
+    """A body, the properties or the headers are over the server's limit."""
+
+    remedy = "send less in one message, or raise the server's limit"
+
+
+class TypeMismatch(Refused):
+    """The topic takes another type of message; some servers answer so for unknown topics, too."""
+
+    remedy = (
+        "send to a topic of the right type (NORMAL, FIFO, DELAY, TRANSACTION), or check that the topic exists"
+    )
+
+
+class IllegalFilter(Refused):
+    """The server cannot read the filter expression."""
+
+    remedy = "mend the filter expression"
+
+
+class IllegalDuration(Refused):
+    """An invisible time (10 s to 12 h) or a polling time is out of the server's range."""
+
+    remedy = "ask for a duration in the server's range"
+
+
+class LeaseLost(Refused):
+    """The lease of the message is over or its handle is spent; the message will be delivered again."""
+
+    remedy = "settle the message before its lease ends, or extend it in time"
+
+
+class SessionForgotten(Refused):
+    """The server does not know this client's settings; the client sends them anew by itself."""
+
+    may_retry = True
+    remedy = "try again in a moment"
+
+
+class TransactionLost(Refused):
+    """The server does not know the transaction: it is over, or was never begun."""
+
+
+class PermissionDenied(Refused):
+    """The credentials are missing or wrong, lack the right, or the topic is closed for this use."""
+
+    remedy = "check the credentials, their rights, and the topic's read and write permission"
+
+
+class QuotaExceeded(Refused):
+    """A quota of the server is used up."""
+
+    remedy = "use fewer, or raise the quota"
+
+
+class NotServed(Refused):
+    """The server does not offer this call or feature."""
+
+    remedy = "use a server that serves it"
+
+
+class ServerFault(Refused):
+    """The server failed at the request, or could not confirm it in time; trying again may help."""
+
+    may_retry = True
+    may_have_taken_effect = True
+    remedy = "try again, and look at the server's log"
+
+
+class Busy(RocketMQError):
+    """The server throttles; the same request may pass later."""
+
+    may_retry = True
+    remedy = "try again later"
+
+
+class Unreachable(RocketMQError):
+    """There was no connection, or no answer in time.
+
+    `may_have_taken_effect` is true where the request may have left this machine."""
+
+    may_retry = True
+
+    def __init__(
+        self,
+        text: str,
+        *,
+        may_have_taken_effect: bool = False,
+        timed_out: bool = False,
+        tried: tuple[str, ...] = (),
+        code: int | None = None,
+        request_id: str | None = None,
+        endpoint: str | None = None,
+        topic: str | None = None,
+        group: str | None = None,
+    ) -> None:
+        super().__init__(text, code=code, request_id=request_id, endpoint=endpoint, topic=topic, group=group)
+        self.may_have_taken_effect = may_have_taken_effect
+        self.timed_out = timed_out
+        """Whether time ran out, as opposed to a connection that failed."""
+        self.tried = tried
+        """What was tried, in order."""
+
+
+class Closed(RocketMQError):
+    """The client was closed or is not open yet; use it inside its `async with`."""
+
+
+class SendManyError(RocketMQError):
+    """Some of many messages were not stored."""
+
+    def __init__(self, text: str, *, outcomes: tuple[SendReceipt | RocketMQError, ...]) -> None:
+        super().__init__(text)
+        self.outcomes = outcomes
+        """One entry for each message, in the order given: its receipt or its error."""
+        self.may_retry = any(isinstance(each, RocketMQError) and each.may_retry for each in outcomes)
+        self.may_have_taken_effect = any(
+            isinstance(each, RocketMQError) and each.may_have_taken_effect for each in outcomes
+        )
+
+    @property
+    def receipts(self) -> tuple[SendReceipt, ...]:
+        """The receipts of the messages that were stored."""
+        return tuple(each for each in self.outcomes if not isinstance(each, RocketMQError))
+
+    @property
+    def errors(self) -> tuple[RocketMQError, ...]:
+        """The errors of the messages that were not."""
+        return tuple(each for each in self.outcomes if isinstance(each, RocketMQError))
+
+
+class AckManyError(RocketMQError):
+    """Some of many acknowledgements had no effect."""
+
+    def __init__(
+        self, text: str, *, outcomes: tuple[tuple[ReceivedMessage, RocketMQError | None], ...]
+    ) -> None:
+        super().__init__(text)
+        self.outcomes = outcomes
+        """One entry for each message, in the order given: the message and its error, or None where it is
+        settled."""
+        self.may_retry = any(error is not None and error.may_retry for _, error in outcomes)
+        self.may_have_taken_effect = any(
+            error is not None and error.may_have_taken_effect for _, error in outcomes
+        )
+
+    @property
+    def failed(self) -> tuple[tuple[ReceivedMessage, RocketMQError], ...]:
+        """The messages that are not settled, each with its error."""
+        return tuple((message, error) for message, error in self.outcomes if error is not None)
+
+
+ERROR_OF_CODE: Mapping[int, type[Refused] | type[Busy]] = MappingProxyType(
+    {
+        Code.CODE_UNSPECIFIED: ServerFault,
+        Code.BAD_REQUEST: Refused,
+        Code.ILLEGAL_ACCESS_POINT: IllegalName,
+        Code.ILLEGAL_TOPIC: IllegalName,
+        Code.ILLEGAL_CONSUMER_GROUP: IllegalName,
+        Code.ILLEGAL_MESSAGE_TAG: IllegalMessage,
+        Code.ILLEGAL_MESSAGE_KEY: IllegalMessage,
+        Code.ILLEGAL_MESSAGE_GROUP: IllegalMessage,
+        Code.ILLEGAL_MESSAGE_PROPERTY_KEY: IllegalMessage,
+        Code.INVALID_TRANSACTION_ID: TransactionLost,
+        Code.ILLEGAL_MESSAGE_ID: IllegalMessage,
+        Code.ILLEGAL_FILTER_EXPRESSION: IllegalFilter,
+        Code.ILLEGAL_INVISIBLE_TIME: IllegalDuration,
+        Code.ILLEGAL_DELIVERY_TIME: IllegalMessage,
+        Code.INVALID_RECEIPT_HANDLE: LeaseLost,
+        Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE: TypeMismatch,
+        Code.UNRECOGNIZED_CLIENT_TYPE: SessionForgotten,
+        Code.MESSAGE_CORRUPTED: IllegalMessage,
+        Code.CLIENT_ID_REQUIRED: Refused,
+        Code.ILLEGAL_POLLING_TIME: IllegalDuration,
+        Code.ILLEGAL_OFFSET: Refused,
+        Code.ILLEGAL_LITE_TOPIC: IllegalName,
+        Code.INVALID_CLIENT_PROPERTIES: Refused,
+        Code.UNAUTHORIZED: PermissionDenied,
+        Code.PAYMENT_REQUIRED: PermissionDenied,
+        Code.FORBIDDEN: PermissionDenied,
+        Code.NOT_FOUND: NotFound,
+        Code.MESSAGE_NOT_FOUND: NotFound,
+        Code.TOPIC_NOT_FOUND: TopicNotFound,
+        Code.CONSUMER_GROUP_NOT_FOUND: GroupNotFound,
+        Code.OFFSET_NOT_FOUND: OffsetNotFound,
+        Code.REQUEST_TIMEOUT: ServerFault,
+        Code.PAYLOAD_TOO_LARGE: MessageTooLarge,
+        Code.MESSAGE_BODY_TOO_LARGE: MessageTooLarge,
+        Code.MESSAGE_BODY_EMPTY: IllegalMessage,
+        Code.PRECONDITION_FAILED: Refused,
+        Code.TOO_MANY_REQUESTS: Busy,
+        Code.LITE_TOPIC_QUOTA_EXCEEDED: QuotaExceeded,
+        Code.LITE_SUBSCRIPTION_QUOTA_EXCEEDED: QuotaExceeded,
+        Code.REQUEST_HEADER_FIELDS_TOO_LARGE: MessageTooLarge,
+        Code.MESSAGE_PROPERTIES_TOO_LARGE: MessageTooLarge,
+        Code.INTERNAL_ERROR: ServerFault,
+        Code.INTERNAL_SERVER_ERROR: ServerFault,
+        Code.HA_NOT_AVAILABLE: ServerFault,
+        Code.NOT_IMPLEMENTED: NotServed,
+        Code.PROXY_TIMEOUT: ServerFault,
+        Code.MASTER_PERSISTENCE_TIMEOUT: ServerFault,
+        Code.SLAVE_PERSISTENCE_TIMEOUT: ServerFault,
+        Code.UNSUPPORTED: NotServed,
+        Code.VERSION_UNSUPPORTED: NotServed,
+        Code.VERIFY_FIFO_MESSAGE_UNSUPPORTED: NotServed,
+        Code.FAILED_TO_CONSUME_MESSAGE: Refused,
+    }
+)
+"""Which error a status code becomes. OK and MULTIPLE_RESULTS are no errors and therefore absent."""
+
+
+def refusal(
+    code: int,
+    server_text: str,
+    *,
+    request_id: str | None = None,
+    endpoint: str | None = None,
+    topic: str | None = None,
+    group: str | None = None,
+) -> Refused | Busy:
+    """The error for a status `code` other than OK, its sentence made of the facts given."""
+    kind = ERROR_OF_CODE.get(code, Refused)
+    about = ", ".join(
+        f"{word} {value!r}" for word, value in (("topic", topic), ("group", group)) if value is not None
+    )
+    where = f"the server at {endpoint}" if endpoint else "the server"
+    said = f": {server_text.strip()}" if server_text.strip() else ""
+    remedy = f"; {kind.remedy}" if kind.remedy else ""
+    text = f"{where} refused{f' ({about})' if about else ''} with {code_name(code)} ({code}){said}{remedy}"
+    return kind(
+        text,
+        server_text=server_text,
+        code=code,
+        request_id=request_id,
+        endpoint=endpoint,
+        topic=topic,
+        group=group,
+    )

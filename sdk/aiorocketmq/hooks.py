@@ -1,0 +1,258 @@
+"""Hooks: code of yours around every send and every handler call, and a view of every fact of a client.
+
+    class Timing(Hook):
+        async def send(self, message, call):
+            started = monotonic()
+            try:
+                return await call(message)
+            finally:
+                observe(monotonic() - started)
+
+    Producer(rocketmq, hooks=[Timing()])           # the first hook is the outermost
+
+`send` and `handle` wrap the work and may change the message, the result or the error. `observe` only watches:
+it gets one frozen event per fact, on the event loop, at the moment it happens. A client without hooks makes
+no events at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from aiorocketmq.errors import RocketMQError
+from aiorocketmq.message import Message, MessageQueue, ReceivedMessage, SendReceipt
+
+
+class Role(Enum):
+    """Which kind of client it is."""
+
+    PRODUCER = "producer"
+    PUSH = "push"
+    SIMPLE = "simple"
+    PULL = "pull"
+
+
+class Phase(Enum):
+    """Where in its life an operation is."""
+
+    INVOKE = "invoke"
+    OK = "ok"
+    FAIL = "fail"
+    """The server refused it: it had no effect."""
+    INFO = "info"
+    """Nobody knows whether it had an effect."""
+    SINGLE = "single"
+    """The fact has no duration."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientIdentity:
+    """Whose event it is."""
+
+    client_id: str
+    role: Role
+    group: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """What all events tell."""
+
+    client: ClientIdentity
+    phase: Phase = Phase.SINGLE
+    operation: str | None = None
+    """Joins the invoke of an operation with its completion; unique within the client."""
+    error: RocketMQError | None = None
+    """Why it failed, or why nobody knows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendEvent(Event):
+    """One try to send one message; a retry is an operation of its own with the same message id."""
+
+    message: Message
+    message_id: str
+    attempt: int = 1
+    due_us: int | None = None
+    """When consumers may see it, for delayed messages: microseconds since 1970."""
+    receipt: SendReceipt | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecallEvent(Event):
+    """A delayed message is taken back."""
+
+    topic: str
+    message_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceiveEvent(Event):
+    """One poll; `count` is what it brought."""
+
+    queue: MessageQueue
+    """A queue id of -1 stands for all queues of the broker."""
+    max_messages: int
+    invisible: float | None = None
+    auto_renew: bool = False
+    attempt_id: str | None = None
+    count: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliverEvent(Event):
+    """One message of a poll's answer, before any handler sees it; `operation` is the poll's."""
+
+    message: ReceivedMessage
+    handle: str
+    """The receipt handle it came with, which names this delivery for good."""
+    position: int
+    invisible: float | None = None
+    auto_renew: bool = False
+    attempt_id: str | None = None
+    server_deliver_us: int | None = None
+    """The server's clock when it answered, microseconds since 1970."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandleEvent(Event):
+    """A handler starts (invoke) or has ended (ok, or fail with what it raised)."""
+
+    message: ReceivedMessage
+    raised: BaseException | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettleEvent(Event):
+    """What the events about one message's lease share."""
+
+    message: ReceivedMessage
+    delivery: str
+    """The receipt handle that the delivery came with."""
+    handle: str
+    """The handle that was used; after a successful change the new one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AckEvent(SettleEvent):
+    """One message is acknowledged; many in one call are one event each."""
+
+
+class ChangeReason(Enum):
+    """Why a lease is changed."""
+
+    RETRY = "retry"
+    """Given back, to come again after the time given."""
+    EXTEND = "extend"
+    """Kept for longer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeEvent(SettleEvent):
+    """The end of a lease is moved to `invisible` seconds from now."""
+
+    invisible: float
+    reason: ChangeReason
+    previous_handle: str | None = None
+    """On success the handle that was replaced."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForwardEvent(SettleEvent):
+    """A message is moved to the dead letters by this client."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignEvent(Event):
+    """The queues that the consumer owns from now on."""
+
+    queues: tuple[MessageQueue, ...]
+    generation: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitEvent(Event):
+    """A pull consumer's progress is written: `offset` is the next one to consume."""
+
+    queue: MessageQueue
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsEvent(Event):
+    """The server's settings for the group, in force from here on."""
+
+    ordered: bool
+    max_attempts: int | None
+    steps: tuple[float, ...] = ()
+    """Seconds between attempts; the last one repeats. Empty where the server sends a formula or nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientEvent(Event):
+    """The client has started (invoke: it begins to; ok: usable; fail), or has stopped."""
+
+    running: bool
+    properties: Mapping[str, str] | None = None
+
+
+SendCall: TypeAlias = Callable[[Message], Awaitable[SendReceipt]]
+HandleCall: TypeAlias = Callable[[ReceivedMessage], Awaitable[None]]
+
+
+class Hook:
+    """The base of hooks: everything passes through; override what you need.
+
+    `send` and `handle` run inside the caller's task: what they raise, the caller sees. What `observe` raises
+    is logged and goes no further, since a fact cannot be undone."""
+
+    async def send(self, message: Message, call: SendCall) -> SendReceipt:
+        """Wrap one send, its retries included; `await call(message)` performs it."""
+        return await call(message)
+
+    async def handle(self, message: ReceivedMessage, call: HandleCall) -> None:
+        """Wrap one call of a push consumer's handler; `await call(message)` performs it."""
+        await call(message)
+
+    def observe(self, event: Event) -> None:
+        """Watch one fact; called on the event loop, so it must be quick and must not block."""
+
+
+def around_send(hooks: tuple[Hook, ...], call: SendCall) -> SendCall:
+    """`call` inside all hooks that wrap sends, the first one outermost; `call` itself where there are
+    none."""
+    for hook in reversed(hooks):
+        if type(hook).send is not Hook.send:
+            call = _bind_send(hook, call)
+    return call
+
+
+def around_handle(hooks: tuple[Hook, ...], call: HandleCall) -> HandleCall:
+    """`call` inside all hooks that wrap handlers, the first one outermost; `call` itself where there are
+    none."""
+    for hook in reversed(hooks):
+        if type(hook).handle is not Hook.handle:
+            call = _bind_handle(hook, call)
+    return call
+
+
+def observers(hooks: tuple[Hook, ...]) -> tuple[Callable[[Event], None], ...]:
+    """The `observe` methods of those hooks that have one of their own."""
+    return tuple(hook.observe for hook in hooks if type(hook).observe is not Hook.observe)
+
+
+def _bind_send(hook: Hook, call: SendCall) -> SendCall:
+    async def send(message: Message) -> SendReceipt:
+        return await hook.send(message, call)
+
+    return send
+
+
+def _bind_handle(hook: Hook, call: HandleCall) -> HandleCall:
+    async def handle(message: ReceivedMessage) -> None:
+        await hook.handle(message, call)
+
+    return handle

@@ -1,0 +1,403 @@
+"""Messages as users write and receive them, and the receipt of a sent one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import Enum
+from types import MappingProxyType, TracebackType
+from typing import TYPE_CHECKING, Protocol
+
+from aiorocketmq._core.names import check_topic
+from aiorocketmq.errors import UsageError
+
+if TYPE_CHECKING:
+    from aiorocketmq._core.lease import Lease
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
+
+
+class MessageType(Enum):
+    """What kind of message it is; a topic takes one kind."""
+
+    NORMAL = "NORMAL"
+    FIFO = "FIFO"
+    DELAY = "DELAY"
+    TRANSACTION = "TRANSACTION"
+    PRIORITY = "PRIORITY"
+    LITE = "LITE"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class MessageQueue:
+    """One queue of a topic: topic, name of its broker, and number."""
+
+    topic: str
+    broker: str
+    id: int
+
+
+def _check_text(name: str, value: str) -> None:
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be text, not {type(value).__name__}")
+    # Spaces inside are fine; control characters make servers refuse the message (live-broker-session.md,
+    # 4.1).
+    if not value.strip() or not (value.isprintable() or all(c.isprintable() or c == " " for c in value)):
+        raise ValueError(f"{name} {value!r} must not be blank and must not contain control characters")
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Message:
+    """A message to send.
+
+    `message_group` makes it a FIFO message, `delay` or `deliver_at` a delayed one, `priority` and
+    `lite_topic` one of those kinds; at most one of them may be given. Everything is checked here, and a bad
+    value is a ValueError or TypeError; the size of the body is checked by the producer, which knows the
+    server's limit."""
+
+    topic: str
+    body: bytes
+    tag: str | None
+    """What consumers can filter for; without `|`."""
+    keys: tuple[str, ...]
+    """Words to find the message by; servers split them at spaces."""
+    properties: Mapping[str, str]
+    """Anything else that should travel along; at most 128 entries and 16 KiB on Apache's servers."""
+    message_group: str | None
+    """Messages of one group are delivered in the order in which they were stored, to ordered groups."""
+    delay: float | None
+    """Seconds from the moment of sending until consumers may see it."""
+    deliver_at: datetime | None
+    """The moment from which consumers may see it."""
+    priority: int | None
+    """From 0; a larger one is delivered earlier."""
+    lite_topic: str | None
+    """The lite topic below `topic`."""
+
+    def __init__(
+        self,
+        topic: str,
+        body: bytes | bytearray | memoryview,
+        *,
+        tag: str | None = None,
+        keys: str | Iterable[str] = (),
+        properties: Mapping[str, str] | None = None,
+        message_group: str | None = None,
+        delay: float | None = None,
+        deliver_at: datetime | None = None,
+        priority: int | None = None,
+        lite_topic: str | None = None,
+    ) -> None:
+        check_topic(topic)
+        if not isinstance(body, bytes | bytearray | memoryview):
+            raise TypeError(f"body must be bytes, not {type(body).__name__}; encode text first")
+        if len(body) == 0:
+            raise ValueError("body must not be empty: servers refuse a message without one")
+        if tag is not None:
+            _check_text("tag", tag)
+            if "|" in tag:
+                raise ValueError(f"tag {tag!r} must not contain '|'")
+        put = object.__setattr__  # the way of frozen dataclasses
+        put(self, "topic", topic)
+        put(self, "body", bytes(body))
+        put(self, "tag", tag)
+        put(self, "keys", _checked_keys(keys) if keys else ())
+        put(self, "properties", _checked_properties(properties) if properties else _NO_PROPERTIES)
+        put(self, "message_group", message_group)
+        put(self, "delay", delay)
+        put(self, "deliver_at", deliver_at)
+        put(self, "priority", priority)
+        put(self, "lite_topic", lite_topic)
+        if self.message_type is not MessageType.NORMAL:
+            self._check_kind()
+
+    def _check_kind(self) -> None:
+        kinds = ("message_group", "delay", "deliver_at", "priority", "lite_topic")
+        given = [name for name in kinds if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise ValueError(f"at most one of {', '.join(kinds)} may be given, not {' and '.join(given)}")
+        if self.message_group is not None:
+            _check_text("message_group", self.message_group)
+        if self.lite_topic is not None:
+            _check_text("lite_topic", self.lite_topic)
+        if self.delay is not None and not (self.delay >= 0 and math.isfinite(self.delay)):
+            raise ValueError(f"delay must be a number of seconds from 0, not {self.delay!r}")
+        if self.deliver_at is not None and self.deliver_at.tzinfo is None:
+            raise ValueError("deliver_at must be a datetime with a time zone")
+        if self.priority is not None and self.priority < 0:
+            raise ValueError(f"priority must be an integer from 0, not {self.priority!r}")
+
+    @property
+    def message_type(self) -> MessageType:
+        """The kind that follows from what was given; a transaction makes its message TRANSACTION by
+        itself."""
+        if self.message_group is not None:
+            return MessageType.FIFO
+        if self.delay is not None or self.deliver_at is not None:
+            return MessageType.DELAY
+        if self.priority is not None:
+            return MessageType.PRIORITY
+        if self.lite_topic is not None:
+            return MessageType.LITE
+        return MessageType.NORMAL
+
+
+def _checked_keys(keys: str | Iterable[str]) -> tuple[str, ...]:
+    words = (keys,) if isinstance(keys, str) else tuple(keys)
+    for word in words:
+        _check_text("key", word)
+    return words
+
+
+def _checked_properties(properties: Mapping[str, str]) -> Mapping[str, str]:
+    for key, value in properties.items():
+        _check_text("property key", key)
+        _check_text(f"property {key!r}", value)
+    return MappingProxyType(dict(properties))
+
+
+@dataclass(frozen=True, slots=True)
+class SendReceipt:
+    """The server's word that a message is stored."""
+
+    message_id: str
+    topic: str
+    queue: MessageQueue | None
+    """The queue that this client asked for; Apache's server chooses by itself and does not tell which one."""
+    offset: int
+    """The message's place in its queue."""
+    attempts: int = 1
+    """How many tries it took; more than one means that it may be stored twice."""
+    recall_handle: str | None = None
+    """Takes a delayed message back before it is delivered: `producer.recall(receipt)`."""
+    transaction_id: str | None = None
+    endpoint: str = ""
+    """The address that stored it."""
+
+
+class Settler(Protocol):
+    """What settles received messages; the consumers hand theirs to each message."""
+
+    async def settle_one(self, message: ReceivedMessage) -> None:
+        """Acknowledge."""
+
+    async def change(self, message: ReceivedMessage, seconds: float) -> None:
+        """Move the end of the lease to `seconds` from now."""
+
+    async def abandon(self, message: ReceivedMessage) -> None:
+        """Give the message back after its handling failed; shielded, bounded, never raising an error of its
+        own."""
+
+
+class ReceivedMessage:
+    """A message as delivered to a consumer, with the means to settle it.
+
+    Compare by identity: the same stored message delivered twice is two deliveries."""
+
+    __slots__ = (
+        "__weakref__",
+        "_born_us",
+        "_deliver_us",
+        "_lease",
+        "_lease_ends_us",
+        "_settler",
+        "_stored_us",
+        "attempt",
+        "body",
+        "born_host",
+        "corruption",
+        "endpoint",
+        "group",
+        "keys",
+        "lite_topic",
+        "message_group",
+        "message_id",
+        "message_type",
+        "offset",
+        "priority",
+        "properties",
+        "queue",
+        "raw_properties",
+        "tag",
+        "topic",
+        "trace_context",
+        "transaction_id",
+    )
+
+    topic: str
+    body: bytes
+    """Unpacked where it travelled compressed."""
+    message_id: str
+    tag: str | None
+    keys: tuple[str, ...]
+    properties: Mapping[str, str]
+    """The sender's properties, without those that brokers add of their own."""
+    raw_properties: Mapping[str, str]
+    """All properties as they came, the broker's own ones included."""
+    message_group: str | None
+    priority: int | None
+    lite_topic: str | None
+    trace_context: str | None
+    transaction_id: str | None
+    message_type: MessageType | None
+    """None for kinds this library does not know."""
+    attempt: int
+    """How many times it was handed to the group, counting from 1; 0 where nobody counts (pull)."""
+    group: str | None
+    """The consumer group it was delivered to."""
+    queue: MessageQueue
+    offset: int
+    born_host: str
+    endpoint: str
+    """The address it came from, which is also the one that settles it."""
+    corruption: str | None
+    """Why the body cannot be trusted, or None: a wrong digest, or a compression that cannot be undone."""
+
+    def __init__(
+        self,
+        *,
+        topic: str,
+        body: bytes,
+        message_id: str,
+        queue: MessageQueue,
+        offset: int,
+        attempt: int = 1,
+        group: str | None = None,
+        endpoint: str = "",
+        tag: str | None = None,
+        keys: tuple[str, ...] = (),
+        properties: Mapping[str, str] = _NO_PROPERTIES,
+        raw_properties: Mapping[str, str] = _NO_PROPERTIES,
+        message_group: str | None = None,
+        priority: int | None = None,
+        lite_topic: str | None = None,
+        trace_context: str | None = None,
+        transaction_id: str | None = None,
+        message_type: MessageType | None = MessageType.NORMAL,
+        born_host: str = "",
+        corruption: str | None = None,
+        born_us: int | None = None,
+        stored_us: int | None = None,
+        deliver_us: int | None = None,
+        lease: Lease | None = None,
+        lease_ends_us: int | None = None,
+        settler: Settler | None = None,
+    ) -> None:
+        self.topic = topic
+        self.body = body
+        self.message_id = message_id
+        self.queue = queue
+        self.offset = offset
+        self.attempt = attempt
+        self.group = group
+        self.endpoint = endpoint
+        self.tag = tag
+        self.keys = keys
+        self.properties = properties
+        self.raw_properties = raw_properties
+        self.message_group = message_group
+        self.priority = priority
+        self.lite_topic = lite_topic
+        self.trace_context = trace_context
+        self.transaction_id = transaction_id
+        self.message_type = message_type
+        self.born_host = born_host
+        self.corruption = corruption
+        self._born_us = born_us
+        self._stored_us = stored_us
+        self._deliver_us = deliver_us
+        self._lease = lease
+        self._lease_ends_us = lease_ends_us
+        self._settler = settler
+
+    def __repr__(self) -> str:
+        return (
+            f"<ReceivedMessage {self.message_id} of {self.topic!r}, attempt {self.attempt}, "
+            f"queue {self.queue.broker}/{self.queue.id}, offset {self.offset}, {len(self.body)} bytes>"
+        )
+
+    @property
+    def born_at(self) -> datetime | None:
+        """When its sender made it, by the sender's clock."""
+        return _instant(self._born_us)
+
+    @property
+    def stored_at(self) -> datetime | None:
+        """When the broker stored this copy; a redelivered copy is stored anew."""
+        return _instant(self._stored_us)
+
+    @property
+    def deliver_at(self) -> datetime | None:
+        """The moment that its sender delayed it to."""
+        return _instant(self._deliver_us)
+
+    @property
+    def lease_ends_at(self) -> datetime | None:
+        """When others may be given the message, by this machine's clock; None where there is no lease."""
+        return _instant(self._lease_ends_us)
+
+    @property
+    def receipt_handle(self) -> str | None:
+        """The newest handle of the lease, opaque; None where there is no lease."""
+        return None if self._lease is None else self._lease.handle
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing is left to do: acknowledged, given back, or its lease is over."""
+        return self._lease is None or not self._lease.is_open
+
+    async def ack(self) -> None:
+        """Tell the broker that the message is done for this group.
+
+        Raises LeaseLost if its lease has ended, in which case it will be delivered again. Cancelled or
+        unanswered, it may or may not have taken effect; calling it again is harmless (rule R6.8)."""
+        await self._settling().settle_one(self)
+
+    async def extend(self, seconds: float) -> None:
+        """Keep this message from other consumers for `seconds` (0 to 43,200) from now.
+
+        Raises LeaseLost if the lease has ended, and UsageError once an ack was sent or an earlier change was
+        left without an answer, since another change could then copy or revive the message. The receipt handle
+        changes and the old one is spent: rule R6.12."""
+        await self._settling().change(self, seconds)
+
+    async def release(self) -> None:
+        """Give the message back: visible to its group at once (on Apache's servers after 2 to 4 seconds).
+
+        The next delivery counts as one more attempt."""
+        await self._settling().change(self, 0.0)
+
+    async def __aenter__(self) -> ReceivedMessage:
+        self._settling()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Ack on leaving, release on an exception, unless the block settled the message itself."""
+        if self.is_settled:
+            return
+        if kind is None:
+            await self.ack()
+        else:
+            await self._settling().abandon(self)
+
+    def _settling(self) -> Settler:
+        if self._settler is None or self._lease is None:
+            raise UsageError(
+                f"message {self.message_id} has no lease to settle: "
+                "it was not delivered to a SimpleConsumer or PushConsumer",
+                topic=self.topic,
+                group=self.group,
+            )
+        return self._settler
+
+
+def _instant(microseconds: int | None) -> datetime | None:
+    return None if microseconds is None else _EPOCH + timedelta(microseconds=microseconds)

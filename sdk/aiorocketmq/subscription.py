@@ -1,0 +1,68 @@
+"""What a consumer wants of a topic: everything, some tags, or an SQL expression over properties."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from aiorocketmq._core.names import check_topic
+
+
+@dataclass(frozen=True, slots=True)
+class Tags:
+    """Messages with one of some tags: `Tags("paid || refunded")`; `*` is everything."""
+
+    expression: str = "*"
+
+    def __post_init__(self) -> None:
+        expression = self.expression.strip()
+        if expression not in ("", "*") and not any(part.strip() for part in expression.split("||")):
+            raise ValueError(f"tag expression {self.expression!r} names no tag; write 'a', 'a || b' or '*'")
+
+
+@dataclass(frozen=True, slots=True)
+class Sql:
+    """Messages whose properties satisfy an SQL92 expression: `Sql("amount > 100 AND region = 'eu'")`."""
+
+    expression: str
+
+    def __post_init__(self) -> None:
+        if not self.expression.strip():
+            raise ValueError("an SQL filter must not be blank")
+
+
+Filter: TypeAlias = Tags | Sql
+Subscriptions: TypeAlias = Mapping[str, str | Tags | Sql] | Iterable[str]
+"""`["orders"]`, `{"orders": "a || b"}` or `{"orders": Sql("amount > 100")}`."""
+
+EVERYTHING = Tags("*")
+
+
+def subscriptions_by_topic(subscriptions: Subscriptions) -> dict[str, Filter]:
+    """The filter of each topic, checked; ValueError for a bad topic or expression.
+
+    Topics of redelivery (`%RETRY%...`) are refused: reading one can stop redelivery for every group of the
+    broker (live-lessons.md, 5)."""
+    if isinstance(subscriptions, str):
+        raise TypeError(f"subscriptions must be a list or a mapping of topics; write [{subscriptions!r}]")
+    pairs = (
+        subscriptions.items()
+        if isinstance(subscriptions, Mapping)
+        else [(topic, EVERYTHING) for topic in subscriptions]
+    )
+    filters: dict[str, Filter] = {}
+    for topic, wanted in pairs:
+        filters[topic] = filter_of(topic, wanted)
+    return filters
+
+
+def filter_of(topic: str, wanted: str | Tags | Sql = EVERYTHING) -> Filter:
+    """The filter for one topic, both checked as in `subscriptions_by_topic`."""
+    check_topic(topic)
+    if topic.startswith("%RETRY%"):
+        raise ValueError(
+            f"topic {topic!r} must not be consumed: reading a redelivery topic can stop redelivery for "
+            "every group; subscribe to the topic itself"
+        )
+    return Tags(wanted.strip() or "*") if isinstance(wanted, str) else wanted
