@@ -24,13 +24,3 @@ def assignment_change(held: Collection[QueueT], assigned: Collection[QueueT]) ->
         added=tuple(queue for queue in wanted if queue not in held),
         dropped=tuple(queue for queue in held if queue not in wanted),
     )
-
-
-def retry_topic_refusal(topic: str) -> str | None:
-    """Say why `topic` may not be consumed, None when it may (live-lessons.md 5)."""
-    if not topic.startswith("%RETRY%"):
-        return None
-    return (
-        f"topic {topic!r} must not be consumed: a lease that ends on a %RETRY% topic stops the redelivery "
-        "of every group on that broker; subscribe to the original topic, redelivered messages arrive there"
-    )

@@ -86,7 +86,7 @@ class PullPositions(Generic[QueueT]):
         return self._places[queue].position
 
     def pause(self, queue: QueueT) -> None:
-        """Hand out nothing more of `queue`, start no pull; a batch on its way is kept. KeyError if unassigned."""
+        """Hand out nothing more of `queue`, start no pull, keep what is on its way; KeyError if unheld."""
         self._places[queue].paused = True
 
     def resume(self, queue: QueueT) -> None:

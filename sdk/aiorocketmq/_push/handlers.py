@@ -1,0 +1,108 @@
+"""Runs the user's handlers: coroutine functions on the loop, plain ones in worker threads."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import partial
+from typing import TypeAlias, cast
+
+import anyio
+import anyio.to_thread
+
+from aiorocketmq.hooks import HandleCall, Hook, around_handle
+from aiorocketmq.message import ReceivedMessage
+
+Handler: TypeAlias = Callable[[ReceivedMessage], Awaitable[object] | object]
+"""What a push consumer calls with each message. Returning is success, raising is failure."""
+
+
+def handlers_by_topic(
+    handler: Handler | None, handlers: Mapping[str, Handler] | None, topics: Collection[str]
+) -> dict[str, Handler]:
+    """The handler of each subscribed topic; ValueError or TypeError where one is missing or useless."""
+    if (handler is None) == (handlers is None):
+        raise ValueError("give either handler= for all topics or handlers= with one per topic")
+    chosen = dict(handlers) if handlers is not None else dict.fromkeys(topics, cast("Handler", handler))
+    for topic in topics:
+        if topic not in chosen:
+            raise ValueError(f"handlers= has no handler for the subscribed topic {topic!r}")
+    for topic, function in chosen.items():
+        if topic not in topics:
+            raise ValueError(f"handlers= has a handler for {topic!r}, which is not subscribed")
+        if not callable(function):
+            raise TypeError(
+                f"the handler of topic {topic!r} must be a function, not {type(function).__name__}"
+            )
+    return chosen
+
+
+class Handlers:
+    """Calls the right handler with a message, and turns whatever happens into a value."""
+
+    def __init__(
+        self,
+        by_topic: Mapping[str, Handler],
+        *,
+        hooks: tuple[Hook, ...],
+        timeout: float | None,
+        concurrency: int,
+    ) -> None:
+        threads = anyio.CapacityLimiter(concurrency)
+        self._calls = {
+            topic: around_handle(hooks, _as_coroutine_function(handler, threads))
+            for topic, handler in by_topic.items()
+        }
+        self._timeout = timeout
+
+    async def run(self, message: ReceivedMessage) -> Exception | None:
+        """Call the handler of the message's topic; None for success, else what it raised.
+
+        Cancelling the task that runs this cancels the handler and raises here; a CancelledError that comes
+        out of the handler for reasons of its own (a task of its that was cancelled) is a failure like any
+        other.
+        """
+        call = self._calls[message.topic]
+        try:
+            if self._timeout is None:
+                await call(message)
+            else:
+                await self._run_in_time(call, message, self._timeout)
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            failure = RuntimeError("the handler raised CancelledError by itself")
+            failure.__cause__ = error
+            return failure
+        except (
+            Exception
+        ) as error:  # the border to foreign code: the consumer logs it and lets the message come again
+            return error
+        return None
+
+    async def _run_in_time(self, call: HandleCall, message: ReceivedMessage, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds) as scope:
+                await call(message)
+        except TimeoutError as error:
+            if scope.expired():
+                raise TimeoutError(f"the handler did not end within its timeout of {seconds} s") from error
+            raise
+
+
+def _as_coroutine_function(handler: Handler, threads: anyio.CapacityLimiter) -> HandleCall:
+    if inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__):
+        return cast("HandleCall", handler)
+
+    async def in_thread(message: ReceivedMessage) -> None:
+        # abandon_on_cancel: nothing can stop a thread, and a stop of the consumer must not wait for it for
+        # ever.
+        result = await anyio.to_thread.run_sync(
+            partial(handler, message), abandon_on_cancel=True, limiter=threads
+        )
+        if inspect.isawaitable(result):  # a lambda around a coroutine function
+            await result
+
+    return in_thread
