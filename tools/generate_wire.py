@@ -3,8 +3,8 @@
     python tools/generate_wire.py           write them
     python tools/generate_wire.py --check   write nothing; exit 1 and name the files if what is there differs
 
-Needs grpcio-tools for its compiler only. What is written does not depend on the compiler's version: options, JSON
-names and source positions are dropped, and the stub is ours. Nothing here is imported at run time.
+Needs grpcio-tools for its compiler only. What is written does not depend on the compiler's version: options,
+JSON names and source positions are dropped, and the stub is ours. Nothing here is imported at run time.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def drop_json_names(message: DescriptorProto) -> None:
 def descriptors_module(files: list[FileDescriptorProto]) -> str:
     """Render the module that carries the serialized descriptors."""
     lines = [
-        f'"""The compiled contract, dependencies first. {GENERATED_BY}"""',
+        f'"""The compiled contract, dependencies first.\n\n{GENERATED_BY}\n"""',
         "",
         "FILES: dict[str, bytes] = {",
     ]
@@ -104,7 +104,7 @@ def descriptors_module(files: list[FileDescriptorProto]) -> str:
 
 def stub(files: list[FileDescriptorProto]) -> str:
     """Render the type stub of `aiorocketmq.wire.messages`."""
-    lines = [f'"""Types of the contract\'s messages and enums. {GENERATED_BY}"""', "", STUB_IMPORTS]
+    lines = [f'"""Types of the contract\'s messages and enums.\n\n{GENERATED_BY}\n"""', "", STUB_IMPORTS]
     for file in files:
         for enum in file.enum_type:
             lines += [*stub_enum_kind(enum), stub_enum(enum), ""]

@@ -1,4 +1,7 @@
-"""The compiled contract, dependencies first. Generated from the .proto files beside it: `nox -s wire -- --write`."""
+"""The compiled contract, dependencies first.
+
+Generated from the .proto files beside it: `nox -s wire -- --write`.
+"""
 
 FILES: dict[str, bytes] = {
     "google/protobuf/duration.proto": bytes.fromhex(

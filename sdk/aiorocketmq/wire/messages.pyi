@@ -1,4 +1,7 @@
-"""Types of the contract's messages and enums. Generated from the .proto files beside it: `nox -s wire -- --write`."""
+"""Types of the contract's messages and enums.
+
+Generated from the .proto files beside it: `nox -s wire -- --write`.
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import Literal, NewType
