@@ -1,0 +1,335 @@
+"""Events: one frozen value for every fact, in the order in which the facts happened.
+
+Recorder, metrics, console and tests all read this one stream. `at` is Unix seconds with a grain of a
+millisecond, the broker's own time of the fact. `topic` is always the topic the message was sent to; the
+physical topic of a copy is `message.topic` (`%RETRY%…` for redeliveries of normal groups).
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from aiorocketmq_fake.core.codes import ClientType, Code, Resolution
+from aiorocketmq_fake.core.model import Delivery, GroupConfig, OutgoingMessage, StoredMessage, TopicConfig
+
+
+class LeaseEnd(Enum):
+    """Why a lease ended without an ack."""
+
+    EXPIRED = "its time was over"
+    UNDELIVERED = "the delivery could not be written to its receiver (R5.7)"
+    FORWARDED = "its message went to the dead-letter topic"
+    RESET = "the group's offset was reset"
+    DELETED = "its topic or group was deleted"
+
+
+class StoredAs(Enum):
+    """Why a copy of a message was stored."""
+
+    SENT = "a producer sent it"
+    DUE = "its delivery time came"
+    COMMITTED = "its transaction was committed"
+    RETRY = "a normal group failed to consume it"
+    DEAD_LETTER = "a group gave it up"
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A message became part of a queue."""
+
+    at: float
+    message: StoredMessage
+    client_id: str
+    """Who sent it; empty for copies made by the broker."""
+    reason: StoredAs
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A message was accepted but is not yet visible: delayed (`due`) or waiting for its transaction (`due`
+    None)."""
+
+    at: float
+    message: OutgoingMessage
+    client_id: str
+    due: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """A delayed message was taken back before its time; `effective` False when no message matched."""
+
+    at: float
+    topic: str
+    message_id: str
+    client_id: str
+    effective: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionEnded:
+    """A half message was committed or rolled back."""
+
+    at: float
+    topic: str
+    transaction_id: str
+    client_id: str
+    resolution: Resolution
+    from_check: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiveEnded:
+    """A receive was answered; `deliveries` of `Delivered` events with the same `batch`, perhaps none."""
+
+    at: float
+    group: str
+    topic: str
+    client_id: str
+    batch: int
+    asked_at: float
+    code: Code
+    messages: int
+    cancelled: bool = False
+    """The caller went away; what was taken nevertheless is given back or stays leased, by profile (R5.7)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """A message was handed to a consumer under a lease. Precedes the `ReceiveEnded` of its batch."""
+
+    at: float
+    group: str
+    client_id: str
+    delivery: Delivery
+    invisible: float
+    """Length of the lease, seconds."""
+    auto_renew: bool
+    batch: int
+    position: int
+    """Place in the answer, from 0."""
+    receive_attempt: str
+    """Attempt id of the receive, empty when it had none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Acked:
+    """A consumer acknowledged a message and the answer was OK.
+
+    `effective` False when nothing was settled by it: acked before, wrong group, superseded or altered handle.
+    Then `message` may be unknown (None) and `first_handle` is empty.
+    """
+
+    at: float
+    group: str
+    topic: str
+    client_id: str
+    message_id: str
+    receipt_handle: str
+    first_handle: str
+    """The handle that this delivery came with."""
+    message: StoredMessage | None
+    attempt: int
+    effective: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseChanged:
+    """A lease got a new end and a new handle, by its consumer or (`renewal`) by the server."""
+
+    at: float
+    group: str
+    client_id: str
+    message: StoredMessage
+    attempt: int
+    receipt_handle: str
+    """The new one."""
+    previous_handle: str
+    first_handle: str
+    invisible: float
+    """New length, seconds from `at`."""
+    renewal: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Resurrected:
+    """A change with a spent handle made one more lease: the message will come back (R6.12, O6)."""
+
+    at: float
+    group: str
+    client_id: str
+    message: StoredMessage
+    receipt_handle: str
+    previous_handle: str
+    invisible: float
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseEnded:
+    """A lease ended without an ack."""
+
+    at: float
+    group: str
+    client_id: str
+    message: StoredMessage
+    attempt: int
+    receipt_handle: str
+    first_handle: str
+    reason: LeaseEnd
+
+
+@dataclass(frozen=True, slots=True)
+class Revived:
+    """A message whose lease had ended became visible again; `attempt` is what its next delivery will
+    carry."""
+
+    at: float
+    group: str
+    message: StoredMessage
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    """A message was skipped for the whole group because the receiver's filter rejected it (R5.21)."""
+
+    at: float
+    group: str
+    message: StoredMessage
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLettered:
+    """A message was moved to the group's dead-letter topic; `by_client` when a consumer forwarded it."""
+
+    at: float
+    group: str
+    message: StoredMessage
+    attempt: int
+    """Number of its last delivery."""
+    by_client: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WrongMessageDeadLettered:
+    """The forward of a changed handle copied the log's first message and lost the meant one (consumption
+    §1)."""
+
+    at: float
+    group: str
+    message: StoredMessage
+    """The message that is lost."""
+    copied: StoredMessage
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetCommitted:
+    """The stored offset of a group was set by a consumer, or by the progress of an ordered group."""
+
+    at: float
+    group: str
+    topic: str
+    queue_id: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetReset:
+    """The stored offset of a group was moved by an administrator."""
+
+    at: float
+    group: str
+    topic: str
+    queue_id: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class PollParked:
+    """A receive or pull found nothing and waits."""
+
+    at: float
+    poll_id: int
+    group: str
+    topic: str
+    client_id: str
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class ClientJoined:
+    """A client's settings were stored for the first time, or again after it had left."""
+
+    at: float
+    client_id: str
+    client_type: ClientType
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClientLeft:
+    """A client terminated or (`expired`) was not heard of for too long."""
+
+    at: float
+    client_id: str
+    client_type: ClientType
+    group: str
+    expired: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TopicChanged:
+    """A topic was created, updated or (`deleted`) removed."""
+
+    at: float
+    config: TopicConfig
+    deleted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GroupChanged:
+    """A consumer group was created, updated or (`deleted`) removed."""
+
+    at: float
+    config: GroupConfig
+    steps: tuple[float, ...]
+    """The retry intervals in force, empty when they grow exponentially."""
+    order_grain: str
+    """Value of the profile's `OrderGrain`."""
+    deleted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A command, or one entry of an ack, was refused; nothing else changed."""
+
+    at: float
+    command: str
+    client_id: str
+    code: Code
+    message: str
+
+
+Event = (
+    Stored
+    | Prepared
+    | Recalled
+    | TransactionEnded
+    | ReceiveEnded
+    | Delivered
+    | Acked
+    | LeaseChanged
+    | Resurrected
+    | LeaseEnded
+    | Revived
+    | Filtered
+    | DeadLettered
+    | WrongMessageDeadLettered
+    | OffsetCommitted
+    | OffsetReset
+    | PollParked
+    | ClientJoined
+    | ClientLeft
+    | TopicChanged
+    | GroupChanged
+    | Refused
+)

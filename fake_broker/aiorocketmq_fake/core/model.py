@@ -1,0 +1,526 @@
+"""Values that commands take and answer with: frozen, without behaviour, times in Unix seconds, durations in
+seconds.
+
+An empty string or tuple means "absent" wherever the protocol has an optional field.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from aiorocketmq_fake.core.codes import (
+    ClientType,
+    Code,
+    Encoding,
+    FilterType,
+    MessageType,
+    OffsetPolicy,
+    Permission,
+    Resolution,
+    TopicType,
+)
+
+NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
+
+
+# Topics and groups
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfig:
+    """A topic as an administrator makes it; read and write queues 0 to 1024 each."""
+
+    name: str
+    type: TopicType = TopicType.NORMAL
+    read_queues: int = 8
+    write_queues: int = 8
+    permission: Permission = Permission.READ_WRITE
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """Retry intervals of a group: a list of `steps`, or exponential when `multiplier` is not 0."""
+
+    steps: tuple[float, ...] = ()
+    initial: float = 0.0
+    maximum: float = 0.0
+    multiplier: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class GroupConfig:
+    """A consumer group as an administrator makes it."""
+
+    name: str
+    ordered: bool = False
+    max_attempts: int = 17
+    """Deliveries before a message goes to the dead-letter topic: the server's `retryMaxTimes` + 1 (R7.5)."""
+    retry_policy: RetryPolicy | None = None
+    """None: the profile's table."""
+    consume_enabled: bool = True
+
+
+# Messages
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingMessage:
+    """A message as its producer sent it. `message_type` matters only when it is TRANSACTION (R4.5)."""
+
+    topic: str
+    body: bytes
+    message_id: str
+    tag: str = ""
+    keys: tuple[str, ...] = ()
+    properties: Mapping[str, str] = NO_PROPERTIES
+    message_group: str = ""
+    message_type: MessageType = MessageType.UNSPECIFIED
+    delivery_timestamp: float | None = None
+    born_timestamp: float | None = None
+    born_host: str = ""
+    encoding: Encoding = Encoding.IDENTITY
+    priority: int | None = None
+    lite_topic: str = ""
+    trace_context: str = ""
+    recovery_duration: float | None = None
+    """`orphaned_transaction_recovery_duration` of a transactional message."""
+    namespace: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMessage:
+    """One copy of a message in one queue; redeliveries and dead letters are further copies of the same
+    `content`."""
+
+    content: OutgoingMessage
+    """What consumers see: keys and properties as the storage returns them, born time filled in."""
+    message_type: MessageType
+    topic: str
+    """Physical topic; `content.topic` is the one the message was sent to."""
+    queue_id: int
+    offset: int
+    position: int
+    """Place in the broker's log, unique among all copies."""
+    store_timestamp: float
+    attempts_before: int = 0
+    """Deliveries of earlier copies (the server's reconsumeTimes)."""
+    origin_topic: str = ""
+    """Source topic of a dead letter where the profile tells it."""
+    origin_message_id: str = ""
+    """Source message id of a dead letter where the profile tells it."""
+    transaction_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SendOutcome:
+    """One entry of the answer to a send."""
+
+    code: Code
+    message_id: str
+    transaction_id: str
+    offset: int
+    queue_id: int
+    recall_handle: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One message handed to one consumer. Queue, offset and store time to show are here, content in
+    `message`."""
+
+    message: StoredMessage
+    receipt_handle: str
+    attempt: int
+    queue_id: int
+    offset: int
+    store_timestamp: float
+    invisible_until: float
+
+
+# Consuming
+
+
+@dataclass(frozen=True, slots=True)
+class FilterExpression:
+    """Which messages a consumer wants; the empty TAG expression and `*` mean all (R5.23)."""
+
+    expression: str = "*"
+    type: FilterType = FilterType.TAG
+
+
+@dataclass(frozen=True, slots=True)
+class ReceiveRequest:
+    """One ReceiveMessage call."""
+
+    client_id: str
+    group: str
+    topic: str
+    filter: FilterExpression = FilterExpression()
+    batch_size: int = 32
+    invisible: float | None = None
+    auto_renew: bool = False
+    polling: float | None = None
+    """`long_polling_timeout` as asked; None: from the deadline (5.1 row 3)."""
+    remaining_deadline: float | None = None
+    """Seconds until the call's gRPC deadline, None when it has none."""
+    attempt_id: str = ""
+    client_version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """Answer to a receive: status and messages, best first."""
+
+    code: Code
+    message: str
+    deliveries: tuple[Delivery, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """A receive or pull that waits: its answer comes as output `PollAnswered` with this id."""
+
+    poll_id: int
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class AckEntry:
+    """One message to acknowledge; the id is only echoed (R6.7)."""
+
+    message_id: str
+    receipt_handle: str
+
+
+@dataclass(frozen=True, slots=True)
+class AckRequest:
+    """One AckMessage call."""
+
+    client_id: str
+    group: str
+    topic: str
+    entries: tuple[AckEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AckOutcome:
+    """One entry of the answer to an ack, in request order, echoing id and handle of the request (R6.5)."""
+
+    message_id: str
+    receipt_handle: str
+    code: Code
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class AckResult:
+    """Answer to an ack: the common code, or MULTIPLE_RESULTS when entries differ (R6.6)."""
+
+    code: Code
+    entries: tuple[AckOutcome, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeRequest:
+    """One ChangeInvisibleDuration call; `invisible` None counts as 0 (R6.16)."""
+
+    client_id: str
+    group: str
+    topic: str
+    receipt_handle: str
+    invisible: float | None = None
+    message_id: str = ""
+    suspend: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardRequest:
+    """One ForwardMessageToDeadLetterQueue call."""
+
+    client_id: str
+    group: str
+    topic: str
+    receipt_handle: str
+    message_id: str = ""
+
+
+# Pulling and offsets
+
+
+@dataclass(frozen=True, slots=True)
+class PullRequest:
+    """One PullMessage call."""
+
+    client_id: str
+    group: str
+    topic: str
+    queue_id: int
+    offset: int
+    filter: FilterExpression = FilterExpression()
+    batch_size: int = 32
+    polling: float | None = None
+    remaining_deadline: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pulled:
+    """Answer to a pull; `next_offset` is where to go on, also after ILLEGAL_OFFSET (10.1)."""
+
+    code: Code
+    message: str
+    messages: tuple[StoredMessage, ...]
+    next_offset: int
+
+
+# Sessions
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """The consumer half of a client's settings."""
+
+    group: str
+    filters: tuple[tuple[str, FilterExpression], ...] = ()
+    """(topic, filter) pairs; they do not restrict what may be received (R5.1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSettings:
+    """Settings as a client sent them; exactly one of `topics` and `subscription` is not None."""
+
+    client_type: ClientType = ClientType.UNSPECIFIED
+    topics: tuple[str, ...] | None = None
+    """`publishing.topics`, None when there is no publishing part."""
+    subscription: Subscription | None = None
+    request_timeout: float | None = None
+    fifo: bool = False
+    receive_batch_size: int = 0
+    long_polling: float = 0.0
+    retry_policy: RetryPolicy | None = None
+    max_attempts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MergedSettings:
+    """What the server answers: overlay these on the client's own settings, echo all other fields (2.2)."""
+
+    max_attempts: int
+    retry_policy: RetryPolicy | None
+    max_body_size: int = 0
+    """Producers only."""
+    validate_message_type: bool = False
+    """Producers only."""
+    fifo: bool = False
+    receive_batch_size: int = 0
+    long_polling: float = 0.0
+    lite_subscription_quota: int = 0
+    """0: the field is not sent."""
+    max_lite_topic_size: int = 0
+    metric_on: bool = False
+
+
+# Routes
+
+
+@dataclass(frozen=True, slots=True)
+class RouteEntry:
+    """One queue of a route; for an assignment `queue_id` -1 means all queues of the broker (R3.7)."""
+
+    topic: str
+    queue_id: int
+    permission: Permission
+    broker: str
+    accepts: tuple[MessageType, ...]
+
+
+# Transactions
+
+
+@dataclass(frozen=True, slots=True)
+class EndTransactionRequest:
+    """One EndTransaction call; the message id is not compared (R9.2)."""
+
+    client_id: str
+    topic: str
+    transaction_id: str
+    resolution: Resolution
+    message_id: str = ""
+    from_check: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetQuery:
+    """One QueryOffset call."""
+
+    topic: str
+    queue_id: int
+    policy: OffsetPolicy
+    timestamp: float | None = None
+
+
+# Outputs: what the broker has to say outside of an answer
+
+
+@dataclass(frozen=True, slots=True)
+class PollAnswered:
+    """A parked receive or pull has its answer."""
+
+    poll_id: int
+    result: Received | Pulled
+
+
+@dataclass(frozen=True, slots=True)
+class RecoverOrphanedTransaction:
+    """Ask a producer what became of a transaction (9.3)."""
+
+    message: StoredMessage
+    transaction_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyMessage:
+    """Ask a consumer to consume one message on trial (2.3)."""
+
+    nonce: str
+    message: StoredMessage
+
+
+@dataclass(frozen=True, slots=True)
+class PrintStackTrace:
+    """Ask a client for its stack traces (2.3)."""
+
+    nonce: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReconnectEndpoints:
+    """Ask a client to connect anew (2.3)."""
+
+    nonce: str
+
+
+Command = RecoverOrphanedTransaction | VerifyMessage | PrintStackTrace | ReconnectEndpoints
+
+
+@dataclass(frozen=True, slots=True)
+class CommandForClient:
+    """Send this on the newest telemetry stream of the client (R2.3)."""
+
+    client_id: str
+    command: Command
+
+
+Output = PollAnswered | CommandForClient
+
+
+# Inspection
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSnapshot:
+    """A topic and how far its queues reach."""
+
+    config: TopicConfig
+    min_offsets: tuple[int, ...]
+    max_offsets: tuple[int, ...]
+    system: bool
+    """A retry or dead-letter topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSnapshot:
+    """A consumer group and its live members."""
+
+    config: GroupConfig
+    auto_created: bool
+    client_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSnapshot:
+    """A client that the broker knows."""
+
+    client_id: str
+    settings: ClientSettings
+    last_seen: float
+    live: bool
+    """False after termination or expiry."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseSnapshot:
+    """A message in the hands of a consumer."""
+
+    group: str
+    topic: str
+    queue_id: int
+    offset: int
+    message_id: str
+    attempt: int
+    client_id: str
+    receipt_handle: str
+    invisible_until: float
+    auto_renew: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OrderSnapshot:
+    """What blocks one queue, or one message group of it, in an ordered group (8.3)."""
+
+    group: str
+    topic: str
+    queue_id: int
+    message_group: str
+    """Empty where the whole queue is the grain."""
+    attempt_id: str
+    offsets: tuple[int, ...]
+    acked: tuple[int, ...]
+    counts: tuple[int, ...]
+    visible_at: tuple[float, ...]
+    committed: int
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetSnapshot:
+    """Progress of a group in one queue."""
+
+    group: str
+    topic: str
+    queue_id: int
+    offset: int
+    min_offset: int
+    max_offset: int
+
+    @property
+    def lag(self) -> int:
+        """Messages stored but not yet passed (in-flight ones count as passed in normal groups, R10.4)."""
+        return self.max_offset - max(self.offset, self.min_offset)
+
+
+@dataclass(frozen=True, slots=True)
+class DeliverySnapshot:
+    """One delivery that happened, for tests that ask what a group has seen."""
+
+    at: float
+    group: str
+    topic: str
+    queue_id: int
+    offset: int
+    message: StoredMessage
+    attempt: int
+    client_id: str
+    receipt_handle: str
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Sizes of what the broker holds, for watching it."""
+
+    messages: int = 0
+    leases: int = 0
+    polls: int = 0
+    clients: int = 0
+    delayed: int = 0
+    half: int = 0
+    deadlines: int = 0
+    by_topic: Mapping[str, int] = field(default_factory=dict)

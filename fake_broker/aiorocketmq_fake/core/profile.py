@@ -1,0 +1,429 @@
+"""Profiles: every point where the published contract and real servers differ, one named field each.
+
+Times are seconds. `DOCUMENTED` is the published contract, `APACHE_5_5` what Apache 5.5.0 with the broker in
+the proxy's process was seen to do; other servers differ by a few fields (`dataclasses.replace`). Sources:
+"consumption §1" means `live-broker-consumption.md` section 1, "session §0" `live-broker-session.md`, "R…"
+`broker-semantics.md`, "O…" the list of disagreements in `conformance-inventory.md` section 2.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from aiorocketmq_fake.core.codes import ClientType, Code, MessageType
+
+
+class OrderGrain(Enum):
+    """What one un-acked message of an ordered group blocks (O13)."""
+
+    MESSAGE_GROUP = "message group"
+    QUEUE = "queue"
+
+
+class BatchReceipt(Enum):
+    """What the answer to a batch of n messages holds (R4.15, session §4.7)."""
+
+    PER_MESSAGE = "one entry per message"
+    SINGLE_FRESH_ID = "one entry with an id made by the server"
+    SINGLE_JOINED_IDS = "one entry with all ids joined by commas"
+
+
+class StartPosition(Enum):
+    """Where a group begins in a queue it never read (O3, R10.3)."""
+
+    BEGINNING = "first message of the queue"
+    CREATION = "first message stored after the group was created"
+
+
+class Exhaustion(Enum):
+    """When a message with no attempts left goes to the dead-letter topic (R5.26, R5.27)."""
+
+    AT_LEASE_END = "as soon as its last lease has ended"
+    AT_RECEIVE = "when somebody receives it once more"
+
+
+class WrongHandle(Enum):
+    """What a change of the lease does with a handle that no longer holds the message (R6.12, O6)."""
+
+    REFUSED = "INVALID_RECEIPT_HANDLE"
+    NEW_LEASE = "OK, and one more lease: the message comes back once more"
+
+
+class Backoff(Enum):
+    """Which table of retry intervals settings carry (R7.5 table, O1)."""
+
+    DOCUMENTED = (10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
+    SERVER = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
+
+
+ALL_RPCS = frozenset(
+    {
+        "QueryRoute",
+        "Heartbeat",
+        "SendMessage",
+        "QueryAssignment",
+        "ReceiveMessage",
+        "AckMessage",
+        "ForwardMessageToDeadLetterQueue",
+        "PullMessage",
+        "UpdateOffset",
+        "GetOffset",
+        "QueryOffset",
+        "EndTransaction",
+        "Telemetry",
+        "NotifyClientTermination",
+        "ChangeInvisibleDuration",
+        "RecallMessage",
+        "SyncLiteSubscription",
+    }
+)
+PULL_RPCS = frozenset({"PullMessage", "UpdateOffset", "GetOffset", "QueryOffset"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """One complete choice of behaviour. Fields without a default differ between the two shipped profiles."""
+
+    name: str
+    """For people and reports only: no behaviour depends on it."""
+    served_rpcs: frozenset[str]
+    """RPCs that exist; all others are gRPC UNIMPLEMENTED (R10.1, session §1.1)."""
+
+    # Sessions
+    client_types: frozenset[ClientType]
+    """Kinds that may send consumer settings; others end the stream with INTERNAL (R2.7, session §2.3)."""
+    no_settings_code: Code
+    """Receive without stored settings (5.1 row 1, consumption §2)."""
+    settling_needs_client: bool
+    """Change and forward need a registered client, else INTERNAL_SERVER_ERROR (R6.9)."""
+    session_needs_group: bool
+    """Settings of an unknown group end the stream, heartbeats for one are 40003 (R2.9, R2.14; consumption
+    §11.22)."""
+    termination_ends_polls: bool
+    """A terminated client's parked polls are answered empty at once (consumption §4, §11.13)."""
+    client_expiry: float = 120.0
+    """A client is forgotten this long after its last settings or heartbeat (R2.15)."""
+    termination_hold: float = 1.0
+    """Auto-renewed messages of a client that left stay hidden this much longer (R7.9)."""
+
+    # Topics and groups
+    mixed_topics: bool
+    """Topics of type MIXED may be created (session §0, R3.4)."""
+    auto_create_groups: bool
+    """A receive by an unknown group creates it: not ordered, 17 attempts (R10.2)."""
+    unknown_group_code: Code
+    """Receive by an unknown group where none is created (R5.1 row 10)."""
+    unknown_topic_receive_code: Code
+    """Receive from a topic that does not exist (5.1 row 9, trap 3)."""
+    unknown_topic_send_code: Code
+    """Send to a topic that does not exist (R4.7, trap 3)."""
+    client_settings_decide: bool
+    """Order and attempt limit are those of the group in the client's settings, not of the request's (R5.1,
+    trap 31)."""
+    backoff: Backoff
+    """Retry intervals that settings announce for groups without their own (7.5, O1)."""
+
+    # Sending
+    batch_receipt: BatchReceipt
+    """Entries in the answer to a batch (R4.15)."""
+    batch_is_one_block: bool
+    """A batch lands in one queue whatever its message groups; only message 0's type and encoding count,
+    bodies together are limited to 4 MiB, and delays are refused (R4.15, R4.16, session §4.7)."""
+    keys_split_at_spaces: bool
+    """Keys are stored joined by spaces, so a key with a space comes back as two (R4.2)."""
+    empty_properties_vanish: bool
+    """User properties with an empty value or name are lost in storage (R4.2, session §4.1)."""
+    internal_properties_leak: bool
+    """Message group and trace context also appear as user properties (R4.4)."""
+    missing_born_time_is_zero: bool
+    """A message sent without born time is born in 1970, not now (R4.3, session §4.5)."""
+    transaction_id_always: bool
+    """Every receipt carries a transaction id, transactional or not (R4.12)."""
+    delay_grain: float
+    """Delayed messages appear at the next multiple of this many seconds; 0 is exact (R4.19, session §5)."""
+    delay_latency: float
+    """And this much later (session §5)."""
+    recall_enabled: bool
+    """RecallMessage works; else it is refused (R4.25)."""
+    recall_margin: float
+    """A recall nearer to the delivery than this is refused (session §5: between 0.4 and 1.0 s)."""
+    recall_finds_message: bool
+    """A recall names its message: a handle with another id is refused, not answered OK without effect
+    (session §5)."""
+    recall_failure_code: Code
+    """A recall that cannot be done any more, or whose handle is not one (R4.25)."""
+    max_delay: float = 86_400.0
+    """How far ahead a delivery may be asked for (4.1 row 13)."""
+
+    # Transactions
+    transaction_memory: float = 30.0
+    """A decision is accepted this long after the send or the last check (R9.1)."""
+    unknown_transaction_code: Code
+    """EndTransaction for a transaction that is not known (any more) (9.2)."""
+
+    # Receiving
+    polling_min: float
+    """Shorter polls are stretched to this (5.1 row 3)."""
+    polling_max: float
+    """Longer polls are cut to this (5.1 row 3)."""
+    polling_cut_floor: float = 5.0
+    """A poll longer than the caller's deadline is cut to the deadline, if this much is left (5.1 row 4)."""
+    polling_margin: float
+    """Empty answers come this much before the poll ends (consumption §2)."""
+    polling_code_since: str
+    """Clients with a version below this (compared as text) see BAD_REQUEST for 40018 (R1.1 table, trap
+    38)."""
+    deadline_required: bool
+    """A receive without a gRPC deadline is refused (5.1 row 2)."""
+    empty_receive_code: Code
+    """Status of an answer without messages (O8)."""
+    bad_batch_size_code: Code
+    """Negative batch size (R5.3)."""
+    receive_batch_max: int = 32
+    """Larger batches are cut to this (R5.3)."""
+    invisible_min: float
+    """Shortest lease of a receive (5.1 row 6, consumption §11.4)."""
+    invisible_max: float = 43_200.0
+    """Longest lease of receive and change (5.1 row 6, R6.9)."""
+    filter_failure_code: Code
+    """A filter expression with bad syntax (R5.25)."""
+    tag_collisions_filtered: bool = True
+    """Tags of equal 32-bit hash are told apart before delivery, and acked for the group (R5.23)."""
+    retry_first_chance: float = 0.2
+    """Chance that a receive looks at retries before fresh messages (R5.9)."""
+    polls_per_key: int = 1024
+    """Parked polls of one group on one topic (5.2)."""
+    polls_in_all: int = 100_000
+    """Parked polls of the whole broker (5.2)."""
+    new_group_start: StartPosition
+    """Where a new group begins (O3)."""
+    retries_wake_polls: bool = True
+    """Parked polls notice redeliveries; 5.2 and 5.3 do not (R5.20, consumption §11.6)."""
+    reset_wakes_polls: bool
+    """Parked polls notice an offset reset (consumption §7)."""
+    cancelled_polls_take: bool
+    """A cancelled poll lives on in the broker and may still take messages (R5.7, consumption §4)."""
+    undelivered_hold: float
+    """Messages that could not be written to their receiver are visible again after this (R5.7)."""
+    undelivered_counts: bool
+    """Such a failed delivery counts as an attempt in normal groups (consumption §11.12)."""
+    ordered_undelivered_counts: bool
+    """Such a failed delivery counts as an attempt in ordered groups (consumption §1)."""
+    exhaustion: Exhaustion
+    """Who moves spent messages to the dead-letter topic (R5.26, consumption §11.18)."""
+    exhausted_ends_poll: bool
+    """A receive whose every message went to the dead-letter topic answers empty at once (5.2 row 3)."""
+
+    # Leases
+    revive_latency: float
+    """Time between the end of a normal group's lease and the next visibility (15, consumption §3: never below
+    2.0)."""
+    retries_keep_position: bool
+    """A redelivery shows the queue, offset and store time of the first copy, not of the retry topic's
+    (R7.1)."""
+    auto_renews: bool = True
+    """The server renews `auto_renew` leases; 5.2 and 5.3 do not (R7.7, consumption §11.11)."""
+    auto_renew_lease: float = 60.0
+    """Lease of an `auto_renew` receive (5.1 row 6)."""
+    renew_ahead: float = 10.0
+    """A lease is renewed when this much is left (R7.7)."""
+    renew_steps: tuple[float, ...] = (60.0, 180.0, 300.0, 600.0, 1800.0, 3600.0)
+    """Length of the first, second, … renewal; the last repeats (R7.8)."""
+    renew_limit: float = 10_800.0
+    """Renewal ends this long after the receive (R7.8)."""
+    malformed_handle_code: Code
+    """A handle that cannot be read (R6.2, trap 13)."""
+    unknown_position_code: Code
+    """A readable handle naming a queue or offset that does not exist (6.2)."""
+    no_entries_code: Code
+    """An ack without entries (R6.6)."""
+    ack_without_lease_ok: bool
+    """A well-formed, unexpired handle without a lease (wrong group, superseded, tampered) acks OK without
+    effect (R6.3, R6.12)."""
+    change_after_ack: WrongHandle
+    """Changing the lease of a message that was acked (O6, consumption §1)."""
+    change_with_old_handle: WrongHandle
+    """Changing a lease with a handle that an earlier change replaced (R6.12)."""
+    changed_handles_grow: bool = True
+    """A changed handle has one field more (consumption §2)."""
+    suspend_counts: bool
+    """`suspend` is ignored in normal groups: the redelivery counts as an attempt (R6.15)."""
+    ordered_suspend_counts: bool
+    """`suspend` is ignored in ordered groups (consumption §1)."""
+
+    # Dead letters
+    dead_letters_keep_attempts: bool
+    """A dead letter goes on counting attempts (R7.6); else it starts at 1."""
+    dead_letter_type: MessageType | None
+    """Message type that dead letters show, None for their own (consumption §1)."""
+    dead_letters_tell_origin: bool
+    """Dead letters carry their source topic and id (R6.18)."""
+    forward_checks_handle: bool
+    """A forward needs a handle that still holds the message (R6.17)."""
+    forward_changed_handle_takes_first: bool
+    """DANGEROUS, real: with a changed or renewed handle the first message of the log is dead-lettered and the
+    real one is lost (consumption §1, §5a). `events.WrongMessageDeadLettered` tells when it strikes."""
+    forward_unknown_group_ok: bool
+    """A forward by an unknown group is OK, else CONSUMER_GROUP_NOT_FOUND (R6.19, consumption §1)."""
+
+    # Ordered groups
+    order_grain: OrderGrain
+    """What an un-acked message blocks (O13, R8.2)."""
+    ordered_wake_latency: float
+    """A parked poll is woken this long after a blocked queue came free by time (R8.12)."""
+    ordered_extension_wakes: bool
+    """Parked polls notice the end of an extended lease in a batch with several open messages (consumption §1,
+    R8.11)."""
+    ordered_old_handles_ack: bool
+    """In ordered groups a handle replaced by a change still acks (consumption §1)."""
+    order_record_life: float = 86_400.0
+    """Order records unused for this long are forgotten (8.3)."""
+
+    # Offsets
+    reset_keeps_leases: bool
+    """Messages in flight survive a reset and come back in addition (R10.6, consumption §7)."""
+
+
+DOCUMENTED = Profile(
+    name="documented",
+    served_rpcs=ALL_RPCS - {"SyncLiteSubscription"},
+    client_types=frozenset(
+        {ClientType.PUSH_CONSUMER, ClientType.SIMPLE_CONSUMER, ClientType.PULL_CONSUMER},
+    ),
+    no_settings_code=Code.UNRECOGNIZED_CLIENT_TYPE,
+    settling_needs_client=False,
+    session_needs_group=False,
+    termination_ends_polls=True,
+    mixed_topics=True,
+    auto_create_groups=False,
+    unknown_group_code=Code.CONSUMER_GROUP_NOT_FOUND,
+    unknown_topic_receive_code=Code.TOPIC_NOT_FOUND,
+    unknown_topic_send_code=Code.TOPIC_NOT_FOUND,
+    client_settings_decide=False,
+    backoff=Backoff.DOCUMENTED,
+    batch_receipt=BatchReceipt.PER_MESSAGE,
+    batch_is_one_block=False,
+    keys_split_at_spaces=False,
+    empty_properties_vanish=False,
+    internal_properties_leak=False,
+    missing_born_time_is_zero=False,
+    transaction_id_always=False,
+    delay_grain=0.0,
+    delay_latency=0.0,
+    recall_enabled=True,
+    recall_margin=0.0,
+    recall_finds_message=True,
+    recall_failure_code=Code.MESSAGE_NOT_FOUND,
+    unknown_transaction_code=Code.INVALID_TRANSACTION_ID,
+    polling_min=0.0,
+    polling_max=3600.0,
+    polling_margin=0.0,
+    polling_code_since="",
+    deadline_required=False,
+    empty_receive_code=Code.OK,
+    bad_batch_size_code=Code.BAD_REQUEST,
+    invisible_min=0.001,
+    filter_failure_code=Code.ILLEGAL_FILTER_EXPRESSION,
+    new_group_start=StartPosition.CREATION,
+    reset_wakes_polls=True,
+    cancelled_polls_take=False,
+    undelivered_hold=0.0,
+    undelivered_counts=False,
+    ordered_undelivered_counts=False,
+    exhaustion=Exhaustion.AT_LEASE_END,
+    exhausted_ends_poll=False,
+    revive_latency=0.0,
+    retries_keep_position=True,
+    malformed_handle_code=Code.INVALID_RECEIPT_HANDLE,
+    unknown_position_code=Code.INVALID_RECEIPT_HANDLE,
+    no_entries_code=Code.BAD_REQUEST,
+    ack_without_lease_ok=False,
+    change_after_ack=WrongHandle.REFUSED,
+    change_with_old_handle=WrongHandle.REFUSED,
+    suspend_counts=False,
+    ordered_suspend_counts=False,
+    dead_letters_keep_attempts=False,
+    dead_letter_type=None,
+    dead_letters_tell_origin=True,
+    forward_checks_handle=True,
+    forward_changed_handle_takes_first=False,
+    forward_unknown_group_ok=False,
+    order_grain=OrderGrain.MESSAGE_GROUP,
+    ordered_wake_latency=0.0,
+    ordered_extension_wakes=True,
+    ordered_old_handles_ack=False,
+    reset_keeps_leases=False,
+)
+"""The published contract: comments of the `.proto` files and the product documents; the default."""
+
+APACHE_5_5 = Profile(
+    name="apache-5.5",
+    served_rpcs=ALL_RPCS - PULL_RPCS,
+    client_types=frozenset({ClientType.PUSH_CONSUMER, ClientType.SIMPLE_CONSUMER}),
+    no_settings_code=Code.INTERNAL_SERVER_ERROR,
+    settling_needs_client=True,
+    session_needs_group=True,
+    termination_ends_polls=False,
+    mixed_topics=False,
+    auto_create_groups=True,
+    unknown_group_code=Code.INTERNAL_SERVER_ERROR,
+    unknown_topic_receive_code=Code.INTERNAL_SERVER_ERROR,
+    unknown_topic_send_code=Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE,
+    client_settings_decide=True,
+    backoff=Backoff.SERVER,
+    batch_receipt=BatchReceipt.SINGLE_FRESH_ID,
+    batch_is_one_block=True,
+    keys_split_at_spaces=True,
+    empty_properties_vanish=True,
+    internal_properties_leak=True,
+    missing_born_time_is_zero=True,
+    transaction_id_always=True,
+    delay_grain=1.0,
+    delay_latency=0.01,
+    recall_enabled=False,
+    recall_margin=0.5,
+    recall_finds_message=False,
+    recall_failure_code=Code.INTERNAL_SERVER_ERROR,
+    unknown_transaction_code=Code.INTERNAL_SERVER_ERROR,
+    polling_min=5.0,
+    polling_max=20.0,
+    polling_margin=0.02,
+    polling_code_since="5.0.3",
+    deadline_required=True,
+    empty_receive_code=Code.MESSAGE_NOT_FOUND,
+    bad_batch_size_code=Code.INTERNAL_SERVER_ERROR,
+    invisible_min=10.0,
+    filter_failure_code=Code.INTERNAL_SERVER_ERROR,
+    new_group_start=StartPosition.BEGINNING,
+    reset_wakes_polls=False,
+    cancelled_polls_take=True,
+    undelivered_hold=1.0,
+    undelivered_counts=False,
+    ordered_undelivered_counts=True,
+    exhaustion=Exhaustion.AT_RECEIVE,
+    exhausted_ends_poll=True,
+    revive_latency=2.0,
+    retries_keep_position=False,
+    malformed_handle_code=Code.INTERNAL_SERVER_ERROR,
+    unknown_position_code=Code.INTERNAL_SERVER_ERROR,
+    no_entries_code=Code.INTERNAL_SERVER_ERROR,
+    ack_without_lease_ok=True,
+    change_after_ack=WrongHandle.NEW_LEASE,
+    change_with_old_handle=WrongHandle.NEW_LEASE,
+    suspend_counts=False,
+    ordered_suspend_counts=True,
+    dead_letters_keep_attempts=True,
+    dead_letter_type=MessageType.DELAY,
+    dead_letters_tell_origin=False,
+    forward_checks_handle=False,
+    forward_changed_handle_takes_first=True,
+    forward_unknown_group_ok=True,
+    order_grain=OrderGrain.QUEUE,
+    ordered_wake_latency=0.1,
+    ordered_extension_wakes=False,
+    ordered_old_handles_ack=True,
+    reset_keeps_leases=True,
+)
+"""Apache RocketMQ 5.5.0, proxy in local mode, default settings, quirks included."""
+
+PROFILES = {profile.name: profile for profile in (DOCUMENTED, APACHE_5_5)}
+"""The shipped profiles by name."""
