@@ -21,17 +21,23 @@ HERE = Path(__file__).resolve().parent
 
 def bring_nox() -> None:
     """Start this file again from a private environment that has nox; make that environment first if need be."""
-    if sys.version_info < (3, 11):
-        sys.exit(f"aiorocketmq needs Python 3.11 or newer, this is {sys.version.split()[0]}: run a newer python3.")
+    if sys.version_info < (3, 11):  # noqa: UP036 - nothing has checked the version yet
+        sys.exit(
+            f"aiorocketmq needs Python 3.11 or newer, this is {sys.version.split()[0]}: run a newer python3."
+        )
     home = HERE / ".nox-bootstrap"
     python = home / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-    if not python.exists() or subprocess.run([python, "-c", "import nox"], capture_output=True).returncode:
+    if (
+        not python.exists()
+        or subprocess.run([python, "-c", "import nox"], capture_output=True, check=False).returncode
+    ):
         print("noxfile: nox is not here, bringing it into .nox-bootstrap", flush=True)
         subprocess.run([sys.executable, "-m", "venv", "--clear", home], check=True)
         subprocess.run(
-            [python, "-m", "pip", "--disable-pip-version-check", "install", "-q", "nox>=2024.10.9"], check=True
+            [python, "-m", "pip", "--disable-pip-version-check", "install", "-q", "nox>=2024.10.9"],
+            check=True,
         )
-    sys.exit(subprocess.run([python, __file__, *sys.argv[1:]]).returncode)
+    sys.exit(subprocess.run([python, __file__, *sys.argv[1:]], check=False).returncode)
 
 
 try:
@@ -52,7 +58,9 @@ PYTHONS = nox.project.python_versions(PROJECT)
 
 def install(session: nox.Session, *groups: str, extras: str = "", flags: tuple[str, ...] = ()) -> None:
     """Install the checkout, editable, with `extras` and dependency groups."""
-    session.install(*flags, "-e", f".[{extras}]" if extras else ".", *nox.project.dependency_groups(PROJECT, *groups))
+    session.install(
+        *flags, "-e", f".[{extras}]" if extras else ".", *nox.project.dependency_groups(PROJECT, *groups)
+    )
 
 
 def java_is_here(session: nox.Session, what: str) -> bool:
@@ -81,7 +89,9 @@ def tests(session: nox.Session) -> None:
 def coverage(session: nox.Session) -> None:
     """Measure how much of the fake's core its own tests cover (at least 95 %), and of everything all tests."""
     install(session, "test", extras="all")
-    session.run("coverage", "run", "--source=aiorocketmq_fake.core", "-m", "pytest", "-q", "fake_broker/tests/core")
+    session.run(
+        "coverage", "run", "--source=aiorocketmq_fake.core", "-m", "pytest", "-q", "fake_broker/tests/core"
+    )
     session.run("coverage", "report", "--fail-under=95")
     if "--all" in session.posargs:
         session.run("coverage", "run", "-m", "pytest", "-q", "-m", "not real")

@@ -35,7 +35,9 @@ class _Program(click.Group):
         point = _installed().get(cmd_name)
         command = point.load() if point else None
         if command is not None and not isinstance(command, click.Command):
-            raise click.ClickException(f"entry point {cmd_name!r} of {GROUP} is not a command: reinstall its package.")
+            raise click.ClickException(
+                f"entry point {cmd_name!r} of {GROUP} is not a command: reinstall its package."
+            )
         return command
 
 

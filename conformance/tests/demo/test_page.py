@@ -1,0 +1,79 @@
+"""The demonstration's page is one well-formed file that needs nothing from anywhere."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+from aiorocketmq_conformance.demo.page import Card, JudgedCase, Shown, page
+from aiorocketmq_conformance.demo.story import Life, Moment, Rung, Step
+
+LIFE = Life(
+    "id<1>",
+    "orders",
+    "billing",
+    (
+        Step(0.0, Moment.STORED, None, "in queue 0"),
+        Step(1.0, Moment.DELIVERED, 1, "attempt 1"),
+        Step(11.0, Moment.DELIVERED, 2, "attempt 2"),
+        Step(12.0, Moment.DEAD_LETTER, 2, "copied"),
+    ),
+)
+SHOWN = Shown(
+    cards=[Card("17", "attempts", "good")],
+    told=LIFE,
+    rungs=[Rung(1, 10.0, 10.0)],
+    other_lives=[LIFE],
+    judged={
+        "fake": [JudgedCase("send.one", "A claim & more", "pass"), JudgedCase("fifo.two", "Another", "n/a")]
+    },
+    audit=[("ordering", "valid", "nothing to object to")],
+    audit_page="audit/report.html",
+    planted=None,
+)
+VOID = {"meta", "link", "br"}
+
+
+class Balance(HTMLParser):
+    """Counts what is open, and collects what would be loaded."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.loaded: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in VOID:
+            self.open.append(tag)
+        self.loaded += [
+            value or "" for name, value in attrs if name == "src" or (tag == "link" and name == "href")
+        ]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_every_element_is_closed_and_nothing_is_loaded() -> None:
+    parser = Balance()
+    parser.feed(page(SHOWN))
+    assert (parser.open, parser.loaded) == ([], [])
+    assert "http" not in re.sub(r'xmlns="[^"]*"', "", page(SHOWN))
+
+
+def test_text_from_outside_is_escaped() -> None:
+    assert "id&lt;1&gt;" in page(SHOWN)
+    assert "id<1>" not in page(SHOWN)
+
+
+def test_the_matrix_counts_what_passed_of_what_was_run() -> None:
+    text = page(SHOWN)
+    assert "1 of 2 passed" in text
+    assert 'class="na" title="fifo.two: n/a. Another"' in text
+
+
+def test_a_planted_fault_is_named_and_its_absence_is_not() -> None:
+    planted = Shown(
+        **{name: getattr(SHOWN, name) for name in SHOWN.__slots__ if name != "planted"}, planted="early retry"
+    )
+    assert "planted: early retry" in page(planted)
+    assert "planted" not in page(SHOWN)
