@@ -1,0 +1,239 @@
+"""One connection of the classic protocol: many requests side by side, answers matched by their number."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Self
+
+from aiorocketmq._core.endpoint import Address
+from aiorocketmq._remoting.codes import RequestCode, ResponseCode
+from aiorocketmq._remoting.frame import ONE_WAY, RESPONSE, Frame, FrameReader, MalformedFrame, encode
+from aiorocketmq._remoting.refusals import remoting_refusal
+from aiorocketmq.errors import Closed, Unreachable
+
+logger = logging.getLogger(__name__)
+
+CONNECT_TIMEOUT = 3.0
+"""Seconds, as Java's clients; remoting-protocol.md section 0."""
+
+
+class RemotingConnection:
+    """A connection to one name server or broker, open from `async with` to its end or the peer's.
+
+    Requests the peer sends (it may) go to `on_request`; two-way ones are answered REQUEST_CODE_NOT_SUPPORTED.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        connect_timeout: float = CONNECT_TIMEOUT,
+        on_request: Callable[[Frame], None] | None = None,
+    ) -> None:
+        self.address = address
+        self._connect_timeout = connect_timeout
+        self._on_request = on_request
+        self._wire: _Wire | None = None
+
+    async def __aenter__(self) -> Self:
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self._connect_timeout):
+                _, self._wire = await loop.create_connection(
+                    lambda: _Wire(self.address, self._on_request), self.address.host, self.address.port
+                )
+        except TimeoutError as error:
+            raise Unreachable(
+                f"no connection to {self.address} within {self._connect_timeout:g} s: check host and port",
+                timed_out=True,
+                endpoint=str(self.address),
+            ) from error
+        except OSError as error:
+            raise Unreachable(
+                f"no connection to {self.address} ({error.strerror or error}); is the server running there?",
+                endpoint=str(self.address),
+            ) from error
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._wire is not None:
+            self._wire.close()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether requests can still be sent."""
+        return self._wire is not None and self._wire.failure is None
+
+    async def request(
+        self,
+        code: int,
+        fields: Mapping[str, str] | None = None,
+        body: bytes = b"",
+        *,
+        timeout: float,
+    ) -> Frame:
+        """Send a request and return its answer, whatever its code, within `timeout` seconds.
+
+        Raises Unreachable when there is no answer or the connection ends, Closed outside of `async with`,
+        ValueError when the request is larger than a frame may be. Cancelled, or after a timeout, the
+        request may have taken effect; a late answer is dropped and the connection stays usable.
+        """
+        wire = self._usable()
+        frame = Frame(code=code, opaque=wire.next_opaque(), fields=fields or {}, body=body)
+        try:
+            async with asyncio.timeout(timeout):
+                return await wire.exchange(frame)
+        except TimeoutError as error:
+            raise Unreachable(
+                f"no answer from {self.address} to {_request_name(code)} within {timeout:g} s",
+                may_have_taken_effect=True,
+                timed_out=True,
+                endpoint=str(self.address),
+            ) from error
+
+    async def call(
+        self,
+        code: int,
+        fields: Mapping[str, str] | None = None,
+        body: bytes = b"",
+        *,
+        timeout: float,
+        topic: str | None = None,
+        group: str | None = None,
+    ) -> Frame:
+        """`request` that also raises the matching `Refused` or `Busy` when the answer is not SUCCESS."""
+        answer = await self.request(code, fields, body, timeout=timeout)
+        if answer.code != ResponseCode.SUCCESS:
+            raise remoting_refusal(
+                answer.code, answer.remark, address=str(self.address), topic=topic, group=group
+            )
+        return answer
+
+    async def tell(self, code: int, fields: Mapping[str, str] | None = None, body: bytes = b"") -> None:
+        """Send a request that wants no answer; it is written when this returns, and nothing more is known."""
+        wire = self._usable()
+        await wire.send(
+            Frame(code=code, opaque=wire.next_opaque(), flag=ONE_WAY, fields=fields or {}, body=body)
+        )
+
+    def _usable(self) -> _Wire:
+        if self._wire is None:
+            raise Closed(f"the connection to {self.address} is not open; use it inside its `async with`")
+        if self._wire.failure is not None:
+            raise self._wire.failure
+        return self._wire
+
+
+class _Wire(asyncio.Protocol):
+    """The event loop's side of a connection: decodes what arrives, wakes who waits for it."""
+
+    def __init__(self, address: Address, on_request: Callable[[Frame], None] | None) -> None:
+        self.failure: Unreachable | Closed | None = None
+        self._address = address
+        self._on_request = on_request
+        self._reader = FrameReader()
+        self._waiting: dict[int, asyncio.Future[Frame]] = {}
+        self._opaques = itertools.count(1)
+        self._answered = False
+        self._transport: asyncio.Transport | None = None
+        self._writable = asyncio.Event()
+        self._writable.set()
+
+    def next_opaque(self) -> int:
+        return next(self._opaques) & 0x7FFFFFFF
+
+    async def exchange(self, frame: Frame) -> Frame:
+        answer: asyncio.Future[Frame] = asyncio.get_running_loop().create_future()
+        self._waiting[frame.opaque] = answer
+        try:
+            await self.send(frame)
+            return await answer
+        finally:
+            self._waiting.pop(frame.opaque, None)
+
+    async def send(self, frame: Frame) -> None:
+        data = encode(frame)
+        await self._writable.wait()
+        if self.failure is not None:
+            raise self.failure
+        assert self._transport is not None
+        self._transport.write(data)
+
+    def close(self) -> None:
+        self._end(Closed(f"the connection to {self._address} was closed"))
+        if self._transport is not None:
+            self._transport.close()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for frame in self._reader.feed(data):
+                self._answered = True
+                self._dispatch(frame)
+        except MalformedFrame as error:
+            self._end(
+                Unreachable(
+                    f"the server at {self._address} does not speak the classic RocketMQ protocol ({error}); "
+                    "give the port of a name server (usually 9876) or broker (usually 10911)",
+                    may_have_taken_effect=True,
+                    endpoint=str(self._address),
+                )
+            )
+            assert self._transport is not None
+            self._transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        hint = "" if self._answered else "; is it the port of a name server (usually 9876) or broker?"
+        before = "" if self._answered else " before any answer"
+        self._end(
+            Unreachable(
+                f"the server at {self._address} closed the connection{before}{hint}",
+                may_have_taken_effect=True,
+                endpoint=str(self._address),
+            )
+        )
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+
+    def _dispatch(self, frame: Frame) -> None:
+        if frame.is_response:
+            waiting = self._waiting.get(frame.opaque)
+            if waiting is None or waiting.done():
+                logger.debug("dropped a late answer from %s, opaque %d", self._address, frame.opaque)
+            else:
+                waiting.set_result(frame)
+            return
+        if self._on_request is not None:
+            self._on_request(frame)
+        if not frame.is_one_way and self._transport is not None:
+            unknown = ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+            self._transport.write(encode(Frame(code=unknown, opaque=frame.opaque, flag=RESPONSE)))
+
+    def _end(self, failure: Unreachable | Closed) -> None:
+        if self.failure is not None:
+            return
+        self.failure = failure
+        self._writable.set()
+        for waiting in self._waiting.values():
+            if not waiting.done():
+                waiting.set_exception(failure)
+
+
+def _request_name(code: int) -> str:
+    try:
+        return f"{RequestCode(code).name} ({code})"
+    except ValueError:
+        return f"request {code}"

@@ -1,0 +1,238 @@
+"""Frames of the classic protocol as bytes and back: a pure codec; remoting-protocol.md section 1.
+
+L (4 bytes) | serialization (1) H (3) | header (H bytes, JSON or binary) | body
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from types import MappingProxyType
+
+MAX_FRAME = 16 * 1024 * 1024
+"""Bytes of one whole frame, length field included; a peer closes the connection on a larger one."""
+CLIENT_VERSION = 475
+"""V5_3_2: high enough for strict JSON routes (401), low enough for never being sent GO_AWAY; 1.5, 1.6."""
+RESPONSE = 1
+ONE_WAY = 2
+
+_LANGUAGES = (
+    "JAVA", "CPP", "DOTNET", "PYTHON", "DELPHI", "ERLANG", "RUBY",
+    "OTHER", "HTTP", "GO", "PHP", "OMS", "RUST", "NODE_JS",
+)  # fmt: skip
+_MIN_BINARY_HEADER = 21
+_NO_FIELDS: Mapping[str, str] = MappingProxyType({})
+
+
+class MalformedFrame(ValueError):
+    """The bytes are no frame of this protocol; nothing after them can be read either."""
+
+
+class Serialization(IntEnum):
+    """How a frame's header is written; each frame says it for itself."""
+
+    JSON = 0
+    BINARY = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One request or answer."""
+
+    code: int
+    opaque: int
+    """Chosen by who asks, repeated by who answers; the two sides' numbers collide: look at the flag first."""
+    flag: int = 0
+    fields: Mapping[str, str] = field(default_factory=lambda: _NO_FIELDS)
+    """The typed header fields, all as text."""
+    body: bytes = b""
+    remark: str | None = None
+    language: str = "PYTHON"
+    version: int = CLIENT_VERSION
+
+    @property
+    def is_response(self) -> bool:
+        """Whether this answers a request of ours, as opposed to asking something."""
+        return bool(self.flag & RESPONSE)
+
+    @property
+    def is_one_way(self) -> bool:
+        """Whether the sender wants no answer."""
+        return bool(self.flag & ONE_WAY)
+
+
+def encode(frame: Frame, serialization: Serialization = Serialization.JSON) -> bytes:
+    """The bytes of `frame`; ValueError when it is too large, or does not fit the binary header's narrow
+    numbers.
+
+    JSON carries every code and every text. The binary header has 16-bit codes and reads empty text as absent.
+    """
+    header = _json_header(frame) if serialization is Serialization.JSON else _binary_header(frame)
+    length = 4 + len(header) + len(frame.body)
+    if 4 + length > MAX_FRAME:
+        raise ValueError(f"a frame of {4 + length:,} bytes is larger than the protocol's {MAX_FRAME:,}")
+    return struct.pack(">ii", length, serialization << 24 | len(header)) + header + frame.body
+
+
+class FrameReader:
+    """Takes bytes as they arrive and yields whole frames; holds at most one unfinished frame."""
+
+    def __init__(self) -> None:
+        self._pending = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[Frame]:
+        """Every frame that is complete with `data`; MalformedFrame when the stream cannot be of frames."""
+        self._pending += data
+        while len(self._pending) >= 4:
+            (length,) = struct.unpack_from(">i", self._pending)
+            if not 4 <= length <= MAX_FRAME - 4:
+                raise MalformedFrame(f"a frame cannot be {length} bytes long")
+            if len(self._pending) < 4 + length:
+                return
+            content = bytes(self._pending[4 : 4 + length])
+            del self._pending[: 4 + length]
+            yield decode(content)
+
+
+def decode(content: bytes) -> Frame:
+    """The frame whose bytes after the length field are `content`; raises MalformedFrame."""
+    if len(content) < 4:
+        raise MalformedFrame("a frame ends before its header's length")
+    serialization, size = content[0], int.from_bytes(content[1:4], "big")
+    if size > len(content) - 4:
+        raise MalformedFrame(f"a header of {size} bytes does not fit a frame of {len(content)}")
+    header, body = content[4 : 4 + size], content[4 + size :]
+    if serialization == Serialization.JSON:
+        return _from_json(header, body)
+    if serialization == Serialization.BINARY:
+        return _from_binary(header, body)
+    raise MalformedFrame(f"header serialization {serialization} is unknown")
+
+
+def _json_header(frame: Frame) -> bytes:
+    # Java's key order and spelling, so that captures of both look alike.
+    values = {
+        "code": frame.code,
+        "extFields": dict(frame.fields),
+        "flag": frame.flag,
+        "language": frame.language,
+        "opaque": frame.opaque,
+        "remark": frame.remark,
+        "serializeTypeCurrentRPC": "JSON",
+        "version": frame.version,
+    }
+    present = {key: value for key, value in values.items() if value is not None and value != {}}
+    return json.dumps(present, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _from_json(header: bytes, body: bytes) -> Frame:
+    try:
+        values = json.loads(header)
+    except (ValueError, RecursionError) as error:
+        raise MalformedFrame("a header is not JSON text") from error
+    if not isinstance(values, dict):
+        raise MalformedFrame("a JSON header is not an object")
+    fields = values.get("extFields") or {}
+    if not isinstance(fields, dict):
+        raise MalformedFrame("extFields of a JSON header is not an object")
+    remark, language = values.get("remark"), values.get("language")
+    return Frame(
+        code=_integer(values, "code"),
+        opaque=_integer(values, "opaque"),
+        flag=_integer(values, "flag"),
+        fields={key: _text(value) for key, value in fields.items() if value is not None},
+        body=body,
+        remark=None if remark is None else _text(remark),
+        language=language if isinstance(language, str) else _language(language),
+        version=_integer(values, "version"),
+    )
+
+
+def _integer(values: Mapping[str, object], key: str) -> int:
+    value = values.get(key, 0)
+    if isinstance(value, bool) or not isinstance(value, int) or not -(2**31) <= value < 2**31:
+        raise MalformedFrame(f"{key} of a JSON header is no 32-bit integer")
+    return value
+
+
+def _text(value: object) -> str:
+    # Servers coerce numbers and booleans to text in Java's spelling, and so do we.
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _language(number: object) -> str:
+    return _LANGUAGES[number] if isinstance(number, int) and 0 <= number < len(_LANGUAGES) else "OTHER"
+
+
+def _binary_header(frame: Frame) -> bytes:
+    fields = b"".join(_short_text(key) + _long_text(value) for key, value in frame.fields.items())
+    try:
+        start = struct.pack(
+            ">hbhii",
+            frame.code,
+            _LANGUAGES.index(frame.language),
+            frame.version,
+            frame.opaque,
+            frame.flag,
+        )
+    except struct.error as error:
+        raise ValueError(f"code {frame.code} does not fit a binary header; send it as JSON") from error
+    return start + _long_text(frame.remark or "") + struct.pack(">i", len(fields)) + fields
+
+
+def _short_text(text: str) -> bytes:
+    encoded = text.encode()
+    if len(encoded) > 32767:
+        raise ValueError(f"field name of {len(encoded)} bytes is longer than 32,767")
+    return struct.pack(">h", len(encoded)) + encoded
+
+
+def _long_text(text: str) -> bytes:
+    encoded = text.encode()
+    return struct.pack(">i", len(encoded)) + encoded
+
+
+def _from_binary(header: bytes, body: bytes) -> Frame:
+    if len(header) < _MIN_BINARY_HEADER:
+        raise MalformedFrame(f"a binary header of {len(header)} bytes is too short")
+    code, language, version, opaque, flag = struct.unpack_from(">hbhii", header)
+    remark, position = _slice(header, 13, 4)
+    fields, end = _slice(header, position, 4)
+    if end != len(header):
+        raise MalformedFrame(f"a binary header ends {len(header) - end} bytes after its fields")
+    return Frame(
+        code=code,
+        opaque=opaque,
+        flag=flag,
+        fields=dict(_binary_fields(fields)),
+        body=body,
+        remark=_decoded(remark) if remark else None,
+        language=_language(language),
+        version=version,
+    )
+
+
+def _binary_fields(fields: bytes) -> Iterator[tuple[str, str]]:
+    position = 0
+    while position < len(fields):
+        key, position = _slice(fields, position, 2)
+        value, position = _slice(fields, position, 4)
+        yield _decoded(key), _decoded(value)
+
+
+def _slice(data: bytes, position: int, width: int) -> tuple[bytes, int]:
+    start = position + width
+    size = int.from_bytes(data[position:start], "big", signed=True)
+    if start > len(data) or size < 0 or start + size > len(data):
+        raise MalformedFrame("a binary header is cut short")
+    return data[start : start + size], start + size
+
+
+def _decoded(text: bytes) -> str:
+    try:
+        return text.decode()
+    except UnicodeDecodeError as error:
+        raise MalformedFrame("text of a binary header is not UTF-8") from error

@@ -1,0 +1,347 @@
+"""Preparing and looking at topics and consumer groups, over the classic protocol of name servers and brokers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from enum import Enum
+from types import TracebackType
+from typing import NoReturn, Self
+
+from aiorocketmq._core.endpoint import Address
+from aiorocketmq._core.names import check_group, check_topic
+from aiorocketmq._remoting.codes import RequestCode
+from aiorocketmq._remoting.connection import RemotingConnection
+from aiorocketmq._remoting.frame import Frame
+from aiorocketmq._remoting.routes import (
+    READABLE,
+    WRITABLE,
+    BrokerAddresses,
+    parse_addresses,
+    parse_cluster,
+    parse_names,
+    parse_route,
+)
+from aiorocketmq.errors import Closed, NotServed, RocketMQError, TopicNotFound, Unreachable
+
+__all__ = ["Admin", "QueueRange", "TopicRoute", "TopicType"]
+
+_SCHEME = re.compile(r"(namesrv|broker)://(.+)", re.DOTALL)
+_LOOK_EVERY = 0.02
+DEFAULT_TOPIC = "TBW102"
+"""The template topic that creation requests must name."""
+
+
+class TopicType(Enum):
+    """What kind of messages a topic takes; 5.x servers check it, 4.x servers do not know it."""
+
+    NORMAL = "NORMAL"
+    FIFO = "FIFO"
+    DELAY = "DELAY"
+    TRANSACTION = "TRANSACTION"
+    MIXED = "MIXED"
+    PRIORITY = "PRIORITY"
+    LITE = "LITE"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRange:
+    """The queues that a topic has on one broker: numbers 0 to `readable - 1`, of which `writable` take messages."""
+
+    broker: str
+    address: str
+    """`host:port` of the broker's master; empty while it is away."""
+    readable: int
+    writable: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRoute:
+    """Where a topic lives."""
+
+    topic: str
+    queues: tuple[QueueRange, ...]
+
+
+class Admin:
+    """Creates, finds and deletes topics and consumer groups; use it inside `async with`.
+
+    `endpoint` is `"namesrv://host:port"` (several with `;`: the first that answers is used), or
+    `"broker://host:port"` for the masters themselves, which then cannot be asked for routes. Every call ends within
+    `timeout` seconds on each server that it asks. Entering raises Unreachable when no server answers.
+    """
+
+    def __init__(self, endpoint: str, *, timeout: float = 5.0) -> None:
+        matched = _SCHEME.fullmatch(endpoint.strip())
+        if matched is None:
+            raise ValueError(
+                f"endpoint {endpoint!r} must be 'namesrv://host:port' or 'broker://host:port'; "
+                "a proxy's gRPC port has no administration"
+            )
+        if not timeout > 0:
+            raise ValueError(f"timeout must be a positive number of seconds, not {timeout!r}")
+        self._through_namesrv = matched[1] == "namesrv"
+        self._addresses = parse_addresses(matched[2])
+        self._timeout = timeout
+        self._connections: dict[Address, RemotingConnection] = {}
+        self._connecting = asyncio.Lock()
+        self._stack: AsyncExitStack | None = None
+
+    async def __aenter__(self) -> Self:
+        self._stack = AsyncExitStack()
+        try:
+            if self._through_namesrv:
+                await self._find_masters()
+            else:
+                for address in self._addresses:
+                    await self._connection(address)
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        stack, self._stack = self._stack, None
+        if stack is not None:
+            await stack.aclose()
+
+    async def create_topic(
+        self,
+        topic: str,
+        *,
+        type: TopicType = TopicType.NORMAL,  # noqa: A002  the protocol's own word
+        queues: int = 8,
+        readable: bool = True,
+        writable: bool = True,
+    ) -> None:
+        """Create `topic` with `queues` queues on every master, or change it to this; return when it can be routed.
+
+        Proxies may go on answering "unknown" for up to 20 s to who asked for the topic before it existed. Raises
+        ValueError for a malformed name, Refused when a server says no. Request 17, remoting-protocol.md 6.18.
+        """
+        check_topic(topic)
+        if queues < 1:
+            raise ValueError(f"queues must be at least 1, not {queues!r}")
+        fields = {
+            "topic": topic,
+            "defaultTopic": DEFAULT_TOPIC,
+            "readQueueNums": str(queues),
+            "writeQueueNums": str(queues),
+            "perm": str(READABLE * readable + WRITABLE * writable),
+            "topicFilterType": "SINGLE_TAG",
+            "topicSysFlag": "0",
+            "order": "false",
+            "attributes": f"+message.type={type.value}",
+        }
+        await self._on_masters(RequestCode.UPDATE_AND_CREATE_TOPIC, fields, topic=topic)
+        # A topic that nobody may read or write is not routed at all.
+        if self._through_namesrv and (readable or writable):
+            await self._routed(topic)
+
+    async def delete_topic(self, topic: str) -> None:
+        """Delete `topic` with its messages from every master and name server; one that does not exist is no error.
+
+        Requests 215 and 216.
+        """
+        check_topic(topic)
+        await self._on_masters(RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": topic}, topic=topic)
+        if self._through_namesrv:
+            for address in self._addresses:
+                await self._call(address, RequestCode.DELETE_TOPIC_IN_NAMESRV, {"topic": topic}, topic=topic)
+
+    async def create_group(
+        self,
+        group: str,
+        *,
+        ordered: bool = False,
+        max_attempts: int = 17,
+        backoff: Sequence[float] | None = None,
+    ) -> None:
+        """Create the consumer group `group` on every master, or replace all of its settings by these.
+
+        `max_attempts` (at least 1) counts the first delivery. `backoff` are the seconds before each redelivery, the
+        last repeating; 5.x servers know it, and without it they use their own list. Request 200.
+        """
+        check_group(group)
+        if max_attempts < 1:
+            raise ValueError(f"max_attempts must be at least 1, not {max_attempts!r}")
+        if backoff is not None and (not backoff or any(step < 0 for step in backoff)):
+            raise ValueError("backoff must hold at least one number of seconds, none of them negative")
+        settings: dict[str, object] = {
+            "groupName": group,
+            "consumeMessageOrderly": ordered,
+            "retryMaxTimes": max_attempts - 1,
+        }
+        if backoff is not None:
+            steps = [round(step * 1000) for step in backoff]
+            settings["groupRetryPolicy"] = {
+                "type": "CUSTOMIZED",
+                "customizedRetryPolicy": {"next": steps},
+            }
+        body = json.dumps(settings).encode()
+        await self._on_masters(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, {}, body, group=group)
+
+    async def delete_group(self, group: str) -> None:
+        """Delete the consumer group `group` with its progress from every master; one unknown is no error.
+
+        Servers that create groups by themselves make it anew as soon as a consumer asks. Request 207.
+        """
+        check_group(group)
+        fields = {"groupName": group, "cleanOffset": "true"}
+        await self._on_masters(RequestCode.DELETE_SUBSCRIPTIONGROUP, fields, group=group)
+
+    async def route(self, topic: str) -> TopicRoute:
+        """Where `topic` lives, as the name server sees it; raises TopicNotFound. Request 105."""
+        check_topic(topic)
+        fields = {"topic": topic, "acceptStandardJsonOnly": "true"}
+        answer = await self._ask_namesrv(RequestCode.GET_ROUTEINFO_BY_TOPIC, fields, topic=topic)
+        try:
+            route = parse_route(answer.body)
+        except ValueError as error:
+            self._unreadable("a route", error)
+        masters = {broker.name: broker.master for broker in route.brokers}
+        return TopicRoute(
+            topic,
+            tuple(
+                QueueRange(
+                    broker=queues.broker,
+                    address=str(masters.get(queues.broker) or ""),
+                    readable=queues.readable if queues.permission & READABLE else 0,
+                    writable=queues.writable if queues.permission & WRITABLE else 0,
+                )
+                for queues in route.queues
+            ),
+        )
+
+    async def topics(self) -> tuple[str, ...]:
+        """Names of all topics, the servers' own included, sorted. Request 206."""
+        answer = await self._ask_namesrv(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, {})
+        try:
+            return parse_names(answer.body, "topicList")
+        except ValueError as error:
+            self._unreadable("a list of topics", error)
+
+    async def groups(self) -> tuple[str, ...]:
+        """Names of the consumer groups that any master has settings for, the servers' own included. Request 201."""
+        answers = await self._on_masters(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, {})
+        try:
+            found = [parse_names(answer.body, "subscriptionGroupTable") for answer in answers]
+        except ValueError as error:
+            self._unreadable("a list of groups", error)
+        return tuple(sorted(set().union(*found)))
+
+    async def _routed(self, topic: str) -> None:
+        """Wait until the name server knows `topic`: 1 to 34 ms on a real server (live-broker-remoting.md 2)."""
+        try:
+            async with asyncio.timeout(self._timeout):
+                while True:
+                    try:
+                        await self.route(topic)
+                    except TopicNotFound:
+                        await asyncio.sleep(_LOOK_EVERY)
+                    else:
+                        return
+        except TimeoutError as error:
+            raise Unreachable(
+                f"topic {topic!r} was created, but no route to it appeared within {self._timeout:g} s",
+                may_have_taken_effect=True,
+                timed_out=True,
+                topic=topic,
+            ) from error
+
+    async def _masters(self) -> tuple[Address, ...]:
+        if not self._through_namesrv:
+            return self._addresses
+        answer = await self._ask_namesrv(RequestCode.GET_BROKER_CLUSTER_INFO, {})
+        try:
+            brokers: tuple[BrokerAddresses, ...] = parse_cluster(answer.body)
+        except ValueError as error:
+            self._unreadable("a list of brokers", error)
+        masters = tuple(broker.master for broker in brokers if broker.master is not None)
+        if not masters:
+            raise Unreachable(
+                f"the name server at {self._names()} knows no broker; is one running and registered with it?",
+                endpoint=self._names(),
+            )
+        return masters
+
+    async def _find_masters(self) -> None:
+        try:
+            await self._masters()
+        except NotServed as error:
+            raise NotServed(
+                f"the server at {self._names()} is no name server; if it is a broker, write 'broker://{self._names()}'",
+                code=error.code,
+                server_text=error.server_text,
+                endpoint=self._names(),
+            ) from error
+
+    async def _on_masters(
+        self,
+        code: RequestCode,
+        fields: Mapping[str, str],
+        body: bytes = b"",
+        *,
+        topic: str | None = None,
+        group: str | None = None,
+    ) -> list[Frame]:
+        return [
+            await self._call(address, code, fields, body, topic=topic, group=group)
+            for address in await self._masters()
+        ]
+
+    async def _ask_namesrv(
+        self, code: RequestCode, fields: Mapping[str, str], *, topic: str | None = None
+    ) -> Frame:
+        if not self._through_namesrv:
+            raise ValueError(f"{code.name} is asked of a name server: give Admin 'namesrv://host:port'")
+        failures: list[Unreachable] = []
+        for address in self._addresses:
+            try:
+                return await self._call(address, code, fields, topic=topic)
+            except Unreachable as error:
+                failures.append(error)
+        if len(failures) == 1:
+            raise failures[0]
+        raise Unreachable(
+            f"none of the name servers {self._names()} answered; the last: {failures[-1]}",
+            endpoint=self._names(),
+            tried=tuple(str(failure) for failure in failures),
+        ) from failures[-1]
+
+    async def _call(
+        self,
+        address: Address,
+        code: RequestCode,
+        fields: Mapping[str, str],
+        body: bytes = b"",
+        *,
+        topic: str | None = None,
+        group: str | None = None,
+    ) -> Frame:
+        connection = await self._connection(address)
+        return await connection.call(code, fields, body, timeout=self._timeout, topic=topic, group=group)
+
+    async def _connection(self, address: Address) -> RemotingConnection:
+        if self._stack is None:
+            raise Closed("this Admin is not open; use it inside its `async with`")
+        async with self._connecting:
+            connection = self._connections.get(address)
+            if connection is None or not connection.is_open:
+                connection = RemotingConnection(address, connect_timeout=min(self._timeout, 3.0))
+                self._connections[address] = await self._stack.enter_async_context(connection)
+            return connection
+
+    def _names(self) -> str:
+        return ";".join(map(str, self._addresses))
+
+    def _unreadable(self, what: str, error: ValueError) -> NoReturn:
+        raise RocketMQError(
+            f"the server at {self._names()} sent {what} that cannot be read: {error}"
+        ) from error
