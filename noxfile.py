@@ -127,8 +127,9 @@ def lint(session: nox.Session) -> None:
 @nox.session
 def wire(session: nox.Session) -> None:
     """Generate the wire's descriptors and stubs again and fail if they differ from the committed ones."""
-    install(session, "wire")
+    install(session, "wire", "test", "lint")
     session.run("python", "tools/generate_wire.py", *(session.posargs or ["--check"]))
+    session.run("pytest", "-q", "sdk/tests/wire")
 
 
 @nox.session

@@ -1,0 +1,1 @@
+"""What development needs and no user does: generators, and environments for other projects' clients."""
