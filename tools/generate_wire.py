@@ -1,4 +1,4 @@
-"""Generate descriptors and type stub of the wire contract from its `.proto` text.
+"""Generate descriptors and type stubs of the wire contracts from their `.proto` text.
 
     python tools/generate_wire.py           write them
     python tools/generate_wire.py --check   write nothing; exit 1 and name the files if what is there differs
@@ -24,9 +24,13 @@ from google.protobuf.descriptor_pb2 import (
 )
 from grpc_tools import protoc  # type: ignore[import-untyped]
 
-HERE = Path(__file__).resolve().parent
-WIRE = HERE.parent / "sdk" / "aiorocketmq" / "wire"
-SOURCES = ("definition.proto", "service.proto", "admin.proto")
+ROOT = Path(__file__).resolve().parent.parent
+CONTRACTS = {
+    ROOT / "sdk" / "aiorocketmq" / "wire": ("definition.proto", "service.proto", "admin.proto"),
+    ROOT / "fake_broker" / "aiorocketmq_fake" / "edge" / "control_wire": ("control.proto",),
+}
+"""Folders with the sources in them, dependencies first; `_descriptors.py` and `messages.pyi` are written beside."""
+
 GENERATED_BY = "Generated from the .proto files beside it: `nox -s wire -- --write`."
 STUB_IMPORTS = """\
 from collections.abc import Iterable, Mapping
@@ -60,13 +64,19 @@ SCALARS = {
 WELL_KNOWN_BASES = {"Timestamp": "_Message, _Timestamp", "Duration": "_Message, _Duration"}
 
 
-def compiled() -> list[FileDescriptorProto]:
-    """Compile the sources; return all descriptors, dependencies first, without frills."""
+def compiled(folder: Path, sources: tuple[str, ...]) -> list[FileDescriptorProto]:
+    """Compile sources; return all descriptors, dependencies first, without frills."""
     include = Path(protoc.__file__).parent / "_proto"
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "contract.binpb"
-        command = ["protoc", f"-I{WIRE}", f"-I{include}", "--include_imports", f"--descriptor_set_out={out}"]
-        if protoc.main([*command, *SOURCES]):
+    with tempfile.TemporaryDirectory() as scratch:
+        out = Path(scratch) / "contract.binpb"
+        command = [
+            "protoc",
+            f"-I{folder}",
+            f"-I{include}",
+            "--include_imports",
+            f"--descriptor_set_out={out}",
+        ]
+        if protoc.main([*command, *sources]):
             raise SystemExit("generate_wire: the compiler refused the .proto text, see above.")
         files = list(FileDescriptorSet.FromString(out.read_bytes()).file)
     for file in files:
@@ -75,8 +85,8 @@ def compiled() -> list[FileDescriptorProto]:
         for message in file.message_type:
             drop_json_names(message)
     by_name = {file.name: file for file in files}
-    imported = sorted(name for name in by_name if name not in SOURCES)
-    return [by_name[name] for name in (*imported, *SOURCES)]
+    imported = sorted(name for name in by_name if name not in sources)
+    return [by_name[name] for name in (*imported, *sources)]
 
 
 def drop_json_names(message: DescriptorProto) -> None:
@@ -223,7 +233,8 @@ def field_types(field: FieldDescriptorProto, maps: dict[str, DescriptorProto]) -
 def scalar_type(field: FieldDescriptorProto) -> str:
     """Name the Python type of one value of a field."""
     if field.type in (_F.TYPE_MESSAGE, _F.TYPE_ENUM):
-        name = field.type_name.removeprefix(".apache.rocketmq.v2.").removeprefix(".google.protobuf.")
+        # Packages are written in lower case and types in upper: what is left is the name, outer types included.
+        name = ".".join(part for part in field.type_name.split(".") if part[:1].isupper())
         return f"{name}.ValueType" if field.type == _F.TYPE_ENUM else name
     return SCALARS[field.type]
 
@@ -236,20 +247,17 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="write nothing, fail on a difference")
     parser.add_argument("--write", action="store_true", help="write the files (the default)")
     check = parser.parse_args().check
-    files = compiled()
-    wanted = {"_descriptors.py": descriptors_module(files), "messages.pyi": stub(files)}
     stale = []
-    for name, text in wanted.items():
-        path = WIRE / name
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            stale.append(name)
-            if not check:
-                path.write_text(text, encoding="utf-8", newline="\n")
-    print(
-        f"generate_wire: {'stale' if check else 'written'}: {', '.join(stale)}"
-        if stale
-        else "generate_wire: up to date"
-    )
+    for folder, sources in CONTRACTS.items():
+        files = compiled(folder, sources)
+        for name, text in (("_descriptors.py", descriptors_module(files)), ("messages.pyi", stub(files))):
+            path = folder / name
+            if not path.exists() or path.read_text(encoding="utf-8") != text:
+                stale.append(path.relative_to(ROOT).as_posix())
+                if not check:
+                    path.write_text(text, encoding="utf-8", newline="\n")
+    said = f"{'stale' if check else 'written'}: {', '.join(stale)}" if stale else "up to date"
+    print(f"generate_wire: {said}")
     return 1 if check and stale else 0
 
 

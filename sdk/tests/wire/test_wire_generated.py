@@ -22,10 +22,9 @@ def generate(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A copy of the generator and of what it reads and writes."""
-    (tmp_path / "tools").mkdir()
-    shutil.copy(ROOT / "tools" / "generate_wire.py", tmp_path / "tools")
-    shutil.copytree(ROOT / "sdk" / "aiorocketmq" / "wire", tmp_path / "sdk" / "aiorocketmq" / "wire")
+    """A copy of the generator and of all that it reads and writes."""
+    for folder in ("tools", "sdk/aiorocketmq/wire", "fake_broker/aiorocketmq_fake/edge/control_wire"):
+        shutil.copytree(ROOT / folder, tmp_path / folder)
     return tmp_path
 
 
@@ -40,10 +39,11 @@ def test_a_changed_contract_is_noticed_and_the_check_writes_nothing(checkout: Pa
     before = stub.read_text(encoding="utf-8")
     text = source.read_text(encoding="utf-8")
     source.write_text(text.replace("string recall_handle = 5;", "bytes recall_handle = 5;"), encoding="utf-8")
+    stale = "sdk/aiorocketmq/wire/_descriptors.py, sdk/aiorocketmq/wire/messages.pyi"
     done = generate(checkout, "--check")
     assert (done.returncode, done.stdout.strip()) == (
         1,
-        "generate_wire: stale: _descriptors.py, messages.pyi",
+        f"generate_wire: stale: {stale}",
     )
     assert stub.read_text(encoding="utf-8") == before
     assert generate(checkout).returncode == 0
