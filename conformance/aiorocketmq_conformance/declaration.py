@@ -33,7 +33,9 @@ DOCUMENTED_NUMBERS: Mapping[str, Number] = MappingProxyType(
         "poll.late": 2.0,  # an empty poll ends by its time plus this
         "delay.high": 2.0,
         "route.high": 5.0,  # a changed topic is seen by QueryRoute within this
+        "receive.unknown-topic": "TOPIC_NOT_FOUND",
         "order.grain": "group",
+        "send.unknown-topic": "TOPIC_NOT_FOUND",
     }
 )
 APACHE_NUMBERS: Mapping[str, Number] = MappingProxyType(
@@ -47,6 +49,8 @@ APACHE_NUMBERS: Mapping[str, Number] = MappingProxyType(
         "wake.high": 1.0,
         "delay.high": 10.0,
         "route.high": 60.0,
+        "send.unknown-topic": "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE",  # measured: the type is checked first
+        "receive.unknown-topic": "INTERNAL_SERVER_ERROR",  # measured, local mode
         "order.grain": "queue",  # measured: an un-acked ordered message blocks its whole queue
     }
 )

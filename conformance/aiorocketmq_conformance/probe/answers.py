@@ -1,0 +1,115 @@
+"""What a probe client saw: deliveries and the complete frames of a receive, each with its time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aiorocketmq.wire import messages as pb
+
+
+def code_name(code: int) -> str:
+    """The name of a v2 code; the number itself where the contract has no name for it."""
+    return pb.Code.Name(code) if code in pb.Code.values() else str(code)  # type: ignore[arg-type]  # any number may come
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Delivery:
+    """One message as it came out of a receive."""
+
+    message: pb.Message
+    at: float
+    """When its frame arrived, seconds of the case's clock."""
+    asked_at: float
+    """When the receive that brought it was sent."""
+    client_id: str
+    group: str
+
+    @property
+    def id(self) -> str:
+        """The message id."""
+        return self.message.system_properties.message_id
+
+    @property
+    def body(self) -> bytes:
+        """The body's bytes."""
+        return self.message.body
+
+    @property
+    def text(self) -> str:
+        """The body as text, as most cases send it."""
+        return self.message.body.decode()
+
+    @property
+    def topic(self) -> str:
+        """The topic's name as the message tells it."""
+        return self.message.topic.name
+
+    @property
+    def handle(self) -> str:
+        """The receipt handle."""
+        return self.message.system_properties.receipt_handle
+
+    @property
+    def attempt(self) -> int:
+        """The delivery attempt."""
+        return self.message.system_properties.delivery_attempt
+
+    @property
+    def queue(self) -> int:
+        """The queue's id; that of the retry topic on some servers (rule R7.1)."""
+        return self.message.system_properties.queue_id
+
+    @property
+    def offset(self) -> int:
+        """The offset in that queue."""
+        return self.message.system_properties.queue_offset
+
+    @property
+    def message_group(self) -> str:
+        """The message group, "" without."""
+        return self.message.system_properties.message_group
+
+    @property
+    def stored_at(self) -> float:
+        """The store time stamp, Unix seconds."""
+        stamp = self.message.system_properties.store_timestamp
+        return stamp.seconds + stamp.nanos / 1e9
+
+    @property
+    def born_at(self) -> float:
+        """The born time stamp, Unix seconds."""
+        stamp = self.message.system_properties.born_timestamp
+        return stamp.seconds + stamp.nanos / 1e9
+
+    def __repr__(self) -> str:
+        return f"<{self.body[:24]!r} attempt {self.attempt} at {self.at:.3f}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A whole receive: its frames in order of arrival, its times, and how the stream ended."""
+
+    frames: tuple[tuple[str, float], ...]
+    """(`status` | `message` | `delivery_timestamp`, time of arrival)."""
+    statuses: tuple[pb.Status, ...]
+    deliveries: tuple[Delivery, ...]
+    started: float
+    ended: float
+    error: str | None
+    """Name of the gRPC status where the stream did not end well, else None."""
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of frames in order."""
+        return tuple(kind for kind, _ in self.frames)
+
+    @property
+    def code(self) -> int:
+        """The v2 code; AssertionError when there was not exactly one status."""
+        assert len(self.statuses) == 1, f"{len(self.statuses)} status frames, stream ended with {self.error}"
+        return self.statuses[0].code
+
+    @property
+    def took(self) -> float:
+        """Seconds from request to the end of the stream."""
+        return self.ended - self.started

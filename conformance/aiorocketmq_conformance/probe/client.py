@@ -1,0 +1,274 @@
+"""A raw client of the v2 service: any field may be set, also wrong; every call's times are kept."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Self
+
+import grpc
+import grpc.aio
+from aiorocketmq.wire import messages as pb
+from aiorocketmq.wire.methods import METHODS
+
+from aiorocketmq_conformance.probe.answers import Delivery, Received, code_name
+from aiorocketmq_conformance.probe.clock import STUCK, Clock
+from aiorocketmq_conformance.probe.requests import duration, resource, tag_filter
+from aiorocketmq_conformance.probe.telemetry import Telemetry
+from aiorocketmq_conformance.probe.traffic import Call
+
+# A receive's deadline beyond its poll: a shorter one loses answers on a busy server (live-broker-consumption 2).
+DEADLINE_MARGIN = 7.0
+_OPTIONS = (
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.enable_retries", 0),
+)
+
+
+class ProbeClient:
+    """One client id on one connection. Used as `async with`; leaving it terminates the client and hangs up."""
+
+    def __init__(
+        self, endpoint: str, client_id: str, clock: Clock, *, headers: Mapping[str, str | None] | None = None
+    ):
+        """`headers` are laid over the usual ones; None leaves a header out."""
+        self.client_id = client_id
+        self.clock = clock
+        self._channel = grpc.aio.insecure_channel(endpoint, options=_OPTIONS)
+        self._headers: dict[str, str | None] = {
+            "x-mq-client-id": client_id,
+            "x-mq-language": "PYTHON",
+            "x-mq-client-version": "5.0.8",
+            "x-mq-protocol": "v2",
+        }
+        self._headers.update(headers or {})
+        self._streams: list[Telemetry] = []
+        self.stream: Telemetry | None = None
+        """The newest telemetry stream."""
+        self.settings: pb.Settings | None = None
+        """The server's last answer to this client's settings."""
+        self._group = ""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Tell the server good-bye where it knows this client, end the streams, hang up. Never raises."""
+        if self.settings is not None:
+            with suppress(grpc.aio.AioRpcError, TimeoutError):
+                await self.terminate(self._group)
+        await self.vanish()
+
+    async def vanish(self) -> None:
+        """Hang up without a word, as a crashed process does."""
+        self.settings = None
+        for stream in self._streams:
+            await stream.cut()
+        self._streams.clear()
+        await self._channel.close()
+
+    async def open_stream(self) -> Telemetry:
+        """Open one more telemetry stream; it becomes the newest."""
+        method = METHODS["Telemetry"]
+        opened: Any = self._channel.stream_stream(  # Any: the stubs tie both directions to one type
+            method.path, lambda message: message.SerializeToString(), method.response.FromString
+        )
+        call = opened(metadata=self._metadata())
+        self.stream = Telemetry(call, self.client_id, self.clock)
+        self._streams.append(self.stream)
+        return self.stream
+
+    async def present(self, settings: pb.Settings) -> pb.Settings:
+        """Send `settings` (on a new stream when there is none yet) and return the server's.
+
+        AssertionError when the reply is not OK, StreamEnded when the server refused by ending the stream.
+        """
+        stream = self.stream or await self.open_stream()
+        reply = await stream.settings(settings)
+        assert reply.status.code == pb.Code.OK, f"settings answered with {code_name(reply.status.code)}"
+        self.settings = reply.settings
+        self._group = settings.subscription.group.name
+        return reply.settings
+
+    async def unary(self, name: str, request: Any, *, timeout: float = STUCK) -> Any:
+        """Call a unary method; its response. AioRpcError when the call itself failed."""
+        method = METHODS[name]
+        traffic, started, outcome = self.clock.traffic, self.clock.now(), "cancelled"
+        traffic.begin(waits_for_time=False)
+        try:
+            call: Any = self._channel.unary_unary(  # Any: the stubs tie request and response to one type
+                method.path, lambda message: message.SerializeToString(), method.response.FromString
+            )
+            response = await call(request, metadata=self._metadata(), timeout=timeout)
+            outcome = code_name(response.status.code)
+            return response
+        except grpc.aio.AioRpcError as error:
+            outcome = f"grpc:{error.code().name}"
+            raise
+        finally:
+            traffic.end(Call(name, self.client_id, started, self.clock.now(), outcome), waits_for_time=False)
+
+    async def send(self, *messages: pb.Message, timeout: float = STUCK) -> pb.SendMessageResponse:
+        """Send all `messages` in one request."""
+        reply: pb.SendMessageResponse = await self.unary(
+            "SendMessage", pb.SendMessageRequest(messages=messages), timeout=timeout
+        )
+        return reply
+
+    async def receive(
+        self,
+        topic: str,
+        group: str,
+        *,
+        batch: int = 32,
+        invisible: float | None = 30.0,
+        poll: float | None = 5.0,
+        expression: pb.FilterExpression | str = "*",
+        auto_renew: bool = False,
+        attempt_id: str | None = None,
+        deadline: float | None = None,
+        stop_after: int | None = None,
+    ) -> Received:
+        """Receive; the whole answer with the time of every frame.
+
+        `deadline` (real seconds) is poll + 7 s unless given; `stop_after` messages the stream is cancelled.
+        A stream that ends badly is told in `Received.error`, never raised.
+        """
+        request = pb.ReceiveMessageRequest(
+            group=resource(group),
+            message_queue=pb.MessageQueue(topic=resource(topic), id=-1),
+            filter_expression=tag_filter(expression) if isinstance(expression, str) else expression,
+            batch_size=batch,
+            auto_renew=auto_renew,
+        )
+        if invisible is not None:
+            duration(request.invisible_duration, invisible)
+        if poll is not None:
+            duration(request.long_polling_timeout, poll)
+        if attempt_id is not None:
+            request.attempt_id = attempt_id
+        if deadline is None:
+            deadline = (20.0 if poll is None else poll) + DEADLINE_MARGIN
+        return await self.receive_raw(request, deadline=deadline, stop_after=stop_after)
+
+    async def receive_raw(
+        self, request: pb.ReceiveMessageRequest, *, deadline: float | None, stop_after: int | None = None
+    ) -> Received:
+        """Receive with a request made by the caller; `deadline` None sends none."""
+        traffic, started, outcome = self.clock.traffic, self.clock.now(), "cancelled"
+        method = METHODS["ReceiveMessage"]
+        frames: list[tuple[str, float]] = []
+        statuses: list[pb.Status] = []
+        deliveries: list[Delivery] = []
+        error: str | None = None
+        traffic.begin(waits_for_time=True)
+        opened: Any = self._channel.unary_stream(  # Any: the stubs tie request and response to one type
+            method.path, lambda message: message.SerializeToString(), method.response.FromString
+        )
+        call = None
+        try:
+            call = opened(request, metadata=self._metadata(), timeout=deadline)
+            async for frame in call:
+                traffic.steps += 1
+                at, kind = self.clock.now(), frame.WhichOneof("content")
+                frames.append((kind or "nothing", at))
+                if kind == "status":
+                    statuses.append(frame.status)
+                elif kind == "message":
+                    deliveries.append(
+                        Delivery(frame.message, at, started, self.client_id, request.group.name)
+                    )
+                    if stop_after is not None and len(deliveries) >= stop_after:
+                        call.cancel()
+                        break
+            outcome = code_name(statuses[0].code) if statuses else "no status"
+        except grpc.aio.AioRpcError as failure:
+            error = failure.code().name
+            outcome = f"grpc:{error}"
+        finally:
+            if call is not None:
+                call.cancel()
+            ended = self.clock.now()
+            traffic.end(Call("ReceiveMessage", self.client_id, started, ended, outcome), waits_for_time=True)
+        return Received(tuple(frames), tuple(statuses), tuple(deliveries), started, ended, error)
+
+    async def ack(
+        self, topic: str, group: str, *entries: Delivery | tuple[str, str]
+    ) -> pb.AckMessageResponse:
+        """Ack deliveries, or pairs (message id, receipt handle), in one request."""
+        request = pb.AckMessageRequest(group=resource(group), topic=resource(topic))
+        for entry in entries:
+            id_, handle = (entry.id, entry.handle) if isinstance(entry, Delivery) else entry
+            request.entries.append(pb.AckMessageEntry(message_id=id_, receipt_handle=handle))
+        reply: pb.AckMessageResponse = await self.unary("AckMessage", request)
+        return reply
+
+    async def change_invisible(
+        self, delivery: Delivery, seconds: float, *, topic: str | None = None, handle: str | None = None
+    ) -> pb.ChangeInvisibleDurationResponse:
+        """Ask for `seconds` from now, with the delivery's handle unless another is given."""
+        request = pb.ChangeInvisibleDurationRequest(
+            group=resource(delivery.group),
+            topic=resource(topic or delivery.topic),
+            receipt_handle=delivery.handle if handle is None else handle,
+            message_id=delivery.id,
+        )
+        duration(request.invisible_duration, seconds)
+        reply: pb.ChangeInvisibleDurationResponse = await self.unary("ChangeInvisibleDuration", request)
+        return reply
+
+    async def forward_to_dead_letters(
+        self, delivery: Delivery, max_attempts: int, *, handle: str | None = None
+    ) -> pb.ForwardMessageToDeadLetterQueueResponse:
+        """Ask the server to move a delivery to the group's dead-letter topic."""
+        request = pb.ForwardMessageToDeadLetterQueueRequest(
+            group=resource(delivery.group),
+            topic=resource(delivery.topic),
+            receipt_handle=delivery.handle if handle is None else handle,
+            message_id=delivery.id,
+            delivery_attempt=delivery.attempt,
+            max_delivery_attempts=max_attempts,
+        )
+        reply: pb.ForwardMessageToDeadLetterQueueResponse = await self.unary(
+            "ForwardMessageToDeadLetterQueue", request
+        )
+        return reply
+
+    async def heartbeat(self, group: str | None = None, kind: int | None = None) -> pb.HeartbeatResponse:
+        """Heartbeat; a consumer names its group."""
+        request = pb.HeartbeatRequest(client_type=pb.ClientType.PRODUCER if kind is None else kind)  # type: ignore[arg-type]  # wrong numbers allowed
+        if group is not None:
+            request.group.name = group
+        reply: pb.HeartbeatResponse = await self.unary("Heartbeat", request)
+        return reply
+
+    async def terminate(self, group: str = "") -> pb.NotifyClientTerminationResponse:
+        """Say good-bye; a consumer names its group."""
+        request = pb.NotifyClientTerminationRequest()
+        if group:
+            request.group.name = group
+        reply: pb.NotifyClientTerminationResponse = await self.unary("NotifyClientTermination", request)
+        return reply
+
+    async def query_route(self, topic: str) -> pb.QueryRouteResponse:
+        """The topic's queues."""
+        reply: pb.QueryRouteResponse = await self.unary(
+            "QueryRoute", pb.QueryRouteRequest(topic=resource(topic))
+        )
+        return reply
+
+    async def query_assignment(self, topic: str, group: str) -> pb.QueryAssignmentResponse:
+        """The queues this client may receive from."""
+        reply: pb.QueryAssignmentResponse = await self.unary(
+            "QueryAssignment", pb.QueryAssignmentRequest(topic=resource(topic), group=resource(group))
+        )
+        return reply
+
+    def _metadata(self) -> Sequence[tuple[str, str]]:
+        headers = [(name, value) for name, value in self._headers.items() if value is not None]
+        return [*headers, ("x-mq-request-id", secrets.token_hex(8))]

@@ -1,0 +1,178 @@
+"""A small scripted push client: leases kept by the server, acks on success, nacks or local retries on failure."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from aiorocketmq.wire import messages as pb
+
+from aiorocketmq_conformance.probe.answers import Delivery, code_name
+from aiorocketmq_conformance.probe.client import ProbeClient
+from aiorocketmq_conformance.probe.clock import Clock, within
+
+Handler = Callable[[Delivery], Awaitable[bool]]
+HEARTBEAT_EVERY = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Handled:
+    """One run of the handler."""
+
+    delivery: Delivery
+    attempt: int
+    """What the application is told: the server's attempt, plus local retries in an ordered group."""
+    began: float
+    ended: float
+    succeeded: bool
+
+
+class PushClient:
+    """Receives with auto-renew and hands each message to a handler, as the push consumers of client libraries do.
+
+    A group that is not ordered: success acks, failure nacks with the advertised interval of that attempt. An ordered
+    group: one message at a time for each message group, a failure is tried again here after the advertised
+    interval, the last failure forwards to the dead letters (broker-semantics.md 7.2). Used as `async with`.
+    """
+
+    def __init__(
+        self, client: ProbeClient, topic: str, group: str, handler: Handler, *, poll: float = 20.0
+    ) -> None:
+        """The client must have presented itself as a push consumer of `group`."""
+        assert client.settings is not None, "a push client presents itself first"
+        self.settings = client.settings
+        """The server's settings for this client."""
+        self.group = group
+        self._client = client
+        self._topic = topic
+        self._handler = handler
+        self._poll = poll
+        self._fifo = self.settings.subscription.fifo
+        self._attempts = self.settings.backoff_policy.max_attempts
+        self._lanes: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._running: set[asyncio.Task[None]] = set()
+        self._loops: list[asyncio.Task[None]] = []
+        self._changed = asyncio.Condition()
+        self.handled: list[Handled] = []
+        """Every run of the handler in the order of its end."""
+        self.broken: list[BaseException] = []
+        """What went wrong in the client itself; a case asserts that it stays empty."""
+
+    async def __aenter__(self) -> Self:
+        self._loops = [asyncio.create_task(self._receive()), asyncio.create_task(self._beat())]
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        tasks = [*self._loops, *self._running]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def until(self, enough: Callable[[list[Handled]], bool], seconds: float) -> None:
+        """Return when `enough(handled)`; TimeoutError after `seconds` of the case's clock."""
+
+        async def wait() -> None:
+            async with self._changed:
+                await self._changed.wait_for(lambda: bool(self.broken) or enough(self.handled))
+
+        await within(self._clock, seconds, wait())
+        if self.broken:
+            raise self.broken[0]
+
+    @property
+    def _clock(self) -> Clock:
+        return self._client.clock
+
+    def _interval(self, attempt: int) -> float:
+        return interval(self.settings, attempt)
+
+    async def _receive(self) -> None:
+        while True:
+            answer = await self._client.receive(
+                self._topic, self.group, invisible=None, auto_renew=True, poll=self._poll
+            )
+            if answer.error or answer.code not in {pb.Code.OK, pb.Code.MESSAGE_NOT_FOUND}:
+                told = answer.error or code_name(answer.code)
+                await self._break(AssertionError(f"push receive answered {told}"))
+                return
+            for delivery in answer.deliveries:
+                task = asyncio.create_task(self._guarded(delivery))
+                self._running.add(task)
+                task.add_done_callback(self._running.discard)
+
+    async def _guarded(self, delivery: Delivery) -> None:
+        try:
+            if self._fifo:
+                # asyncio.Lock is fair, and tasks start in the order of the batch: so the lane keeps the order.
+                async with self._lanes[delivery.message_group]:
+                    await self._in_order(delivery)
+            else:
+                await self._once(delivery)
+        except Exception as error:  # the task's outer border: told to the case by `until`
+            await self._break(error)
+
+    async def _once(self, delivery: Delivery) -> None:
+        if await self._handle(delivery, delivery.attempt):
+            await self._ack(delivery)
+        else:
+            reply = await self._client.change_invisible(delivery, self._interval(delivery.attempt))
+            assert reply.status.code == pb.Code.OK, f"nack answered {code_name(reply.status.code)}"
+
+    async def _in_order(self, delivery: Delivery) -> None:
+        attempt = delivery.attempt
+        while not await self._handle(delivery, attempt):
+            if attempt >= self._attempts:
+                reply = await self._client.forward_to_dead_letters(delivery, self._attempts)
+                assert reply.status.code == pb.Code.OK, f"forward answered {code_name(reply.status.code)}"
+                return
+            await self._clock.sleep(self._interval(attempt))
+            attempt += 1
+        await self._ack(delivery)
+
+    async def _handle(self, delivery: Delivery, attempt: int) -> bool:
+        began = self._clock.now()
+        try:
+            succeeded = await self._handler(delivery)
+        except RuntimeError:  # what scripted handlers throw to fail
+            succeeded = False
+        self.handled.append(Handled(delivery, attempt, began, self._clock.now(), succeeded))
+        async with self._changed:
+            self._changed.notify_all()
+        return succeeded
+
+    async def _ack(self, delivery: Delivery) -> None:
+        response = await self._client.ack(self._topic, self.group, delivery)
+        assert response.status.code == pb.Code.OK, f"ack answered {code_name(response.status.code)}"
+
+    async def _beat(self) -> None:
+        while True:
+            await self._clock.sleep(HEARTBEAT_EVERY)
+            reply = await self._client.heartbeat(self.group, pb.ClientType.PUSH_CONSUMER)
+            if reply.status.code != pb.Code.OK:
+                await self._break(AssertionError(f"heartbeat answered {code_name(reply.status.code)}"))
+
+    async def _break(self, error: BaseException) -> None:
+        self.broken.append(error)
+        async with self._changed:
+            self._changed.notify_all()
+
+
+def interval(settings: pb.Settings, attempt: int) -> float:
+    """Seconds that the advertised back-off asks for after delivery number `attempt` (rule table 7.2)."""
+    policy = settings.backoff_policy
+    if policy.WhichOneof("strategy") == "exponential_backoff":
+        steps = policy.exponential_backoff
+        first, most = _seconds(steps.initial), _seconds(steps.max)
+        return float(min(first * steps.multiplier ** (attempt - 1), most))
+    table = policy.customized_backoff.next
+    return _seconds(table[min(attempt, len(table)) - 1])
+
+
+def _seconds(field: object) -> float:
+    return float(field.seconds + field.nanos / 1e9)  # type: ignore[attr-defined]  # a Duration

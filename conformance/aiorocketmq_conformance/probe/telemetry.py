@@ -1,0 +1,108 @@
+"""One telemetry stream of a probe client."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import grpc
+import grpc.aio
+from aiorocketmq.wire import messages as pb
+
+from aiorocketmq_conformance.probe.answers import code_name
+from aiorocketmq_conformance.probe.clock import STUCK, Clock
+from aiorocketmq_conformance.probe.traffic import Call
+
+
+class StreamEnded(Exception):
+    """The server ended the telemetry stream; `code` is the name of the gRPC status."""
+
+    def __init__(self, code: str, details: str) -> None:
+        super().__init__(f"the telemetry stream ended with {code}: {details}")
+        self.code = code
+
+
+class Telemetry:
+    """An open stream: send commands, take the server's commands in order."""
+
+    def __init__(self, call: Any, client_id: str, clock: Clock) -> None:  # Any: grpc.aio's stream call
+        self._call = call
+        self._client_id = client_id
+        self._clock = clock
+        self._commands: asyncio.Queue[pb.TelemetryCommand | StreamEnded] = asyncio.Queue()
+        self._reading = asyncio.create_task(self._read(), name="conformance-telemetry")
+
+    async def send(self, command: pb.TelemetryCommand) -> None:
+        """Write one command as it is."""
+        self._clock.traffic.steps += 1
+        with suppress(
+            asyncio.InvalidStateError, grpc.aio.AioRpcError
+        ):  # the end shows up on the reading side
+            await self._call.write(command)
+
+    async def next(self, seconds: float = STUCK) -> pb.TelemetryCommand:
+        """The next command of the server; StreamEnded when it ended the stream, TimeoutError after real `seconds`."""
+        async with asyncio.timeout(seconds):
+            item = await self._commands.get()
+        if isinstance(item, StreamEnded):
+            self._commands.put_nowait(item)
+            raise item
+        return item
+
+    async def settings(self, settings: pb.Settings) -> pb.TelemetryCommand:
+        """Send settings and take the next command that carries settings or ends the stream."""
+        return await self.exchange(
+            pb.TelemetryCommand(settings=settings), lambda reply: reply.HasField("settings")
+        )
+
+    async def exchange(
+        self, command: pb.TelemetryCommand, wanted: Callable[[pb.TelemetryCommand], bool]
+    ) -> pb.TelemetryCommand:
+        """Send `command`; the first reply that is `wanted`. Others are dropped."""
+        traffic, started = self._clock.traffic, self._clock.now()
+        traffic.begin(waits_for_time=False)
+        outcome = "cancelled"
+        try:
+            await self.send(command)
+            while not wanted(reply := await self.next()):
+                pass
+            outcome = code_name(reply.status.code)
+            return reply
+        except StreamEnded as ended:
+            outcome = f"grpc:{ended.code}"
+            raise
+        finally:
+            call = Call("Telemetry", self._client_id, started, self._clock.now(), outcome)
+            traffic.end(call, waits_for_time=False)
+
+    async def half_close(self) -> None:
+        """Say that this side sends nothing more."""
+        await self._call.done_writing()
+
+    async def ended(self, seconds: float = STUCK) -> str:
+        """The name of the gRPC status the stream ended with; TimeoutError when it stays open for real `seconds`."""
+        with suppress(StreamEnded):
+            async with asyncio.timeout(seconds):
+                while True:
+                    await self.next(seconds)
+        code: grpc.StatusCode = await self._call.code()
+        return code.name
+
+    async def cut(self) -> None:
+        """Break the stream off without a word."""
+        self._call.cancel()
+        self._reading.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._reading
+
+    async def _read(self) -> None:
+        try:
+            while (command := await self._call.read()) is not grpc.aio.EOF:
+                self._clock.traffic.steps += 1
+                self._commands.put_nowait(command)
+            error = StreamEnded((await self._call.code()).name, await self._call.details() or "")
+        except grpc.aio.AioRpcError as failure:
+            error = StreamEnded(failure.code().name, failure.details() or "")
+        self._commands.put_nowait(error)

@@ -1,0 +1,53 @@
+"""What a case has on the wire at this moment, and every call it made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One finished call: its method, its client, when it began and ended (seconds of the case's clock)."""
+
+    method: str
+    client_id: str
+    started: float
+    ended: float
+    outcome: str
+    """Name of the v2 code, `grpc:NAME` when the call itself failed, `cancelled` when the caller gave up."""
+
+
+@dataclass(slots=True)
+class Traffic:
+    """Counts the calls under way, so that a virtual clock knows when everybody waits."""
+
+    calls: list[Call] = field(default_factory=list)
+    """Finished calls in the order of their end."""
+    unary_under_way: int = 0
+    """Calls whose answer does not depend on time passing."""
+    receives_under_way: int = 0
+    """Long polls: they may be parked in the broker."""
+    steps: int = 0
+    """Grows with every call begun, frame received and call ended."""
+
+    def begin(self, *, waits_for_time: bool) -> None:
+        """Count one more call under way; `waits_for_time` for long polls."""
+        self.steps += 1
+        if waits_for_time:
+            self.receives_under_way += 1
+        else:
+            self.unary_under_way += 1
+
+    def end(self, call: Call, *, waits_for_time: bool) -> None:
+        """Count `call` as finished and keep its times."""
+        self.steps += 1
+        if waits_for_time:
+            self.receives_under_way -= 1
+        else:
+            self.unary_under_way -= 1
+        self.calls.append(call)
+
+    def of(self, method: str, matching: Callable[[Call], bool] = lambda call: True) -> list[Call]:
+        """Finished calls of one method, in the order of their end."""
+        return [call for call in self.calls if call.method == method and matching(call)]
