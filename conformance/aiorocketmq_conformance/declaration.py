@@ -77,3 +77,21 @@ class Declaration:
         if equals:
             return str(self.numbers.get(name)) == value
         return need in self.capabilities
+
+
+DECLARATIONS: Mapping[str, Declaration] = MappingProxyType(
+    {
+        "documented": Declaration("RocketMQ 5", "as published"),
+        "apache-5.5": Declaration("Apache RocketMQ", "5.5", numbers=APACHE_NUMBERS),
+        "fake-documented": Declaration(
+            "aiorocketmq fake", "documented", COMMON_CAPABILITIES | PREPARATION | {"@clock"}
+        ),
+        "fake-apache-5.5": Declaration(
+            "aiorocketmq fake",
+            "apache-5.5",
+            COMMON_CAPABILITIES | PREPARATION | {"@clock"},
+            APACHE_NUMBERS,
+        ),
+    }
+)
+"""What is known of the targets that the suite brings, and what may be said of an address (`--declared`)."""

@@ -81,7 +81,7 @@ class Registry:
     def __getitem__(self, case_id: str) -> Case:
         return self._cases[case_id]
 
-    def __contains__(self, case_id: str) -> bool:
+    def __contains__(self, case_id: object) -> bool:
         return case_id in self._cases
 
     def __len__(self) -> int:

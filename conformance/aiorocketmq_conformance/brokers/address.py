@@ -1,0 +1,61 @@
+"""A broker that somebody else runs, at an address."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from types import TracebackType
+from typing import Self
+
+from aiorocketmq_conformance.brokers.classic import classic_preparation
+from aiorocketmq_conformance.brokers.greeting import greet
+from aiorocketmq_conformance.declaration import PREPARATION, Declaration
+from aiorocketmq_conformance.probe.clock import RealClock
+from aiorocketmq_conformance.registry import Case
+from aiorocketmq_conformance.target import Preparation, Target
+
+JOBS = 12
+
+
+class AddressBroker:
+    """The broker at `endpoint`; topics and groups are made through the name server at `namesrv` where one is given."""
+
+    def __init__(
+        self,
+        endpoint: str,
+        *,
+        declaration: Declaration,
+        namesrv: str | None = None,
+        spec: str | None = None,
+        deviations: str = "",
+    ) -> None:
+        abilities = PREPARATION if namesrv else frozenset[str]()
+        self.spec = spec or endpoint
+        self.deviations = deviations
+        self.declaration = replace(declaration, capabilities=declaration.capabilities | abilities)
+        self.jobs = JOBS
+        self._endpoint = endpoint
+        self._namesrv = namesrv
+        self._preparation: Preparation | None = None
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        await greet(self._endpoint)
+        self._preparation = await self._stack.enter_async_context(classic_preparation(self._namesrv))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    @asynccontextmanager
+    async def open(self, case: Case) -> AsyncIterator[Target]:
+        """A view with real time; what the case makes stays on the broker, under names that nobody else uses."""
+        assert self._preparation is not None, "open() outside of `async with`"
+        yield Target(self._endpoint, self.declaration, RealClock(), self._preparation)
+
+    def real_seconds(self, case: Case) -> float:
+        """The case's own timeout: its clock is the real one."""
+        return case.timeout

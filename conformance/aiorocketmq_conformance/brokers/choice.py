@@ -1,0 +1,60 @@
+"""Which broker a `--target` means."""
+
+from __future__ import annotations
+
+import re
+
+from aiorocketmq_conformance.brokers.interface import BrokerUnderTest
+from aiorocketmq_conformance.declaration import DECLARATIONS, Declaration
+
+FAKE_PROFILES = ("documented", "apache-5.5")
+_ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:/\[\]]+):(\d{1,5})")
+_APACHE = re.compile(r"(\d+\.\d+\.\d+)(:cluster)?")
+_FORMS = "fake, fake:PROFILE, HOST:PORT, apache:VERSION or apache:VERSION:cluster"
+
+
+class BadTarget(ValueError):
+    """A `--target` that means nothing; the text says what may stand there."""
+
+
+def choose(spec: str, *, namesrv: str | None = None, declared: str = "apache-5.5") -> BrokerUnderTest:
+    """The broker that `spec` names, not entered yet; BadTarget when it names none.
+
+    `namesrv` (`host:port`) and `declared` (a name of `DECLARATIONS`) say of a HOST:PORT what it does not say itself.
+    """
+    kind, _, rest = spec.partition(":")
+    if kind != spec and _ADDRESS.fullmatch(spec) and kind not in {"fake", "apache"}:
+        from aiorocketmq_conformance.brokers.address import AddressBroker
+
+        return AddressBroker(spec, declaration=_declaration(declared), namesrv=namesrv)
+    if namesrv is not None:
+        raise BadTarget(
+            "--namesrv goes with a target of the form HOST:PORT; the other targets bring their own"
+        )
+    if kind == "fake":
+        return _fake(rest or FAKE_PROFILES[0])
+    if kind == "apache" and (matched := _APACHE.fullmatch(rest)):
+        from aiorocketmq_conformance.brokers.apache import ApacheBroker
+
+        mode = "cluster" if matched[2] else "local"
+        return ApacheBroker(matched[1], mode=mode, declaration=_apache_declaration(matched[1], mode))
+    raise BadTarget(f"{spec!r} is no target: write {_FORMS}")
+
+
+def _fake(profile: str) -> BrokerUnderTest:
+    if profile not in FAKE_PROFILES:
+        raise BadTarget(f"the fake has no profile {profile!r}: take one of {', '.join(FAKE_PROFILES)}")
+    from aiorocketmq_conformance.brokers.fake import BundledFake
+
+    return BundledFake(profile, declaration=_declaration(f"fake-{profile}"))
+
+
+def _declaration(name: str) -> Declaration:
+    if name not in DECLARATIONS:
+        raise BadTarget(f"nothing is declared under {name!r}: take one of {', '.join(sorted(DECLARATIONS))}")
+    return DECLARATIONS[name]
+
+
+def _apache_declaration(version: str, mode: str) -> Declaration:
+    base = DECLARATIONS["apache-5.5"]
+    return Declaration(base.product, f"{version} ({mode} mode)", base.capabilities, base.numbers)

@@ -1,0 +1,77 @@
+"""Preparing topics and groups of a server over its classic protocol."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from aiorocketmq.admin import Admin, TopicType
+from aiorocketmq.errors import RocketMQError
+
+from aiorocketmq_conformance.brokers.interface import TargetUnavailable
+from aiorocketmq_conformance.target import Preparation
+from aiorocketmq_conformance.verdicts import NotApplicable
+
+
+class ClassicPreparation:
+    """Makes topics and groups through `Admin`."""
+
+    def __init__(self, admin: Admin) -> None:
+        self._admin = admin
+
+    async def create_topic(self, name: str, *, type: str, queues: int, permission: str) -> None:  # noqa: A002
+        """Make or replace a topic; it can be routed when this returns."""
+        await self._admin.create_topic(
+            name, type=TopicType(type), queues=queues, readable="r" in permission, writable="w" in permission
+        )
+
+    async def delete_topic(self, name: str) -> None:
+        """Remove a topic with its messages."""
+        await self._admin.delete_topic(name)
+
+    async def create_group(self, name: str, *, ordered: bool, max_attempts: int) -> None:
+        """Make or replace a consumer group."""
+        await self._admin.create_group(name, ordered=ordered, max_attempts=max_attempts)
+
+    async def delete_group(self, name: str) -> None:
+        """Remove a consumer group with its progress."""
+        await self._admin.delete_group(name)
+
+
+class NoPreparation:
+    """Stands where nobody said how to make topics: every case that needs one is not applicable."""
+
+    _REASON = "nobody said how to make topics and groups on this target: give --namesrv"
+
+    async def create_topic(self, name: str, *, type: str, queues: int, permission: str) -> None:  # noqa: A002
+        """Refuse."""
+        raise NotApplicable(self._REASON)
+
+    async def delete_topic(self, name: str) -> None:
+        """Refuse."""
+        raise NotApplicable(self._REASON)
+
+    async def create_group(self, name: str, *, ordered: bool, max_attempts: int) -> None:
+        """Refuse."""
+        raise NotApplicable(self._REASON)
+
+    async def delete_group(self, name: str) -> None:
+        """Refuse."""
+        raise NotApplicable(self._REASON)
+
+
+@asynccontextmanager
+async def classic_preparation(namesrv: str | None) -> AsyncIterator[Preparation]:
+    """The way to make topics through the name server at `namesrv` (`host:port`); TargetUnavailable."""
+    if namesrv is None:
+        yield NoPreparation()
+        return
+    admin = Admin(f"namesrv://{namesrv}", timeout=10.0)
+    try:
+        await admin.__aenter__()
+    except RocketMQError as error:
+        raise TargetUnavailable(str(error)) from error
+    try:
+        yield ClassicPreparation(admin)
+    finally:
+        await admin.__aexit__(None, None, None)

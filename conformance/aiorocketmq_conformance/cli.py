@@ -1,0 +1,175 @@
+"""`aiorocketmq conformance`: run cases against a broker, list them, explain one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from aiorocketmq_conformance.registry import Case
+
+EXIT_UNAVAILABLE = 4
+LEVELS = ("M", "S", "X", "I")
+
+
+@click.group()
+def conformance() -> None:
+    """Judge a broker by the executable specification of RocketMQ 5.
+
+    Example: aiorocketmq conformance run --target fake
+    """
+
+
+@conformance.command()
+@click.option(
+    "--target",
+    "targets",
+    multiple=True,
+    metavar="TARGET",
+    help="fake[:PROFILE], HOST:PORT, apache:VERSION[:cluster]; may be repeated. Default: fake.",
+)
+@click.option(
+    "--select",
+    "patterns",
+    multiple=True,
+    metavar="GLOB",
+    help="Only cases whose id matches; may be repeated.",
+)
+@click.option("--level", "levels", metavar="M,S,X,I", default="", help="Only cases of these levels.")
+@click.option(
+    "--namesrv", metavar="HOST:PORT", help="Name server of a HOST:PORT target, for making topics and groups."
+)
+@click.option(
+    "--declared",
+    metavar="NAME",
+    default="apache-5.5",
+    show_default=True,
+    help="What a HOST:PORT target is taken to be: documented or apache-5.5.",
+)
+@click.option(
+    "--deviations",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Deviation file to use instead of the suite's own.",
+)
+@click.option("--jobs", type=click.IntRange(1, 200), help="Cases side by side. Default: by target.")
+@click.option(
+    "--budget",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="End the run after this time; the rest is reported as not run.",
+)
+@click.option(
+    "--report",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Write result.json, junit.xml and report.html there.",
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print the result as JSON, and nothing else, on standard output."
+)
+@click.option(
+    "--verbose", "-v", is_flag=True, help="Print a line for every case, not only for those that did not pass."
+)
+def run(
+    targets: tuple[str, ...],
+    patterns: tuple[str, ...],
+    levels: str,
+    namesrv: str | None,
+    declared: str,
+    deviations: Path | None,
+    jobs: int | None,
+    budget: float | None,
+    report: Path | None,
+    as_json: bool,
+    verbose: bool,
+) -> None:
+    """Run cases against a target and end with a line `N passed, N failed, N skipped`.
+
+    Exit code 0: no broken promise; 1: a case failed; 3: too little was seen to say; 4: the target was not to be had.
+
+    Example: aiorocketmq conformance run --target apache:5.5.0 --select 'fifo.*' --report out
+    """
+    from aiorocketmq_conformance.command import RunOptions, run_command
+
+    options = RunOptions(
+        targets=targets or ("fake",),
+        cases=tuple(_selected(patterns, levels)),
+        namesrv=namesrv,
+        declared=declared,
+        deviations=deviations,
+        jobs=jobs,
+        budget=budget,
+        report=report,
+        as_json=as_json,
+        verbose=verbose,
+    )
+    raise click.exceptions.Exit(run_command(options))
+
+
+@conformance.command(name="list")
+@click.option("--select", "patterns", multiple=True, metavar="GLOB", help="Only cases whose id matches.")
+@click.option("--level", "levels", metavar="M,S,X,I", default="", help="Only cases of these levels.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON list.")
+def list_cases(patterns: tuple[str, ...], levels: str, as_json: bool) -> None:
+    """List cases: id, level, claim.
+
+    Example: aiorocketmq conformance list --select 'send.*' --level M
+    """
+    import json
+
+    cases = _selected(patterns, levels)
+    if as_json:
+        click.echo(json.dumps([_facts(case) for case in cases], ensure_ascii=False, indent=2))
+        return
+    width = max(len(case.id) for case in cases)
+    for case in cases:
+        click.echo(f"{case.id:<{width}}  {case.level.value}  {case.claim}")
+    click.echo(f"{len(cases)} cases")
+
+
+@conformance.command()
+@click.argument("case_id", metavar="ID")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
+def explain(case_id: str, as_json: bool) -> None:
+    """Say what one case promises, which rules it stands on and what it needs.
+
+    Example: aiorocketmq conformance explain simple.ack-late
+    """
+    import json
+
+    (first, *more) = _selected((case_id,), "")
+    if as_json:
+        click.echo(json.dumps([_facts(case) for case in (first, *more)], ensure_ascii=False, indent=2))
+        return
+    for case in (first, *more):
+        click.echo(case.id)
+        for name, value in _facts(case).items():
+            shown = ", ".join(map(str, value)) if isinstance(value, list) else value
+            if name != "id" and shown:
+                click.echo(f"  {name:<8} {shown}")
+
+
+def _facts(case: Case) -> dict[str, object]:
+    return {
+        "id": case.id,
+        "claim": case.claim,
+        "level": case.level.value,
+        "rules": list(case.rules),
+        "needs": list(case.needs),
+        "timeout": case.timeout,
+    }
+
+
+def _selected(patterns: tuple[str, ...], levels: str) -> list[Case]:
+    from aiorocketmq_conformance.registry import Level, load
+
+    wanted = [letter.strip().upper() for letter in levels.split(",") if letter.strip()]
+    for letter in wanted:
+        if letter not in LEVELS:
+            raise click.UsageError(f"level {letter!r} is none of {', '.join(LEVELS)}")
+    found = load().select(patterns, map(Level, wanted))
+    if not found:
+        raise click.UsageError("no case matches: see aiorocketmq conformance list")
+    return found

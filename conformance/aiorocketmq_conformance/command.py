@@ -1,0 +1,111 @@
+"""The work of `aiorocketmq conformance run`: enter each target, run the cases, print and write what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from aiorocketmq_conformance import deviations
+from aiorocketmq_conformance.brokers.choice import BadTarget, choose
+from aiorocketmq_conformance.brokers.interface import BrokerUnderTest, TargetUnavailable
+from aiorocketmq_conformance.registry import Case, load
+from aiorocketmq_conformance.reports.folder import result_json, write_reports
+from aiorocketmq_conformance.reports.terminal import print_result, print_summary
+from aiorocketmq_conformance.results import EXIT_FAILED, EXIT_PASSED, EXIT_UNKNOWN, CaseResult, RunResult
+from aiorocketmq_conformance.runner import Run
+from aiorocketmq_conformance.verdicts import Verdict
+
+EXIT_UNAVAILABLE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """Everything that the command line says about a run."""
+
+    targets: tuple[str, ...]
+    cases: tuple[Case, ...]
+    namesrv: str | None = None
+    declared: str = "apache-5.5"
+    deviations: Path | None = None
+    jobs: int | None = None
+    budget: float | None = None
+    report: Path | None = None
+    as_json: bool = False
+    verbose: bool = False
+
+
+def run_command(options: RunOptions) -> int:
+    """Run on every target in turn and return the exit code; click.UsageError for a target that means nothing."""
+    # Machine output has standard output for itself.
+    console = Console(stderr=options.as_json)
+    try:
+        brokers = [
+            choose(spec, namesrv=options.namesrv, declared=options.declared) for spec in options.targets
+        ]
+        known = [_deviations(broker, options.deviations) for broker in brokers]
+    except (BadTarget, deviations.BadDeviations) as error:
+        raise click.UsageError(str(error)) from error
+    runs: list[RunResult] = []
+    for broker, expected in zip(brokers, known, strict=True):
+        try:
+            runs.append(asyncio.run(_run(broker, expected, options, console)))
+        except TargetUnavailable as error:
+            print(f"aiorocketmq: {error}", file=sys.stderr)
+            return EXIT_UNAVAILABLE
+    if options.report is not None:
+        write_reports(options.report, runs)
+    print_summary(console, runs)
+    if options.report is not None:
+        console.print(f"reports: {options.report / 'report.html'}", soft_wrap=True, highlight=False)
+    if options.as_json:
+        sys.stdout.write(result_json(runs))
+    for run in runs:
+        prefix = f"{run.target}: " if len(runs) > 1 else ""
+        console.print(f"{prefix}{run.headline}", highlight=False)
+    return _worst(run.exit_code for run in runs)
+
+
+def _worst(codes: Iterable[int]) -> int:
+    found = set(codes)
+    return next((code for code in (EXIT_FAILED, EXIT_UNKNOWN) if code in found), EXIT_PASSED)
+
+
+def _deviations(broker: BrokerUnderTest, file: Path | None) -> Mapping[str, deviations.Deviation]:
+    known, today = load(), date.today()
+    if file is not None:
+        return deviations.read(file, known=known, today=today)
+    return deviations.bundled(broker.deviations, known=known, today=today) if broker.deviations else {}
+
+
+async def _run(
+    broker: BrokerUnderTest,
+    expected: Mapping[str, deviations.Deviation],
+    options: RunOptions,
+    console: Console,
+) -> RunResult:
+    def show(result: CaseResult) -> None:
+        quiet = {Verdict.PASS, Verdict.NOT_APPLICABLE}
+        if options.verbose or result.verdict not in quiet:
+            print_result(console, result)
+
+    console.print(f"[bold]{broker.spec}[/]: {len(options.cases)} cases", highlight=False)
+    async with broker:
+        run = Run(options.cases, broker, deviations=expected, jobs=options.jobs, on_result=show)
+        loop = asyncio.get_running_loop()
+        # Ctrl-C ends the run with what is known; where loops have no signals (Windows) it ends the program.
+        with suppress(NotImplementedError):
+            loop.add_signal_handler(signal.SIGINT, run.stop)
+        try:
+            return await run.finish(budget=options.budget)
+        finally:
+            with suppress(NotImplementedError):
+                loop.remove_signal_handler(signal.SIGINT)

@@ -1,0 +1,1 @@
+"""A run's results for people and programs: terminal, JSON, JUnit, one HTML page."""

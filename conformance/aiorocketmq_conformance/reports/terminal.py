@@ -1,0 +1,49 @@
+"""What a person sees while a run goes on, and at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from aiorocketmq_conformance.results import CaseResult, RunResult
+from aiorocketmq_conformance.verdicts import Verdict
+
+_STYLE = {
+    Verdict.PASS: "green",
+    Verdict.FAIL: "bold red",
+    Verdict.XFAIL: "yellow",
+    Verdict.XPASS: "bold red",
+    Verdict.NOT_APPLICABLE: "dim",
+    Verdict.INCONCLUSIVE: "yellow",
+    Verdict.ERROR: "bold red",
+    Verdict.NOT_RUN: "dim",
+}
+
+
+def print_result(console: Console, result: CaseResult) -> None:
+    """One line for one case, with its reason where it is no plain pass."""
+    style = _STYLE[result.verdict]
+    verdict = f"[{style}]{result.verdict.value:>12}[/]"
+    console.print(f"{verdict}  {escape(result.case.id)}  [dim]{result.seconds:.2f} s[/]", highlight=False)
+    if result.detail and result.verdict is not Verdict.NOT_APPLICABLE:
+        console.print(f"{'':>14}{escape(result.detail)}", style=style, highlight=False)
+
+
+def print_summary(console: Console, runs: Sequence[RunResult]) -> None:
+    """The matrix of groups and targets; every verdict is counted, so that nothing hides."""
+    verdicts = [verdict for verdict in Verdict if any(run.count(verdict) for run in runs)]
+    for run in runs:
+        table = Table(title=f"{run.target}, {run.seconds:.1f} s", title_justify="left")
+        table.add_column("group")
+        for verdict in verdicts:
+            table.add_column(verdict.value, justify="right", style=_STYLE[verdict])
+        for group in dict.fromkeys(result.case.group for result in run.results):
+            counts = [
+                sum(r.verdict is verdict and r.case.group == group for r in run.results)
+                for verdict in verdicts
+            ]
+            table.add_row(group, *(str(count) if count else "" for count in counts))
+        console.print(table)
