@@ -1,0 +1,63 @@
+"""The package's root and its public modules say the same names."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import aiorocketmq
+import pytest
+
+PUBLIC_MODULES = [
+    path.stem
+    for path in sorted(Path(aiorocketmq.__file__).parent.glob("*.py"))
+    if not path.stem.startswith("_")
+]
+# Public where they are defined, for those who write hooks: too many and too special for the root.
+STAY_HOME = {"hooks"}
+
+
+def test_the_names_are_sorted_and_said_once() -> None:
+    assert aiorocketmq.__all__ == sorted(set(aiorocketmq.__all__))
+
+
+@pytest.mark.parametrize("name", aiorocketmq.__all__)
+def test_every_name_can_be_had(name: str) -> None:
+    assert inspect.isclass(getattr(aiorocketmq, name))
+
+
+def test_type_checkers_and_the_interpreter_see_the_same_names() -> None:
+    tree = ast.parse(Path(aiorocketmq.__file__).read_text(encoding="utf-8"))
+    seen = {
+        alias.asname
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("aiorocketmq.")
+        for alias in node.names
+    }
+    assert seen == set(aiorocketmq.__all__)
+
+
+@pytest.mark.parametrize("module", [module for module in PUBLIC_MODULES if module not in STAY_HOME])
+def test_every_public_class_of_a_public_module_is_a_name_of_the_root(module: str) -> None:
+    loaded = importlib.import_module(f"aiorocketmq.{module}")
+    own = {
+        name
+        for name, value in vars(loaded).items()
+        if inspect.isclass(value) and value.__module__ == loaded.__name__ and not name.startswith("_")
+    }
+    assert own <= set(aiorocketmq.__all__)
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'Consumer'"):
+        aiorocketmq.Consumer  # type: ignore[attr-defined]  # noqa: B018 - the look-up is the test
+
+
+def test_importing_the_wire_loads_no_client() -> None:
+    code = "import sys, aiorocketmq.wire.methods; print([m for m in sys.modules if m == 'grpc' or m == 'asyncio'])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
