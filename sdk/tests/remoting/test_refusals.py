@@ -1,0 +1,30 @@
+"""Answers of the classic protocol as errors of the library."""
+
+from __future__ import annotations
+
+import pytest
+from aiorocketmq._remoting.codes import ResponseCode
+from aiorocketmq._remoting.refusals import ERROR_OF_RESPONSE, remoting_refusal
+from aiorocketmq.errors import Busy, Refused, TopicNotFound
+
+
+def test_every_code_but_success_has_its_error() -> None:
+    assert set(ERROR_OF_RESPONSE) == set(ResponseCode) - {ResponseCode.SUCCESS}
+
+
+def test_an_error_tells_who_refused_what_and_what_to_do() -> None:
+    error = remoting_refusal(17, "No topic route info\nsee http://…", address="h:1", topic="orders")
+    assert type(error) is TopicNotFound
+    assert str(error) == (
+        "the server at h:1 refused (topic 'orders') with TOPIC_NOT_EXIST (17): No topic route info; "
+        "create the topic first, or mend its name"
+    )
+    assert (error.code, error.topic, error.endpoint) == (17, "orders", "h:1")
+    assert error.server_text.endswith("http://…")
+
+
+@pytest.mark.parametrize(("code", "kind"), [(2, Busy), (215, Busy), (4711, Refused)])
+def test_throttling_may_be_retried_and_an_unknown_code_is_a_refusal(code: int, kind: type[Exception]) -> None:
+    error = remoting_refusal(code, None, address="h:1")
+    assert type(error) is kind
+    assert str(code) in str(error)

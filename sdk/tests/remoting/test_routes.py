@@ -1,0 +1,54 @@
+"""Routes and clusters as name servers write them."""
+
+from __future__ import annotations
+
+import pytest
+from aiorocketmq._core.endpoint import Address
+from aiorocketmq._remoting.routes import (
+    BrokerAddresses,
+    QueueCounts,
+    parse_addresses,
+    parse_cluster,
+    parse_names,
+    parse_route,
+)
+
+ROUTE = b"""{"brokerDatas":[{"brokerAddrs":{"0":"10.0.0.9:10911","1":"fe80::1:10911"},"brokerName":"broker-a",
+"cluster":"DefaultCluster","enableActingMaster":false}],"filterServerTable":{},"queueDatas":[
+{"brokerName":"broker-a","perm":6,"readQueueNums":8,"topicSysFlag":0,"writeQueueNums":4}]}"""
+
+
+def test_a_strict_route_is_read() -> None:
+    route = parse_route(ROUTE)
+    assert route.queues == (QueueCounts("broker-a", readable=8, writable=4, permission=6),)
+    (broker,) = route.brokers
+    assert broker.master == Address("10.0.0.9", 10911)
+    assert broker.addresses[1] == Address("fe80::1", 10911)
+
+
+def test_a_loose_cluster_is_read() -> None:
+    body = (
+        b'{"brokerAddrTable":{"b":{"brokerAddrs":{1:"h:2"},"brokerName":"b","cluster":"c"}},'
+        b'"clusterAddrTable":{"c":["b"]}}'
+    )
+    (broker,) = parse_cluster(body)
+    assert broker == BrokerAddresses("b", "c", {1: Address("h", 2)})
+    assert broker.master is None
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"{}", ROUTE.replace(b"8", b'"8"'), ROUTE.replace(b":10911", b":x")]
+)
+def test_a_body_that_is_no_route_is_refused(body: bytes) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011  any reason will do
+        parse_route(body)
+
+
+def test_names_come_sorted_from_a_list_or_from_the_keys_of_an_object() -> None:
+    assert parse_names(b'{"topicList":["b","a"]}', "topicList") == ("a", "b")
+    assert parse_names(b'{"table":{"b":{},"a":{}}}', "table") == ("a", "b")
+    assert parse_names(b"{}", "topicList") == ()
+
+
+def test_name_servers_may_be_several_host_names() -> None:
+    assert parse_addresses("ns1:9876;ns2:9877;") == (Address("ns1", 9876), Address("ns2", 9877))
