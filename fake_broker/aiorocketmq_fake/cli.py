@@ -1,0 +1,100 @@
+"""`aiorocketmq fake`: run a fake broker, and steer one that runs (`ctl`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from aiorocketmq_fake.ctl import ctl, other_side
+
+__all__ = ["fake"]
+
+
+@click.group()
+def fake() -> None:
+    """Run a fake RocketMQ broker, and steer one that runs.
+
+    Example: aiorocketmq fake serve --topic orders --group billing
+    """
+
+
+@fake.command()
+@click.option(
+    "--listen",
+    default="127.0.0.1:8081",
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Where clients connect.",
+)
+@click.option(
+    "--control",
+    default="127.0.0.1:8082",
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Where `fake ctl` connects.",
+)
+@click.option("--profile", default="documented", show_default=True, help="documented or apache-5.5.")
+@click.option("--clock", type=click.Choice(["real", "manual"]), default="real", show_default=True)
+@click.option(
+    "--topic",
+    "topics",
+    multiple=True,
+    metavar="NAME[:TYPE[:QUEUES]]",
+    help="Create a topic; may be repeated.",
+)
+@click.option(
+    "--group",
+    "groups",
+    multiple=True,
+    metavar="NAME[:ordered][:ATTEMPTS]",
+    help="Create a consumer group; may be repeated.",
+)
+@click.option(
+    "--tls-certificate",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Serve TLS (PEM chain).",
+)
+@click.option(
+    "--tls-key", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Key of the certificate."
+)
+@click.option(
+    "--tls-self-made",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    help="Serve TLS with a certificate made now; write what clients must trust to this file.",
+)
+@click.option(
+    "--record",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Record what happens here.",
+)
+@click.option("--seed", default=0, show_default=True, help="Decides what is left to chance.")
+@click.option(
+    "--ready-file",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    metavar="FILE",
+    help="Write the ready line as JSON here.",
+)
+def serve(**options: Any) -> None:
+    """Serve until SIGINT or SIGTERM; print one line `ready grpc=HOST:PORT control=HOST:PORT …` once calls are accepted.
+
+    Port 0 picks a free port.
+
+    Example: aiorocketmq fake serve --listen 127.0.0.1:0 --topic orders:FIFO:8 --group billing:ordered
+    """
+    # Any: click hands the options over by name; `serving.Options` types them.
+    import asyncio
+
+    from aiorocketmq_fake.serving import Options, run
+
+    try:
+        asyncio.run(run(Options(**options)))
+    except ValueError as wrong:
+        raise click.UsageError(str(wrong)) from wrong
+    except OSError as failed:
+        raise other_side(str(failed)) from failed
+
+
+fake.add_command(ctl)

@@ -1,0 +1,311 @@
+"""`FakeBrokerClient`: a fake broker elsewhere, steered over its control service with the words of `FakeBroker`."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any, Literal, TypeVar
+
+import grpc
+from grpc import aio
+
+from aiorocketmq_fake.core.codes import Code, Refusal
+from aiorocketmq_fake.edge.control_conversion import fill, read
+from aiorocketmq_fake.edge.control_server import CODE_HEADER
+from aiorocketmq_fake.edge.control_wire import messages as ctl
+from aiorocketmq_fake.edge.control_wire.methods import METHODS
+from aiorocketmq_fake.edge.endpoint import join, split
+from aiorocketmq_fake.edge.faults import FaultRule, FaultScript
+from aiorocketmq_fake.views import Client, DeliveredMessage, Group, Lease, Message, Progress, Topic
+
+__all__ = ["FakeBrokerClient", "RemoteClock", "RemoteFault", "RemoteFaults"]
+
+V = TypeVar("V")
+
+# Moving a clock through years of deadlines takes its time; everything else is over in a moment.
+MOVING = 600.0
+
+
+class FakeBrokerClient:
+    """A running fake broker, reached at the control endpoint that `aiorocketmq fake serve` prints.
+
+    `async with FakeBrokerClient("127.0.0.1:8082") as broker:`. Every call raises ConnectionError where nobody answers
+    within `timeout` seconds, Refusal where the broker refuses, ValueError for a value that cannot be.
+    """
+
+    def __init__(self, control: str, *, timeout: float = 10.0) -> None:
+        self._target = join(*split(control))
+        self._timeout = timeout
+        self._channel: aio.Channel | None = None
+        self.clock = RemoteClock(self)
+        """The broker's clock."""
+        self.faults = RemoteFaults(self)
+        """Its faults: `async with broker.faults.refuse("SendMessage", "TOO_MANY_REQUESTS"): ...`."""
+
+    async def __aenter__(self) -> FakeBrokerClient:
+        """Connect, and make sure that a fake broker is there."""
+        self._channel = aio.insecure_channel(self._target)
+        try:
+            await self.describe()
+        except BaseException:
+            await self._channel.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the connection; the broker lives on."""
+        if self._channel is not None:
+            await self._channel.close()
+
+    async def call(self, name: str, request: Any, *, timeout: float | None = None) -> Any:
+        """Make one call of the control service. Any: each has its own message classes."""
+        if self._channel is None:
+            raise RuntimeError("this client is not connected: use it inside `async with`.")
+        method = METHODS[name]
+        stub: Any = self._channel.unary_unary(
+            method.path,
+            request_serializer=method.request.SerializeToString,
+            response_deserializer=method.response.FromString,
+        )
+        try:
+            return await stub(request, timeout=timeout or self._timeout)
+        except aio.AioRpcError as error:
+            raise self._translate(error) from error
+
+    async def describe(self) -> ctl.Description:
+        """Tell what the broker is: version, profile, endpoint, clock."""
+        description: ctl.Description = await self.call("Describe", ctl.Empty())
+        return description
+
+    async def restart(self) -> None:
+        """Stop and start the broker on the same port; what is stored is kept."""
+        await self.call("Restart", ctl.Empty())
+
+    async def create_topic(
+        self,
+        name: str,
+        *,
+        type: str = "NORMAL",  # noqa: A002  # the protocol's word
+        queues: int = 4,
+        read_queues: int | None = None,
+        write_queues: int | None = None,
+        permission: str = "READ_WRITE",
+    ) -> None:
+        """Create a topic, as `FakeBroker.create_topic`."""
+        await self.call("CreateTopic", _topic(name, type, queues, read_queues, write_queues, permission))
+
+    async def update_topic(
+        self,
+        name: str,
+        *,
+        type: str = "NORMAL",  # noqa: A002  # the protocol's word
+        queues: int = 4,
+        read_queues: int | None = None,
+        write_queues: int | None = None,
+        permission: str = "READ_WRITE",
+    ) -> None:
+        """Replace a topic's settings, as `FakeBroker.update_topic`."""
+        await self.call("UpdateTopic", _topic(name, type, queues, read_queues, write_queues, permission))
+
+    async def delete_topic(self, name: str) -> None:
+        """Delete a topic and its messages."""
+        await self.call("DeleteTopic", ctl.Name(name=name))
+
+    async def topics(self) -> tuple[Topic, ...]:
+        """Return all topics by name."""
+        return _all(Topic, await self.call("ListTopics", ctl.Empty()))
+
+    async def create_group(
+        self, name: str, *, ordered: bool = False, max_attempts: int = 17, backoff: Sequence[float] = ()
+    ) -> None:
+        """Create a consumer group, as `FakeBroker.create_group`."""
+        group = ctl.Group(name=name, ordered=ordered, max_attempts=max_attempts, backoff=backoff)
+        await self.call("CreateGroup", group)
+
+    async def update_group(
+        self, name: str, *, ordered: bool = False, max_attempts: int = 17, backoff: Sequence[float] = ()
+    ) -> None:
+        """Replace a group's settings, as `FakeBroker.update_group`."""
+        group = ctl.Group(name=name, ordered=ordered, max_attempts=max_attempts, backoff=backoff)
+        await self.call("UpdateGroup", group)
+
+    async def delete_group(self, name: str) -> None:
+        """Delete a consumer group."""
+        await self.call("DeleteGroup", ctl.Name(name=name))
+
+    async def groups(self) -> tuple[Group, ...]:
+        """Return all consumer groups by name."""
+        return _all(Group, await self.call("ListGroups", ctl.Empty()))
+
+    async def reset_offset(
+        self, group: str, topic: str, *, to: Literal["beginning", "end"] | datetime
+    ) -> tuple[int, ...]:
+        """Move a group in every queue of a topic; returns the new offsets by queue."""
+        moment = to.timestamp() if isinstance(to, datetime) else 0.0
+        place = "time" if isinstance(to, datetime) else to
+        answer = await self.call("ResetOffset", ctl.Reset(group=group, topic=topic, to=place, time=moment))
+        return tuple(answer.items)
+
+    async def cut_streams(self, client_id: str | None = None, *, status: str = "UNAVAILABLE") -> int:
+        """Break the open telemetry streams of one client, or of all; returns how many."""
+        answer: ctl.Count = await self.call("CutStreams", ctl.Cut(client_id=client_id, status=status))
+        return answer.count
+
+    async def deliveries(
+        self, topic: str | None = None, *, group: str | None = None
+    ) -> tuple[DeliveredMessage, ...]:
+        """Return what was handed out so far, oldest first."""
+        return _all(DeliveredMessage, await self.call("ListDeliveries", ctl.Which(topic=topic, group=group)))
+
+    async def dead_letters(self, group: str) -> tuple[Message, ...]:
+        """Return what the group has given up, oldest first."""
+        return _all(Message, await self.call("ListDeadLetters", ctl.Name(name=group)))
+
+    async def messages(self, topic: str) -> tuple[Message, ...]:
+        """Return what is stored in a topic, by queue and offset."""
+        return _all(Message, await self.call("ListMessages", ctl.Name(name=topic)))
+
+    async def clients(self) -> tuple[Client, ...]:
+        """Return all clients that the broker knows, by id."""
+        return _all(Client, await self.call("ListClients", ctl.Empty()))
+
+    async def leases(self, group: str | None = None) -> tuple[Lease, ...]:
+        """Return the messages that are in the hands of consumers."""
+        return _all(Lease, await self.call("ListLeases", ctl.Which(group=group)))
+
+    async def progress(self, group: str | None = None) -> tuple[Progress, ...]:
+        """Return how far groups have come, by group, topic and queue."""
+        return _all(Progress, await self.call("ListProgress", ctl.Which(group=group)))
+
+    def _translate(self, error: aio.AioRpcError) -> Exception:
+        text = error.details() or ""
+        match error.code():
+            case grpc.StatusCode.INVALID_ARGUMENT:
+                return ValueError(text)
+            case grpc.StatusCode.FAILED_PRECONDITION:
+                code = next((v for k, v in error.trailing_metadata() or () if k == CODE_HEADER), "50001")
+                return Refusal(Code(int(code)), text)
+            case _:
+                return ConnectionError(
+                    f"no fake broker answers at {self._target} ({error.code().name}: {text}): "
+                    "give the control endpoint that `aiorocketmq fake serve` prints."
+                )
+
+
+class RemoteClock:
+    """The clock of a broker elsewhere."""
+
+    def __init__(self, client: FakeBrokerClient) -> None:
+        self._client = client
+
+    async def now(self) -> float:
+        """Return the broker's present in Unix seconds."""
+        return (await self._read()).now
+
+    async def utc(self) -> datetime:
+        """Return the broker's present as an aware datetime."""
+        return datetime.fromtimestamp(await self.now(), UTC)
+
+    async def next_deadline(self) -> float | None:
+        """Tell when something is due next, in Unix seconds; None when nothing is."""
+        instant = await self._read()
+        return instant.next_deadline if instant.HasField("next_deadline") else None
+
+    async def parked(self) -> int:
+        """Tell how many receives and pulls wait for messages."""
+        return (await self._read()).parked
+
+    async def advance(
+        self,
+        *,
+        seconds: float = 0.0,
+        minutes: float = 0.0,
+        hours: float = 0.0,
+        patience: float = 0.0,
+        forget_clients: bool = False,
+    ) -> None:
+        """Move a manual clock, as `BrokerClock.advance`; ValueError where it is real."""
+        step = ctl.Advance(
+            seconds=seconds + 60 * minutes + 3600 * hours, patience=patience, forget_clients=forget_clients
+        )
+        await self._client.call("AdvanceClock", step, timeout=MOVING)
+
+    async def _read(self) -> ctl.Instant:
+        instant: ctl.Instant = await self._client.call("ReadClock", ctl.Empty())
+        return instant
+
+
+class RemoteFault:
+    """A rule for a broker elsewhere: `await` puts it to work, `async with` ends it with the block."""
+
+    def __init__(self, client: FakeBrokerClient, rule: FaultRule) -> None:
+        self.rule = rule
+        """What it does to which calls."""
+        self.number = 0
+        """The rule's number in the broker; 0 before it is at work."""
+        self._client = client
+
+    def __await__(self) -> Generator[Any, None, RemoteFault]:
+        return self._add().__await__()
+
+    async def __aenter__(self) -> RemoteFault:
+        return await self._add()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.remove()
+
+    async def remove(self) -> None:
+        """End the rule; a second time does nothing."""
+        await self._client.faults.remove(self.number)
+
+    async def _add(self) -> RemoteFault:
+        request = ctl.FaultRule()
+        fill(request, self.rule)
+        self.number = (await self._client.call("AddFault", request)).number
+        return self
+
+
+class RemoteFaults(FaultScript[RemoteFault]):
+    """The rules of a broker elsewhere."""
+
+    def __init__(self, client: FakeBrokerClient) -> None:
+        self._client = client
+
+    def add(self, rule: FaultRule) -> RemoteFault:
+        """Prepare a rule; it works once it is awaited or entered."""
+        return RemoteFault(self._client, rule)
+
+    async def remove(self, number: int) -> None:
+        """End a rule by its number; one that is over already is no error."""
+        await self._client.call("RemoveFault", ctl.FaultNumber(number=number))
+
+    async def clear(self) -> None:
+        """End every rule."""
+        await self._client.call("ClearFaults", ctl.Empty())
+
+    async def at_work(self) -> tuple[tuple[int, FaultRule, int], ...]:
+        """Return number, rule and hits of every rule at work, the oldest first."""
+        listed: ctl.Faults = await self._client.call("ListFaults", ctl.Empty())
+        return tuple((fault.number, read(FaultRule, fault.rule), fault.hits) for fault in listed.items)
+
+
+def _all(kind: type[V], listed: Any) -> tuple[V, ...]:
+    """Read the `items` of a list message. Any: every list message has its own class."""
+    return tuple(read(kind, item) for item in listed.items)
+
+
+def _topic(
+    name: str, kind: str, queues: int, read_queues: int | None, write_queues: int | None, permission: str
+) -> ctl.Topic:
+    return ctl.Topic(
+        name=name,
+        type=kind,
+        read_queues=queues if read_queues is None else read_queues,
+        write_queues=queues if write_queues is None else write_queues,
+        permission=permission,
+    )

@@ -1,0 +1,396 @@
+"""`aiorocketmq fake ctl`: steer and inspect a fake broker that runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from aiorocketmq_fake.client import FakeBrokerClient
+
+__all__ = ["ctl", "other_side"]
+
+DISTURBANCES = ("refuse", "fail", "delay", "drop_reply", "duplicate", "cut_stream")
+
+
+@click.group()
+@click.option(
+    "--control",
+    default="127.0.0.1:8082",
+    show_default=True,
+    envvar="AIOROCKETMQ_FAKE_CONTROL",
+    metavar="HOST:PORT",
+    help="The control endpoint that `fake serve` printed.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def ctl(context: click.Context, control: str, as_json: bool) -> None:
+    """Steer and inspect a fake broker that runs.
+
+    Example: aiorocketmq fake ctl --control 127.0.0.1:8082 clock advance --hours 2
+    """
+    context.obj = (control, as_json)
+
+
+@ctl.command()
+@click.pass_obj
+def describe(connection: tuple[str, bool]) -> None:
+    """Tell what the broker is.
+
+    Example: aiorocketmq fake ctl describe
+    """
+
+    async def ask(broker: FakeBrokerClient) -> object:
+        from google.protobuf.json_format import MessageToDict
+
+        return MessageToDict(await broker.describe(), preserving_proto_field_name=True)
+
+    _run(connection, ask)
+
+
+@ctl.command()
+@click.pass_obj
+def restart(connection: tuple[str, bool]) -> None:
+    """Stop and start the broker on its port; what is stored is kept.
+
+    Example: aiorocketmq fake ctl restart
+    """
+    _run(connection, lambda broker: broker.restart())
+
+
+@ctl.group()
+def clock() -> None:
+    """Read the broker's clock, or move it.
+
+    Example: aiorocketmq fake ctl clock advance --hours 2
+    """
+
+
+@clock.command("show")
+@click.pass_obj
+def show_clock(connection: tuple[str, bool]) -> None:
+    """Tell the broker's time, and when something is due next.
+
+    Example: aiorocketmq fake ctl clock show
+    """
+
+    async def ask(broker: FakeBrokerClient) -> object:
+        return {"now": await broker.clock.now(), "next_deadline": await broker.clock.next_deadline()}
+
+    _run(connection, ask)
+
+
+@clock.command()
+@click.option("--seconds", default=0.0)
+@click.option("--minutes", default=0.0)
+@click.option("--hours", default=0.0)
+@click.option(
+    "--patience", default=0.0, help="Real seconds to wait for consumers each time they got something."
+)
+@click.option("--forget-clients", is_flag=True, help="Clients with an open stream expire, too.")
+@click.pass_obj
+def advance(connection: tuple[str, bool], /, **step: Any) -> None:
+    """Move a manual clock; everything due happens, in order.
+
+    Example: aiorocketmq fake ctl clock advance --minutes 30
+    """
+
+    # Any: click hands the options over by name.
+    async def move(broker: FakeBrokerClient) -> object:
+        await broker.clock.advance(**step)
+        return {"now": await broker.clock.now()}
+
+    _run(connection, move)
+
+
+@ctl.group()
+def topic() -> None:
+    """Create, delete and list topics.
+
+    Example: aiorocketmq fake ctl topic create orders --type FIFO --queues 8
+    """
+
+
+@topic.command("create")
+@click.argument("name")
+@click.option("--type", "kind", default="NORMAL", show_default=True)
+@click.option("--queues", default=4, show_default=True)
+@click.pass_obj
+def create_topic(connection: tuple[str, bool], name: str, kind: str, queues: int) -> None:
+    """Create a topic.
+
+    Example: aiorocketmq fake ctl topic create orders --type FIFO --queues 8
+    """
+    _run(connection, lambda broker: broker.create_topic(name, type=kind, queues=queues))
+
+
+@topic.command("delete")
+@click.argument("name")
+@click.pass_obj
+def delete_topic(connection: tuple[str, bool], name: str) -> None:
+    """Delete a topic and its messages.
+
+    Example: aiorocketmq fake ctl topic delete orders
+    """
+    _run(connection, lambda broker: broker.delete_topic(name))
+
+
+@topic.command("list")
+@click.pass_obj
+def list_topics(connection: tuple[str, bool]) -> None:
+    """List all topics.
+
+    Example: aiorocketmq fake ctl topic list
+    """
+    _run(connection, lambda broker: broker.topics())
+
+
+@ctl.group()
+def group() -> None:
+    """Create, delete and list consumer groups.
+
+    Example: aiorocketmq fake ctl group create billing --ordered
+    """
+
+
+@group.command("create")
+@click.argument("name")
+@click.option("--ordered", is_flag=True)
+@click.option("--max-attempts", default=17, show_default=True)
+@click.pass_obj
+def create_group(connection: tuple[str, bool], name: str, ordered: bool, max_attempts: int) -> None:
+    """Create a consumer group.
+
+    Example: aiorocketmq fake ctl group create billing --max-attempts 3
+    """
+    _run(connection, lambda broker: broker.create_group(name, ordered=ordered, max_attempts=max_attempts))
+
+
+@group.command("delete")
+@click.argument("name")
+@click.pass_obj
+def delete_group(connection: tuple[str, bool], name: str) -> None:
+    """Delete a consumer group.
+
+    Example: aiorocketmq fake ctl group delete billing
+    """
+    _run(connection, lambda broker: broker.delete_group(name))
+
+
+@group.command("list")
+@click.pass_obj
+def list_groups(connection: tuple[str, bool]) -> None:
+    """List all consumer groups.
+
+    Example: aiorocketmq fake ctl group list
+    """
+    _run(connection, lambda broker: broker.groups())
+
+
+@ctl.group()
+def fault() -> None:
+    """Disturb calls on purpose.
+
+    Example: aiorocketmq fake ctl fault add AckMessage drop_reply --times 1
+    """
+
+
+@fault.command("add")
+@click.argument("rpc")
+@click.argument("disturbance", type=click.Choice(DISTURBANCES))
+@click.option("--client-id")
+@click.option("--topic")
+@click.option("--group")
+@click.option("--times", type=int, help="How many calls; all until removed when left out.")
+@click.option("--skip", default=0, help="How many fitting calls go through first.")
+@click.option("--code", help="refuse: a code by name or number.")
+@click.option("--status", default="UNAVAILABLE", help="fail, drop_reply, cut_stream: a gRPC status.")
+@click.option("--seconds", default=0.0, help="delay: on the broker's clock.")
+@click.option("--frames", default=0, help="cut_stream: how many frames go out first.")
+@click.option("--hang", is_flag=True, help="drop_reply: silence until the caller's own deadline.")
+@click.pass_obj
+def add_fault(
+    connection: tuple[str, bool], /, rpc: str, disturbance: str, code: str | None, **rule: Any
+) -> None:
+    """Disturb calls of RPC (a name such as SendMessage, or '*').
+
+    Example: aiorocketmq fake ctl fault add SendMessage refuse --code TOO_MANY_REQUESTS --times 3
+    """
+
+    # Any: click hands the options over by name.
+    async def add(broker: FakeBrokerClient) -> object:
+        from aiorocketmq_fake.edge.faults import Disturbance, FaultRule, code_number
+
+        if (code is None) == (disturbance == "refuse"):
+            raise ValueError(
+                "--code belongs to refuse, and refuse needs it: for example --code TOO_MANY_REQUESTS."
+            )
+        number = code_number(int(code) if code.isdigit() else code) if code else 0
+        added = await broker.faults.add(FaultRule(rpc, Disturbance(disturbance), code=number, **rule))
+        return {"number": added.number}
+
+    _run(connection, add)
+
+
+@fault.command("remove")
+@click.argument("number", type=int)
+@click.pass_obj
+def remove_fault(connection: tuple[str, bool], number: int) -> None:
+    """End a fault by its number.
+
+    Example: aiorocketmq fake ctl fault remove 1
+    """
+    _run(connection, lambda broker: broker.faults.remove(number))
+
+
+@fault.command("clear")
+@click.pass_obj
+def clear_faults(connection: tuple[str, bool]) -> None:
+    """End all faults.
+
+    Example: aiorocketmq fake ctl fault clear
+    """
+    _run(connection, lambda broker: broker.faults.clear())
+
+
+@fault.command("list")
+@click.pass_obj
+def list_faults(connection: tuple[str, bool]) -> None:
+    """List the faults at work.
+
+    Example: aiorocketmq fake ctl fault list
+    """
+
+    async def ask(broker: FakeBrokerClient) -> object:
+        from dataclasses import asdict
+
+        return [
+            {"number": number, "hits": hits, **asdict(rule)}
+            for number, rule, hits in await broker.faults.at_work()
+        ]
+
+    _run(connection, ask)
+
+
+@fault.command("cut-streams")
+@click.option("--client-id", help="Only this client's.")
+@click.pass_obj
+def cut_streams(connection: tuple[str, bool], client_id: str | None) -> None:
+    """Break open telemetry streams now.
+
+    Example: aiorocketmq fake ctl fault cut-streams
+    """
+
+    async def cut(broker: FakeBrokerClient) -> object:
+        return {"streams": await broker.cut_streams(client_id)}
+
+    _run(connection, cut)
+
+
+@ctl.group()
+def inspect() -> None:
+    """Look at what the broker holds.
+
+    Example: aiorocketmq fake ctl --json inspect deliveries --topic orders
+    """
+
+
+@inspect.command()
+@click.option("--topic")
+@click.option("--group")
+@click.pass_obj
+def deliveries(connection: tuple[str, bool], topic: str | None, group: str | None) -> None:
+    """List what was handed out, oldest first.
+
+    Example: aiorocketmq fake ctl inspect deliveries --group billing
+    """
+    _run(connection, lambda broker: broker.deliveries(topic, group=group))
+
+
+@inspect.command("dead-letters")
+@click.argument("group")
+@click.pass_obj
+def dead_letters(connection: tuple[str, bool], group: str) -> None:
+    """List what a group has given up.
+
+    Example: aiorocketmq fake ctl inspect dead-letters billing
+    """
+    _run(connection, lambda broker: broker.dead_letters(group))
+
+
+@inspect.command()
+@click.argument("topic")
+@click.pass_obj
+def messages(connection: tuple[str, bool], topic: str) -> None:
+    """List what a topic holds.
+
+    Example: aiorocketmq fake ctl inspect messages orders
+    """
+    _run(connection, lambda broker: broker.messages(topic))
+
+
+@inspect.command()
+@click.pass_obj
+def clients(connection: tuple[str, bool]) -> None:
+    """List the clients that the broker knows.
+
+    Example: aiorocketmq fake ctl inspect clients
+    """
+    _run(connection, lambda broker: broker.clients())
+
+
+@inspect.command()
+@click.option("--group")
+@click.pass_obj
+def leases(connection: tuple[str, bool], group: str | None) -> None:
+    """List the messages in the hands of consumers.
+
+    Example: aiorocketmq fake ctl inspect leases
+    """
+    _run(connection, lambda broker: broker.leases(group))
+
+
+@inspect.command()
+@click.option("--group")
+@click.pass_obj
+def progress(connection: tuple[str, bool], group: str | None) -> None:
+    """List how far groups have come, queue by queue.
+
+    Example: aiorocketmq fake ctl inspect progress --group billing
+    """
+    _run(connection, lambda broker: broker.progress(group))
+
+
+def _run(
+    connection: tuple[str, bool], work: Callable[[FakeBrokerClient], Coroutine[Any, Any, object]]
+) -> None:
+    """Do `work` on the broker and print what it returns; every foreseen error is one sentence."""
+    import asyncio
+
+    from aiorocketmq_fake.client import FakeBrokerClient
+    from aiorocketmq_fake.core.codes import Refusal
+    from aiorocketmq_fake.printing import show
+
+    control, as_json = connection
+
+    async def connected() -> object:
+        async with FakeBrokerClient(control) as broker:
+            return await work(broker)
+
+    try:
+        show(asyncio.run(connected()), as_json=as_json)
+    except ValueError as wrong:
+        raise click.UsageError(str(wrong)) from wrong
+    except (ConnectionError, Refusal) as failed:
+        raise other_side(str(failed)) from failed
+
+
+def other_side(sentence: str) -> click.ClickException:
+    """Return the error for another side that cannot be reached or is not what it should be."""
+    return _OtherSide(sentence)
+
+
+class _OtherSide(click.ClickException):
+    exit_code = 4

@@ -1,0 +1,58 @@
+"""Where the broker says that it can be reached."""
+
+from __future__ import annotations
+
+from ipaddress import IPv4Address, IPv6Address, ip_address
+
+from aiorocketmq.wire import messages as pb
+
+from aiorocketmq_fake.core.codes import Code, Refusal
+from aiorocketmq_fake.edge.endpoint import join
+
+__all__ = ["Address"]
+
+
+class Address:
+    """The listening address, and what routes say of it (R3.5)."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self.host = host
+        """As given to listen on."""
+        self.port = port
+        """0 until the port is bound."""
+
+    @property
+    def reachable_host(self) -> str:
+        """The host that a client on this machine can use: a wildcard is no address to connect to."""
+        return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
+
+    @property
+    def endpoint(self) -> str:
+        """`host:port` for clients on this machine."""
+        return join(self.reachable_host, self.port)
+
+    def endpoints(self, asked: pb.Endpoints) -> pb.Endpoints:
+        """Return what routes carry: this address, or where the broker listens everywhere, the one the client used.
+
+        A client behind a container's port mapping reaches the broker by its own address and by no other.
+        """
+        if asked.addresses and asked.scheme == pb.AddressScheme.ADDRESS_SCHEME_UNSPECIFIED:
+            raise Refusal(
+                Code.INTERNAL_SERVER_ERROR,
+                "the endpoints have addresses but no scheme: say IPv4, IPv6 or DOMAIN_NAME.",
+            )
+        if asked.addresses and self.reachable_host != self.host:
+            return asked
+        scheme = {
+            IPv4Address: pb.AddressScheme.IPv4,
+            IPv6Address: pb.AddressScheme.IPv6,
+            type(None): pb.AddressScheme.DOMAIN_NAME,
+        }[type(_numeric(self.reachable_host))]
+        return pb.Endpoints(scheme=scheme, addresses=[pb.Address(host=self.reachable_host, port=self.port)])
+
+
+def _numeric(host: str) -> IPv4Address | IPv6Address | None:
+    try:
+        return ip_address(host)
+    except ValueError:
+        return None

@@ -1,0 +1,151 @@
+"""The broker's clock as a test sees it: read it, and where it is manual, move it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+
+from aiorocketmq_fake.core.events import Acked, Delivered, Event, LeaseChanged, LeaseEnded
+from aiorocketmq_fake.edge.driver import Driver
+from aiorocketmq_fake.edge.telemetry import Telemetry
+
+__all__ = ["BrokerClock"]
+
+logger = logging.getLogger(__name__)
+
+# While the clock is moved by hand, clients with an open stream count as heard of this often: well below R2.15's 120 s.
+HEARTBEAT = 60.0
+# A caller that does not read its answer must not stop the clock: so long is waited for it, in real seconds.
+WRITING = 5.0
+
+
+class BrokerClock:
+    """What time it is for the broker; `advance` moves a manual clock."""
+
+    def __init__(self, driver: Driver, telemetry: Telemetry) -> None:
+        self._driver = driver
+        self._telemetry = telemetry
+        self._moving = asyncio.Lock()
+
+    @property
+    def is_manual(self) -> bool:
+        """Whether the clock moves only by `advance`."""
+        return self._driver.clock.is_manual
+
+    @property
+    def parked(self) -> int:
+        """How many receives and pulls wait for messages."""
+        return len(self._driver.parked)
+
+    def now(self) -> float:
+        """Return the broker's present in Unix seconds."""
+        return self._driver.clock.now()
+
+    def utc(self) -> datetime:
+        """Return the broker's present as an aware datetime."""
+        return datetime.fromtimestamp(self.now(), UTC)
+
+    def next_deadline(self) -> float | None:
+        """Tell when something is due next, in Unix seconds; None when nothing is."""
+        return self._driver.next_deadline()
+
+    async def advance(
+        self,
+        *,
+        seconds: float = 0.0,
+        minutes: float = 0.0,
+        hours: float = 0.0,
+        patience: float = 0.0,
+        forget_clients: bool = False,
+    ) -> None:
+        """Move a manual clock: everything due happens, in order, each at its own time, and every answer is written.
+
+        Clients live in real time. With `patience`, each time that messages were handed out the clock rests until they
+        are settled (acknowledged, changed or forwarded) and as many receives wait as before, but at most so many real
+        seconds: a whole ladder of retries passes in one call. With 0 it does not wait for anybody.
+        Their heartbeats cannot keep up with a clock that jumps, so clients with an open telemetry stream count as
+        alive, unless `forget_clients` says otherwise. Two calls at once move the clock one after the other.
+        Raises ValueError for a negative step, RuntimeError where the clock is real. Cancelled, it stops where it is.
+        """
+        step = seconds + 60 * minutes + 3600 * hours
+        if step < 0:
+            raise ValueError(f"the clock cannot go back by {-step} s: give a positive step.")
+        await self._advance(lambda: self.now() + step, patience, forget_clients)
+
+    async def advance_to(
+        self, instant: float, *, patience: float = 0.0, forget_clients: bool = False
+    ) -> None:
+        """Move a manual clock to a Unix time as `advance` does; one that is past already changes nothing."""
+        await self._advance(lambda: instant, patience, forget_clients)
+
+    async def _advance(self, target_of: Callable[[], float], patience: float, forget_clients: bool) -> None:
+        if not self.is_manual:
+            raise RuntimeError(
+                "this broker's clock is real and moves by itself: start it with clock='manual'."
+            )
+        async with self._moving:
+            target = target_of()
+            await self._move(self.now(), patience)
+            while (instant := self._next_stop(target, forget_clients)) < target:
+                await self._move(instant, patience)
+            await self._move(target, patience)
+
+    def _next_stop(self, target: float, forget_clients: bool) -> float:
+        """Return the next instant at which something is due, at most `target`."""
+        now = self.now()
+        stop = target
+        if not forget_clients and (clients := self._telemetry.client_ids()):
+            for client_id in clients:
+                self._driver.run(self._driver.core.keep_alive, client_id)
+            stop = min(stop, now + HEARTBEAT)
+        due = self._driver.next_deadline()
+        return stop if due is None else min(stop, max(due, now))
+
+    async def _move(self, instant: float, patience: float) -> None:
+        handed_out = _HandedOut()
+        receives = len(self._driver.parked)
+        with self._driver.events.listen(handed_out.watch):
+            self._driver.reach(instant)
+            if not await self._driver.quiet.wait(WRITING):
+                logger.warning(
+                    "an answer could not be written within %s s: the clock goes on without it", WRITING
+                )
+            if patience and handed_out.happened:
+                await handed_out.wait(patience, lambda: len(self._driver.parked) >= receives)
+                await self._driver.quiet.wait(WRITING)
+
+
+class _HandedOut:
+    """Follows the messages handed out since it began to listen, until their consumers have settled them."""
+
+    def __init__(self) -> None:
+        self.happened = False
+        self._open: set[str] = set()
+        self._changed = asyncio.Event()
+
+    def watch(self, events: Sequence[Event]) -> None:
+        """Take note of what happened."""
+        for event in events:
+            match event:
+                case Delivered(delivery=delivery):
+                    self.happened = True
+                    self._open.add(delivery.receipt_handle)
+                case LeaseChanged(previous_handle=handle):
+                    self._open.discard(handle)
+                case Acked(receipt_handle=handle) | LeaseEnded(receipt_handle=handle):
+                    self._open.discard(handle)
+                case _:
+                    pass
+        self._changed.set()
+
+    async def wait(self, timeout: float, is_ready: Callable[[], bool]) -> None:
+        """Wait until nothing handed out is open and `is_ready` holds, or `timeout` real seconds are over."""
+        try:
+            async with asyncio.timeout(timeout):
+                while self._open or not is_ready():
+                    self._changed.clear()
+                    await self._changed.wait()
+        except TimeoutError:
+            return

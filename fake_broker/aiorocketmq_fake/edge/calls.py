@@ -1,0 +1,130 @@
+"""What every call of the data plane goes through: headers, faults, refusals, errors that are ours."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import grpc
+from aiorocketmq.wire.methods import METHODS
+from google.protobuf.message import DecodeError, Message
+from grpc import aio
+
+from aiorocketmq_fake.core.codes import Code, Refusal
+from aiorocketmq_fake.edge.caller import Caller, read_caller
+from aiorocketmq_fake.edge.conversion import set_status, subject
+from aiorocketmq_fake.edge.driver import Driver
+from aiorocketmq_fake.edge.faults import Disturbance, FaultRule, Faults
+
+__all__ = ["Act", "Context", "abort", "caller_of", "disturbance", "parse", "unary"]
+
+logger = logging.getLogger(__name__)
+
+# grpc.aio hands bytes through where no serializer is given: frames are parsed here, where a bad one can be answered.
+Context = aio.ServicerContext[Any, Any]
+Act = Callable[[Any, Caller], Message]
+"""Does one call: a parsed request in, the response out. Any: each takes the request class of its own method."""
+
+NO_CLIENT_ID = "the header x-mq-client-id is missing: send the client's id with every call."
+
+
+def caller_of(context: Context) -> Caller:
+    """Read the headers of a call."""
+    return read_caller(context.invocation_metadata() or (), context.peer() or "")
+
+
+async def parse(name: str, payload: bytes, context: Context) -> Any:
+    """Return the request in `payload`, of the class of method `name`; end the call where it holds none."""
+    try:
+        return METHODS[name].request.FromString(payload)
+    except DecodeError:
+        await abort(context, "INTERNAL", f"the request of {name} is no protobuf message of its type.")
+
+
+async def abort(context: Context, status: str, text: str) -> NoReturn:
+    """End a call with a gRPC status."""
+    await context.abort(grpc.StatusCode[status], text)
+    raise AssertionError("abort raises")
+
+
+def disturbance(faults: Faults, name: str, request: Message, caller: Caller) -> FaultRule | None:
+    """Return the fault that this call meets, if any."""
+    return faults.take(name, caller.client_id, *subject(request)) if faults else None
+
+
+def unary(name: str, act: Act, driver: Driver, faults: Faults) -> grpc.RpcMethodHandler[bytes, Message]:
+    """Return a handler that answers every call of a unary method with what `act` says, or with its refusal."""
+    response_class = METHODS[name].response
+
+    def refusal(code: Code, text: str) -> Message:
+        response: Any = response_class()
+        set_status(response.status, code, text)
+        refused: Message = response
+        return refused
+
+    async def handle(payload: bytes, context: Context) -> Message:
+        driver.quiet.enter()
+        try:
+            request = await parse(name, payload, context)
+            caller = caller_of(context)
+            if not caller.client_id:
+                return refusal(Code.CLIENT_ID_REQUIRED, NO_CLIENT_ID)
+            if faults and (rule := disturbance(faults, name, request, caller)):
+                return await _disturb(rule, driver, context, lambda: act(request, caller))
+            return act(request, caller)
+        except Refusal as refused:
+            return refusal(refused.code, refused.message)
+        except aio.AbortError:
+            raise
+        except Exception:
+            # The outer border of a call: one that fails by our own fault must not look like a decision (R1.6).
+            logger.exception("%s failed", name)
+            await abort(context, "INTERNAL", f"the fake broker failed in {name}: its log says why.")
+        finally:
+            driver.quiet.leave()
+
+    return grpc.unary_unary_rpc_method_handler(
+        handle, response_serializer=METHODS[name].response.SerializeToString
+    )
+
+
+async def _disturb(rule: FaultRule, driver: Driver, context: Context, act: Callable[[], Message]) -> Message:
+    """Do a unary call in the way that a fault wants it."""
+    match rule.disturbance:
+        case Disturbance.REFUSE:
+            raise Refusal(Code(rule.code), rule.message)
+        case Disturbance.DELAY:
+            await driver.sleep(rule.seconds)
+            return act()
+        case Disturbance.DROP_REPLY:
+            _regardless(act)
+            await drop(rule, driver, context)
+        case Disturbance.DUPLICATE:
+            try:
+                return act()
+            finally:
+                _regardless(act)
+        case Disturbance.FAIL | Disturbance.CUT_STREAM:
+            await abort(context, rule.status, rule.message)
+    raise AssertionError(f"no way to do {rule.disturbance}")
+
+
+async def drop(rule: FaultRule, driver: Driver, context: Context) -> NoReturn:
+    """Leave a caller without an answer: with a broken call, or with none until its own deadline."""
+    if rule.hang:
+        driver.quiet.leave()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            driver.quiet.enter()
+    await abort(context, rule.status, rule.message)
+
+
+def _regardless(act: Callable[[], Message]) -> None:
+    """Do it; nobody hears whether it was refused."""
+    try:
+        act()
+    except Refusal as refused:
+        logger.debug("an unheard refusal: %s", refused)

@@ -1,0 +1,62 @@
+"""The time that the core is told: the machine's clock, or one that moves only when a test moves it."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+__all__ = ["Clock", "ManualClock", "RealClock"]
+
+
+class Clock(Protocol):
+    """A source of Unix time in seconds that never runs backwards."""
+
+    is_manual: bool
+
+    def now(self) -> float:
+        """Return the present."""
+        ...
+
+    def reach(self, instant: float) -> float:
+        """Make sure that `now()` is not before `instant` any more, and return `now()`."""
+        ...
+
+
+class RealClock:
+    """The machine's clock; it stands still while the machine's is set back, because time must never fall."""
+
+    is_manual = False
+
+    def __init__(self) -> None:
+        self._latest = time.time()
+
+    def now(self) -> float:
+        """Return the machine's Unix time, or the latest one seen where that is later."""
+        present = time.time()
+        if present > self._latest:
+            self._latest = present
+        return self._latest
+
+    def reach(self, instant: float) -> float:
+        """Count `instant` as seen: a loop may fire a timer a hair early, the core must not see that."""
+        self._latest = max(self._latest, instant)
+        return self.now()
+
+
+class ManualClock:
+    """A clock that stands still between two calls of `reach`."""
+
+    is_manual = True
+
+    def __init__(self, start: float | None = None) -> None:
+        """Begin at Unix time `start`, by default at the machine's present: clients send absolute delivery times."""
+        self._now = time.time() if start is None else start
+
+    def now(self) -> float:
+        """Return the instant reached last."""
+        return self._now
+
+    def reach(self, instant: float) -> float:
+        """Move to `instant` if that is later than now."""
+        self._now = max(self._now, instant)
+        return self._now

@@ -1,0 +1,236 @@
+"""Serves the control service: a test or a command anywhere does to a broker what Python does to `FakeBroker`."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import grpc
+from google.protobuf.message import DecodeError, Message
+
+from aiorocketmq_fake.core.codes import Refusal
+from aiorocketmq_fake.edge.calls import Context, abort
+from aiorocketmq_fake.edge.control_conversion import fill, read
+from aiorocketmq_fake.edge.control_wire import messages as ctl
+from aiorocketmq_fake.edge.control_wire.methods import METHODS, SERVICE
+from aiorocketmq_fake.edge.faults import FaultRule
+
+if TYPE_CHECKING:
+    from aiorocketmq_fake.broker import FakeBroker
+
+__all__ = ["CODE_HEADER", "control_service"]
+
+logger = logging.getLogger(__name__)
+
+CODE_HEADER = "aiorocketmq-code"
+
+L = TypeVar("L", bound=Message)
+# Any: each call takes the request class of its own method.
+Act = Callable[[Any], Awaitable[Message]]
+
+
+def control_service(broker: FakeBroker) -> grpc.GenericRpcHandler:
+    """Return the handlers that do to `broker` what the control service is asked for."""
+    control = Control(broker)
+    handlers = {name: _handler(name, getattr(control, _snake(name))) for name in METHODS}
+    return grpc.method_handlers_generic_handler(SERVICE, handlers)
+
+
+def _snake(name: str) -> str:
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).removeprefix("_")
+
+
+def _handler(name: str, act: Act) -> grpc.RpcMethodHandler[bytes, Message]:
+    async def handle(payload: bytes, context: Context) -> Message:
+        try:
+            request = METHODS[name].request.FromString(payload)
+        except DecodeError:
+            await abort(context, "INTERNAL", f"the request of {name} is no protobuf message of its type.")
+        try:
+            return await act(request)
+        except Refusal as refused:
+            context.set_trailing_metadata(((CODE_HEADER, str(refused.code.value)),))
+            await abort(context, "FAILED_PRECONDITION", refused.message)
+        except (ValueError, RuntimeError) as wrong:
+            await abort(context, "INVALID_ARGUMENT", str(wrong))
+
+    return grpc.unary_unary_rpc_method_handler(
+        handle, response_serializer=METHODS[name].response.SerializeToString
+    )
+
+
+class Control:
+    """One method for each call, named after it; ValueError and Refusal become gRPC statuses."""
+
+    def __init__(self, broker: FakeBroker) -> None:
+        self._broker = broker
+
+    async def describe(self, request: ctl.Empty) -> ctl.Description:
+        """Tell what this broker is."""
+        broker = self._broker
+        return ctl.Description(
+            version=version("aiorocketmq"),
+            profile=broker.profile.name,
+            endpoint=broker.endpoint,
+            tls=broker.tls is not None,
+            manual_clock=broker.clock.is_manual,
+            now=broker.clock.now(),
+            running=broker.is_running,
+            process_id=os.getpid(),
+        )
+
+    async def restart(self, request: ctl.Empty) -> ctl.Empty:
+        """Stop the broker's port and open it again."""
+        await self._broker.restart()
+        return ctl.Empty()
+
+    async def create_topic(self, request: ctl.Topic) -> ctl.Empty:
+        """Create a topic."""
+        await self._broker.create_topic(request.name, **_topic(request))
+        return ctl.Empty()
+
+    async def update_topic(self, request: ctl.Topic) -> ctl.Empty:
+        """Replace a topic's settings."""
+        await self._broker.update_topic(request.name, **_topic(request))
+        return ctl.Empty()
+
+    async def delete_topic(self, request: ctl.Name) -> ctl.Empty:
+        """Delete a topic."""
+        await self._broker.delete_topic(request.name)
+        return ctl.Empty()
+
+    async def list_topics(self, request: ctl.Empty) -> ctl.Topics:
+        """List all topics."""
+        return _list(ctl.Topics(), self._broker.topics())
+
+    async def create_group(self, request: ctl.Group) -> ctl.Empty:
+        """Create a consumer group."""
+        await self._broker.create_group(request.name, **_group(request))
+        return ctl.Empty()
+
+    async def update_group(self, request: ctl.Group) -> ctl.Empty:
+        """Replace a group's settings."""
+        await self._broker.update_group(request.name, **_group(request))
+        return ctl.Empty()
+
+    async def delete_group(self, request: ctl.Name) -> ctl.Empty:
+        """Delete a consumer group."""
+        await self._broker.delete_group(request.name)
+        return ctl.Empty()
+
+    async def list_groups(self, request: ctl.Empty) -> ctl.Groups:
+        """List all consumer groups."""
+        return _list(ctl.Groups(), self._broker.groups())
+
+    async def reset_offset(self, request: ctl.Reset) -> ctl.Offsets:
+        """Move a group in a topic."""
+        match request.to:
+            case "beginning" | "end" as place:
+                offsets = await self._broker.reset_offset(request.group, request.topic, to=place)
+            case "time":
+                moment = datetime.fromtimestamp(request.time, UTC)
+                offsets = await self._broker.reset_offset(request.group, request.topic, to=moment)
+            case other:
+                raise ValueError(f"a group cannot be reset to {other!r}: use beginning, end or time.")
+        return ctl.Offsets(items=offsets)
+
+    async def read_clock(self, request: ctl.Empty) -> ctl.Instant:
+        """Tell the broker's time."""
+        clock = self._broker.clock
+        return ctl.Instant(now=clock.now(), next_deadline=clock.next_deadline(), parked=clock.parked)
+
+    async def advance_clock(self, request: ctl.Advance) -> ctl.Instant:
+        """Move a manual clock."""
+        await self._broker.clock.advance(
+            seconds=request.seconds, patience=request.patience, forget_clients=request.forget_clients
+        )
+        return await self.read_clock(ctl.Empty())
+
+    async def add_fault(self, request: ctl.FaultRule) -> ctl.Fault:
+        """Put a fault to work."""
+        fault = self._broker.faults.add(read(FaultRule, request))
+        return ctl.Fault(number=fault.number, rule=request, hits=fault.hits)
+
+    async def remove_fault(self, request: ctl.FaultNumber) -> ctl.Empty:
+        """End a fault; one that is over already is no error."""
+        self._broker.faults.remove(request.number)
+        return ctl.Empty()
+
+    async def list_faults(self, request: ctl.Empty) -> ctl.Faults:
+        """List the faults at work."""
+        listed = ctl.Faults()
+        for fault in self._broker.faults:
+            item = listed.items.add(number=fault.number, hits=fault.hits)
+            fill(item.rule, fault.rule)
+        return listed
+
+    async def clear_faults(self, request: ctl.Empty) -> ctl.Empty:
+        """End all faults."""
+        self._broker.faults.clear()
+        return ctl.Empty()
+
+    async def cut_streams(self, request: ctl.Cut) -> ctl.Count:
+        """Break open telemetry streams."""
+        client_id = request.client_id if request.HasField("client_id") else None
+        return ctl.Count(count=self._broker.cut_streams(client_id, status=request.status or "UNAVAILABLE"))
+
+    async def list_deliveries(self, request: ctl.Which) -> ctl.DeliveredMessages:
+        """List what was handed out."""
+        found = self._broker.deliveries(_optional(request, "topic"), group=_optional(request, "group"))
+        return _list(ctl.DeliveredMessages(), found)
+
+    async def list_dead_letters(self, request: ctl.Name) -> ctl.StoredMessages:
+        """List what a group has given up."""
+        return _list(ctl.StoredMessages(), self._broker.dead_letters(request.name))
+
+    async def list_messages(self, request: ctl.Name) -> ctl.StoredMessages:
+        """List what a topic holds."""
+        return _list(ctl.StoredMessages(), self._broker.messages(request.name))
+
+    async def list_clients(self, request: ctl.Empty) -> ctl.Clients:
+        """List the clients that the broker knows."""
+        return _list(ctl.Clients(), self._broker.clients())
+
+    async def list_leases(self, request: ctl.Which) -> ctl.Leases:
+        """List the messages in the hands of consumers."""
+        return _list(ctl.Leases(), self._broker.leases(_optional(request, "group")))
+
+    async def list_progress(self, request: ctl.Which) -> ctl.Progresses:
+        """List how far groups have come."""
+        return _list(ctl.Progresses(), self._broker.progress(_optional(request, "group")))
+
+
+def _list(message: L, values: Iterable[object]) -> L:
+    """Fill the `items` of a list message."""
+    holder: Any = message  # every list message has its own class
+    for value in values:
+        fill(holder.items.add(), value)
+    return message
+
+
+def _optional(request: ctl.Which, name: Any) -> str | None:
+    """Return an optional field; Any: its name is a literal of the stub."""
+    return getattr(request, name) if request.HasField(name) else None
+
+
+def _topic(request: ctl.Topic) -> dict[str, Any]:
+    """Return the keywords of a topic; Any: of several types."""
+    return {
+        "type": request.type or "NORMAL",
+        "read_queues": request.read_queues,
+        "write_queues": request.write_queues,
+        "permission": request.permission or "READ_WRITE",
+    }
+
+
+def _group(request: ctl.Group) -> dict[str, Any]:
+    """Return the keywords of a group; Any: of several types."""
+    return {
+        "ordered": request.ordered,
+        "max_attempts": request.max_attempts or 17,
+        "backoff": tuple(request.backoff),
+    }

@@ -1,0 +1,1 @@
+"""The control service of the fake: its contract, message classes and calls."""

@@ -1,0 +1,428 @@
+"""Protobuf messages of the protocol to values of the core and back: the only module of the fake that knows both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+from hashlib import md5
+from typing import Any, TypeVar
+
+from aiorocketmq.wire import messages as pb
+from google.protobuf.message import Message
+
+from aiorocketmq_fake.core.codes import (
+    ClientType,
+    Code,
+    Encoding,
+    FilterType,
+    MessageType,
+    OffsetPolicy,
+    Resolution,
+)
+from aiorocketmq_fake.core.model import (
+    NO_PROPERTIES,
+    AckEntry,
+    AckRequest,
+    AckResult,
+    ChangeRequest,
+    ClientSettings,
+    Command,
+    Delivery,
+    EndTransactionRequest,
+    FilterExpression,
+    ForwardRequest,
+    MergedSettings,
+    OffsetQuery,
+    OutgoingMessage,
+    PrintStackTrace,
+    PullRequest,
+    ReceiveRequest,
+    ReconnectEndpoints,
+    RecoverOrphanedTransaction,
+    RetryPolicy,
+    RouteEntry,
+    SendOutcome,
+    StoredMessage,
+    Subscription,
+    VerifyMessage,
+)
+from aiorocketmq_fake.edge.caller import Caller
+
+# The range of a protobuf Timestamp: years 1 to 9999.
+EARLIEST = -62_135_596_800
+LATEST = 253_402_300_799
+
+E = TypeVar("E", bound=IntEnum)
+
+
+def _members(enum: type[E]) -> dict[int, E]:
+    return {member.value: member for member in enum}
+
+
+# Enums of the wire are open: a number that the core does not know counts as unspecified.
+CLIENT_TYPES = _members(ClientType)
+ENCODINGS = _members(Encoding)
+FILTER_TYPES = _members(FilterType)
+MESSAGE_TYPES = _members(MessageType)
+RESOLUTIONS = _members(Resolution)
+OFFSET_POLICIES = _members(OffsetPolicy)
+
+
+def instant(timestamp: pb.Timestamp) -> float:
+    """Return Unix seconds; what is outside of the years 1 to 9999 is moved to their ends."""
+    return min(max(timestamp.seconds, EARLIEST), LATEST) + timestamp.nanos / 1e9
+
+
+def set_instant(timestamp: pb.Timestamp, seconds: float) -> None:
+    """Set a timestamp to Unix seconds, to the microsecond: a float is not exact below that."""
+    whole, micros = divmod(round(seconds * 1e6), 1_000_000)
+    timestamp.seconds = whole
+    timestamp.nanos = micros * 1000
+
+
+def span(duration: pb.Duration) -> float:
+    """Return seconds."""
+    return duration.seconds + duration.nanos / 1e9
+
+
+def set_span(duration: pb.Duration, seconds: float) -> None:
+    """Set a duration to seconds, to the microsecond."""
+    whole, micros = divmod(round(seconds * 1e6), 1_000_000)
+    duration.seconds = whole
+    duration.nanos = micros * 1000
+
+
+def set_status(status: pb.Status, code: Code, message: str) -> None:
+    """Fill in a status."""
+    # A core code and a wire code are the same number of two types.
+    status.code = code.value  # type: ignore[assignment]
+    status.message = message
+
+
+# Requests
+
+
+def outgoing(message: pb.Message, caller: Caller) -> OutgoingMessage:
+    """Read one message of a SendMessageRequest; a blank born host becomes the caller's address (R4.3)."""
+    system = message.system_properties
+    properties = message.user_properties
+    return OutgoingMessage(
+        topic=message.topic.name,
+        namespace=message.topic.resource_namespace,
+        body=message.body,
+        message_id=system.message_id,
+        tag=system.tag,
+        keys=tuple(system.keys),
+        properties=dict(properties) if properties else NO_PROPERTIES,
+        message_group=system.message_group,
+        message_type=MESSAGE_TYPES.get(system.message_type, MessageType.UNSPECIFIED),
+        delivery_timestamp=instant(system.delivery_timestamp)
+        if system.HasField("delivery_timestamp")
+        else None,
+        born_timestamp=instant(system.born_timestamp) if system.HasField("born_timestamp") else None,
+        born_host=system.born_host or caller.address,
+        encoding=ENCODINGS.get(system.body_encoding, Encoding.UNSPECIFIED),
+        priority=system.priority if system.HasField("priority") else None,
+        lite_topic=system.lite_topic,
+        trace_context=system.trace_context,
+        recovery_duration=(
+            span(system.orphaned_transaction_recovery_duration)
+            if system.HasField("orphaned_transaction_recovery_duration")
+            else None
+        ),
+    )
+
+
+def filter_expression(expression: pb.FilterExpression) -> FilterExpression:
+    """Read a filter."""
+    return FilterExpression(expression.expression, FILTER_TYPES.get(expression.type, FilterType.UNSPECIFIED))
+
+
+def receive_request(
+    request: pb.ReceiveMessageRequest, caller: Caller, remaining: float | None
+) -> ReceiveRequest:
+    """Read a receive; `remaining` is the time to the call's deadline in seconds, if it has one."""
+    return ReceiveRequest(
+        client_id=caller.client_id,
+        group=request.group.name,
+        topic=request.message_queue.topic.name,
+        filter=filter_expression(request.filter_expression),
+        batch_size=request.batch_size,
+        invisible=span(request.invisible_duration) if request.HasField("invisible_duration") else None,
+        auto_renew=request.auto_renew,
+        polling=span(request.long_polling_timeout) if request.HasField("long_polling_timeout") else None,
+        remaining_deadline=remaining,
+        attempt_id=request.attempt_id,
+        client_version=caller.version,
+    )
+
+
+def ack_request(request: pb.AckMessageRequest, caller: Caller) -> AckRequest:
+    """Read an ack."""
+    entries = tuple(AckEntry(entry.message_id, entry.receipt_handle) for entry in request.entries)
+    return AckRequest(caller.client_id, request.group.name, request.topic.name, entries)
+
+
+def change_request(request: pb.ChangeInvisibleDurationRequest, caller: Caller) -> ChangeRequest:
+    """Read a change of a lease."""
+    return ChangeRequest(
+        client_id=caller.client_id,
+        group=request.group.name,
+        topic=request.topic.name,
+        receipt_handle=request.receipt_handle,
+        invisible=span(request.invisible_duration) if request.HasField("invisible_duration") else None,
+        message_id=request.message_id,
+        suspend=request.suspend,
+    )
+
+
+def forward_request(request: pb.ForwardMessageToDeadLetterQueueRequest, caller: Caller) -> ForwardRequest:
+    """Read a forward to the dead-letter topic."""
+    return ForwardRequest(
+        client_id=caller.client_id,
+        group=request.group.name,
+        topic=request.topic.name,
+        receipt_handle=request.receipt_handle,
+        message_id=request.message_id,
+    )
+
+
+def end_transaction_request(request: pb.EndTransactionRequest, caller: Caller) -> EndTransactionRequest:
+    """Read a decision about a transaction."""
+    return EndTransactionRequest(
+        client_id=caller.client_id,
+        topic=request.topic.name,
+        transaction_id=request.transaction_id,
+        resolution=RESOLUTIONS.get(request.resolution, Resolution.UNSPECIFIED),
+        message_id=request.message_id,
+        from_check=request.source == pb.TransactionSource.SOURCE_SERVER_CHECK,
+    )
+
+
+def pull_request(request: pb.PullMessageRequest, caller: Caller, remaining: float | None) -> PullRequest:
+    """Read a pull."""
+    queue = request.message_queue
+    return PullRequest(
+        client_id=caller.client_id,
+        group=request.group.name,
+        topic=queue.topic.name,
+        queue_id=queue.id,
+        offset=request.offset,
+        filter=filter_expression(request.filter_expression),
+        batch_size=request.batch_size,
+        polling=span(request.long_polling_timeout) if request.HasField("long_polling_timeout") else None,
+        remaining_deadline=remaining,
+    )
+
+
+def offset_query(request: pb.QueryOffsetRequest) -> OffsetQuery:
+    """Read a question for an offset."""
+    return OffsetQuery(
+        topic=request.message_queue.topic.name,
+        queue_id=request.message_queue.id,
+        policy=OFFSET_POLICIES.get(request.query_offset_policy, OffsetPolicy.BEGINNING),
+        timestamp=instant(request.timestamp) if request.HasField("timestamp") else None,
+    )
+
+
+def client_settings(settings: pb.Settings) -> ClientSettings:
+    """Read the settings that a client sent."""
+    publishing = settings.WhichOneof("pub_sub") == "publishing"
+    subscribing = settings.WhichOneof("pub_sub") == "subscription"
+    subscription = settings.subscription
+    policy = settings.backoff_policy
+    return ClientSettings(
+        client_type=CLIENT_TYPES.get(settings.client_type, ClientType.UNSPECIFIED),
+        topics=tuple(topic.name for topic in settings.publishing.topics) if publishing else None,
+        subscription=(
+            Subscription(
+                subscription.group.name,
+                tuple(
+                    (entry.topic.name, filter_expression(entry.expression))
+                    for entry in subscription.subscriptions
+                ),
+            )
+            if subscribing
+            else None
+        ),
+        request_timeout=span(settings.request_timeout) if settings.HasField("request_timeout") else None,
+        fifo=subscription.fifo,
+        receive_batch_size=subscription.receive_batch_size,
+        long_polling=span(subscription.long_polling_timeout),
+        retry_policy=retry_policy(policy) if settings.HasField("backoff_policy") else None,
+        max_attempts=policy.max_attempts,
+    )
+
+
+def retry_policy(policy: pb.RetryPolicy) -> RetryPolicy:
+    """Read retry intervals."""
+    exponential = policy.exponential_backoff
+    return RetryPolicy(
+        steps=tuple(span(step) for step in policy.customized_backoff.next),
+        initial=span(exponential.initial),
+        maximum=span(exponential.max),
+        multiplier=exponential.multiplier,
+    )
+
+
+# Answers
+
+
+def settings_reply(sent: pb.Settings, merged: MergedSettings) -> pb.TelemetryCommand:
+    """Answer a client's settings: its own ones, overlaid with the server's (2.2)."""
+    reply = pb.TelemetryCommand()
+    set_status(reply.status, Code.OK, "OK")
+    settings = reply.settings
+    settings.CopyFrom(sent)
+    settings.metric.on = merged.metric_on
+    policy = settings.backoff_policy
+    policy.Clear()
+    policy.max_attempts = merged.max_attempts
+    if merged.retry_policy is not None:
+        set_retry_policy(policy, merged.retry_policy)
+    if settings.HasField("publishing"):
+        settings.publishing.max_body_size = merged.max_body_size
+        settings.publishing.validate_message_type = merged.validate_message_type
+    else:
+        subscription = settings.subscription
+        subscription.fifo = merged.fifo
+        subscription.receive_batch_size = merged.receive_batch_size
+        set_span(subscription.long_polling_timeout, merged.long_polling)
+        if merged.lite_subscription_quota:
+            subscription.lite_subscription_quota = merged.lite_subscription_quota
+        if merged.max_lite_topic_size:
+            subscription.max_lite_topic_size = merged.max_lite_topic_size
+    return reply
+
+
+def set_retry_policy(policy: pb.RetryPolicy, intervals: RetryPolicy) -> None:
+    """Fill in retry intervals."""
+    if intervals.multiplier:
+        exponential = policy.exponential_backoff
+        set_span(exponential.initial, intervals.initial)
+        set_span(exponential.max, intervals.maximum)
+        exponential.multiplier = intervals.multiplier
+    else:
+        for step in intervals.steps:
+            set_span(policy.customized_backoff.next.add(), step)
+
+
+def set_queue(queue: pb.MessageQueue, entry: RouteEntry, topic: pb.Resource, endpoints: pb.Endpoints) -> None:
+    """Fill in one queue of a route or an assignment; the topic is the request's (R3.3)."""
+    queue.topic.CopyFrom(topic)
+    queue.id = entry.queue_id
+    queue.permission = entry.permission.value  # type: ignore[assignment]  # equal numbers of two types
+    queue.broker.name = entry.broker
+    queue.broker.id = 0
+    queue.broker.endpoints.CopyFrom(endpoints)
+    queue.accept_message_types.extend(accepted.value for accepted in entry.accepts)  # type: ignore[misc]  # as above
+
+
+def send_response(outcomes: Sequence[SendOutcome]) -> pb.SendMessageResponse:
+    """Answer a send: one entry per outcome, above them the common code or MULTIPLE_RESULTS (R4.13)."""
+    response = pb.SendMessageResponse()
+    codes = set()
+    for outcome in outcomes:
+        codes.add(outcome.code)
+        entry = response.entries.add(
+            message_id=outcome.message_id,
+            transaction_id=outcome.transaction_id,
+            offset=outcome.offset,
+            recall_handle=outcome.recall_handle,
+        )
+        set_status(entry.status, outcome.code, outcome.code.name)
+    code = codes.pop() if len(codes) == 1 else Code.MULTIPLE_RESULTS
+    set_status(response.status, code, code.name)
+    return response
+
+
+def ack_response(result: AckResult) -> pb.AckMessageResponse:
+    """Answer an ack, entry by entry (R6.5)."""
+    response = pb.AckMessageResponse()
+    set_status(response.status, result.code, result.code.name)
+    for outcome in result.entries:
+        entry = response.entries.add(message_id=outcome.message_id, receipt_handle=outcome.receipt_handle)
+        set_status(entry.status, outcome.code, outcome.message)
+    return response
+
+
+def delivered(delivery: Delivery, store_host: str) -> pb.ReceiveMessageResponse:
+    """Turn a delivery into a frame of the receive's stream (5.5)."""
+    frame = pb.ReceiveMessageResponse()
+    message = frame.message
+    set_message(message, delivery.message, store_host)
+    system = message.system_properties
+    system.queue_id = delivery.queue_id
+    system.queue_offset = delivery.offset
+    set_instant(system.store_timestamp, delivery.store_timestamp)
+    system.receipt_handle = delivery.receipt_handle
+    system.delivery_attempt = delivery.attempt
+    return frame
+
+
+def set_message(message: pb.Message, stored: StoredMessage, store_host: str) -> None:
+    """Fill in a message as consumers see it, without what only a delivery has (5.5)."""
+    content = stored.content
+    message.topic.name = content.topic
+    message.body = content.body
+    if content.properties:
+        message.user_properties.update(content.properties)
+    system = message.system_properties
+    system.message_id = content.message_id
+    system.message_type = stored.message_type.value  # type: ignore[assignment]  # equal numbers of two types
+    system.body_encoding = content.encoding.value  # type: ignore[assignment]  # as above
+    system.body_digest.type = pb.DigestType.MD5
+    system.body_digest.checksum = md5(content.body, usedforsecurity=False).hexdigest().upper()
+    system.born_host = content.born_host
+    system.store_host = store_host
+    set_instant(system.born_timestamp, content.born_timestamp or 0.0)
+    set_instant(system.store_timestamp, stored.store_timestamp)
+    system.queue_id = stored.queue_id
+    system.queue_offset = stored.offset
+    if content.tag:
+        system.tag = content.tag
+    if content.keys:
+        system.keys.extend(content.keys)
+    if content.message_group:
+        system.message_group = content.message_group
+    if content.trace_context:
+        system.trace_context = content.trace_context
+    if content.delivery_timestamp is not None:
+        set_instant(system.delivery_timestamp, content.delivery_timestamp)
+    if content.priority is not None:
+        system.priority = content.priority
+    if content.lite_topic:
+        system.lite_topic = content.lite_topic
+    if stored.origin_topic:
+        system.dead_letter_queue.topic = stored.origin_topic
+        system.dead_letter_queue.message_id = stored.origin_message_id
+
+
+def command(order: Command, store_host: str) -> pb.TelemetryCommand:
+    """Turn an order for a client into a frame of its telemetry stream (2.3)."""
+    frame = pb.TelemetryCommand()
+    set_status(frame.status, Code.OK, "OK")
+    match order:
+        case RecoverOrphanedTransaction(message, transaction_id):
+            recover = frame.recover_orphaned_transaction_command
+            recover.transaction_id = transaction_id
+            set_message(recover.message, message, store_host)
+        case VerifyMessage(nonce, message):
+            frame.verify_message_command.nonce = nonce
+            set_message(frame.verify_message_command.message, message, store_host)
+        case PrintStackTrace(nonce):
+            frame.print_thread_stack_trace_command.nonce = nonce
+        case ReconnectEndpoints(nonce):
+            frame.reconnect_endpoints_command.nonce = nonce
+    return frame
+
+
+def subject(request: Message) -> tuple[str, str]:
+    """Return topic and group that a request is about, empty where it names none; for choosing faults only."""
+    fields = request.DESCRIPTOR.fields_by_name
+    holder: Any = request.messages[0] if "messages" in fields and request.messages else request  # type: ignore[attr-defined]  # any request
+    if "message_queue" in fields:
+        holder = request.message_queue  # type: ignore[attr-defined]  # as above
+    topic = holder.topic.name if "topic" in holder.DESCRIPTOR.fields_by_name else ""
+    group = request.group.name if "group" in fields else ""  # type: ignore[attr-defined]  # as above
+    return topic, group

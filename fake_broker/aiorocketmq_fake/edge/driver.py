@@ -1,0 +1,168 @@
+"""Drives the core: tells it the time, arms the one timer, carries its answers to those who wait for them."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import Callable
+from typing import TypeVar
+
+from aiorocketmq_fake.core.broker import Broker
+from aiorocketmq_fake.core.model import CommandForClient, Output, Parked, PollAnswered, Pulled, Received
+from aiorocketmq_fake.edge.clock import Clock
+from aiorocketmq_fake.edge.events import Events
+from aiorocketmq_fake.edge.quiet import Quiet
+
+__all__ = ["Driver"]
+
+R = TypeVar("R")
+
+# asyncio refuses nothing, but a timer of weeks is only ever there to be replaced.
+LONGEST_TIMER = 3600.0
+# How much too early a loop's timer may fire, in seconds.
+EARLY = 0.002
+
+
+class Driver:
+    """Owns a core on one event loop. Every command goes through `run`, so that nothing it causes is left lying."""
+
+    def __init__(self, core: Broker, clock: Clock, events: Events) -> None:
+        self.core = core
+        self.clock = clock
+        self.events = events
+        self.quiet = Quiet()
+        self.parked: dict[int, asyncio.Future[Received | Pulled]] = {}
+        """Polls that wait, by their number."""
+        self.deliver_command: Callable[[CommandForClient], None] = lambda order: None
+        """Where orders for clients go: set by the telemetry service."""
+        self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
+        self._sleeper_count = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._armed_for = 0.0
+
+    def run(self, command: Callable[..., R], *arguments: object, **keywords: object) -> R:
+        """Run one command of the core at the present; a Refusal passes through. Then settle what it caused."""
+        try:
+            result = command(*arguments, now=self.clock.now(), **keywords)
+            if isinstance(result, Parked):
+                # Its place must be there before the outputs are: this very command may have brought the answer.
+                self.parked[result.poll_id] = asyncio.get_running_loop().create_future()
+            return result
+        finally:
+            self.settle()
+
+    def settle(self) -> None:
+        """Hand on what the core has to say, and arm the timer for what it will have to say."""
+        core = self.core
+        if happened := core.take_events():
+            self.events.publish(happened)
+        if outputs := core.take_outputs():
+            self._hand_out(outputs)
+        if not self.clock.is_manual:
+            self._arm()
+
+    async def poll(self, poll_id: int, real_timeout: float | None) -> Received | Pulled | None:
+        """Wait for a parked poll's answer; None when `real_timeout` seconds of real time were over before.
+
+        Cancelled, the core is told that the caller went away.
+        """
+        future = self.parked[poll_id]
+        self.quiet.leave()
+        try:
+            async with asyncio.timeout(real_timeout):
+                return await future
+        except TimeoutError:
+            if _has_answer(future):
+                return future.result()
+            self.quiet.enter()
+            return None
+        except asyncio.CancelledError:
+            if _has_answer(future):
+                self._give_back(future.result())
+            else:
+                self.quiet.enter()
+            raise
+        finally:
+            if self.parked.pop(poll_id, None) is not None:
+                self.run(self.core.cancel_poll, poll_id)
+
+    def next_deadline(self) -> float | None:
+        """Tell when something is due next, in the core or for a sleeper."""
+        due = self.core.next_deadline()
+        if self._sleepers and (due is None or self._sleepers[0][0] < due):
+            return self._sleepers[0][0]
+        return due
+
+    def reach(self, instant: float) -> None:
+        """Let everything due up to `instant` happen."""
+        now = self.clock.reach(instant)
+        self.core.advance(now)
+        while self._sleepers and self._sleepers[0][0] <= now:
+            _, _, future = heapq.heappop(self._sleepers)
+            if not future.done():
+                self.quiet.enter()
+                future.set_result(None)
+        self.settle()
+
+    async def sleep(self, seconds: float) -> None:
+        """Let time pass on the broker's clock; called by work that counts as in progress."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._sleeper_count += 1
+        heapq.heappush(self._sleepers, (self.clock.now() + seconds, self._sleeper_count, future))
+        self.settle()
+        self.quiet.leave()
+        try:
+            await future
+        except asyncio.CancelledError:
+            if not _has_answer(future):
+                self.quiet.enter()
+            raise
+
+    def stop(self) -> None:
+        """Disarm the timer; nothing happens by itself any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _hand_out(self, outputs: tuple[Output, ...]) -> None:
+        for output in outputs:
+            if isinstance(output, PollAnswered):
+                future = self.parked.pop(output.poll_id, None)
+                if future is None or future.done():
+                    self._give_back(output.result)
+                else:
+                    self.quiet.enter()
+                    future.set_result(output.result)
+            else:
+                self.deliver_command(output)
+
+    def _give_back(self, result: Received | Pulled) -> None:
+        """Take back what was handed to a caller that is gone (R5.7)."""
+        if isinstance(result, Received) and result.deliveries:
+            self.run(self.core.give_back, tuple(delivery.receipt_handle for delivery in result.deliveries))
+
+    def _arm(self) -> None:
+        due = self.next_deadline()
+        if due is None:
+            return
+        if self._timer is not None:
+            if due >= self._armed_for:
+                # It fires early and finds nothing to do: cheaper than a new timer for every command.
+                return
+            self._timer.cancel()
+        delay = min(max(due - self.clock.now(), 0.0), LONGEST_TIMER)
+        self._armed_for = due
+        self._timer = asyncio.get_running_loop().call_later(delay, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        due = self.next_deadline()
+        now = self.clock.now()
+        if due is not None and due - now < EARLY:
+            # A loop may fire a hair early; the core must never see a time before the one it asked for.
+            now = max(due, now)
+        self.reach(now)
+
+
+def _has_answer(future: asyncio.Future[R]) -> bool:
+    return future.done() and not future.cancelled()

@@ -1,0 +1,70 @@
+"""A gRPC port: binds it, plain or with TLS, and ends it."""
+
+from __future__ import annotations
+
+import logging
+
+import grpc
+from grpc import aio
+
+from aiorocketmq_fake.edge.endpoint import join
+from aiorocketmq_fake.edge.tls import ServerTls
+
+__all__ = ["GrpcServer"]
+
+logger = logging.getLogger(__name__)
+
+OPTIONS = (
+    # Two brokers on one port must be an error, not a lottery.
+    ("grpc.so_reuseport", 0),
+    # R1.4: larger messages are RESOURCE_EXHAUSTED before anybody sees them.
+    ("grpc.max_receive_message_length", 130 * 1024 * 1024),
+    ("grpc.max_send_message_length", -1),
+    # Session §10: header lists above 8 KiB are refused; without the second line chance decides near the limit.
+    ("grpc.max_metadata_size", 8192),
+    ("grpc.absolute_max_metadata_size", 8192),
+    # R2.17; pings more often than every five minutes end the connection by gRPC's own default, as seen (session §10).
+    ("grpc.max_connection_idle_ms", 120_000),
+)
+
+
+class GrpcServer:
+    """One listening port with its services. Opened and closed by its owner, on a running event loop."""
+
+    def __init__(self, handlers: tuple[grpc.GenericRpcHandler, ...], tls: ServerTls | None = None) -> None:
+        self._handlers = handlers
+        self._tls = tls
+        self._server: aio.Server | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the port accepts calls."""
+        return self._server is not None
+
+    async def open(self, host: str, port: int) -> int:
+        """Listen on `host`; port 0 picks a free one. Returns the port; OSError where it cannot be had."""
+        server = aio.server(options=OPTIONS)
+        server.add_generic_rpc_handlers(self._handlers)
+        address = join(host, port)
+        try:
+            if self._tls is None:
+                bound = server.add_insecure_port(address)
+            else:
+                pair = (self._tls.private_key, self._tls.certificate_chain)
+                bound = server.add_secure_port(address, grpc.ssl_server_credentials([pair]))
+        except RuntimeError:
+            bound = 0
+        if not bound:
+            raise OSError(
+                f"cannot listen on {address}: the port is taken or the address is not this machine's."
+            )
+        await server.start()
+        self._server = server
+        logger.debug("listening on %s", join(host, bound))
+        return bound
+
+    async def close(self, grace: float | None = None) -> None:
+        """Stop listening and end the calls that are still open after `grace` seconds; a second time does nothing."""
+        server, self._server = self._server, None
+        if server is not None:
+            await server.stop(grace)

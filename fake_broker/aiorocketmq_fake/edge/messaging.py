@@ -1,0 +1,156 @@
+"""The unary calls of the data plane: each reads its request, asks the core, writes its response."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from aiorocketmq.wire import messages as pb
+
+from aiorocketmq_fake.core.codes import Code, Refusal
+from aiorocketmq_fake.edge import conversion
+from aiorocketmq_fake.edge.address import Address
+from aiorocketmq_fake.edge.caller import LANGUAGES, Caller
+from aiorocketmq_fake.edge.calls import Act
+from aiorocketmq_fake.edge.driver import Driver
+
+__all__ = ["Messaging"]
+
+
+class Messaging:
+    """The unary half of `MessagingService`. Refusals of the core pass through."""
+
+    def __init__(self, driver: Driver, address: Address) -> None:
+        self._driver = driver
+        self._core = driver.core
+        self._address = address
+
+    def acts(self) -> Mapping[str, Act]:
+        """Return what to do for each method, by its name."""
+        return {
+            "QueryRoute": self.query_route,
+            "QueryAssignment": self.query_assignment,
+            "Heartbeat": self.heartbeat,
+            "NotifyClientTermination": self.notify_client_termination,
+            "SendMessage": self.send_message,
+            "RecallMessage": self.recall_message,
+            "EndTransaction": self.end_transaction,
+            "AckMessage": self.ack_message,
+            "ChangeInvisibleDuration": self.change_invisible_duration,
+            "ForwardMessageToDeadLetterQueue": self.forward_message_to_dead_letter_queue,
+            "UpdateOffset": self.update_offset,
+            "GetOffset": self.get_offset,
+            "QueryOffset": self.query_offset,
+            "SyncLiteSubscription": self.sync_lite_subscription,
+        }
+
+    def query_route(self, request: pb.QueryRouteRequest, caller: Caller) -> pb.QueryRouteResponse:
+        """List a topic's queues (3)."""
+        entries = self._driver.run(self._core.query_route, request.topic.name)
+        endpoints = self._address.endpoints(request.endpoints)
+        response = pb.QueryRouteResponse(status=_ok())
+        for entry in entries:
+            conversion.set_queue(response.message_queues.add(), entry, request.topic, endpoints)
+        return response
+
+    def query_assignment(
+        self, request: pb.QueryAssignmentRequest, caller: Caller
+    ) -> pb.QueryAssignmentResponse:
+        """List what a consumer shall receive from (R3.6-R3.8)."""
+        entries = self._driver.run(
+            self._core.query_assignment, caller.client_id, request.topic.name, request.group.name
+        )
+        endpoints = self._address.endpoints(request.endpoints)
+        response = pb.QueryAssignmentResponse(status=_ok())
+        for entry in entries:
+            queue = response.assignments.add().message_queue
+            conversion.set_queue(queue, entry, request.topic, endpoints)
+        return response
+
+    def heartbeat(self, request: pb.HeartbeatRequest, caller: Caller) -> pb.HeartbeatResponse:
+        """Keep a client registered (R2.14)."""
+        self._driver.run(self._core.heartbeat, caller.client_id, request.group.name)
+        return pb.HeartbeatResponse(status=_ok())
+
+    def notify_client_termination(
+        self, request: pb.NotifyClientTerminationRequest, caller: Caller
+    ) -> pb.NotifyClientTerminationResponse:
+        """Unregister a client (R2.16); without a known language it cannot be found (R1.1)."""
+        if caller.language not in LANGUAGES:
+            raise Refusal(
+                Code.INTERNAL_SERVER_ERROR,
+                f"the header x-mq-language is {caller.language!r}: send one of {', '.join(sorted(LANGUAGES))}.",
+            )
+        self._driver.run(self._core.terminate, caller.client_id, request.group.name)
+        return pb.NotifyClientTerminationResponse(status=_ok())
+
+    def send_message(self, request: pb.SendMessageRequest, caller: Caller) -> pb.SendMessageResponse:
+        """Store messages (4)."""
+        messages = tuple(conversion.outgoing(message, caller) for message in request.messages)
+        outcomes = self._driver.run(self._core.send, messages, client_id=caller.client_id)
+        return conversion.send_response(outcomes)
+
+    def recall_message(self, request: pb.RecallMessageRequest, caller: Caller) -> pb.RecallMessageResponse:
+        """Take a delayed message back (4.8)."""
+        message_id = self._driver.run(
+            self._core.recall, request.topic.name, request.recall_handle, client_id=caller.client_id
+        )
+        return pb.RecallMessageResponse(status=_ok(), message_id=message_id)
+
+    def end_transaction(self, request: pb.EndTransactionRequest, caller: Caller) -> pb.EndTransactionResponse:
+        """Commit or roll back a transaction (9.2)."""
+        self._driver.run(self._core.end_transaction, conversion.end_transaction_request(request, caller))
+        return pb.EndTransactionResponse(status=_ok())
+
+    def ack_message(self, request: pb.AckMessageRequest, caller: Caller) -> pb.AckMessageResponse:
+        """Acknowledge messages (6.2)."""
+        return conversion.ack_response(
+            self._driver.run(self._core.ack, conversion.ack_request(request, caller))
+        )
+
+    def change_invisible_duration(
+        self, request: pb.ChangeInvisibleDurationRequest, caller: Caller
+    ) -> pb.ChangeInvisibleDurationResponse:
+        """Give a lease a new end (6.3)."""
+        handle = self._driver.run(self._core.change_invisible, conversion.change_request(request, caller))
+        return pb.ChangeInvisibleDurationResponse(status=_ok(), receipt_handle=handle)
+
+    def forward_message_to_dead_letter_queue(
+        self, request: pb.ForwardMessageToDeadLetterQueueRequest, caller: Caller
+    ) -> pb.ForwardMessageToDeadLetterQueueResponse:
+        """Give a message up (6.4)."""
+        forward = conversion.forward_request(request, caller)
+        self._driver.run(self._core.forward_to_dead_letter_queue, forward)
+        return pb.ForwardMessageToDeadLetterQueueResponse(status=_ok())
+
+    def update_offset(self, request: pb.UpdateOffsetRequest, caller: Caller) -> pb.UpdateOffsetResponse:
+        """Store a group's offset (10.1)."""
+        queue = request.message_queue
+        self._driver.run(
+            self._core.update_offset, request.group.name, queue.topic.name, queue.id, request.offset
+        )
+        return pb.UpdateOffsetResponse(status=_ok())
+
+    def get_offset(self, request: pb.GetOffsetRequest, caller: Caller) -> pb.GetOffsetResponse:
+        """Tell a group's offset (10.1)."""
+        queue = request.message_queue
+        offset = self._driver.run(self._core.get_offset, request.group.name, queue.topic.name, queue.id)
+        return pb.GetOffsetResponse(status=_ok(), offset=offset)
+
+    def query_offset(self, request: pb.QueryOffsetRequest, caller: Caller) -> pb.QueryOffsetResponse:
+        """Tell the offset of a place in a queue (10.1)."""
+        offset = self._driver.run(self._core.query_offset, conversion.offset_query(request))
+        return pb.QueryOffsetResponse(status=_ok(), offset=offset)
+
+    def sync_lite_subscription(
+        self, request: pb.SyncLiteSubscriptionRequest, caller: Caller
+    ) -> pb.SyncLiteSubscriptionResponse:
+        """Refuse: a server of this kind has the call and cannot serve it (session §0, R4.30)."""
+        if not request.topic.name.strip():
+            raise Refusal(Code.ILLEGAL_TOPIC, "the topic is blank: name the lite topic's parent.")
+        raise Refusal(
+            Code.INTERNAL_SERVER_ERROR, "lite topics are not served here: they work in cluster mode only."
+        )
+
+
+def _ok() -> pb.Status:
+    return pb.Status(code=pb.Code.OK, message="OK")

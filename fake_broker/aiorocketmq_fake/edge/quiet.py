@@ -1,0 +1,52 @@
+"""Knows whether the edge still owes somebody an answer."""
+
+from __future__ import annotations
+
+import asyncio
+
+__all__ = ["Quiet"]
+
+
+class Quiet:
+    """Counts calls at work and answers not yet written; `wait()` returns when there are none.
+
+    A parked poll is not at work: it steps out while it waits and in again when its answer is there.
+    """
+
+    def __init__(self) -> None:
+        self._working = 0
+        self._waiters: list[asyncio.Future[None]] = []
+
+    @property
+    def working(self) -> int:
+        """How many calls and answers are in progress."""
+        return self._working
+
+    def enter(self) -> None:
+        """Count one more piece of work."""
+        self._working += 1
+
+    def leave(self) -> None:
+        """Count one less, and wake those who wait for none."""
+        self._working -= 1
+        if self._working == 0 and self._waiters:
+            for waiter in self._waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
+            self._waiters.clear()
+
+    async def wait(self, timeout: float) -> bool:
+        """Wait up to `timeout` real seconds until nothing is in progress; tell whether that came true."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + timeout
+        while True:
+            # One turn of the loop lets those run whose futures were just resolved.
+            await asyncio.sleep(0)
+            if self._working == 0:
+                return True
+            waiter = loop.create_future()
+            self._waiters.append(waiter)
+            try:
+                await asyncio.wait_for(waiter, end - loop.time())
+            except TimeoutError:
+                return False

@@ -1,0 +1,62 @@
+"""Prints what a command has to say: JSON for machines, a table for people."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, is_dataclass
+from enum import Enum
+from typing import Any
+
+__all__ = ["show"]
+
+
+def show(result: object, *, as_json: bool) -> None:
+    """Print a result of `fake ctl`; None prints nothing for people and null for machines."""
+    plain = _plain(result)
+    if as_json:
+        print(json.dumps(plain, ensure_ascii=False))
+    elif isinstance(plain, list):
+        _table(plain)
+    elif isinstance(plain, dict):
+        for name, value in plain.items():
+            print(f"{name}: {_cell(value)}")
+
+
+# Any: what JSON can hold has no better type.
+def _plain(value: object) -> Any:
+    """Turn values into what JSON can hold; bytes become text where they are UTF-8, else base64."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return _plain(
+            {name: item for name, item in asdict(value).items() if not isinstance(item, dict) or item}
+        )
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return {"base64": base64.b64encode(value).decode()}
+    return value
+
+
+def _table(rows: list[Any]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    columns = [name for name, item in rows[0].items() if not isinstance(item, dict)] if rows else []
+    table = Table(*columns) if columns else Table("nothing")
+    for row in rows:
+        table.add_row(*(_cell(row.get(name)) for name in columns))
+    Console().print(table)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, list):
+        return " ".join(map(_cell, value))
+    return "" if value is None else str(value)

@@ -1,0 +1,142 @@
+"""A fake broker as a process of its own: `aiorocketmq fake serve`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from aiorocketmq_fake.broker import FakeBroker
+from aiorocketmq_fake.core.codes import Refusal
+from aiorocketmq_fake.edge.tls import ServerTls
+
+__all__ = ["Options", "run"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What `fake serve` was asked for; the names are those of its options."""
+
+    listen: str
+    control: str
+    profile: str
+    clock: Literal["real", "manual"]
+    topics: tuple[str, ...]
+    groups: tuple[str, ...]
+    tls_certificate: Path | None
+    tls_key: Path | None
+    tls_self_made: Path | None
+    record: Path | None
+    seed: int
+    ready_file: Path | None
+
+
+async def run(options: Options) -> None:
+    """Serve until SIGINT or SIGTERM. ValueError for options that cannot be, OSError for ports that cannot be had."""
+    topics = [_topic(text) for text in options.topics]
+    groups = [_group(text) for text in options.groups]
+    stop = asyncio.Event()
+    _on_signals(stop)
+    async with FakeBroker(
+        profile=options.profile,
+        clock=options.clock,
+        listen=options.listen,
+        control=options.control,
+        tls=_tls(options),
+        record=options.record,
+        seed=options.seed,
+    ) as broker:
+        try:
+            for topic in topics:
+                await broker.create_topic(topic.name, type=topic.type, queues=topic.queues)
+            for group in groups:
+                await broker.create_group(group.name, ordered=group.ordered, max_attempts=group.max_attempts)
+        except Refusal as refused:
+            raise ValueError(refused.message) from refused
+        _announce(broker, options)
+        await stop.wait()
+        await broker.stop()
+
+
+def _on_signals(stop: asyncio.Event) -> None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        try:
+            loop.add_signal_handler(number, stop.set)
+        except NotImplementedError:
+            # Windows: the loop cannot wait for signals, but a handler may wake it.
+            signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop.set))
+
+
+def _announce(broker: FakeBroker, options: Options) -> None:
+    """Say that calls are accepted: a line for people and scripts, a file for who started us."""
+    facts = {
+        "grpc": broker.endpoint,
+        "control": broker.control_endpoint,
+        "profile": broker.profile.name,
+        "clock": options.clock,
+        "tls": "yes" if broker.tls else "no",
+        "pid": os.getpid(),
+    }
+    if options.ready_file is not None:
+        # Renamed into place: who waits for the file must never read half of it.
+        unfinished = options.ready_file.with_name(f"{options.ready_file.name}.{os.getpid()}")
+        unfinished.write_text(json.dumps(facts) + "\n")
+        unfinished.replace(options.ready_file)
+    # Who started us may have closed its end.
+    with suppress(BrokenPipeError):
+        print("ready", *(f"{name}={value}" for name, value in facts.items()), flush=True)
+
+
+def _tls(options: Options) -> ServerTls | None:
+    if options.tls_self_made is not None:
+        if options.tls_certificate or options.tls_key:
+            raise ValueError(
+                "--tls-self-made makes a certificate: leave --tls-certificate and --tls-key out."
+            )
+        tls = ServerTls.self_made()
+        options.tls_self_made.write_bytes(tls.trust)
+        return tls
+    if options.tls_certificate is None and options.tls_key is None:
+        return None
+    if options.tls_certificate is None or options.tls_key is None:
+        raise ValueError("--tls-certificate and --tls-key belong together: give both.")
+    return ServerTls.from_files(options.tls_certificate, options.tls_key)
+
+
+@dataclass(frozen=True, slots=True)
+class _Topic:
+    name: str
+    type: str
+    queues: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    name: str
+    ordered: bool
+    max_attempts: int
+
+
+def _topic(text: str) -> _Topic:
+    """Read NAME[:TYPE[:QUEUES]]."""
+    name, _, rest = text.partition(":")
+    kind, _, queues = rest.partition(":")
+    if not name or (queues and not queues.isdigit()):
+        raise ValueError(f"{text!r} is not NAME[:TYPE[:QUEUES]]: write for example orders:FIFO:8.")
+    return _Topic(name, kind.upper() or "NORMAL", int(queues or 4))
+
+
+def _group(text: str) -> _Group:
+    """Read NAME[:ordered][:ATTEMPTS]."""
+    name, *rest = text.split(":")
+    ordered = rest[:1] == ["ordered"]
+    attempts = rest[1:] if ordered else rest
+    if not name or len(attempts) > 1 or not all(attempt.isdigit() for attempt in attempts):
+        raise ValueError(f"{text!r} is not NAME[:ordered][:ATTEMPTS]: write for example billing:ordered:5.")
+    return _Group(name, ordered, int(attempts[0]) if attempts else 17)

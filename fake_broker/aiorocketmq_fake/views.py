@@ -1,0 +1,236 @@
+"""What a test sees of a broker: flat values, the same from a broker in this process and from one elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from aiorocketmq_fake.core.model import (
+    ClientSnapshot,
+    DeliverySnapshot,
+    GroupSnapshot,
+    LeaseSnapshot,
+    OffsetSnapshot,
+    StoredMessage,
+    TopicSnapshot,
+)
+
+__all__ = ["Client", "DeliveredMessage", "Group", "Lease", "Message", "Progress", "Topic"]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One stored copy of a message. Instants are Unix seconds on the broker's clock."""
+
+    topic: str
+    """The topic it was sent to; dead letters keep the one they came from."""
+    body: bytes
+    message_id: str
+    tag: str
+    keys: tuple[str, ...]
+    properties: Mapping[str, str]
+    message_group: str
+    type: str
+    """NORMAL, FIFO, DELAY, TRANSACTION, …"""
+    queue: int
+    offset: int
+    stored_at: float
+    born_at: float
+    deliver_at: float | None
+    """When it was asked to be delivered; None for at once."""
+
+    @classmethod
+    def of(cls, stored: StoredMessage) -> Message:
+        """Return the view of a message of the core."""
+        content = stored.content
+        return cls(
+            topic=stored.origin_topic or content.topic,
+            body=content.body,
+            message_id=content.message_id,
+            tag=content.tag,
+            keys=content.keys,
+            properties=dict(content.properties),
+            message_group=content.message_group,
+            type=stored.message_type.name,
+            queue=stored.queue_id,
+            offset=stored.offset,
+            stored_at=stored.store_timestamp,
+            born_at=content.born_timestamp or 0.0,
+            deliver_at=content.delivery_timestamp,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveredMessage:
+    """One message handed to one consumer, once."""
+
+    at: float
+    topic: str
+    group: str
+    client_id: str
+    message_id: str
+    attempt: int
+    queue: int
+    offset: int
+    receipt_handle: str
+    body: bytes
+    message: Message
+
+    @classmethod
+    def of(cls, delivery: DeliverySnapshot) -> DeliveredMessage:
+        """Return the view of a delivery of the core."""
+        message = Message.of(delivery.message)
+        return cls(
+            at=delivery.at,
+            topic=delivery.topic,
+            group=delivery.group,
+            client_id=delivery.client_id,
+            message_id=message.message_id,
+            attempt=delivery.attempt,
+            queue=delivery.queue_id,
+            offset=delivery.offset,
+            receipt_handle=delivery.receipt_handle,
+            body=message.body,
+            message=message,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic and how far its queues reach."""
+
+    name: str
+    type: str
+    read_queues: int
+    write_queues: int
+    permission: str
+    min_offsets: tuple[int, ...]
+    max_offsets: tuple[int, ...]
+    is_internal: bool
+    """A topic of retries or dead letters."""
+
+    @classmethod
+    def of(cls, snapshot: TopicSnapshot) -> Topic:
+        """Return the view of a topic of the core."""
+        config = snapshot.config
+        return cls(
+            name=config.name,
+            type=config.type.value,
+            read_queues=config.read_queues,
+            write_queues=config.write_queues,
+            permission=config.permission.name,
+            min_offsets=snapshot.min_offsets,
+            max_offsets=snapshot.max_offsets,
+            is_internal=snapshot.system,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A consumer group and its live members."""
+
+    name: str
+    ordered: bool
+    max_attempts: int
+    backoff: tuple[float, ...]
+    """Its own retry intervals in seconds; empty where the profile's hold."""
+    client_ids: tuple[str, ...]
+
+    @classmethod
+    def of(cls, snapshot: GroupSnapshot) -> Group:
+        """Return the view of a group of the core."""
+        config = snapshot.config
+        return cls(
+            name=config.name,
+            ordered=config.ordered,
+            max_attempts=config.max_attempts,
+            backoff=config.retry_policy.steps if config.retry_policy else (),
+            client_ids=snapshot.client_ids,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """A client that the broker knows."""
+
+    client_id: str
+    type: str
+    """PRODUCER, PUSH_CONSUMER, SIMPLE_CONSUMER, …"""
+    group: str
+    topics: tuple[str, ...]
+    """Topics it publishes to or subscribes to."""
+    last_seen: float
+
+    @classmethod
+    def of(cls, snapshot: ClientSnapshot) -> Client:
+        """Return the view of a client of the core."""
+        settings = snapshot.settings
+        subscription = settings.subscription
+        return cls(
+            client_id=snapshot.client_id,
+            type=settings.client_type.name,
+            group=subscription.group if subscription else "",
+            topics=tuple(topic for topic, _ in subscription.filters)
+            if subscription
+            else settings.topics or (),
+            last_seen=snapshot.last_seen,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A message in the hands of a consumer."""
+
+    group: str
+    topic: str
+    queue: int
+    offset: int
+    message_id: str
+    attempt: int
+    client_id: str
+    receipt_handle: str
+    ends_at: float
+    """When it may be handed out again."""
+
+    @classmethod
+    def of(cls, snapshot: LeaseSnapshot) -> Lease:
+        """Return the view of a lease of the core."""
+        return cls(
+            group=snapshot.group,
+            topic=snapshot.topic,
+            queue=snapshot.queue_id,
+            offset=snapshot.offset,
+            message_id=snapshot.message_id,
+            attempt=snapshot.attempt,
+            client_id=snapshot.client_id,
+            receipt_handle=snapshot.receipt_handle,
+            ends_at=snapshot.invisible_until,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a group has come in one queue."""
+
+    group: str
+    topic: str
+    queue: int
+    offset: int
+    """The next offset it has not passed."""
+    min_offset: int
+    max_offset: int
+    lag: int
+    """Messages stored but not yet passed; those in the hands of normal groups count as passed (R10.4)."""
+
+    @classmethod
+    def of(cls, snapshot: OffsetSnapshot) -> Progress:
+        """Return the view of an offset of the core."""
+        return cls(
+            group=snapshot.group,
+            topic=snapshot.topic,
+            queue=snapshot.queue_id,
+            offset=snapshot.offset,
+            min_offset=snapshot.min_offset,
+            max_offset=snapshot.max_offset,
+            lag=snapshot.lag,
+        )
