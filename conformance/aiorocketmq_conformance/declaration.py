@@ -9,7 +9,9 @@ from types import MappingProxyType
 Number = float | int | str
 
 # What every RocketMQ 5 reachable over gRPC is held to.
-COMMON_CAPABILITIES = frozenset({"type.fifo", "type.delay", "type.tx", "type.check", "dlq", "batch-send"})
+COMMON_CAPABILITIES = frozenset(
+    {"type.fifo", "type.delay", "type.tx", "type.check", "dlq", "batch-send", "autorenew"}
+)
 # Everything that is done over an admin interface, of the fake or of the classic wire.
 PREPARATION = frozenset({"@topic", "@group", "@delete"})
 

@@ -15,7 +15,7 @@ from aiorocketmq_conformance.probe.clock import RealClock
 from aiorocketmq_conformance.registry import Case
 from aiorocketmq_conformance.target import Preparation, Target
 
-JOBS = 12
+JOBS = 24
 
 
 class AddressBroker:

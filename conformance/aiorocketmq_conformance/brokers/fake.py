@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from types import TracebackType
 from typing import Self
 
-from aiorocketmq_fake import FakeBroker
+from aiorocketmq_fake.broker import FakeBroker
+from aiorocketmq_fake.core.broker import Broker
+from aiorocketmq_fake.core.profile import Profile
 
 from aiorocketmq_conformance.declaration import Declaration
 from aiorocketmq_conformance.probe.clock import AutoClock
@@ -18,16 +21,22 @@ REAL_SECONDS = 30.0
 """Longer than any case takes in real time when its clock is jumped."""
 JOBS = 4
 
+_PERMISSIONS = {"rw": "READ_WRITE", "r": "READ", "w": "WRITE", "": "NONE"}
+
 
 class BundledFake:
-    """`FakeBroker` with one profile."""
+    """`FakeBroker` with one profile, by name or value; `core` makes its core, for brokers broken on purpose."""
 
-    def __init__(self, profile: str, *, declaration: Declaration) -> None:
-        self.spec = f"fake:{profile}"
-        self.deviations = f"fake-{profile}"
+    def __init__(
+        self, profile: str | Profile, *, declaration: Declaration, core: Callable[..., Broker] = Broker
+    ) -> None:
+        name = profile if isinstance(profile, str) else profile.name
+        self.spec = f"fake:{name}"
+        self.deviations = f"fake-{name}"
         self.declaration = declaration
         self.jobs = JOBS
         self._profile = profile
+        self._core = core
 
     async def __aenter__(self) -> Self:
         return self
@@ -40,16 +49,40 @@ class BundledFake:
     @asynccontextmanager
     async def open(self, case: Case) -> AsyncIterator[Target]:
         """A broker of the case's own, whose clock jumps whenever the case and all of its calls wait."""
-        async with FakeBroker(profile=self._profile, clock="manual") as broker:
+        async with FakeBroker(profile=self._profile, clock="manual", core=self._core) as broker:
             clock = AutoClock(
                 now=broker.clock.now,
-                advance_to=broker.clock.advance_to,
+                # A probe sends no heartbeats of its own: like a server, the fake may forget it in time.
+                advance_to=partial(broker.clock.advance_to, forget_clients=True),
                 next_deadline=broker.clock.next_deadline,
                 parked=lambda: broker.clock.parked,
             )
             async with clock:
-                yield Target(broker.endpoint, self.declaration, clock, broker)
+                yield Target(broker.endpoint, self.declaration, clock, _Preparation(broker))
 
     def real_seconds(self, case: Case) -> float:
         """A fixed number: the case's own timeout counts the fake's seconds, which cost nothing."""
         return REAL_SECONDS
+
+
+class _Preparation:
+    """Topics and groups of a fake, made or replaced as administrators of a server do it."""
+
+    def __init__(self, broker: FakeBroker) -> None:
+        self._broker = broker
+
+    async def create_topic(self, name: str, *, type: str, queues: int, permission: str) -> None:  # noqa: A002
+        known = any(topic.name == name for topic in self._broker.topics())
+        make = self._broker.update_topic if known else self._broker.create_topic
+        await make(name, type=type, queues=queues, permission=_PERMISSIONS[permission])
+
+    async def delete_topic(self, name: str) -> None:
+        await self._broker.delete_topic(name)
+
+    async def create_group(self, name: str, *, ordered: bool, max_attempts: int) -> None:
+        known = any(group.name == name for group in self._broker.groups())
+        make = self._broker.update_group if known else self._broker.create_group
+        await make(name, ordered=ordered, max_attempts=max_attempts)
+
+    async def delete_group(self, name: str) -> None:
+        await self._broker.delete_group(name)
