@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,9 +12,11 @@ from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Protocol
 
 from aiorocketmq._core.names import check_topic
+from aiorocketmq._core.route import MessageQueue as MessageQueue
 from aiorocketmq.errors import UsageError
 
 if TYPE_CHECKING:
+    from aiorocketmq._core.endpoint import Endpoint
     from aiorocketmq._core.lease import Lease
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -29,15 +32,6 @@ class MessageType(Enum):
     TRANSACTION = "TRANSACTION"
     PRIORITY = "PRIORITY"
     LITE = "LITE"
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class MessageQueue:
-    """One queue of a topic: topic, name of its broker, and number."""
-
-    topic: str
-    broker: str
-    id: int
 
 
 def _check_text(name: str, value: str) -> None:
@@ -185,11 +179,13 @@ class Settler(Protocol):
         """Acknowledge."""
 
     async def change(self, message: ReceivedMessage, seconds: float) -> None:
-        """Move the end of the lease to `seconds` from now."""
+        """Keep the message for `seconds` from now."""
+
+    async def give_back(self, message: ReceivedMessage) -> None:
+        """End the lease, so that the message comes again."""
 
     async def abandon(self, message: ReceivedMessage) -> None:
-        """Give the message back after its handling failed; shielded, bounded, never raising an error of its
-        own."""
+        """Give the message back after its handling failed; bounded, shielded, without an error of its own."""
 
 
 class ReceivedMessage:
@@ -204,12 +200,13 @@ class ReceivedMessage:
         "_lease",
         "_lease_ends_us",
         "_settler",
+        "_source",
+        "_step_ended",
         "_stored_us",
         "attempt",
         "body",
         "born_host",
         "corruption",
-        "endpoint",
         "group",
         "keys",
         "lite_topic",
@@ -251,8 +248,6 @@ class ReceivedMessage:
     queue: MessageQueue
     offset: int
     born_host: str
-    endpoint: str
-    """The address it came from, which is also the one that settles it."""
     corruption: str | None
     """Why the body cannot be trusted, or None: a wrong digest, or a compression that cannot be undone."""
 
@@ -266,7 +261,7 @@ class ReceivedMessage:
         offset: int,
         attempt: int = 1,
         group: str | None = None,
-        endpoint: str = "",
+        source: Endpoint | None = None,
         tag: str | None = None,
         keys: tuple[str, ...] = (),
         properties: Mapping[str, str] = _NO_PROPERTIES,
@@ -293,7 +288,7 @@ class ReceivedMessage:
         self.offset = offset
         self.attempt = attempt
         self.group = group
-        self.endpoint = endpoint
+        self._source = source
         self.tag = tag
         self.keys = keys
         self.properties = properties
@@ -312,12 +307,18 @@ class ReceivedMessage:
         self._lease = lease
         self._lease_ends_us = lease_ends_us
         self._settler = settler
+        self._step_ended: asyncio.Event | None = None
 
     def __repr__(self) -> str:
         return (
             f"<ReceivedMessage {self.message_id} of {self.topic!r}, attempt {self.attempt}, "
             f"queue {self.queue.broker}/{self.queue.id}, offset {self.offset}, {len(self.body)} bytes>"
         )
+
+    @property
+    def endpoint(self) -> str:
+        """The address it came from, which is also the one that settles it."""
+        return "" if self._source is None else str(self._source)
 
     @property
     def born_at(self) -> datetime | None:
@@ -368,7 +369,7 @@ class ReceivedMessage:
         """Give the message back: visible to its group at once (on Apache's servers after 2 to 4 seconds).
 
         The next delivery counts as one more attempt."""
-        await self._settling().change(self, 0.0)
+        await self._settling().give_back(self)
 
     async def __aenter__(self) -> ReceivedMessage:
         self._settling()
@@ -387,6 +388,19 @@ class ReceivedMessage:
             await self.ack()
         else:
             await self._settling().abandon(self)
+
+    async def _turn(self) -> None:
+        """Wait until no settling call of this message is in flight: its handles form one serial chain."""
+        while self._lease is not None and self._lease.step is not None:
+            if self._step_ended is None:
+                self._step_ended = asyncio.Event()
+            await self._step_ended.wait()
+
+    def _turn_ended(self) -> None:
+        """Wake who waits for a turn."""
+        if self._step_ended is not None:
+            self._step_ended.set()
+            self._step_ended = None
 
     def _settling(self) -> Settler:
         if self._settler is None or self._lease is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 
@@ -33,6 +33,14 @@ class Endpoint:
 
     scheme: Scheme
     addresses: tuple[Address, ...]
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # Every call looks its connection up by endpoint, so the hash is made once.
+        object.__setattr__(self, "_hash", hash((self.scheme.value, self.addresses)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def __str__(self) -> str:
         return ";".join(map(str, self.addresses))

@@ -1,14 +1,16 @@
 """One message's lease: a strictly serial chain of receipt handles (live-lessons.md, 1 to 3).
 
-Servers punish every shortcut: two changes with one handle make two copies of the message, a change after an
-ack brings the message back, and a forward to the dead letters with a changed handle moves another message. So
-a lease allows one step at a time, always with the newest handle, and says which steps are still allowed.
+Servers punish every shortcut: two changes with one handle make two copies of the message, a change after an ack
+brings the message back, and a forward to the dead letters with a changed handle moves another message. So a lease
+allows one step at a time, with the newest handle (a forward: the first one), and says which steps are still allowed.
 
-    state \\ step    change               ack              forward
-    HELD            HELD, new handle     see outcome      only if never changed
-    IN_DOUBT        no (would copy)      yes              no
-    ACK_SENT        no (resurrects)      yes, same handle no
-    SETTLED, LOST   no                   no               no
+    state \\ step    change              ack                forward
+    HELD            yes, new handle     yes                yes
+    IN_DOUBT        no (would copy)     yes                yes
+    ACK_SENT        no (resurrects)     yes, same handle   no
+    FORWARD_SENT    no                  no (would lose)    yes
+    FORWARDED       no                  yes                no
+    SETTLED, LOST   no                  no                 no
 """
 
 from __future__ import annotations
@@ -24,9 +26,16 @@ class LeaseState(Enum):
     IN_DOUBT = "in doubt"
     """The reply to a change was lost: the handle may be spent, and a second change could copy the message."""
     ACK_SENT = "ack sent"
-    """An ack or a forward left, its outcome is unknown or was a passing failure."""
+    """The answer to an ack was lost."""
+    FORWARD_SENT = "forward sent"
+    """The answer to a forward was lost."""
+    FORWARDED = "forwarded"
+    """Moved to the dead letters with the first handle, while a newer one exists that is not acked yet: in a normal
+    group the message would come again for it (live-broker-consumption.md, 5a)."""
     SETTLED = "settled"
-    """Acked, forwarded, or given back."""
+    """Acked."""
+    RELEASED = "released"
+    """Given back, to come again."""
     LOST = "lost"
     """The server said that the lease is over."""
 
@@ -44,7 +53,7 @@ class Outcome(Enum):
 
     OK = "ok"
     REFUSED = "refused"
-    """The server did nothing, and a later try may succeed."""
+    """The server did nothing."""
     LOST = "lost"
     """The server does not know the handle any more."""
     UNKNOWN = "unknown"
@@ -59,20 +68,31 @@ class StepNotAllowed(Exception):
         self.lost = lost
 
 
-_ALLOWED: dict[LeaseState, dict[Step, str]] = {
+_FORBIDDEN: dict[LeaseState, dict[Step, str]] = {
     LeaseState.HELD: {},
     LeaseState.IN_DOUBT: {
         Step.CHANGE: "the answer to an earlier change was lost, and another one could duplicate the message",
-        Step.FORWARD: "the answer to an earlier change was lost",
     },
     LeaseState.ACK_SENT: {
-        Step.CHANGE: "it was acknowledged already",
-        Step.FORWARD: "it was acknowledged already",
+        Step.CHANGE: "an ack was sent already",
+        Step.FORWARD: "an ack was sent already",
+    },
+    LeaseState.FORWARD_SENT: {
+        Step.CHANGE: "it was moved to the dead letters, perhaps",
+        Step.ACK: "it was moved to the dead letters, perhaps, and an ack could lose it",
+    },
+    LeaseState.FORWARDED: {
+        Step.CHANGE: "it was moved to the dead letters",
+        Step.FORWARD: "it was moved to the dead letters",
     },
     LeaseState.SETTLED: dict.fromkeys(Step, "it was settled already"),
+    LeaseState.RELEASED: dict.fromkeys(Step, "it was given back already"),
     LeaseState.LOST: dict.fromkeys(Step, "its lease is over"),
 }
 """Which steps a state forbids, with the reason."""
+
+
+_OPEN = frozenset({LeaseState.HELD, LeaseState.IN_DOUBT, LeaseState.ACK_SENT, LeaseState.FORWARD_SENT})
 
 
 class Lease:
@@ -92,46 +112,49 @@ class Lease:
     @property
     def is_open(self) -> bool:
         """Whether the message still has to be settled."""
-        return self.state in (LeaseState.HELD, LeaseState.IN_DOUBT, LeaseState.ACK_SENT)
+        return self.state in _OPEN
 
     def begin(self, step: Step) -> str:
         """Enter a step and return the handle to send; raise StepNotAllowed where it would break the chain."""
         if self.step is not None:
             raise StepNotAllowed(f"a {self.step.value} of it is still in flight")
-        forbidden = _ALLOWED[self.state].get(step)
+        forbidden = _FORBIDDEN[self.state].get(step)
         if forbidden is not None:
             raise StepNotAllowed(forbidden, lost=self.state is LeaseState.LOST)
-        if step is Step.FORWARD and self.changed:
-            raise StepNotAllowed("its handle has changed, and a forward would move another message")
         self.step = step
-        return self.handle
+        return self.first_handle if step is Step.FORWARD else self.handle
 
     def end(self, outcome: Outcome, *, handle: str = "", ends_at: float | None = None) -> None:
         """Leave the step in flight; `handle` and `ends_at` are what a successful change brought."""
         step, self.step = self.step, None
-        if step is Step.CHANGE:
-            self._end_change(outcome, handle, ends_at)
-        elif outcome is Outcome.OK:
-            self.state = LeaseState.SETTLED
-        elif outcome is Outcome.LOST:
+        if outcome is Outcome.LOST:
             self.state = LeaseState.LOST
-        else:
-            self.state = LeaseState.ACK_SENT
+        elif step is Step.CHANGE:
+            self._end_change(outcome, handle, ends_at)
+        elif step is Step.ACK:
+            self._end_ack(outcome)
+        elif outcome is Outcome.OK:
+            self.state = LeaseState.FORWARDED
+        elif outcome is Outcome.UNKNOWN:
+            self.state = LeaseState.FORWARD_SENT
 
     def give_back(self) -> None:
         """Mark the message as given back, after a change that ends the lease at once has succeeded."""
-        self.state = LeaseState.SETTLED
+        self.state = LeaseState.RELEASED
+
+    def _end_ack(self, outcome: Outcome) -> None:
+        if outcome is Outcome.OK:
+            self.state = LeaseState.SETTLED
+        elif outcome is Outcome.UNKNOWN and self.state is not LeaseState.FORWARDED:
+            self.state = LeaseState.ACK_SENT
 
     def _end_change(self, outcome: Outcome, handle: str, ends_at: float | None) -> None:
         if outcome is Outcome.OK:
             self.changed = True
-            # An answer without a handle keeps the old one: some servers do not replace it
-            # (client-behaviour.md, 11).
+            # An answer without a handle keeps the old one: some servers do not replace it.
             self.handle = handle or self.handle
             if ends_at is not None:
                 self.ends_at = ends_at
-        elif outcome is Outcome.LOST:
-            self.state = LeaseState.LOST
         elif outcome is Outcome.UNKNOWN:
             self.changed = True
             self.state = LeaseState.IN_DOUBT

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import TypeVar
 
 Value = TypeVar("Value")
@@ -109,12 +108,12 @@ class Declaration:
     topics: tuple[str, ...] = ()
     """What a producer sends to."""
     group: str | None = None
-    subscriptions: Mapping[str, FilterText] = MappingProxyType({})
+    subscriptions: Mapping[str, FilterText] = field(default_factory=dict)
     request_timeout: float = 3.0
     long_polling: float | None = None
     attempts: int = 3
     """How often a producer tries one send."""
-    client_properties: Mapping[str, str] = MappingProxyType({})
+    client_properties: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_producer(self) -> bool:

@@ -4,6 +4,7 @@ out."""
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, TypeAlias
 
@@ -42,6 +43,16 @@ class TransportError(Exception):
         """Whether the request may have reached the server."""
 
 
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What is wrong with an endpoint."""
+
+    text: str
+    """One clause, to stand after the endpoint in an error text."""
+    is_final: bool
+    """Whether trying again is useless: somebody is there who does not speak our language."""
+
+
 class DuplexStream(Protocol):
     """A stream open in both directions; one reader and one writer at a time."""
 
@@ -68,15 +79,15 @@ class Transport(Protocol):
     ) -> AsyncIterator[bytes]:
         """One request, many answers, all within `timeout` seconds; leaving the loop early ends the call."""
 
-    def duplex(self, endpoint: Endpoint, path: str, metadata: Metadata) -> DuplexStream:
+    async def duplex(self, endpoint: Endpoint, path: str, metadata: Metadata) -> DuplexStream:
         """Open a stream without a deadline; errors of opening show at the first read or write."""
 
     async def reconnect(self, endpoint: Endpoint) -> None:
         """Drop the connection to `endpoint`, so that the next call makes a new one (half-open TCP, server
         draining)."""
 
-    async def diagnose(self, endpoint: Endpoint) -> str:
-        """Find out why `endpoint` cannot be reached, in a few seconds, as one clause for an error text."""
+    async def diagnose(self, endpoint: Endpoint, *, step: float) -> Diagnosis:
+        """Find out why `endpoint` cannot be reached, in a few steps of at most `step` seconds."""
 
     async def close(self) -> None:
         """Close all connections; calls in flight end with TransportError."""

@@ -1,0 +1,275 @@
+"""Between protobuf messages and the client's own values: the only module that knows both."""
+
+from __future__ import annotations
+
+import platform
+import socket
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from aiorocketmq._core.bodies import unpacked
+from aiorocketmq._core.endpoint import Address, Endpoint, Scheme, endpoint_of
+from aiorocketmq._core.lease import Lease
+from aiorocketmq._core.route import MessageQueue, Route, RouteQueue
+from aiorocketmq._core.settings import Answer, Backoff, Declaration, FilterText
+from aiorocketmq.message import Message, MessageType, ReceivedMessage, Settler
+from aiorocketmq.subscription import Filter, Sql
+from aiorocketmq.wire import messages as pb
+
+_TYPE_TO_WIRE = {each: pb.MessageType.Value(each.value) for each in MessageType}
+_TYPE_FROM_WIRE = {number: each for each, number in _TYPE_TO_WIRE.items()}
+_READABLE = (pb.Permission.READ, pb.Permission.READ_WRITE)
+_WRITABLE = (pb.Permission.WRITE, pb.Permission.READ_WRITE)
+
+BROKER_PROPERTIES = frozenset(
+    {
+        "__SHARDINGKEY",
+        "__transactionId__",
+        "CHECK_IMMUNITY_TIME_IN_SECONDS",
+        "INNER_MULTI_DISPATCH",
+        "TRACE_CONTEXT",
+        "TRANSACTION_CHECK_TIMES",
+    }
+)
+"""Properties that Apache's brokers add to the sender's (live-broker-session.md, 4.5 and 11)."""
+
+
+def filter_text(wanted: Filter) -> FilterText:
+    """A subscription's filter as it travels."""
+    return FilterText(wanted.expression, isinstance(wanted, Sql))
+
+
+def resource(name: str, namespace: str) -> pb.Resource:
+    """A topic or group by name."""
+    return pb.Resource(resource_namespace=namespace, name=name)
+
+
+def endpoint_to_wire(endpoint: Endpoint) -> pb.Endpoints:
+    """An endpoint, as requests and settings carry it."""
+    return pb.Endpoints(
+        scheme=pb.AddressScheme.ValueType(endpoint.scheme.value),
+        addresses=[pb.Address(host=each.host, port=each.port) for each in endpoint.addresses],
+    )
+
+
+def endpoint_from_wire(endpoints: pb.Endpoints) -> Endpoint | None:
+    """A server's word for an endpoint; None where it names no address."""
+    addresses = tuple(Address(each.host, each.port) for each in endpoints.addresses if each.host)
+    if not addresses:
+        return None
+    known = endpoints.scheme in (1, 2, 3)
+    return endpoint_of(Scheme(endpoints.scheme) if known else None, addresses)
+
+
+def queue_to_wire(queue: MessageQueue, namespace: str) -> pb.MessageQueue:
+    """A queue as requests name it; id -1 stands for all queues of the broker."""
+    return pb.MessageQueue(
+        topic=resource(queue.topic, namespace), id=queue.id, broker=pb.Broker(name=queue.broker)
+    )
+
+
+def route_queue_from_wire(queue: pb.MessageQueue, access: Endpoint) -> RouteQueue:
+    """One queue of a route or an assignment; where it names no address, `access` serves it."""
+    return RouteQueue(
+        queue=MessageQueue(queue.topic.name, queue.broker.name, queue.id),
+        endpoint=endpoint_from_wire(queue.broker.endpoints) or access,
+        broker_id=queue.broker.id,
+        readable=queue.permission in _READABLE,
+        writable=queue.permission in _WRITABLE,
+        accepts=frozenset(
+            _TYPE_FROM_WIRE[number].value
+            for number in queue.accept_message_types
+            if number in _TYPE_FROM_WIRE
+        ),
+    )
+
+
+def route_from_wire(topic: str, response: pb.QueryRouteResponse, access: Endpoint) -> Route:
+    """The route of `topic`."""
+    return Route(topic, (route_queue_from_wire(each, access) for each in response.message_queues))
+
+
+def filter_to_wire(wanted: FilterText) -> pb.FilterExpression:
+    """A filter as it travels."""
+    return pb.FilterExpression(
+        type=pb.FilterType.SQL if wanted.is_sql else pb.FilterType.TAG, expression=wanted.expression
+    )
+
+
+def seconds_to_wire(seconds: float) -> pb.Duration:
+    """A duration."""
+    nanos = round(seconds * 1_000_000_000)
+    return pb.Duration(seconds=nanos // 1_000_000_000, nanos=nanos % 1_000_000_000)
+
+
+def _seconds(duration: pb.Duration) -> float:
+    return duration.seconds + duration.nanos / 1_000_000_000
+
+
+def _microseconds(timestamp: pb.Timestamp) -> int:
+    return timestamp.seconds * 1_000_000 + timestamp.nanos // 1_000
+
+
+def timestamp_us(timestamp: pb.Timestamp) -> int:
+    """A server's instant in microseconds since 1970."""
+    return _microseconds(timestamp)
+
+
+def settings_to_wire(declared: Declaration, access: Endpoint, namespace: str, version: str) -> pb.Settings:
+    """What a client tells a server before anything else (client-behaviour.md, 6.1)."""
+    settings = pb.Settings(
+        client_type=pb.ClientType.Value(declared.client_type),
+        access_point=endpoint_to_wire(access),
+        request_timeout=seconds_to_wire(declared.request_timeout),
+        user_agent=pb.UA(
+            language=pb.Language.PYTHON,
+            version=version,
+            platform=f"{platform.system()} {platform.release()}, Python {platform.python_version()}",
+            hostname=socket.gethostname(),
+        ),
+        client_properties=dict(declared.client_properties),
+    )
+    if declared.is_producer:
+        settings.publishing.validate_message_type = True
+        settings.publishing.topics.extend(resource(topic, namespace) for topic in declared.topics)
+        settings.backoff_policy.max_attempts = declared.attempts
+        settings.backoff_policy.exponential_backoff.multiplier = 1.0
+        return settings
+    settings.subscription.group.CopyFrom(resource(declared.group or "", namespace))
+    for topic, wanted in declared.subscriptions.items():
+        settings.subscription.subscriptions.add(
+            topic=resource(topic, namespace), expression=filter_to_wire(wanted)
+        )
+    if declared.long_polling is not None:
+        settings.subscription.long_polling_timeout.CopyFrom(seconds_to_wire(declared.long_polling))
+    return settings
+
+
+def answer_from_wire(settings: pb.Settings, access: Endpoint) -> Answer:
+    """What a server's settings say; a part that it leaves out is None (client-behaviour.md, 6.2)."""
+    subscription = settings.subscription if settings.HasField("subscription") else None
+    publishing = settings.publishing if settings.HasField("publishing") else None
+    metrics = settings.metric if settings.HasField("metric") and settings.metric.on else None
+    answer = Answer(
+        backoff=_backoff(settings.backoff_policy) if settings.HasField("backoff_policy") else None,
+        max_body=publishing.max_body_size if publishing else None,
+        validate_message_type=publishing.validate_message_type if publishing else None,
+        metrics_endpoint=str(endpoint_from_wire(metrics.endpoints) or access) if metrics else None,
+    )
+    if subscription is None:
+        return answer
+    return Answer(
+        backoff=answer.backoff,
+        metrics_endpoint=answer.metrics_endpoint,
+        ordered=subscription.fifo if subscription.HasField("fifo") else None,
+        receive_batch=subscription.receive_batch_size or None,
+        long_polling=_seconds(subscription.long_polling_timeout) or None,
+        lite_quota=subscription.lite_subscription_quota or None,
+        lite_topic_limit=subscription.max_lite_topic_size or None,
+    )
+
+
+def _backoff(policy: pb.RetryPolicy) -> Backoff:
+    formula = policy.exponential_backoff
+    return Backoff(
+        max_attempts=max(policy.max_attempts, 1),
+        steps=tuple(_seconds(each) for each in policy.customized_backoff.next),
+        initial=_seconds(formula.initial),
+        maximum=_seconds(formula.max),
+        multiplier=formula.multiplier or 1.0,
+    )
+
+
+def message_to_wire(
+    message: Message,
+    *,
+    message_id: str,
+    now: float,
+    host: str,
+    queue_id: int,
+    namespace: str,
+    message_type: MessageType,
+    due_us: int | None,
+) -> pb.Message:
+    """A message to send, born at `now` (Unix time); an absent born time would read as 1970 (live-lessons.md,
+    7)."""
+    born_us = int(now * 1_000_000)
+    system = pb.SystemProperties(
+        keys=message.keys,
+        message_id=message_id,
+        body_encoding=pb.Encoding.IDENTITY,
+        message_type=_TYPE_TO_WIRE[message_type],
+        born_timestamp=pb.Timestamp(seconds=born_us // 1_000_000, nanos=born_us % 1_000_000 * 1_000),
+        born_host=host,
+        queue_id=queue_id,
+        tag=message.tag,
+        message_group=message.message_group,
+        lite_topic=message.lite_topic,
+        priority=message.priority,
+    )
+    if due_us is not None:
+        system.delivery_timestamp.seconds = due_us // 1_000_000
+        system.delivery_timestamp.nanos = due_us % 1_000_000 * 1_000
+    return pb.Message(
+        topic=pb.Resource(resource_namespace=namespace, name=message.topic),
+        user_properties=message.properties,
+        system_properties=system,
+        body=message.body,
+    )
+
+
+def message_from_wire(
+    message: pb.Message,
+    *,
+    endpoint: Endpoint,
+    broker: str,
+    group: str | None,
+    settler: Settler | None = None,
+    lease_ends_at: float = 0.0,
+    lease_ends_us: int | None = None,
+) -> ReceivedMessage:
+    """A message as delivered; with a settler and a handle in it, it carries a lease that ends at
+    `lease_ends_at`."""
+    system = message.system_properties
+    raw: Mapping[str, str] = MappingProxyType(dict(message.user_properties))
+    body, corruption = unpacked(
+        message.body,
+        packed=system.body_encoding == pb.Encoding.GZIP,
+        digest=pb.DigestType.Name(system.body_digest.type) if system.body_digest.checksum else "",
+        checksum=system.body_digest.checksum,
+    )
+    leased = settler is not None and system.receipt_handle != ""
+    return ReceivedMessage(
+        topic=message.topic.name,
+        body=body,
+        message_id=system.message_id,
+        queue=MessageQueue(message.topic.name, broker, system.queue_id),
+        offset=system.queue_offset,
+        attempt=system.delivery_attempt,
+        group=group,
+        source=endpoint,
+        tag=system.tag if system.HasField("tag") else None,
+        keys=tuple(system.keys),
+        properties=raw if raw.keys().isdisjoint(BROKER_PROPERTIES) else _senders(raw),
+        raw_properties=raw,
+        message_group=system.message_group if system.HasField("message_group") else None,
+        priority=system.priority if system.HasField("priority") else None,
+        lite_topic=system.lite_topic if system.HasField("lite_topic") else None,
+        trace_context=system.trace_context if system.HasField("trace_context") else None,
+        transaction_id=raw.get("__transactionId__"),
+        message_type=_TYPE_FROM_WIRE.get(system.message_type),
+        born_host=system.born_host,
+        corruption=corruption,
+        born_us=_microseconds(system.born_timestamp) or None,
+        stored_us=_microseconds(system.store_timestamp) if system.HasField("store_timestamp") else None,
+        deliver_us=_microseconds(system.delivery_timestamp)
+        if system.HasField("delivery_timestamp")
+        else None,
+        lease=Lease(system.receipt_handle, lease_ends_at) if leased else None,
+        lease_ends_us=lease_ends_us if leased else None,
+        settler=settler if leased else None,
+    )
+
+
+def _senders(raw: Mapping[str, str]) -> Mapping[str, str]:
+    return MappingProxyType({key: value for key, value in raw.items() if key not in BROKER_PROPERTIES})

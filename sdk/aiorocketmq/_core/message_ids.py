@@ -1,0 +1,50 @@
+"""Message ids: 17 bytes that name machine, process, second and number (client-behaviour.md, 5.2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_VERSION = 1
+_EPOCH = 1_609_459_200
+"""2021-01-01T00:00:00Z, in Unix time."""
+_ID_LENGTH = 34
+
+
+class MessageIds:
+    """Mints the ids of one process: unique as long as machine and process differ from others'."""
+
+    def __init__(self, machine: bytes, process: int) -> None:
+        if len(machine) != 6:
+            raise ValueError(f"a machine is 6 bytes, not {len(machine)}")
+        prefix = bytes([_VERSION]) + machine + (process & 0xFFFF).to_bytes(2, "big")
+        self._prefix = prefix.hex().upper()
+        self._count = 0
+        self._second = -1
+        self._stem = ""
+
+    def next(self, now: float) -> str:
+        """A new id at `now`, in Unix time; `now` must not step back for ids to sort by time, they stay unique
+        anyway."""
+        second = int(now)
+        if second != self._second:
+            self._second = second
+            self._stem = f"{self._prefix}{(second - _EPOCH) & 0xFFFFFFFF:08X}"
+        count = self._count
+        self._count = (count + 1) & 0xFFFFFFFF
+        return f"{self._stem}{count:08X}"
+
+
+@dataclass(frozen=True, slots=True)
+class IdParts:
+    """What an id tells: the version, and everything after it."""
+
+    version: str
+    suffix: str
+
+
+def split_id(message_id: str) -> IdParts:
+    """The parts of any id; ids of other lengths are those of older clients, version `00`, and never
+    refused."""
+    if len(message_id) == _ID_LENGTH:
+        return IdParts(message_id[:2], message_id[2:])
+    return IdParts("00", message_id)

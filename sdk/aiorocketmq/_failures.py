@@ -1,0 +1,77 @@
+"""Turns what the transport reports into the errors that users see."""
+
+from __future__ import annotations
+
+from aiorocketmq._core.endpoint import Endpoint
+from aiorocketmq._transport.interface import Failure, TransportError
+from aiorocketmq.errors import (
+    Busy,
+    GroupNotFound,
+    NotServed,
+    PermissionDenied,
+    Refused,
+    RocketMQError,
+    ServerFault,
+    Unreachable,
+)
+
+
+def about(topic: str | None, group: str | None) -> str:
+    """` (topic 'a', group 'b')`, or what is known of it."""
+    facts = [f"{word} {value!r}" for word, value in (("topic", topic), ("group", group)) if value is not None]
+    return f" ({', '.join(facts)})" if facts else ""
+
+
+def error_of(
+    failure: TransportError,
+    *,
+    what: str,
+    endpoint: Endpoint,
+    request_id: str | None = None,
+    topic: str | None = None,
+    group: str | None = None,
+) -> RocketMQError:
+    """The error for a call `what` to `endpoint` that failed below the contract's own status codes."""
+    where = str(endpoint)
+    context = about(topic, group)
+    said = failure.text.strip()
+    if failure.failure in (Failure.UNREACHABLE, Failure.TIMEOUT, Failure.CANCELLED):
+        timed_out = failure.failure is Failure.TIMEOUT
+        text = (
+            f"{where} did not answer {what}{context} in time; check the server's load, or allow more time"
+            if timed_out
+            else f"{where} could not be reached for {what}{context}: {said}; check that the server runs and try again"
+        )
+        return Unreachable(
+            text,
+            may_have_taken_effect=failure.was_sent,
+            timed_out=timed_out,
+            request_id=request_id,
+            endpoint=where,
+            topic=topic,
+            group=group,
+        )
+    kind = _kind_of(failure)
+    remedy = f"; {kind.remedy}" if kind.remedy else ""
+    return kind(
+        f"the server at {where} refused {what}{context}: {said}{remedy}",
+        server_text=failure.text,
+        request_id=request_id,
+        endpoint=where,
+        topic=topic,
+        group=group,
+    )
+
+
+def _kind_of(failure: TransportError) -> type[Refused] | type[Busy]:
+    if failure.failure is Failure.UNIMPLEMENTED:
+        return NotServed
+    if failure.failure is Failure.UNAUTHENTICATED:
+        return PermissionDenied
+    if failure.failure is Failure.EXHAUSTED:
+        return Busy
+    if failure.failure is Failure.REFUSED:
+        # Settings of an unknown group end the stream with this text and no code (live-broker-session.md, 2.4).
+        text = failure.text.lower()
+        return GroupNotFound if "group" in text and "not found" in text else Refused
+    return ServerFault

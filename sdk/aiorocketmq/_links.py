@@ -1,0 +1,213 @@
+"""The settings stream to one endpoint: opened first, kept open, opened again when it breaks."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+from aiorocketmq._calls import TELEMETRY
+from aiorocketmq._core.endpoint import Endpoint
+from aiorocketmq._core.headers import Headers
+from aiorocketmq._core.retries import renewal_delay
+from aiorocketmq._core.session_states import STREAM_TABLE, StreamInput, StreamState, step
+from aiorocketmq._failures import error_of
+from aiorocketmq._transport.interface import DuplexStream, Failure, Transport, TransportError
+from aiorocketmq.connection import Surroundings
+from aiorocketmq.errors import RocketMQError, Unreachable, refusal
+from aiorocketmq.wire import messages as pb
+
+logger = logging.getLogger(__name__)
+
+
+class LinkOwner(Protocol):
+    """What a link needs of its session."""
+
+    @property
+    def group(self) -> str | None:
+        """The consumer group, for error texts."""
+
+    @property
+    def transport(self) -> Transport:
+        """Where streams are opened."""
+
+    @property
+    def surroundings(self) -> Surroundings:
+        """Chance, for the pauses."""
+
+    def next_headers(self) -> tuple[Headers, str]:
+        """Headers and request id of a new call."""
+
+    def settings_command(self) -> pb.TelemetryCommand:
+        """Our settings as they are now."""
+
+    def take_settings(self, endpoint: Endpoint, settings: pb.Settings) -> None:
+        """The server's settings."""
+
+    def take_command(self, endpoint: Endpoint, name: str, command: pb.TelemetryCommand) -> None:
+        """Any other command of the server, by the name of its field."""
+
+
+class Link:
+    """Keeps one settings stream; `run` is its task."""
+
+    def __init__(self, owner: LinkOwner, endpoint: Endpoint, *, answer_timeout: Callable[[], float]) -> None:
+        self.endpoint = endpoint
+        self.state = StreamState.CLOSED
+        self._owner = owner
+        self._answer_timeout = answer_timeout
+        self._stream: DuplexStream | None = None
+        self._writing = asyncio.Lock()
+        self._again = asyncio.Event()
+        self._answer = _Answer()
+        self._failures = 0
+
+    async def ready(self) -> None:
+        """Wait until the server has answered our settings once; raises what broke the stream that was tried."""
+        if self.state is StreamState.READY:
+            return
+        if self.state is StreamState.BROKEN:
+            self._again.set()
+        await self._answer.wait()
+
+    async def resync(self) -> None:
+        """Write our settings again and wait for the answer; a server that gives none gets a new stream.
+
+        Raises what broke the stream, or Unreachable when no answer came in time."""
+        if self.state is not StreamState.READY:
+            await self.ready()
+            return
+        answer = self._answer
+        try:
+            async with asyncio.timeout(self._answer_timeout()):
+                await self.write(self._owner.settings_command())
+                await answer.wait()
+        except TimeoutError:
+            logger.warning("%s does not answer settings, its stream is opened again", self.endpoint)
+            await self.renew()
+            raise self._silent() from None
+
+    async def write(self, command: pb.TelemetryCommand) -> None:
+        """Send one command; raises Unreachable where the stream is not open."""
+        stream = self._stream
+        if stream is None:
+            raise Unreachable(
+                f"the settings stream to {self.endpoint} is broken; it is opened again by itself, try again later",
+                endpoint=str(self.endpoint),
+                group=self._owner.group,
+            )
+        try:
+            async with self._writing:
+                await stream.write(command.SerializeToString())
+        except TransportError as failure:
+            raise self._error(failure) from failure
+
+    async def renew(self) -> None:
+        """Give up the stream as it is; it is opened again at once."""
+        self._again.set()
+        stream = self._stream
+        if stream is not None:
+            await stream.close()
+
+    async def run(self) -> None:
+        """Open the stream, read it, and begin anew when it breaks, until cancelled."""
+        try:
+            while True:
+                error = await self._live_once()
+                self._moved(StreamInput.BROKE)
+                self._failures += 1
+                log = logger.info if self._failures == 1 else logger.warning
+                log("settings stream to %s broke: %s", self.endpoint, error)
+                answer, self._answer = self._answer, _Answer()
+                answer.give(error)
+                await self._pause()
+                self._again.clear()
+        finally:
+            self.state = StreamState.CLOSED
+            self._answer.give(self._silent())
+
+    async def _live_once(self) -> RocketMQError:
+        """One stream from its opening to its end, and why it ended."""
+        self._moved(StreamInput.OPEN)
+        try:
+            headers, _ = self._owner.next_headers()
+            async with asyncio.timeout(self._answer_timeout()):
+                self._stream = await self._owner.transport.duplex(self.endpoint, TELEMETRY.path, headers)
+                await self._stream.write(self._owner.settings_command().SerializeToString())
+                while self.state is not StreamState.READY:
+                    await self._read_one(self._stream)
+            while True:
+                await self._read_one(self._stream)
+        except TransportError as failure:
+            return self._error(failure)
+        except TimeoutError:
+            return self._silent()
+        except RocketMQError as error:
+            return error
+        finally:
+            stream, self._stream = self._stream, None
+            if stream is not None:
+                await stream.close()
+
+    async def _read_one(self, stream: DuplexStream) -> None:
+        payload = await stream.read()
+        if payload is None:
+            raise TransportError(Failure.UNREACHABLE, "the server ended the settings stream", was_sent=True)
+        command = pb.TelemetryCommand.FromString(payload)
+        name = command.WhichOneof("command")
+        if name == "settings":
+            self._owner.take_settings(self.endpoint, command.settings)
+            self._moved(StreamInput.SETTINGS)
+            self._failures = 0
+            answer, self._answer = self._answer, _Answer()
+            answer.give(None)
+        elif name is not None:
+            self._owner.take_command(self.endpoint, name, command)
+        elif command.HasField("status") and command.status.code not in (pb.Code.OK, 0):
+            raise refusal(
+                command.status.code,
+                command.status.message,
+                endpoint=str(self.endpoint),
+                group=self._owner.group,
+            )
+
+    async def _pause(self) -> None:
+        try:
+            async with asyncio.timeout(renewal_delay(self._failures, self._owner.surroundings.random)):
+                await self._again.wait()
+        except TimeoutError:
+            return
+
+    def _moved(self, given: StreamInput) -> None:
+        self.state = step(STREAM_TABLE, self.state, given)
+
+    def _error(self, failure: TransportError) -> RocketMQError:
+        return error_of(failure, what="our settings", endpoint=self.endpoint, group=self._owner.group)
+
+    def _silent(self) -> Unreachable:
+        return Unreachable(
+            f"{self.endpoint} did not answer our settings in time; check the server's load and log",
+            timed_out=True,
+            endpoint=str(self.endpoint),
+            group=self._owner.group,
+        )
+
+
+class _Answer:
+    """One answer that any number of tasks may wait for, now or later."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+        self._error: RocketMQError | None = None
+
+    def give(self, error: RocketMQError | None) -> None:
+        """Wake all who wait, with an error or without."""
+        self._error = error
+        self._event.set()
+
+    async def wait(self) -> None:
+        """Wait for the answer, and raise it if it is an error."""
+        await self._event.wait()
+        if self._error is not None:
+            raise self._error

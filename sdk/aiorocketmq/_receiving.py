@@ -1,0 +1,202 @@
+"""One poll: asks a broker for messages, and gives each a lease that this client owns."""
+
+from __future__ import annotations
+
+import logging
+
+from aiorocketmq import _convert
+from aiorocketmq._calls import RECEIVE
+from aiorocketmq._core.codes import Code
+from aiorocketmq._core.route import RouteQueue
+from aiorocketmq._core.settings import FilterText
+from aiorocketmq._session import Session
+from aiorocketmq.connection import loop_time
+from aiorocketmq.errors import RocketMQError, ServerFault, SessionForgotten, Unreachable, refusal
+from aiorocketmq.hooks import DeliverEvent, Phase, ReceiveEvent
+from aiorocketmq.message import ReceivedMessage, Settler
+from aiorocketmq.wire import messages as pb
+
+logger = logging.getLogger(__name__)
+
+_SHORTEST_POLL = 5.0
+"""What Apache's servers make of any shorter poll, in seconds (live-broker-consumption.md, 2)."""
+_MARGIN = 3.0
+"""Seconds that the deadline leaves beyond the poll, so that an answer with messages is not lost (live-lessons.md,
+4)."""
+_AUTO_LEASE = 60.0
+"""The lease that servers give where they are asked to renew it themselves."""
+
+
+async def receive(
+    session: Session,
+    source: RouteQueue,
+    wanted: FilterText,
+    *,
+    max_messages: int,
+    poll: float,
+    invisible: float | None,
+    auto_renew: bool = False,
+    attempt_id: str | None = None,
+    settler: Settler | None = None,
+) -> list[ReceivedMessage]:
+    """Ask `source` for up to `max_messages`, waiting up to `poll` seconds for the first; empty when none came.
+
+    Each message is leased for `invisible` seconds and settled through `settler`. Raises what the server or the network
+    says. A server that has lost our settings fails in odd ways, so they are sent again and the poll is repeated once
+    (client-behaviour.md, 2.1). Cancelled or timed out, it may have taken messages, which come again after their lease.
+    """
+    one = _Poll(session, source, wanted, max_messages, poll, invisible, auto_renew, attempt_id, settler)
+    try:
+        return await one.run()
+    except (SessionForgotten, ServerFault) as error:
+        if error.code not in (Code.UNRECOGNIZED_CLIENT_TYPE, Code.INTERNAL_SERVER_ERROR):
+            raise
+        await session.resync(source.endpoint)
+    return await one.run()
+
+
+class _Poll:
+    """One ReceiveMessage call and its events."""
+
+    def __init__(
+        self,
+        session: Session,
+        source: RouteQueue,
+        wanted: FilterText,
+        max_messages: int,
+        poll: float,
+        invisible: float | None,
+        auto_renew: bool,
+        attempt_id: str | None,
+        settler: Settler | None,
+    ) -> None:
+        self._session = session
+        self._source = source
+        self._poll = poll
+        self._invisible = invisible
+        self._auto_renew = auto_renew
+        self._attempt_id = attempt_id
+        self._max_messages = max_messages
+        self._settler = settler
+        self._server_us: int | None = None
+        self._request = pb.ReceiveMessageRequest(
+            group=session.resource(session.group or ""),
+            message_queue=_convert.queue_to_wire(source.queue, session.namespace),
+            filter_expression=_convert.filter_to_wire(wanted),
+            batch_size=max_messages,
+            invisible_duration=None if invisible is None else _convert.seconds_to_wire(invisible),
+            auto_renew=auto_renew,
+            long_polling_timeout=_convert.seconds_to_wire(poll),
+            attempt_id=attempt_id,
+        )
+
+    async def run(self) -> list[ReceivedMessage]:
+        """Make the call, with its events where somebody watches."""
+        if not self._session.observers:
+            return await self._messages()
+        operation = self._session.next_operation()
+        self._emit(operation, Phase.INVOKE)
+        try:
+            messages = await self._messages()
+        except RocketMQError as error:
+            self._emit(operation, Phase.INFO if error.may_have_taken_effect else Phase.FAIL, error=error)
+            raise
+        except BaseException:
+            self._emit(operation, Phase.INFO)
+            raise
+        for position, message in enumerate(messages):
+            self._session.emit(
+                DeliverEvent(
+                    client=self._session.identity,
+                    operation=operation,
+                    message=message,
+                    handle=message.receipt_handle or "",
+                    position=position,
+                    invisible=self._invisible,
+                    auto_renew=self._auto_renew,
+                    attempt_id=self._attempt_id,
+                    server_deliver_us=self._server_us,
+                )
+            )
+        self._emit(operation, Phase.OK, count=len(messages))
+        return messages
+
+    async def _messages(self) -> list[ReceivedMessage]:
+        session, source = self._session, self._source
+        topic = source.queue.topic
+        messages: list[ReceivedMessage] = []
+        refused: RocketMQError | None = None
+        seen_status = False
+        deadline = max(self._poll, _SHORTEST_POLL) + max(_MARGIN, session.timeouts.request)
+        answers = session.stream(
+            source.endpoint, RECEIVE, self._request, timeout=deadline, topic=topic, group=session.group
+        )
+        try:
+            async for answer in answers:
+                content = answer.WhichOneof("content")
+                if content == "message":
+                    messages.append(self._leased(answer.message))
+                elif content == "status":
+                    seen_status = True
+                    refused = self._refusal(answer.status)
+                elif content == "delivery_timestamp":
+                    self._server_us = _convert.timestamp_us(answer.delivery_timestamp)
+        except Unreachable as error:
+            if not messages:
+                raise
+            # What has arrived is leased to us; the rest of the answer comes again by itself.
+            logger.warning("a poll broke off after %d messages: %s", len(messages), error)
+            return messages
+        if messages:
+            return messages
+        if refused is not None:
+            raise refused
+        if not seen_status:
+            raise ServerFault(
+                f"{source.endpoint} ended a poll of topic {topic!r} without a status; look at the server's log",
+                endpoint=str(source.endpoint),
+                topic=topic,
+                group=session.group,
+            )
+        return messages
+
+    def _leased(self, message: pb.Message) -> ReceivedMessage:
+        lease = _AUTO_LEASE if self._invisible is None else self._invisible
+        return _convert.message_from_wire(
+            message,
+            endpoint=self._source.endpoint,
+            broker=self._source.queue.broker,
+            group=self._session.group,
+            settler=self._settler,
+            lease_ends_at=loop_time() + lease,
+            lease_ends_us=int((self._session.surroundings.wall() + lease) * 1_000_000),
+        )
+
+    def _refusal(self, status: pb.Status) -> RocketMQError | None:
+        if int(status.code) in (Code.OK, Code.MESSAGE_NOT_FOUND):
+            return None
+        return refusal(
+            status.code,
+            status.message,
+            endpoint=str(self._source.endpoint),
+            topic=self._source.queue.topic,
+            group=self._session.group,
+        )
+
+    def _emit(
+        self, operation: str, phase: Phase, *, error: RocketMQError | None = None, count: int = 0
+    ) -> None:
+        self._session.emit(
+            ReceiveEvent(
+                client=self._session.identity,
+                phase=phase,
+                operation=operation,
+                error=error,
+                queue=self._source.queue,
+                max_messages=self._max_messages,
+                invisible=self._invisible,
+                auto_renew=self._auto_renew,
+                attempt_id=self._attempt_id,
+                count=count,
+            )
+        )

@@ -1,0 +1,145 @@
+"""The routes of one client: looked up once, shared by all who wait, refreshed, their servers introduced to us first."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from aiorocketmq import _convert
+from aiorocketmq._calls import QUERY_ROUTE
+from aiorocketmq._core.endpoint import Endpoint
+from aiorocketmq._core.retries import start_delay
+from aiorocketmq._core.route import Route, RouteQueue
+from aiorocketmq._links import Link
+from aiorocketmq.connection import loop_time
+from aiorocketmq.errors import RocketMQError, TopicNotFound, Unreachable
+from aiorocketmq.wire import messages as pb
+
+if TYPE_CHECKING:
+    from aiorocketmq._session import Session
+
+logger = logging.getLogger(__name__)
+
+
+class Routes:
+    """Every topic's route; a route is in `cached` only when all its endpoints have answered our settings."""
+
+    def __init__(self, session: Session) -> None:
+        self.cached: dict[str, Route] = {}
+        self._session = session
+        self._in_flight: dict[str, asyncio.Task[Route | RocketMQError]] = {}
+        self._waited_for: set[str] = set()
+        """Topics that were waited for in vain: they are asked for once per call, until they exist."""
+
+    async def look_up(self, topic: str) -> Route:
+        """Ask for a route that is not cached; all who ask at the same time share one question.
+
+        An unknown topic is asked for again for as long as a start may take, the first time: servers remember for up to
+        20 s that a topic did not exist (live-lessons.md, 13)."""
+        self._session.check_running()
+        task = self._in_flight.get(topic)
+        if task is None:
+            task = self._session.spawn(self._look_up_for_all, topic, name=f"route of {topic}")
+            self._in_flight[topic] = task
+            task.add_done_callback(lambda _: self._in_flight.pop(topic, None))
+        outcome = await asyncio.shield(task)
+        if isinstance(outcome, RocketMQError):
+            raise outcome
+        return outcome
+
+    async def fetch(self, topic: str) -> Route:
+        """Ask once, introduce ourselves to every endpoint that is new, and keep the route."""
+        route = await self._query(topic)
+        await self.introduce(route.endpoints)
+        self.cached[topic] = route
+        self._waited_for.discard(topic)
+        self._drop_unused_links()
+        return route
+
+    async def refresh(self) -> None:
+        """Ask for every cached route again; one that cannot be had stays as it is."""
+        for topic in tuple(self.cached):
+            try:
+                await self.fetch(topic)
+            except RocketMQError as error:
+                logger.warning("the route of topic %r stays as it is: %s", topic, error)
+
+    async def introduce(self, endpoints: tuple[Endpoint, ...]) -> None:
+        """Wait until each of `endpoints` has answered our settings; raises what hinders the first that does not."""
+        session = self._session
+        links = []
+        for endpoint in endpoints:
+            link = session.links.get(endpoint)
+            if link is None:
+                link = Link(session, endpoint, answer_timeout=lambda: session.timeouts.request)
+                session.keep_link(link)
+            links.append(link)
+        for link in links:
+            try:
+                await link.ready()
+            except Unreachable as error:
+                raise self._about_route(link.endpoint, error) from error
+
+    def mapped(self, queue: RouteQueue) -> RouteQueue:
+        """A queue with the endpoint that is to be used for it."""
+        endpoint = self._session.connection.mapped(queue.endpoint)
+        return queue if endpoint is queue.endpoint else replace(queue, endpoint=endpoint)
+
+    async def _look_up_for_all(self, topic: str) -> Route | RocketMQError:
+        # An error is a result here: it belongs to those who asked, not to the task.
+        try:
+            return await self._look_up_patiently(topic)
+        except RocketMQError as error:
+            return error
+
+    async def _look_up_patiently(self, topic: str) -> Route:
+        session = self._session
+        until = loop_time() + (0.0 if topic in self._waited_for else session.timeouts.start)
+        failures = 0
+        while True:
+            try:
+                return await self.fetch(topic)
+            except TopicNotFound:
+                failures += 1
+                pause = start_delay(failures, session.surroundings.random)
+                if loop_time() + pause >= until:
+                    self._waited_for.add(topic)
+                    raise
+                log = logger.warning if failures == 1 else logger.debug
+                log("topic %r is not known to %s yet, asking again", topic, session.access)
+            except Unreachable:
+                failures += 1
+                pause = start_delay(failures, session.surroundings.random)
+                if failures >= 3 or loop_time() + pause >= until:
+                    raise
+            await asyncio.sleep(pause)
+
+    async def _query(self, topic: str) -> Route:
+        session = self._session
+        request = pb.QueryRouteRequest(
+            topic=session.resource(topic), endpoints=_convert.endpoint_to_wire(session.access)
+        )
+        response = await session.call_early(session.access, QUERY_ROUTE, request, topic=topic)
+        route = _convert.route_from_wire(topic, response, session.access)
+        return Route(topic, (self.mapped(each) for each in route.queues))
+
+    def _drop_unused_links(self) -> None:
+        used = {endpoint for route in self.cached.values() for endpoint in route.endpoints}
+        for endpoint in tuple(self._session.links):
+            if endpoint not in used:
+                self._session.drop_link(endpoint)
+
+    def _about_route(self, endpoint: Endpoint, error: Unreachable) -> Unreachable:
+        """An error of an endpoint that the user did not name says where the address comes from."""
+        if endpoint == self._session.access:
+            return error
+        return Unreachable(
+            f"{error.text}; {self._session.access} names {endpoint} as the address of a broker: if that cannot be "
+            f"reached from here (Docker, NAT), give address_map={{'{endpoint}': 'HOST:PORT'}}",
+            may_have_taken_effect=False,
+            timed_out=error.timed_out,
+            endpoint=str(endpoint),
+            group=self._session.group,
+        )

@@ -1,0 +1,469 @@
+"""What every client does besides its own work: find servers, introduce itself, stay known, recover, say good-bye.
+
+Roles (producer, consumers) are composed on a session, never derived from it. Its life and that of its streams are the
+tables of `_core/session_states.py`; what it keeps doing in the background stands in `_upkeep.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import anyio
+
+from aiorocketmq import _convert
+from aiorocketmq._calls import QUERY_ASSIGNMENT, TERMINATE, Call, Request, Response
+from aiorocketmq._core.endpoint import Endpoint
+from aiorocketmq._core.headers import Headers, HeaderSource
+from aiorocketmq._core.route import Route, RouteQueue
+from aiorocketmq._core.session_states import CLIENT_TABLE, ClientInput, ClientState, ImpossibleStep, step
+from aiorocketmq._core.settings import Backoff, Declaration, ServerSettings
+from aiorocketmq._failures import error_of
+from aiorocketmq._links import Link
+from aiorocketmq._routes import Routes
+from aiorocketmq._start import start_within
+from aiorocketmq._tasks import Arguments, Result, Tasks
+from aiorocketmq._transport.interface import Transport, TransportError
+from aiorocketmq._upkeep import Upkeep
+from aiorocketmq._version import version
+from aiorocketmq.connection import Connection, ConnectionOptions, Surroundings, as_connection, new_client_id
+from aiorocketmq.errors import Closed, RocketMQError, SessionForgotten, UsageError, refusal
+from aiorocketmq.hooks import ClientEvent, ClientIdentity, Event, Hook, Phase, Role, SettingsEvent, observers
+from aiorocketmq.wire import messages as pb
+
+logger = logging.getLogger(__name__)
+
+CommandHandler: TypeAlias = Callable[[Endpoint, pb.TelemetryCommand], Awaitable[None]]
+"""Carries out a server's command; runs in a task of its own, and what it raises is logged."""
+
+_OK = int(pb.Code.OK)
+_FINE = frozenset({_OK, int(pb.Code.MULTIPLE_RESULTS)})
+
+
+class Session:
+    """One client's standing with its servers.
+
+    Made by a role, started and stopped by it once. Between `start` and `stop`, every endpoint that a route names has a
+    settings stream and heartbeats, and every call but the query for routes goes only where our settings are known."""
+
+    def __init__(
+        self,
+        where: str | Connection,
+        declaration: Declaration,
+        *,
+        role: Role,
+        hooks: Sequence[Hook] = (),
+        commands: Mapping[str, CommandHandler] | None = None,
+        options: ConnectionOptions | None = None,
+    ) -> None:
+        self.connection, self._owns_connection = as_connection(where, options or {})
+        self.role = role
+        self.declaration = declaration
+        self.timeouts = self.connection.timeouts
+        self.namespace = self.connection.namespace
+        self.access = self.connection.endpoint
+        self.settings = ServerSettings(backoff=Backoff(max_attempts=declaration.attempts))
+        if not declaration.is_producer:
+            self.settings = ServerSettings()
+        self.hooks = tuple(hooks)
+        self.observers = observers(self.hooks)
+        self.on_settings: list[Callable[[ServerSettings], None]] = []
+        """Called with the settings in force after each answer of a server."""
+        self.isolated: set[Endpoint] = set()
+        """Endpoints that sends avoid, because a call failed there and no heartbeat has been answered since."""
+        self.client_id = ""
+        self.identity = ClientIdentity("", role, declaration.group)
+        self.links: dict[Endpoint, Link] = {}
+        self.routes = Routes(self)
+        self._commands = dict(commands or {})
+        self._state = ClientState.NEW
+        self._tasks = Tasks(role.value)
+        self._upkeep = Upkeep(self)
+        self._link_tasks: dict[Endpoint, asyncio.Task[None]] = {}
+        self._operations = 0
+        self._announced: ServerSettings | None = None
+        self._transport: Transport | None = None
+        self._headers: HeaderSource | None = None
+
+    # Life
+
+    async def start(self) -> None:
+        """Become usable within `timeouts.start`, or raise one error that says why, with everything closed again."""
+        try:
+            self._moved(ClientInput.START)
+        except ImpossibleStep:
+            raise UsageError(
+                f"this {self.role.value} client was started before; make a new one", group=self.group
+            ) from None
+        self.client_id = new_client_id(self.surroundings)
+        self.identity = ClientIdentity(self.client_id, self.role, self.group)
+        self._emit_life(Phase.INVOKE, running=True)
+        try:
+            self._transport = self.connection.open_transport()
+            self._headers = HeaderSource(
+                client_id=self.client_id,
+                version=version(),
+                namespace=self.namespace,
+                request_prefix=f"{self.surroundings.random.getrandbits(64):016x}",
+            )
+            await start_within(self)
+            self._moved(ClientInput.USABLE)
+        except BaseException as error:
+            self._state = step(CLIENT_TABLE, self._state, ClientInput.FAIL)
+            await self._close(polite=False)
+            if isinstance(error, RocketMQError):
+                self._emit_life(Phase.FAIL, running=True, error=error)
+            raise
+        self._tasks.spawn(self._upkeep.run, name="upkeep")
+        self._emit_life(Phase.OK, running=True)
+        logger.info("client %s started at %s", self.client_id, self.access, extra=self.log_facts())
+
+    async def stop(self) -> None:
+        """Say good-bye to the servers and close everything, within `timeouts.stop`; calling it twice is harmless.
+
+        Cancelled, it closes all the same, only less politely."""
+        if self._state in (ClientState.NEW, ClientState.STOPPED, ClientState.STOPPING):
+            if self._state is ClientState.NEW:
+                self._moved(ClientInput.STOP)
+            return
+        self._moved(ClientInput.STOP)
+        await self._close(polite=True)
+        self._moved(ClientInput.ENDED)
+        self._emit_life(Phase.SINGLE, running=False)
+        logger.info("client %s stopped", self.client_id, extra=self.log_facts())
+
+    async def _close(self, *, polite: bool) -> None:
+        with anyio.CancelScope(shield=True):
+            if polite:
+                with anyio.move_on_after(self.timeouts.stop):
+                    await asyncio.gather(*(self._terminate(endpoint) for endpoint in tuple(self.links)))
+            await self._tasks.end()
+            self.links.clear()
+            if self._owns_connection:
+                await self.connection.close()
+
+    async def _terminate(self, endpoint: Endpoint) -> None:
+        request = pb.NotifyClientTerminationRequest()
+        if self.group is not None:
+            request.group.CopyFrom(self.resource(self.group))
+        try:
+            await self._call_once(endpoint, TERMINATE, request, self.timeouts.request, None, self.group, ())
+        except RocketMQError as error:
+            logger.debug("%s took no notice of our good-bye: %s", endpoint, error)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the client is usable."""
+        return self._state is ClientState.RUNNING
+
+    def check_running(self) -> None:
+        """Raise Closed unless the client is usable."""
+        if self._state is not ClientState.RUNNING:
+            raise self._closed()
+
+    # Facts
+
+    @property
+    def group(self) -> str | None:
+        """The consumer group, where there is one."""
+        return self.declaration.group
+
+    @property
+    def surroundings(self) -> Surroundings:
+        """Wall clock and chance."""
+        return self.connection.surroundings
+
+    @property
+    def transport(self) -> Transport:
+        """The network; raises Closed before the start."""
+        if self._transport is None:
+            raise self._closed()
+        return self._transport
+
+    def resource(self, name: str) -> pb.Resource:
+        """A topic or group, in this client's namespace."""
+        return pb.Resource(resource_namespace=self.namespace, name=name)
+
+    def log_facts(self) -> dict[str, object]:
+        """What every log record of this client carries."""
+        return {
+            "rocketmq_client": self.client_id,
+            "rocketmq_group": self.group,
+            "rocketmq_endpoint": str(self.access),
+        }
+
+    # Calls
+
+    async def call(
+        self,
+        endpoint: Endpoint,
+        call: Call[Request, Response],
+        request: Request,
+        *,
+        timeout: float | None = None,
+        topic: str | None = None,
+        group: str | None = None,
+        accept: Sequence[int] = (),
+    ) -> Response:
+        """Make one call and return its answer, whose status is OK, MULTIPLE_RESULTS or one of `accept`.
+
+        Raises the error of the status or of the network otherwise. Where the server has forgotten this client, which
+        it says before it does anything, our settings are sent again and the call is made once more."""
+        if self._state is not ClientState.RUNNING:
+            raise self._closed()
+        try:
+            return await self._call_once(endpoint, call, request, timeout, topic, group, accept)
+        except SessionForgotten:
+            await self.resync(endpoint)
+            return await self._call_once(endpoint, call, request, timeout, topic, group, accept)
+
+    async def call_early(
+        self,
+        endpoint: Endpoint,
+        call: Call[Request, Response],
+        request: Request,
+        *,
+        topic: str | None = None,
+        group: str | None = None,
+    ) -> Response:
+        """Make one call that is allowed before the client is usable, and is not repeated."""
+        return await self._call_once(endpoint, call, request, None, topic, group, ())
+
+    async def _call_once(
+        self,
+        endpoint: Endpoint,
+        call: Call[Request, Response],
+        request: Request,
+        timeout: float | None,
+        topic: str | None,
+        group: str | None,
+        accept: Sequence[int],
+    ) -> Response:
+        headers, request_id = self.next_headers()
+        try:
+            answer = await self.transport.unary(
+                endpoint, call.path, request.SerializeToString(), headers, timeout or self.timeouts.request
+            )
+        except TransportError as failure:
+            if self._state is ClientState.STOPPED or self.connection.is_closed:
+                raise self._closed() from failure
+            raise error_of(
+                failure, what=call.name, endpoint=endpoint, request_id=request_id, topic=topic, group=group
+            ) from failure
+        response = call.response.FromString(answer)
+        status: pb.Status = response.status  # type: ignore[attr-defined]  # every answer of a unary call has one
+        if status.code not in _FINE and status.code not in accept:
+            raise refusal(
+                status.code,
+                status.message,
+                request_id=request_id,
+                endpoint=str(endpoint),
+                topic=topic,
+                group=group,
+            )
+        return response
+
+    async def stream(
+        self,
+        endpoint: Endpoint,
+        call: Call[Request, Response],
+        request: Request,
+        *,
+        timeout: float,
+        topic: str | None = None,
+        group: str | None = None,
+    ) -> AsyncIterator[Response]:
+        """Make one call with many answers; network errors are raised, statuses among the answers are the caller's."""
+        self.check_running()
+        headers, request_id = self.next_headers()
+        parse = call.response.FromString
+        try:
+            async for answer in self.transport.server_stream(
+                endpoint, call.path, request.SerializeToString(), headers, timeout
+            ):
+                yield parse(answer)
+        except TransportError as failure:
+            if not self.is_running:
+                raise self._closed() from failure
+            raise error_of(
+                failure, what=call.name, endpoint=endpoint, request_id=request_id, topic=topic, group=group
+            ) from failure
+
+    def next_headers(self) -> tuple[Headers, str]:
+        """Headers and request id of a new call."""
+        if self._headers is None:
+            raise self._closed()
+        return self._headers.next(self.surroundings.wall())
+
+    async def sign(self) -> None:
+        """Take the credentials as they are now for all later calls."""
+        credentials = await self.connection.current_credentials()
+        if credentials is not None and self._headers is not None:
+            self._headers.sign_with(credentials.access_key, credentials.secret_key, credentials.session_token)
+
+    # Routes
+
+    async def route(self, topic: str) -> Route:
+        """Where the queues of `topic` are, from the cache or from the server; its endpoints know our settings."""
+        return self.routes.cached.get(topic) or await self.routes.look_up(topic)
+
+    async def assignments(self, topic: str) -> list[RouteQueue]:
+        """The queues that the server assigns to this client of its group; an id of -1 is a whole broker."""
+        route = await self.route(topic)
+        servers = [each.endpoint for each in route.readable] or [self.access]
+        endpoint = self.access if self.access in servers else self.surroundings.random.choice(servers)
+        request = pb.QueryAssignmentRequest(
+            topic=self.resource(topic),
+            group=self.resource(self.group or ""),
+            endpoints=_convert.endpoint_to_wire(self.access),
+        )
+        response = await self.call(endpoint, QUERY_ASSIGNMENT, request, topic=topic, group=self.group)
+        queues = [
+            _convert.route_queue_from_wire(each.message_queue, self.access) for each in response.assignments
+        ]
+        return [self.routes.mapped(each) for each in queues]
+
+    # Settings
+
+    async def declare(self, declaration: Declaration) -> None:
+        """Change what servers know of this client: routes of new topics first, then our settings on every stream."""
+        self.check_running()
+        for topic in declaration.all_topics:
+            await self.route(topic)
+        self.declaration = declaration
+        await self.write_settings()
+
+    async def write_settings(self) -> None:
+        """Send our settings on every open stream; a broken one sends them when it is open again."""
+        for link in tuple(self.links.values()):
+            try:
+                await link.write(self.settings_command())
+            except RocketMQError as error:
+                logger.debug("settings for %s wait for its stream: %s", link.endpoint, error)
+
+    async def resync(self, endpoint: Endpoint) -> None:
+        """Make `endpoint` know our settings again, after it has shown that it forgot them."""
+        link = self.links.get(endpoint)
+        if link is not None:
+            logger.info("%s has forgotten our settings, sending them again", endpoint, extra=self.log_facts())
+            await link.resync()
+
+    def settings_command(self) -> pb.TelemetryCommand:
+        """Our settings as they are now."""
+        return pb.TelemetryCommand(
+            settings=_convert.settings_to_wire(self.declaration, self.access, self.namespace, version())
+        )
+
+    def take_settings(self, endpoint: Endpoint, settings: pb.Settings) -> None:
+        """Put a server's settings into force; those of another kind of client are ignored."""
+        fits = (
+            settings.HasField("publishing")
+            if self.declaration.is_producer
+            else settings.HasField("subscription")
+        )
+        if not fits:
+            logger.warning("%s sent settings of another kind of client, they are ignored", endpoint)
+            return
+        self.settings = self.settings.merged(
+            _convert.answer_from_wire(settings, self.access),
+            own_attempts=self.declaration.attempts if self.declaration.is_producer else None,
+        )
+        if self.settings == self._announced:
+            return
+        self._announced = self.settings
+        logger.info("settings from %s: %s", endpoint, self.settings, extra=self.log_facts())
+        for listener in self.on_settings:
+            listener(self.settings)
+        if self.observers and self.group is not None:
+            self.emit(
+                SettingsEvent(
+                    client=self.identity,
+                    ordered=self.settings.ordered,
+                    max_attempts=self.settings.backoff.max_attempts,
+                    steps=self.settings.backoff.steps,
+                )
+            )
+
+    # Commands
+
+    def take_command(self, endpoint: Endpoint, name: str, command: pb.TelemetryCommand) -> None:
+        """Carry out a command of the server, outside of the reader."""
+        if name == "reconnect_endpoints_command":
+            self._tasks.spawn(self.reconnect, endpoint, name="reconnect")
+            return
+        handler = self._commands.get(name)
+        if handler is None:
+            logger.warning("%s sent %s, which this client does not carry out", endpoint, name)
+            return
+        self._tasks.spawn(self._carry_out, handler, endpoint, command, name=name)
+
+    async def _carry_out(
+        self, handler: CommandHandler, endpoint: Endpoint, command: pb.TelemetryCommand
+    ) -> None:
+        await handler(endpoint, command)
+
+    async def reply(self, endpoint: Endpoint, command: pb.TelemetryCommand) -> None:
+        """Answer a command on the stream of its endpoint; raises Unreachable where that is broken."""
+        link = self.links.get(endpoint)
+        if link is not None:
+            await link.write(command)
+
+    async def reconnect(self, endpoint: Endpoint) -> None:
+        """Make the connection to `endpoint` anew, and its stream."""
+        logger.warning("connecting to %s anew", endpoint, extra=self.log_facts())
+        await self.transport.reconnect(endpoint)
+        link = self.links.get(endpoint)
+        if link is not None:
+            await link.renew()
+
+    # Background and events
+
+    def spawn(
+        self,
+        function: Callable[[*Arguments], Coroutine[Any, Any, Result]],  # what it awaits is its own business
+        *arguments: *Arguments,
+        name: str,
+    ) -> asyncio.Task[Result]:
+        """Run `function` in a task that ends with the session at the latest; what it raises is logged."""
+        return self._tasks.spawn(function, *arguments, name=name)
+
+    def keep_link(self, link: Link) -> None:
+        """Keep a settings stream open from now on."""
+        self.links[link.endpoint] = link
+        self._link_tasks[link.endpoint] = self._tasks.spawn(link.run, name=f"settings for {link.endpoint}")
+
+    def drop_link(self, endpoint: Endpoint) -> None:
+        """Close the settings stream of an endpoint that no route names any more."""
+        del self.links[endpoint]
+        self._link_tasks.pop(endpoint).cancel()
+        logger.info("%s serves none of our topics any more", endpoint, extra=self.log_facts())
+
+    def next_operation(self) -> str:
+        """A name for one operation, unique within the client."""
+        self._operations += 1
+        return f"{self._operations}"
+
+    def emit(self, event: Event) -> None:
+        """Show an event to all observers; what one raises is logged."""
+        for observe in self.observers:
+            try:
+                observe(event)
+            except Exception:  # a hook is foreign code, and a fact cannot be undone by it
+                logger.exception("a hook failed to observe %s", type(event).__name__)
+
+    def _emit_life(self, phase: Phase, *, running: bool, error: RocketMQError | None = None) -> None:
+        if self.observers:
+            self.emit(ClientEvent(client=self.identity, phase=phase, running=running, error=error))
+
+    def _moved(self, given: ClientInput) -> None:
+        self._state = step(CLIENT_TABLE, self._state, given)
+
+    def _closed(self) -> Closed:
+        when = (
+            "is not open yet; use it inside its `async with`"
+            if self._state is ClientState.NEW
+            else "was closed"
+        )
+        return Closed(f"this {self.role.value} client {when}", endpoint=str(self.access), group=self.group)

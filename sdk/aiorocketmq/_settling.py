@@ -1,0 +1,377 @@
+"""Settles messages: ack, change and forward, each message's calls one after the other (see `_core/lease.py`)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
+from typing import TypeVar
+
+import anyio
+
+from aiorocketmq import _convert
+from aiorocketmq._calls import ACK, CHANGE, FORWARD
+from aiorocketmq._core.codes import Code
+from aiorocketmq._core.endpoint import Endpoint
+from aiorocketmq._core.lease import Lease, LeaseState, Outcome, Step, StepNotAllowed
+from aiorocketmq._session import Session
+from aiorocketmq.connection import loop_time
+from aiorocketmq.errors import LeaseLost, RocketMQError, ServerFault, UsageError, refusal
+from aiorocketmq.hooks import AckEvent, ChangeEvent, ChangeReason, ForwardEvent, Phase
+from aiorocketmq.message import ReceivedMessage
+from aiorocketmq.wire import messages as pb
+
+logger = logging.getLogger(__name__)
+
+_Answer = TypeVar("_Answer")
+
+LONGEST_LEASE = 43_200.0
+"""Seconds; more is refused by servers (live-broker-consumption.md, 2)."""
+_ENTRIES = 128
+"""Acknowledgements in one call; servers handle them one by one, 64 take 20 ms."""
+_TIMED_OUT_AT_SERVER = frozenset(
+    {
+        Code.REQUEST_TIMEOUT,
+        Code.PROXY_TIMEOUT,
+        Code.MASTER_PERSISTENCE_TIMEOUT,
+        Code.SLAVE_PERSISTENCE_TIMEOUT,
+    }
+)
+_ABANDON_SECONDS = 3.0
+
+
+class Settling:
+    """Settles the messages of one consumer."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    async def ack(self, messages: Sequence[ReceivedMessage]) -> list[RocketMQError | None]:
+        """Acknowledge many in as few calls as there are servers and topics; one outcome each, in the order given.
+
+        Never raises for a single message. One that was acked already counts as done. Changes in flight are waited for,
+        since an ack has to carry the newest handle."""
+        for message in messages:
+            await message._turn()
+        outcomes: list[RocketMQError | None] = [None] * len(messages)
+        batches: dict[tuple[Endpoint, str], list[tuple[int, ReceivedMessage, Lease, str]]] = {}
+        seen: set[int] = set()
+        for index, message in enumerate(messages):
+            lease = _lease_of(message)
+            if lease.state is LeaseState.SETTLED or id(message) in seen:
+                continue
+            seen.add(id(message))
+            try:
+                handle = lease.begin(Step.ACK)
+            except StepNotAllowed as reason:
+                outcomes[index] = _not_allowed(message, reason)
+                continue
+            batches.setdefault((_source_of(message), message.topic), []).append(
+                (index, message, lease, handle)
+            )
+        calls = [
+            self._ack_batch(endpoint, topic, batch[start : start + _ENTRIES], outcomes)
+            for (endpoint, topic), batch in batches.items()
+            for start in range(0, len(batch), _ENTRIES)
+        ]
+        if len(calls) == 1:
+            await calls[0]
+        elif calls:
+            await asyncio.gather(*calls)
+        return outcomes
+
+    async def settle_one(self, message: ReceivedMessage) -> None:
+        """Acknowledge one; raises its error."""
+        error = (await self.ack((message,)))[0]
+        if error is not None:
+            raise error
+
+    async def change(
+        self,
+        message: ReceivedMessage,
+        seconds: float,
+        *,
+        reason: ChangeReason = ChangeReason.EXTEND,
+        suspend: bool = False,
+    ) -> None:
+        """Let the lease end `seconds` from now; with reason RETRY the message is given back and not touched again."""
+        if not 0 <= seconds <= LONGEST_LEASE:
+            raise ValueError(f"a lease lasts from 0 to {LONGEST_LEASE:g} seconds, not {seconds!r}")
+        await message._turn()
+        lease = _lease_of(message)
+        request = pb.ChangeInvisibleDurationRequest(
+            group=self._session.resource(message.group or ""),
+            topic=self._session.resource(message.topic),
+            receipt_handle=_begin(message, Step.CHANGE),
+            invisible_duration=_convert.seconds_to_wire(seconds),
+            message_id=message.message_id,
+            lite_topic=message.lite_topic,
+            suspend=suspend or None,
+        )
+        event = partial(self._change_event, message, lease.handle, seconds, reason)
+        begun = loop_time()
+        wall = self._session.surroundings.wall()
+
+        def ended(response: pb.ChangeInvisibleDurationResponse) -> None:
+            lease.end(Outcome.OK, handle=response.receipt_handle, ends_at=begun + seconds)
+            message._lease_ends_us = int((wall + seconds) * 1_000_000)
+            if reason is ChangeReason.RETRY:
+                lease.give_back()
+
+        await self._step(
+            message,
+            event,
+            self._session.call(
+                _source_of(message), CHANGE, request, topic=message.topic, group=message.group
+            ),
+            ended,
+        )
+
+    async def give_back(self, message: ReceivedMessage) -> None:
+        """End the lease, so that the message comes again as soon as the server allows."""
+        await self.change(message, 0.0, reason=ChangeReason.RETRY)
+
+    async def forward(self, message: ReceivedMessage, *, max_attempts: int) -> None:
+        """Move the message to the dead letters of its group, with the handle as first received (live-lessons.md, 3).
+
+        In a normal group a message whose lease was changed is acked with its newest handle afterwards, because it would
+        come again for that one (live-broker-consumption.md, 5a)."""
+        await message._turn()
+        lease = _lease_of(message)
+        if lease.state is not LeaseState.FORWARDED:
+            request = pb.ForwardMessageToDeadLetterQueueRequest(
+                group=self._session.resource(message.group or ""),
+                topic=self._session.resource(message.topic),
+                receipt_handle=_begin(message, Step.FORWARD),
+                message_id=message.message_id,
+                delivery_attempt=message.attempt,
+                max_delivery_attempts=max_attempts,
+                lite_topic=message.lite_topic,
+            )
+            await self._step(
+                message,
+                partial(self._forward_event, message, request.receipt_handle),
+                self._session.call(
+                    _source_of(message), FORWARD, request, topic=message.topic, group=message.group
+                ),
+                lambda _: lease.end(Outcome.OK),
+            )
+        if lease.changed and not self._session.settings.ordered:
+            error = (await self.ack((message,)))[0]
+            if error is not None and not isinstance(error, LeaseLost):
+                raise error
+
+    async def abandon(self, message: ReceivedMessage) -> None:
+        """Give the message back after its handling failed; an error is logged, because another is on its way."""
+        with anyio.move_on_after(_ABANDON_SECONDS, shield=True):
+            try:
+                await self.give_back(message)
+            except RocketMQError as error:
+                logger.warning("%r comes again when its lease ends: %s", message, error)
+
+    async def _ack_batch(
+        self,
+        endpoint: Endpoint,
+        topic: str,
+        batch: Sequence[tuple[int, ReceivedMessage, Lease, str]],
+        outcomes: list[RocketMQError | None],
+    ) -> None:
+        session = self._session
+        request = pb.AckMessageRequest(
+            group=session.resource(session.group or ""), topic=session.resource(topic)
+        )
+        for _, message, _, handle in batch:
+            request.entries.add(
+                message_id=message.message_id, receipt_handle=handle, lite_topic=message.lite_topic
+            )
+        operations = [self._ack_event(message, handle, Phase.INVOKE) for _, message, _, handle in batch]
+        results: Iterable[RocketMQError | None] = ()
+        known = False
+        try:
+            response = await session.call(endpoint, ACK, request, topic=topic, group=session.group)
+            results, known = (
+                self._entry_errors(endpoint, topic, [handle for *_, handle in batch], response),
+                True,
+            )
+        except RocketMQError as error:
+            results, known = [error] * len(batch), True
+        finally:
+            # Cancelled, nobody knows whether the acks took effect.
+            ends = zip(batch, results, strict=True) if known else ((each, None) for each in batch)
+            for operation, ((index, message, lease, handle), failure) in zip(operations, ends, strict=True):
+                lease.end(_outcome(failure) if known else Outcome.UNKNOWN)
+                outcomes[index] = failure
+                message._turn_ended()
+                self._ack_event(message, handle, _phase(failure) if known else Phase.INFO, operation, failure)
+
+    def _entry_errors(
+        self, endpoint: Endpoint, topic: str, handles: Sequence[str], response: pb.AckMessageResponse
+    ) -> list[RocketMQError | None]:
+        """The outcome of each handle; entries that a server leaves out share the status of the whole answer."""
+        status = {entry.receipt_handle: entry.status for entry in response.entries}
+        if len(response.entries) == len(handles):
+            status |= dict(zip(handles, (entry.status for entry in response.entries), strict=True))
+        errors: list[RocketMQError | None] = []
+        for handle in handles:
+            own = status.get(handle, response.status)
+            if int(own.code) == Code.OK:
+                errors.append(None)
+                continue
+            errors.append(
+                refusal(own.code, own.message, endpoint=str(endpoint), topic=topic, group=self._session.group)
+            )
+        return errors
+
+    async def _step(
+        self,
+        message: ReceivedMessage,
+        event: Callable[..., str | None],
+        call: Awaitable[_Answer],
+        ended: Callable[[_Answer], None],
+    ) -> None:
+        """Make the call of one step that has begun, and leave the step whatever happens."""
+        lease = _lease_of(message)
+        operation = event(Phase.INVOKE)
+        try:
+            response = await call
+        except RocketMQError as error:
+            lease.end(_outcome(error))
+            event(_phase(error), operation, error)
+            raise
+        except BaseException:
+            lease.end(Outcome.UNKNOWN)
+            event(Phase.INFO, operation)
+            raise
+        else:
+            ended(response)
+            event(Phase.OK, operation)
+        finally:
+            message._turn_ended()
+
+    # Events; each returns the operation it belongs to, or None where nobody watches.
+
+    def _ack_event(
+        self,
+        message: ReceivedMessage,
+        handle: str,
+        phase: Phase,
+        operation: str | None = None,
+        error: RocketMQError | None = None,
+    ) -> str | None:
+        session = self._session
+        if not session.observers:
+            return None
+        operation = operation or session.next_operation()
+        session.emit(
+            AckEvent(
+                client=session.identity,
+                phase=phase,
+                operation=operation,
+                error=error,
+                message=message,
+                delivery=_lease_of(message).first_handle,
+                handle=handle,
+            )
+        )
+        return operation
+
+    def _change_event(
+        self,
+        message: ReceivedMessage,
+        used: str,
+        seconds: float,
+        reason: ChangeReason,
+        phase: Phase,
+        operation: str | None = None,
+        error: RocketMQError | None = None,
+    ) -> str | None:
+        session, lease = self._session, _lease_of(message)
+        if not session.observers:
+            return None
+        operation = operation or session.next_operation()
+        session.emit(
+            ChangeEvent(
+                client=session.identity,
+                phase=phase,
+                operation=operation,
+                error=error,
+                message=message,
+                delivery=lease.first_handle,
+                handle=lease.handle,
+                previous_handle=used if phase is Phase.OK else None,
+                invisible=seconds,
+                reason=reason,
+            )
+        )
+        return operation
+
+    def _forward_event(
+        self,
+        message: ReceivedMessage,
+        used: str,
+        phase: Phase,
+        operation: str | None = None,
+        error: RocketMQError | None = None,
+    ) -> str | None:
+        session = self._session
+        if not session.observers:
+            return None
+        operation = operation or session.next_operation()
+        session.emit(
+            ForwardEvent(
+                client=session.identity,
+                phase=phase,
+                operation=operation,
+                error=error,
+                message=message,
+                delivery=_lease_of(message).first_handle,
+                handle=used,
+            )
+        )
+        return operation
+
+
+def _lease_of(message: ReceivedMessage) -> Lease:
+    if message._lease is None:
+        raise UsageError(f"{message!r} has no lease to settle", topic=message.topic, group=message.group)
+    return message._lease
+
+
+def _source_of(message: ReceivedMessage) -> Endpoint:
+    if message._source is None:
+        raise UsageError(f"{message!r} came from no server", topic=message.topic, group=message.group)
+    return message._source
+
+
+def _begin(message: ReceivedMessage, step: Step) -> str:
+    try:
+        return _lease_of(message).begin(step)
+    except StepNotAllowed as reason:
+        raise _not_allowed(message, reason) from None
+
+
+def _not_allowed(message: ReceivedMessage, reason: StepNotAllowed) -> RocketMQError:
+    kind = LeaseLost if reason.lost else UsageError
+    return kind(
+        f"message {message.message_id} cannot be settled this way: {reason}",
+        topic=message.topic,
+        group=message.group,
+    )
+
+
+def _outcome(error: RocketMQError | None) -> Outcome:
+    if error is None:
+        return Outcome.OK
+    if isinstance(error, LeaseLost):
+        return Outcome.LOST
+    if isinstance(error, ServerFault):
+        # A server that says "internal error" has normally done nothing; one that ran out of time may have.
+        return Outcome.UNKNOWN if error.code in _TIMED_OUT_AT_SERVER else Outcome.REFUSED
+    return Outcome.UNKNOWN if error.may_have_taken_effect else Outcome.REFUSED
+
+
+def _phase(error: RocketMQError | None) -> Phase:
+    if error is None:
+        return Phase.OK
+    return Phase.INFO if error.may_have_taken_effect else Phase.FAIL

@@ -1,0 +1,149 @@
+"""The polls of a simple consumer: one source is asked directly, several at once, the first answer wins."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from dataclasses import replace
+
+from aiorocketmq._core.route import RouteQueue
+from aiorocketmq._core.settings import FilterText
+from aiorocketmq._receiving import receive
+from aiorocketmq._session import Session
+from aiorocketmq._settling import Settling
+from aiorocketmq.connection import loop_time
+from aiorocketmq.errors import PermissionDenied, RocketMQError, UsageError
+from aiorocketmq.message import ReceivedMessage
+
+logger = logging.getLogger(__name__)
+
+_KEPT_PART = 0.5
+"""A message that waited here for more than this part of its lease is given back instead of handed out."""
+
+
+class Polls:
+    """Asks every broker of every subscribed topic; a source is a whole broker, since servers spread over its queues."""
+
+    def __init__(self, session: Session, settling: Settling) -> None:
+        self._session = session
+        self._settling = settling
+        self._running: dict[tuple[str, str], asyncio.Task[_Arrived]] = {}
+        self._kept: deque[tuple[ReceivedMessage, float]] = deque()
+        """Messages that arrived when nobody asked any more, each with the time until which it may be handed out."""
+
+    async def receive(self, *, max_messages: int, invisible: float, wait: float) -> list[ReceivedMessage]:
+        """Up to `max_messages`, from whatever source has some first."""
+        kept = await self._take_kept(max_messages)
+        if kept:
+            return kept
+        sources = await self._sources()
+        if len(sources) == 1 and not self._running:
+            source, wanted = sources[0]
+            return await receive(
+                self._session,
+                source,
+                wanted,
+                max_messages=max_messages,
+                poll=wait,
+                invisible=invisible,
+                settler=self._settling,
+            )
+        for source, wanted in sources:
+            key = (source.queue.topic, source.queue.broker)
+            if key not in self._running:
+                self._running[key] = self._session.spawn(
+                    self._poll, source, wanted, max_messages, invisible, wait, name=f"poll {key}"
+                )
+        return await self._first(max_messages)
+
+    async def release(self) -> None:
+        """Give back what nobody asked for; polls that are still parked are left to their server."""
+        for message, _ in self._kept:
+            await self._settling.abandon(message)
+        self._kept.clear()
+
+    async def _first(self, max_messages: int) -> list[ReceivedMessage]:
+        waiting = dict(self._running)
+        error: RocketMQError | None = None
+        while waiting:
+            done, _ = await asyncio.wait(waiting.values(), return_when=asyncio.FIRST_COMPLETED)
+            for key, task in tuple(waiting.items()):
+                if task not in done:
+                    continue
+                del waiting[key]
+                if self._running.get(key) is task:
+                    del self._running[key]
+                    arrived = task.result()
+                    self._kept.extend((message, arrived.good_until) for message in arrived.messages)
+                    error = error or arrived.error
+            messages = await self._take_kept(max_messages)
+            if messages:
+                return messages
+        if error is not None:
+            raise error
+        return []
+
+    async def _poll(
+        self, source: RouteQueue, wanted: FilterText, max_messages: int, invisible: float, wait: float
+    ) -> _Arrived:
+        try:
+            messages = await receive(
+                self._session,
+                source,
+                wanted,
+                max_messages=max_messages,
+                poll=wait,
+                invisible=invisible,
+                settler=self._settling,
+            )
+        except RocketMQError as error:
+            return _Arrived([], 0.0, error)
+        return _Arrived(messages, loop_time() + invisible * _KEPT_PART, None)
+
+    async def _take_kept(self, max_messages: int) -> list[ReceivedMessage]:
+        messages: list[ReceivedMessage] = []
+        stale: list[ReceivedMessage] = []
+        now = loop_time()
+        while self._kept and len(messages) < max_messages:
+            message, good_until = self._kept.popleft()
+            (messages if now < good_until else stale).append(message)
+        for message in stale:
+            logger.info("%r was asked for by nobody and is given back", message)
+            await self._settling.abandon(message)
+        return messages
+
+    async def _sources(self) -> list[tuple[RouteQueue, FilterText]]:
+        session = self._session
+        sources: list[tuple[RouteQueue, FilterText]] = []
+        subscriptions = session.declaration.subscriptions
+        if not subscriptions:
+            raise UsageError("nothing is subscribed; call subscribe first", group=session.group)
+        for topic, wanted in subscriptions.items():
+            route = await session.route(topic)
+            if not route.readable:
+                raise PermissionDenied(
+                    f"topic {topic!r} has no readable queue; check its permission and that its brokers run",
+                    endpoint=str(session.access),
+                    topic=topic,
+                    group=session.group,
+                )
+            sources.extend((_whole_broker(each), wanted) for each in route.readable_brokers)
+        return sources
+
+
+def _whole_broker(queue: RouteQueue) -> RouteQueue:
+    return replace(queue, queue=replace(queue.queue, id=-1))
+
+
+class _Arrived:
+    """What a poll brought, and until when it may be handed out."""
+
+    __slots__ = ("error", "good_until", "messages")
+
+    def __init__(
+        self, messages: list[ReceivedMessage], good_until: float, error: RocketMQError | None
+    ) -> None:
+        self.messages = messages
+        self.good_until = good_until
+        self.error = error

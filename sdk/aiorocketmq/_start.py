@@ -1,0 +1,113 @@
+"""The start of a client: tried until it works, cannot work, or the deadline is over; then one clear sentence."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from aiorocketmq._core.retries import start_delay
+from aiorocketmq._failures import about
+from aiorocketmq._transport.interface import Diagnosis
+from aiorocketmq.errors import (
+    Busy,
+    GroupNotFound,
+    RocketMQError,
+    ServerFault,
+    SessionForgotten,
+    TopicNotFound,
+    Unreachable,
+)
+
+if TYPE_CHECKING:
+    from aiorocketmq._session import Session
+
+logger = logging.getLogger(__name__)
+
+_PASSING = (Unreachable, Busy, ServerFault, SessionForgotten, TopicNotFound, GroupNotFound)
+_GROUP_TRIES = 3
+"""A group that was just created may be unknown for a moment; one that stays unknown is told soon (live-lessons.md,
+8)."""
+
+
+async def start_within(session: Session) -> None:
+    """Find every declared topic and introduce the client to its servers, or raise one error within the deadline."""
+    attempt = _Attempt(session)
+    try:
+        async with asyncio.timeout(session.timeouts.start):
+            await session.sign()
+            await attempt.until_it_works()
+    except TimeoutError:
+        raise attempt.in_vain() from attempt.last
+
+
+class _Attempt:
+    """The tries of one start, and what they have shown."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._diagnosis: Diagnosis | None = None
+        self._tried: list[str] = []
+        self.last: RocketMQError | None = None
+
+    async def until_it_works(self) -> None:
+        """Try again after passing failures; a final one is raised."""
+        failures = 0
+        while True:
+            try:
+                await self._once()
+                return
+            except _PASSING as error:
+                self.last = error
+                failures += 1
+                self._tried.append(error.text)
+                if isinstance(error, GroupNotFound) and failures >= _GROUP_TRIES:
+                    raise
+                if isinstance(error, Unreachable):
+                    await self._diagnose()
+                log = logger.warning if failures == 1 else logger.debug
+                log("start at %s failed, trying again: %s", self._session.access, error)
+            await asyncio.sleep(start_delay(failures, self._session.surroundings.random))
+
+    async def _once(self) -> None:
+        session = self._session
+        topics = session.declaration.all_topics
+        for topic in topics:
+            await session.routes.fetch(topic)
+        if not session.links:
+            # Nobody is named yet, and still the start shall show whether there is a server.
+            await session.routes.introduce((session.access,))
+
+    async def _diagnose(self) -> None:
+        """Look at the connection itself, once: raises what makes further tries useless."""
+        error = self.last
+        if self._diagnosis is not None or not isinstance(error, Unreachable):
+            return
+        if error.endpoint not in (None, str(self._session.access)):
+            return
+        step = min(1.0, self._session.timeouts.start / 8)
+        self._diagnosis = await self._session.transport.diagnose(self._session.access, step=step)
+        if self._diagnosis.is_final:
+            raise self._unreachable(self._diagnosis.text) from error
+
+    def in_vain(self) -> RocketMQError:
+        """The error when the deadline is over."""
+        if self.last is not None and not isinstance(self.last, Unreachable):
+            return self.last
+        if self.last is not None and self.last.endpoint not in (None, str(self._session.access)):
+            return self.last
+        return self._unreachable(self._diagnosis.text if self._diagnosis else "it does not answer")
+
+    def _unreachable(self, why: str) -> Unreachable:
+        session = self._session
+        topics = session.declaration.all_topics
+        topic = topics[0] if len(topics) == 1 else None
+        context = about(topic or (", ".join(topics) or None), session.group)
+        return Unreachable(
+            f"no RocketMQ server could be reached at {session.access}{context} "
+            f"within {session.timeouts.start:g} s: {why}",
+            tried=tuple(self._tried),
+            endpoint=str(session.access),
+            topic=topic,
+            group=session.group,
+        )

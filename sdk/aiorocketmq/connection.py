@@ -1,0 +1,176 @@
+"""One connection to a RocketMQ cluster, shared by any number of clients."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import socket
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Literal, TypeAlias, TypedDict
+from uuid import getnode
+
+from aiorocketmq._core.endpoint import Endpoint, endpoint_of, parse_endpoint
+from aiorocketmq._core.message_ids import MessageIds
+from aiorocketmq._transport.interface import Transport
+from aiorocketmq.config import Credentials, CredentialsProvider, Timeouts, Tls, check_client_properties
+from aiorocketmq.errors import Closed
+
+AddressMap: TypeAlias = Mapping[str, str] | Callable[[str], str]
+"""From the `host:port` that a server names to the one to use instead; what a mapping lacks stays as it is."""
+
+
+@dataclass(slots=True)
+class Surroundings:
+    """What a client takes from the world: the wall clock and chance. Simulations bring their own."""
+
+    wall: Callable[[], float] = time.time
+    random: random.Random = field(default_factory=random.Random)
+
+
+class Connection:
+    """The way to a cluster: where it is, who we are, how we speak; and the network connections that it takes.
+
+    Clients that are given the same `Connection` share one network connection for each server. `endpoint` is
+    `"host:port"`, several IP addresses `"10.0.0.1:8081;10.0.0.2:8081"`, or IPv6 in brackets; a bad one is a ValueError
+    at once. Nothing is contacted before the first client starts.
+
+    `address_map` replaces addresses that servers name but this machine cannot reach (Docker, NAT): a mapping
+    `{"10.0.0.5:8081": "localhost:18081"}` or a function. `namespace` is put before every topic and group.
+    `client_properties` travel to the server, which may show them to its operators."""
+
+    def __init__(
+        self,
+        endpoint: str,
+        *,
+        credentials: Credentials | CredentialsProvider | None = None,
+        tls: Tls | None = None,
+        namespace: str = "",
+        address_map: AddressMap | None = None,
+        timeouts: Timeouts | None = None,
+        client_properties: Mapping[str, str] | None = None,
+        transport: Literal["auto", "grpcio"] | Transport = "auto",
+        surroundings: Surroundings | None = None,
+    ) -> None:
+        self.endpoint = parse_endpoint(endpoint)
+        self.credentials = credentials
+        self.tls = tls
+        self.namespace = namespace
+        self.timeouts = timeouts or Timeouts()
+        self.client_properties = dict(client_properties or {})
+        check_client_properties(self.client_properties)
+        self.surroundings = surroundings or Surroundings()
+        self._address_map = address_map
+        if isinstance(address_map, Mapping):
+            for target in address_map.values():
+                parse_endpoint(target)
+        if isinstance(transport, str) and transport not in ("auto", "grpcio"):
+            raise ValueError(f"transport must be 'auto', 'grpcio' or an object, not {transport!r}")
+        self._given_transport = transport
+        self._transport: Transport | None = None
+        self._is_closed = False
+
+    async def __aenter__(self) -> Connection:
+        self.open_transport()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def open_transport(self) -> Transport:
+        """The network connections, made ready where they are not yet; raises Closed after `close`."""
+        if self._is_closed:
+            raise Closed("the connection was closed; make a new one", endpoint=str(self.endpoint))
+        if self._transport is None:
+            self._transport = self._new_transport()
+        return self._transport
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._is_closed
+
+    async def close(self) -> None:
+        """Close the network connections; clients that still use them get Closed. Calling it twice is harmless."""
+        self._is_closed = True
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            await transport.close()
+
+    def mapped(self, endpoint: Endpoint) -> Endpoint:
+        """The endpoint to use for one that a server names."""
+        if self._address_map is None:
+            return endpoint
+        look_up = self._address_map if callable(self._address_map) else self._from_mapping
+        mapped = [parse_endpoint(look_up(str(address))) for address in endpoint.addresses]
+        addresses = tuple(address for each in mapped for address in each.addresses)
+        return endpoint_of(mapped[0].scheme, addresses)
+
+    async def current_credentials(self) -> Credentials | None:
+        """The credentials now; asks the provider where there is one."""
+        if self.credentials is None or isinstance(self.credentials, Credentials):
+            return self.credentials
+        return await self.credentials()
+
+    def _from_mapping(self, address: str) -> str:
+        assert isinstance(self._address_map, Mapping)  # the caller has looked
+        return self._address_map.get(address, address)
+
+    def _new_transport(self) -> Transport:
+        if not isinstance(self._given_transport, str):
+            return self._given_transport
+        # Imported late: grpc takes most of the import time, and a connection may bring its own transport.
+        from aiorocketmq._transport.grpcio import GrpcioTransport
+
+        return GrpcioTransport(self.tls)
+
+
+class ConnectionOptions(TypedDict, total=False):
+    """What a client that owns its connection takes for it; see `Connection`."""
+
+    credentials: Credentials | CredentialsProvider | None
+    tls: Tls | None
+    namespace: str
+    address_map: AddressMap | None
+    timeouts: Timeouts | None
+    client_properties: Mapping[str, str] | None
+    transport: Literal["auto", "grpcio"] | Transport
+    surroundings: Surroundings | None
+
+
+def as_connection(where: str | Connection, options: ConnectionOptions) -> tuple[Connection, bool]:
+    """The connection that a client's first parameter means, and whether the client owns it."""
+    if isinstance(where, Connection):
+        if options:
+            names = ", ".join(sorted(options))
+            raise TypeError(f"{names} belong to the Connection; give them when it is made")
+        return where, False
+    return Connection(where, **options), True
+
+
+_ids: MessageIds | None = None
+_ids_process = 0
+
+
+def process_message_ids() -> MessageIds:
+    """The one source of message ids of this process; a forked child gets one of its own."""
+    global _ids, _ids_process
+    process = os.getpid()
+    if _ids is None or _ids_process != process:
+        _ids, _ids_process = MessageIds(getnode().to_bytes(6, "big"), process), process
+    return _ids
+
+
+def new_client_id(surroundings: Surroundings) -> str:
+    """A name for one client, unique among all: servers keep settings and consumers by it."""
+    return f"{socket.gethostname()}@{os.getpid()}@{surroundings.random.getrandbits(48):012x}"
+
+
+def loop_time() -> float:
+    """The event loop's clock, in seconds."""
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,166 @@
+"""The consumer that asks for messages and settles each by itself."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Self, Unpack
+
+from aiorocketmq._convert import filter_text
+from aiorocketmq._core.names import check_group
+from aiorocketmq._core.settings import Declaration
+from aiorocketmq._session import Session
+from aiorocketmq._settling import LONGEST_LEASE, Settling
+from aiorocketmq._simple.keep_alive import KeepAlive
+from aiorocketmq._simple.polls import Polls
+from aiorocketmq.connection import Connection, ConnectionOptions
+from aiorocketmq.errors import AckManyError, UsageError
+from aiorocketmq.hooks import Hook, Role
+from aiorocketmq.message import ReceivedMessage
+from aiorocketmq.subscription import EVERYTHING, Filter, Subscriptions, filter_of, subscriptions_by_topic
+
+logger = logging.getLogger(__name__)
+
+
+class SimpleConsumer:
+    """Receives messages when asked, and lets the caller settle each one.
+
+        async with SimpleConsumer("localhost:8081", group="billing", subscriptions=["orders"]) as consumer:
+            for message in await consumer.receive():
+                await message.ack()
+
+    The first parameter is an endpoint or a `Connection`; with an endpoint the consumer owns its connection, and takes
+    the connection's settings by keyword. `subscriptions` are topics, or a mapping from topic to a tag expression or
+    `Sql(...)`. The group must exist on the server. A message that is neither acked nor extended comes again when its
+    lease ends, until the group's attempts are used up.
+
+    Entering returns when every topic is found and its servers have answered, or raises within `timeouts.start`."""
+
+    def __init__(
+        self,
+        where: str | Connection,
+        *,
+        group: str,
+        subscriptions: Subscriptions,
+        hooks: Sequence[Hook] = (),
+        **options: Unpack[ConnectionOptions],
+    ) -> None:
+        check_group(group)
+        wanted = subscriptions_by_topic(subscriptions)
+        self._session = Session(
+            where,
+            Declaration(
+                client_type="SIMPLE_CONSUMER",
+                group=group,
+                subscriptions={topic: filter_text(each) for topic, each in wanted.items()},
+            ),
+            role=Role.SIMPLE,
+            hooks=hooks,
+            options=options,
+        )
+        connection = self._session.connection
+        self._session.declaration = replace(
+            self._session.declaration,
+            request_timeout=connection.timeouts.request,
+            client_properties=connection.client_properties,
+        )
+        self._settling = Settling(self._session)
+        self._polls = Polls(self._session, self._settling)
+
+    @property
+    def client_id(self) -> str:
+        """The name that servers know this client by; empty before the start."""
+        return self._session.client_id
+
+    @property
+    def group(self) -> str:
+        """The consumer group."""
+        return self._session.group or ""
+
+    async def __aenter__(self) -> Self:
+        await self._session.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._polls.release()
+        await self._session.stop()
+
+    async def receive(
+        self, *, max_messages: int = 32, invisible: float = 30.0, wait: float = 20.0
+    ) -> list[ReceivedMessage]:
+        """Take up to `max_messages`, waiting up to `wait` seconds for the first; an empty list where none came.
+
+        Each is invisible to others of the group for `invisible` seconds (10 to 43,200 on Apache's servers), its lease.
+        Apache's servers wait from 5 to 20 s whatever is asked. With several topics or brokers all are asked at once;
+        what the others bring after the first has answered is kept for the next call.
+
+        Raises what the server or network says. Cancelled or without an answer, it may have taken messages, which come
+        again when their lease is over."""
+        if max_messages < 1:
+            raise ValueError(f"max_messages must be at least 1, not {max_messages!r}")
+        if not 0 < invisible <= LONGEST_LEASE:
+            raise ValueError(f"invisible must be from 0 to {LONGEST_LEASE:g} seconds, not {invisible!r}")
+        if not wait >= 0:
+            raise ValueError(f"wait must be a number of seconds from 0, not {wait!r}")
+        self._session.check_running()
+        return await self._polls.receive(max_messages=max_messages, invisible=invisible, wait=wait)
+
+    async def messages(
+        self,
+        *,
+        max_messages: int = 32,
+        invisible: float = 30.0,
+        wait: float = 20.0,
+        keep_alive: bool = False,
+    ) -> AsyncIterator[ReceivedMessage]:
+        """Receive for ever, one message at a time; polls anew when a batch is used up.
+
+        With `keep_alive` the leases of the batch in hand are renewed until each message is settled, or the loop is
+        left. Leaving the loop releases nothing that was handed out; messages of the batch that were not are given back.
+        Errors of a poll are raised: wrap the loop to go on after them."""
+        batch: list[ReceivedMessage] = []
+        keeper = KeepAlive(self._session, self._settling, invisible) if keep_alive else None
+        try:
+            while True:
+                batch = await self.receive(max_messages=max_messages, invisible=invisible, wait=wait)
+                if keeper is not None:
+                    keeper.hold(batch)
+                batch.reverse()
+                while batch:
+                    yield batch.pop()
+        finally:
+            if keeper is not None:
+                keeper.stop()
+            for message in batch:
+                await self._settling.abandon(message)
+
+    async def ack(self, messages: Sequence[ReceivedMessage]) -> None:
+        """Acknowledge many in as few calls as possible.
+
+        Where some had no effect, AckManyError carries an outcome for each; the others are done."""
+        self._session.check_running()
+        errors = await self._settling.ack(messages)
+        failed = [error for error in errors if error is not None]
+        if failed:
+            raise AckManyError(
+                f"{len(failed)} of {len(messages)} messages were not acknowledged, the first because {failed[0].text}",
+                outcomes=tuple(zip(messages, errors, strict=True)),
+            ) from failed[0]
+
+    async def subscribe(self, topic: str, wanted: str | Filter = EVERYTHING) -> None:
+        """Receive from `topic`, too, or with another filter; returns when servers know."""
+        declaration = self._session.declaration
+        filters = {**declaration.subscriptions, topic: filter_text(filter_of(topic, wanted))}
+        await self._session.declare(replace(declaration, subscriptions=filters))
+
+    async def unsubscribe(self, topic: str) -> None:
+        """Receive no more from `topic`; raises UsageError where it is not subscribed."""
+        declaration = self._session.declaration
+        filters = dict(declaration.subscriptions)
+        if filters.pop(topic, None) is None:
+            raise UsageError(f"topic {topic!r} is not subscribed", topic=topic, group=self.group)
+        await self._session.declare(replace(declaration, subscriptions=filters))
