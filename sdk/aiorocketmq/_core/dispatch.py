@@ -26,7 +26,10 @@ class Dispatch(Protocol[ItemT]):
         """Say that the item taken from `lane` ended unsettled; returns those behind it."""
 
     def drain(self) -> list[ItemT]:
-        """Remove and return everything that waits, in order of arrival within each lane."""
+        """Remove and return what could start now, and what waits behind it, in order within each lane.
+
+        What waits behind an item that runs stays: nobody else may have it before that one is settled.
+        """
 
     @property
     def startable(self) -> int:
@@ -131,11 +134,10 @@ class FifoDispatch(Generic[ItemT]):
         return items
 
     def drain(self) -> list[ItemT]:
-        """Remove and return all waiting items, lane by lane; busy lanes stay busy until finish or abandon."""
-        items = [item for line in self._lanes.values() for item in line.items]
-        self._lanes = {lane: _Lane(busy=True) for lane, line in self._lanes.items() if line.busy}
+        """Remove and return the items of lanes that are not busy, lane by lane."""
+        items = [item for lane in self._ready for item in self._lanes.pop(lane).items]
         self._ready.clear()
-        self._waiting = 0
+        self._waiting -= len(items)
         return items
 
     @property

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+
+from aiorocketmq._core.settings import Backoff
 
 MAX_RETRY_LATER = 43_200.0
 """Longest wait a handler may choose, in seconds: the longest lease a server grants (R6.11)."""
@@ -35,17 +36,6 @@ class DeadLetter(Exception):
         self.reason = reason
 
 
-class BackOff(Protocol):
-    """The group's retry ladder, as the server's settings give it."""
-
-    @property
-    def max_attempts(self) -> int:
-        """Deliveries after which a message goes to the dead-letter topic."""
-
-    def delay(self, attempt: int) -> float:
-        """Seconds to wait after failed delivery number `attempt` (1 = the first)."""
-
-
 @dataclass(frozen=True, slots=True)
 class Acknowledge:
     """Tell the server that the message is done."""
@@ -75,7 +65,7 @@ class ForwardToDeadLetters:
 Outcome = Acknowledge | GiveBack | RunAgain | ForwardToDeadLetters
 
 
-def outcome_of(failure: BaseException | None, *, ordered: bool, attempt: int, back_off: BackOff) -> Outcome:
+def outcome_of(failure: BaseException | None, *, ordered: bool, attempt: int, backoff: Backoff) -> Outcome:
     """Decide by how delivery number `attempt` ended (None: well); client-behaviour.md 10.6, 10.8.
 
     A normal group's message beyond its last attempt is given back as well: the server itself moves it at the
@@ -86,15 +76,15 @@ def outcome_of(failure: BaseException | None, *, ordered: bool, attempt: int, ba
         return Acknowledge()
     if isinstance(failure, DeadLetter):
         return ForwardToDeadLetters(failure.reason)
-    delay = failure.seconds if isinstance(failure, RetryLater) else back_off.delay(attempt)
+    delay = failure.seconds if isinstance(failure, RetryLater) else backoff.delay(attempt)
     if not ordered:
         return GiveBack(delay)
-    if attempt >= back_off.max_attempts:
-        return ForwardToDeadLetters(f"attempt {attempt} of {back_off.max_attempts} failed: {failure!r}")
+    if attempt >= backoff.max_attempts:
+        return ForwardToDeadLetters(f"attempt {attempt} of {backoff.max_attempts} failed: {failure!r}")
     return RunAgain(delay)
 
 
-def outcome_of_corrupted(reason: str, *, ordered: bool, attempt: int, back_off: BackOff) -> Outcome:
+def outcome_of_corrupted(reason: str, *, ordered: bool, attempt: int, backoff: Backoff) -> Outcome:
     """Decide about a message whose body fails its digest or encoding: no handler sees it.
 
     Another delivery may be whole, so a normal group gives it back; an ordered group cannot wait for that
@@ -102,4 +92,4 @@ def outcome_of_corrupted(reason: str, *, ordered: bool, attempt: int, back_off: 
     """
     if ordered:
         return ForwardToDeadLetters(reason)
-    return GiveBack(back_off.delay(attempt))
+    return GiveBack(backoff.delay(attempt))

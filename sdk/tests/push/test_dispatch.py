@@ -83,16 +83,17 @@ def test_an_abandoned_lane_starts_afresh_with_what_comes_again() -> None:
     assert taken(dispatch) == [1]
 
 
-def test_draining_returns_what_waits_and_leaves_busy_lanes_busy() -> None:
+def test_draining_leaves_what_waits_behind_a_running_head_until_that_is_settled() -> None:
     dispatch = FifoDispatch[int]()
-    for lane, item in (("a", 1), ("a", 2), ("b", 10)):
+    for lane, item in (("a", 1), ("a", 2), ("b", 10), ("b", 20)):
         dispatch.add(lane, item)
     dispatch.take()
 
-    assert dispatch.drain() == [2, 10]
-    assert (dispatch.waiting, dispatch.startable) == (0, 0)
+    assert dispatch.drain() == [10, 20]
+    assert (dispatch.waiting, dispatch.startable) == (1, 0)
     dispatch.finish("a")
-    assert dispatch.take() is None
+    assert dispatch.drain() == [2]
+    assert dispatch.waiting == 0
 
 
 def test_concurrent_draining_returns_all() -> None:

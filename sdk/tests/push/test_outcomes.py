@@ -1,5 +1,3 @@
-from dataclasses import dataclass
-
 import pytest
 from aiorocketmq._core.outcomes import (
     Acknowledge,
@@ -11,55 +9,46 @@ from aiorocketmq._core.outcomes import (
     outcome_of,
     outcome_of_corrupted,
 )
+from aiorocketmq._core.settings import Backoff
 
-
-@dataclass(frozen=True)
-class Ladder:
-    steps: tuple[float, ...] = (1.0, 5.0, 10.0)
-    max_attempts: int = 3
-
-    def delay(self, attempt: int) -> float:
-        return self.steps[min(attempt, len(self.steps)) - 1]
-
-
-LADDER = Ladder()
+LADDER = Backoff(max_attempts=3, steps=(1.0, 5.0, 10.0))
 
 
 @pytest.mark.parametrize("ordered", [False, True])
 def test_returning_is_success(ordered: bool) -> None:
-    assert outcome_of(None, ordered=ordered, attempt=1, back_off=LADDER) == Acknowledge()
+    assert outcome_of(None, ordered=ordered, attempt=1, backoff=LADDER) == Acknowledge()
 
 
 @pytest.mark.parametrize(("attempt", "delay"), [(1, 1.0), (2, 5.0), (3, 10.0), (9, 10.0)])
 def test_a_normal_group_gives_a_failed_message_back_by_its_ladder(attempt: int, delay: float) -> None:
-    assert outcome_of(ValueError(), ordered=False, attempt=attempt, back_off=LADDER) == GiveBack(delay)
+    assert outcome_of(ValueError(), ordered=False, attempt=attempt, backoff=LADDER) == GiveBack(delay)
 
 
 def test_a_handler_may_choose_the_wait() -> None:
-    assert outcome_of(RetryLater(30), ordered=False, attempt=1, back_off=LADDER) == GiveBack(30.0)
-    assert outcome_of(RetryLater(30), ordered=True, attempt=1, back_off=LADDER) == RunAgain(30.0)
+    assert outcome_of(RetryLater(30), ordered=False, attempt=1, backoff=LADDER) == GiveBack(30.0)
+    assert outcome_of(RetryLater(30), ordered=True, attempt=1, backoff=LADDER) == RunAgain(30.0)
 
 
 @pytest.mark.parametrize("ordered", [False, True])
 def test_a_handler_may_give_up_at_once(ordered: bool) -> None:
-    outcome = outcome_of(DeadLetter("bad order"), ordered=ordered, attempt=1, back_off=LADDER)
+    outcome = outcome_of(DeadLetter("bad order"), ordered=ordered, attempt=1, backoff=LADDER)
     assert outcome == ForwardToDeadLetters("bad order")
 
 
 def test_an_ordered_group_runs_a_failed_message_again_in_place() -> None:
-    assert outcome_of(ValueError(), ordered=True, attempt=2, back_off=LADDER) == RunAgain(5.0)
+    assert outcome_of(ValueError(), ordered=True, attempt=2, backoff=LADDER) == RunAgain(5.0)
 
 
 @pytest.mark.parametrize("failure", [ValueError("no"), RetryLater(5)])
 def test_an_ordered_group_forwards_after_the_last_attempt(failure: Exception) -> None:
-    outcome = outcome_of(failure, ordered=True, attempt=3, back_off=LADDER)
+    outcome = outcome_of(failure, ordered=True, attempt=3, backoff=LADDER)
     assert isinstance(outcome, ForwardToDeadLetters)
     assert "attempt 3 of 3" in outcome.reason
 
 
 def test_a_corrupted_message_is_given_back_or_in_an_ordered_group_forwarded() -> None:
-    assert outcome_of_corrupted("digest", ordered=False, attempt=2, back_off=LADDER) == GiveBack(5.0)
-    assert outcome_of_corrupted("digest", ordered=True, attempt=2, back_off=LADDER) == ForwardToDeadLetters(
+    assert outcome_of_corrupted("digest", ordered=False, attempt=2, backoff=LADDER) == GiveBack(5.0)
+    assert outcome_of_corrupted("digest", ordered=True, attempt=2, backoff=LADDER) == ForwardToDeadLetters(
         "digest"
     )
 

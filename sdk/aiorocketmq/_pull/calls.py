@@ -1,0 +1,214 @@
+"""The four calls of a pull consumer, in domain words; Apache's proxies up to 5.5 serve none of them (R10.1)."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+
+from aiorocketmq._calls import GET_OFFSET, PULL, QUERY_OFFSET, UPDATE_OFFSET
+from aiorocketmq._convert import (
+    filter_to_wire,
+    message_from_wire,
+    queue_to_wire,
+    seconds_to_wire,
+)
+from aiorocketmq._core.route import RouteQueue
+from aiorocketmq._core.settings import FilterText
+from aiorocketmq._session import Session
+from aiorocketmq.errors import NotServed, OffsetNotFound, RocketMQError, Unreachable, UsageError, refusal
+from aiorocketmq.message import MessageQueue, ReceivedMessage
+from aiorocketmq.wire import messages as pb
+
+logger = logging.getLogger(__name__)
+
+MARGIN = 3.0
+"""Seconds that a pull's deadline leaves beyond the server's waiting time (live-lessons.md 4)."""
+
+
+class Offset(Enum):
+    """Places in a queue that need no number."""
+
+    BEGIN = "begin"
+    """The oldest message that the server still keeps."""
+    END = "end"
+    """Behind the newest message: only what comes from now on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pulled:
+    """What one pull brought."""
+
+    messages: tuple[ReceivedMessage, ...]
+    next_offset: int
+
+
+class PullCalls:
+    """Pulls and offsets of one group."""
+
+    def __init__(
+        self,
+        session: Session,
+        *,
+        group: str,
+        filters: Mapping[str, FilterText],
+        max_messages: int,
+        wait: float,
+        start: Offset | datetime,
+    ) -> None:
+        self._session = session
+        self._group = group
+        self._filters = filters
+        self._max_messages = max_messages
+        self._wait = wait
+        self._start = start
+
+    async def probe(self) -> None:
+        """Raise NotServed, with the remedy, unless the server knows the calls; any refusal shows that it does."""
+        endpoint = self._session.connection.endpoint
+        request = pb.GetOffsetRequest(group=self._session.resource(self._group))
+        try:
+            await self._session.call(endpoint, GET_OFFSET, request, group=self._group)
+        except NotServed as error:
+            raise NotServed(
+                f"the server at {endpoint} does not serve pull consumers (group {self._group!r}): it does not know "
+                "GetOffset, as all of Apache's proxies up to 5.5; use a SimpleConsumer or PushConsumer there, or a "
+                "server that serves the pull calls",
+                code=error.code,
+                server_text=error.server_text,
+                request_id=error.request_id,
+                endpoint=str(endpoint),
+                group=self._group,
+            ) from error
+        except Unreachable:
+            raise
+        except RocketMQError as error:
+            logger.debug("the probe for pull calls was refused, so they are served: %s", error)
+
+    async def pull(self, queue: MessageQueue, offset: int) -> Pulled:
+        """Read from `offset` on, waiting for messages as long as configured."""
+        source = await self._source(queue)
+        request = pb.PullMessageRequest(
+            group=self._session.resource(self._group),
+            message_queue=queue_to_wire(queue, self._session.namespace),
+            offset=offset,
+            batch_size=self._max_messages,
+            filter_expression=filter_to_wire(self._filters.get(queue.topic, FilterText())),
+            long_polling_timeout=seconds_to_wire(self._wait),
+        )
+        messages: list[ReceivedMessage] = []
+        next_offset: int | None = None
+        status = pb.Status(code=pb.Code.OK)
+        async for answer in self._session.stream(
+            source.endpoint,
+            PULL,
+            request,
+            timeout=self._wait + max(MARGIN, self._session.timeouts.request),
+            topic=queue.topic,
+            group=self._group,
+        ):
+            if answer.HasField("message"):
+                messages.append(self._received(answer.message, queue, source))
+            elif answer.HasField("status"):
+                status = answer.status
+            else:
+                next_offset = answer.next_offset
+        return self._pulled(queue, offset, tuple(messages), next_offset, status)
+
+    async def committed(self, queue: MessageQueue) -> int | None:
+        """The group's committed offset, None where there is none."""
+        source = await self._source(queue)
+        request = pb.GetOffsetRequest(
+            group=self._session.resource(self._group),
+            message_queue=queue_to_wire(queue, self._session.namespace),
+        )
+        try:
+            answer = await self._session.call(
+                source.endpoint, GET_OFFSET, request, topic=queue.topic, group=self._group
+            )
+        except OffsetNotFound:
+            return None
+        return answer.offset
+
+    async def commit(self, queue: MessageQueue, offset: int) -> None:
+        """Store the group's next offset."""
+        if offset < 0:
+            raise ValueError(f"a committed offset counts from 0, not {offset}")
+        source = await self._source(queue)
+        request = pb.UpdateOffsetRequest(
+            group=self._session.resource(self._group),
+            message_queue=queue_to_wire(queue, self._session.namespace),
+            offset=offset,
+        )
+        await self._session.call(
+            source.endpoint, UPDATE_OFFSET, request, topic=queue.topic, group=self._group
+        )
+
+    async def first_offset(self, queue: MessageQueue) -> int:
+        """Where a queue starts that the group has never committed."""
+        return await self.resolve(queue, self._start)
+
+    async def resolve(self, queue: MessageQueue, offset: Offset | int | datetime) -> int:
+        """The number of an offset that is given by place or instant."""
+        if isinstance(offset, int) and not isinstance(offset, bool):
+            if offset < 0:
+                raise ValueError(f"an offset counts from 0, not {offset}")
+            return offset
+        source = await self._source(queue)
+        request = pb.QueryOffsetRequest(message_queue=queue_to_wire(queue, self._session.namespace))
+        if isinstance(offset, datetime):
+            if offset.tzinfo is None:
+                raise ValueError("an offset given as datetime needs a time zone")
+            request.query_offset_policy = pb.QueryOffsetPolicy.TIMESTAMP
+            fraction, whole = math.modf(offset.timestamp())
+            request.timestamp.seconds, request.timestamp.nanos = int(whole), int(fraction * 1_000_000) * 1_000
+        elif offset is Offset.BEGIN:
+            request.query_offset_policy = pb.QueryOffsetPolicy.BEGINNING
+        elif offset is Offset.END:
+            request.query_offset_policy = pb.QueryOffsetPolicy.END
+        else:
+            raise TypeError(f"an offset is a number, Offset.BEGIN, Offset.END or a datetime, not {offset!r}")
+        answer = await self._session.call(
+            source.endpoint, QUERY_OFFSET, request, topic=queue.topic, group=self._group
+        )
+        return answer.offset
+
+    async def _source(self, queue: MessageQueue) -> RouteQueue:
+        route = await self._session.route(queue.topic)
+        for source in route.readable:
+            if source.queue == queue:
+                return source
+        raise UsageError(
+            f"topic {queue.topic!r} has no readable queue {queue.broker}/{queue.id}; see consumer.queues(topic)",
+            topic=queue.topic,
+            group=self._group,
+        )
+
+    def _received(self, message: pb.Message, queue: MessageQueue, source: RouteQueue) -> ReceivedMessage:
+        return message_from_wire(message, endpoint=source.endpoint, broker=queue.broker, group=self._group)
+
+    def _pulled(
+        self,
+        queue: MessageQueue,
+        offset: int,
+        messages: tuple[ReceivedMessage, ...],
+        next_offset: int | None,
+        status: pb.Status,
+    ) -> Pulled:
+        if status.code == pb.Code.ILLEGAL_OFFSET and next_offset is not None:
+            # Retention has passed the offset, or somebody has sought beyond the end: go on where the server says.
+            logger.warning("%s has no offset %d, reading goes on at %d", queue, offset, next_offset)
+        elif status.code not in (pb.Code.OK, pb.Code.MESSAGE_NOT_FOUND):
+            raise refusal(
+                status.code,
+                status.message,
+                endpoint=str(self._session.connection.endpoint),
+                topic=queue.topic,
+                group=self._group,
+            )
+        if next_offset is None:
+            next_offset = messages[-1].offset + 1 if messages else offset
+        return Pulled(messages, next_offset)

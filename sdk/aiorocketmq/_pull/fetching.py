@@ -1,0 +1,163 @@
+"""Keeps one pull out for every assigned queue whose last batch was taken, and holds what came until it is taken."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from aiorocketmq._core.pauses import failure_pause
+from aiorocketmq._core.pull_positions import PullPositions, PullTicket
+from aiorocketmq._pull.calls import PullCalls
+from aiorocketmq._session import Session
+from aiorocketmq.errors import Busy, NotServed, RocketMQError, TopicNotFound, UsageError
+from aiorocketmq.message import MessageQueue, ReceivedMessage
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """One answer that waits to be taken."""
+
+    ticket: PullTicket[MessageQueue]
+    messages: Sequence[ReceivedMessage]
+    next_offset: int
+
+
+class Fetching:
+    """The pulls of one consumer: one task per queue, each with one parked pull or one batch that waits."""
+
+    def __init__(self, session: Session, calls: PullCalls) -> None:
+        self.positions = PullPositions[MessageQueue]()
+        self._session = session
+        self._calls = calls
+        self._tasks: dict[MessageQueue, asyncio.Task[None]] = {}
+        self._wake: dict[MessageQueue, asyncio.Event] = {}
+        self._ready: deque[Fetched] = deque()
+        self._changed = asyncio.Condition()
+        self._failure: RocketMQError | None = None
+        self._is_closed = False
+
+    def assign(self, queues: Iterable[MessageQueue]) -> bool:
+        """Fetch exactly `queues` from now on; True when that is a change."""
+        added, dropped = self.positions.assign(queues)
+        for queue in dropped:
+            self._tasks.pop(queue).cancel()
+            del self._wake[queue]
+        for queue in added:
+            self._wake[queue] = asyncio.Event()
+            self._start(queue)
+        return bool(added or dropped)
+
+    async def seek(self, queue: MessageQueue, offset: int) -> None:
+        """Read on from `offset`; a pull that is out and a batch that waits are dropped."""
+        self.positions.seek(queue, offset)
+        self._tasks[queue].cancel()
+        self._start(queue)
+        await self._tell()
+
+    async def resume(self, queue: MessageQueue) -> None:
+        """Hand out and fetch again after a pause."""
+        self.positions.resume(queue)
+        self._wake[queue].set()
+        await self._tell()
+
+    async def position(self, queue: MessageQueue) -> int:
+        """Next offset that the user gets; waits until a fresh queue has its first one."""
+        while (position := self.positions.position(queue)) is None:
+            self._raise_failure()
+            async with self._changed:
+                await self._changed.wait()
+        return position
+
+    async def take(self) -> Fetched | None:
+        """Wait for a batch that may be handed out; None once closed. Cancelling takes nothing."""
+        async with self._changed:
+            while True:
+                if self._is_closed:
+                    return None
+                fetched = self._take_now()
+                if fetched is not None:
+                    self._wake[fetched.ticket.queue].set()
+                    return fetched
+                self._raise_failure()
+                await self._changed.wait()
+
+    async def close(self) -> None:
+        """End all pulls; whoever waits in take() gets None."""
+        self._is_closed = True
+        for task in self._tasks.values():
+            task.cancel()
+        self._tasks.clear()
+        await self._tell()
+
+    def _take_now(self) -> Fetched | None:
+        for _ in range(len(self._ready)):
+            fetched = self._ready.popleft()
+            if self.positions.take(fetched.ticket):
+                return fetched
+            if self.positions.is_current(fetched.ticket):  # its queue is paused
+                self._ready.append(fetched)
+        return None
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    def _start(self, queue: MessageQueue) -> None:
+        self._tasks[queue] = self._session.spawn(self._fetch, queue, name="pull messages")
+
+    async def _tell(self) -> None:
+        async with self._changed:
+            self._changed.notify_all()
+
+    async def _fetch(self, queue: MessageQueue) -> None:
+        failures = 0
+        wake = self._wake[queue]
+        while True:
+            try:
+                await self._fetch_on(queue, wake)
+            except (NotServed, TopicNotFound, UsageError) as error:
+                if self.positions.position(queue) is not None:
+                    failures += 1  # it did work before: a route may lack a broker that restarts
+                    await self._pause(queue, error, failures)
+                    continue
+                self._failure = error
+                await self._tell()
+                return
+            except RocketMQError as error:
+                failures += 1
+                await self._pause(queue, error, failures)
+            else:
+                failures = 0
+
+    async def _pause(self, queue: MessageQueue, error: RocketMQError, failures: int) -> None:
+        log = logger.warning if failures == 1 else logger.debug
+        log("pulling from %s failed, trying again: %s", queue, error)
+        rng = self._session.surroundings.random
+        await asyncio.sleep(failure_pause(failures, throttled=isinstance(error, Busy), rng=rng))
+
+    async def _fetch_on(self, queue: MessageQueue, wake: asyncio.Event) -> None:
+        """Place the queue, wait for the next pull to be due, or pull: whichever comes next."""
+        if self.positions.position(queue) is None:
+            committed = await self._calls.committed(queue)
+            offset = committed if committed is not None else await self._calls.first_offset(queue)
+            self.positions.start_at(queue, offset, committed=committed)
+            await self._tell()
+        wake.clear()
+        ticket = self.positions.ticket(queue)
+        if ticket is None:
+            await wake.wait()
+            return
+        try:
+            answer = await self._calls.pull(queue, ticket.offset)
+        except BaseException:
+            self.positions.failed(ticket)
+            raise
+        if self.positions.pulled(ticket, next_offset=answer.next_offset, has_messages=bool(answer.messages)):
+            if answer.messages:
+                self._ready.append(Fetched(ticket, answer.messages, answer.next_offset))
+            await self._tell()

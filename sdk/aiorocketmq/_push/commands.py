@@ -1,0 +1,53 @@
+"""Answers the commands that an operator sends through the server: handle this message, show your stacks."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import sys
+import threading
+import traceback
+
+from aiorocketmq._convert import message_from_wire
+from aiorocketmq._core.endpoint import Endpoint
+from aiorocketmq._push.handlers import Handlers
+from aiorocketmq._session import Session
+from aiorocketmq.wire import messages as pb
+
+
+async def verify_message(
+    session: Session, handlers: Handlers, endpoint: Endpoint, command: pb.TelemetryCommand
+) -> None:
+    """Run the handler once with the message of the command, outside of cache and leases (client-behaviour.md 7.1)."""
+    asked = command.verify_message_command
+    message = message_from_wire(asked.message, endpoint=endpoint, broker="", group=session.declaration.group)
+    failure = await handlers.run(message)
+    code = pb.Code.OK if failure is None else pb.Code.FAILED_TO_CONSUME_MESSAGE
+    answer = pb.TelemetryCommand(
+        status=pb.Status(code=code, message="" if failure is None else repr(failure)),
+        verify_message_result=pb.VerifyMessageResult(nonce=asked.nonce),
+    )
+    await session.reply(endpoint, answer)
+
+
+async def print_stacks(session: Session, endpoint: Endpoint, command: pb.TelemetryCommand) -> None:
+    """Answer with the stacks of all threads and of all tasks of this loop."""
+    asked = command.print_thread_stack_trace_command
+    answer = pb.TelemetryCommand(
+        status=pb.Status(code=pb.Code.OK),
+        thread_stack_trace=pb.ThreadStackTrace(nonce=asked.nonce, thread_stack_trace=stacks()),
+    )
+    await session.reply(endpoint, answer)
+
+
+def stacks() -> str:
+    """The stacks of all threads of the process and of all tasks of the running loop, as text."""
+    text = io.StringIO()
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    for ident, frame in sys._current_frames().items():
+        text.write(f"thread {names.get(ident, ident)}\n")
+        traceback.print_stack(frame, file=text)
+    for task in sorted(asyncio.all_tasks(), key=lambda task: task.get_name()):
+        text.write(f"\ntask {task.get_name()}\n")
+        task.print_stack(file=text)
+    return text.getvalue()

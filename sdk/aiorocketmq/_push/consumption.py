@@ -1,0 +1,214 @@
+"""Everything of a push consumer between its start and its end: receiving, handling, settling, put together."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+
+import anyio
+
+from aiorocketmq._core.lease import LeaseState
+from aiorocketmq._core.outcomes import (
+    Acknowledge,
+    DeadLetter,
+    GiveBack,
+    Outcome,
+    RetryLater,
+    RunAgain,
+    outcome_of,
+    outcome_of_corrupted,
+)
+from aiorocketmq._core.receive_cache import ReceiveCache
+from aiorocketmq._core.settings import FilterText
+from aiorocketmq._core.stop_states import ConsumerEvent, ConsumerLife
+from aiorocketmq._push.handlers import Handlers
+from aiorocketmq._push.held import Held, lane_of
+from aiorocketmq._push.leases import LeaseKeeper
+from aiorocketmq._push.receiving import Receiving
+from aiorocketmq._push.settlement import Settlement
+from aiorocketmq._push.workers import Workers
+from aiorocketmq._session import Session
+from aiorocketmq._settling import Settling
+from aiorocketmq.config import CacheLimits
+from aiorocketmq.message import MessageQueue, ReceivedMessage
+
+logger = logging.getLogger(__name__)
+
+CANCELLED_HANDLERS_END = 1.0
+"""Seconds that cancelled handlers have for their own clean-up."""
+
+
+class Consumption:
+    """Everything of a push consumer that lives from its start to its stop, put together."""
+
+    def __init__(
+        self,
+        life: ConsumerLife,
+        session: Session,
+        handlers: Handlers,
+        *,
+        filters: Mapping[str, FilterText],
+        limits: CacheLimits,
+        concurrency: int,
+        invisible: float,
+    ) -> None:
+        rng = session.surroundings.random
+        self._life = life
+        self._session = session
+        self._loop = asyncio.get_running_loop()
+        self.held: set[Held] = set()
+        self._nothing_held = asyncio.Event()
+        self._run_again: dict[Held, asyncio.TimerHandle] = {}
+        self._cache = ReceiveCache[MessageQueue](max_messages=limits.messages, max_bytes=limits.bytes)
+        settling = Settling(session)
+        self._leases = LeaseKeeper(invisible=invisible, change=settling.change, spawn=session.spawn)
+        self._settlement = Settlement(session, settling, ended=self._ended, rng=rng)
+        self._workers = Workers(
+            session, handlers, concurrency=concurrency, is_lost=self._is_lost, finished=self._handled
+        )
+        self.receiving = Receiving(
+            session,
+            filters=filters,
+            cache=self._cache,
+            invisible=invisible,
+            settler=settling,
+            arrived=self._arrived,
+            rng=rng,
+        )
+
+    async def start(self) -> None:
+        """Take up the first assignments."""
+        self._life.apply(ConsumerEvent.STARTED)
+        await self.receiving.start()
+
+    def stop(self) -> None:
+        """Begin the stop; what waits for a handler goes back at once."""
+        if not self._life.apply(ConsumerEvent.STOP):
+            return
+        self.receiving.stop()
+        delayed = list(self._run_again)
+        for timer in self._run_again.values():
+            timer.cancel()
+        self._run_again.clear()
+        for held in (*delayed, *self._workers.stop_starting()):
+            self._carry_out(held, GiveBack(0.0))
+
+    async def finish(self, grace: float) -> None:
+        """Let handlers end within `grace`, then cancel them; settle and give back; end the session."""
+        try:
+            with anyio.move_on_after(grace):
+                await self._workers.wait_idle()
+            for held in self._workers.cancel():
+                logger.warning(
+                    "the handler of %r did not end within the grace and is cancelled", held.message
+                )
+                self._carry_out(held, GiveBack(0.0))
+            with anyio.move_on_after(CANCELLED_HANDLERS_END):
+                await self._workers.wait_idle()
+            self._life.apply(ConsumerEvent.DRAINED)
+            with anyio.move_on_after(self._session.timeouts.stop):
+                while self.held:
+                    self._nothing_held.clear()
+                    await self._nothing_held.wait()
+            for held in self.held:
+                logger.warning("%r could not be settled, it comes again when its lease ends", held.message)
+            self._life.apply(ConsumerEvent.RELEASED)
+        finally:
+            self._leases.close()
+            await self._session.stop()
+
+    def _arrived(self, queue: MessageQueue, messages: Sequence[ReceivedMessage]) -> None:
+        ordered = self._session.settings.ordered
+        for message in messages:
+            lease = message._lease
+            if lease is None:  # a server that leases nothing; there is nothing to settle it with
+                logger.error("%r came without a receipt handle and is not handled", message)
+                continue
+            held = Held(message, lease, queue, lane_of(message, ordered=ordered), message.attempt)
+            self.held.add(held)
+            self._cache.add(queue, held.size)
+            self._leases.hold(held)
+            if not self._life.may_handle:
+                held.lane = None
+                self._carry_out(held, GiveBack(0.0))
+            elif message.corruption is not None:
+                self._refuse_corrupted(held, message.corruption, ordered)
+            else:
+                self._workers.add(held)
+        self._workers.wake()
+
+    def _refuse_corrupted(self, held: Held, corruption: str, ordered: bool) -> None:
+        held.lane = None  # no handler sees it, so that it keeps nobody waiting
+        logger.error("%r is corrupted, no handler sees it: %s", held.message, corruption)
+        backoff = self._session.settings.backoff
+        self._carry_out(
+            held,
+            outcome_of_corrupted(corruption, ordered=ordered, attempt=held.attempt, backoff=backoff),
+        )
+
+    def _handled(self, held: Held, failure: Exception | None) -> None:
+        if not held.lease.is_open:
+            # Its handler has settled it by message.ack() or release(), or its lease was lost meanwhile.
+            self._leases.release(held)
+            self._ended(held, held.lease.state is LeaseState.SETTLED)
+            return
+        outcome = outcome_of(
+            failure,
+            ordered=held.lane is not None,
+            attempt=held.attempt,
+            backoff=self._session.settings.backoff,
+        )
+        if failure is not None:
+            _log_failure(held, failure, outcome)
+        self._carry_out(held, outcome)
+
+    def _carry_out(self, held: Held, outcome: Outcome) -> None:
+        if isinstance(outcome, RunAgain):
+            if not self._life.is_stopping:
+                self._run_again_after(held, outcome.delay)
+                return
+            outcome = GiveBack(outcome.delay)
+        self._leases.release(held)
+        if isinstance(outcome, Acknowledge):
+            self._settlement.acknowledge(held)
+        elif isinstance(outcome, GiveBack):
+            self._settlement.give_back(held, outcome.delay)
+        else:
+            self._settlement.forward(held, outcome.reason)
+
+    def _run_again_after(self, held: Held, delay: float) -> None:
+        held.attempt += 1
+        held.message.attempt = held.attempt
+        self._run_again[held] = self._loop.call_later(delay, self._run_again_now, held)
+
+    def _run_again_now(self, held: Held) -> None:
+        del self._run_again[held]
+        self._workers.run_again(held)
+
+    def _is_lost(self, held: Held) -> bool:
+        """Whether the lease was lost while the message waited: others may have it, so no handler sees it here."""
+        if held.lease.is_open and self._loop.time() < held.lease.ends_at:
+            return False
+        logger.warning("%r waited longer than its lease lasted, it will be delivered again", held.message)
+        self._leases.release(held)
+        self._ended(held, False)
+        return True
+
+    def _ended(self, held: Held, out_of_the_way: bool) -> None:
+        """Nothing more is done about the message: make room, and see to those behind it."""
+        self.held.discard(held)
+        if self._cache.remove(held.source, held.size):
+            self.receiving.room_made(held.source)
+        behind = self._workers.settled(held) if out_of_the_way else self._workers.unsettled(held)
+        for follower in behind:
+            self._carry_out(follower, GiveBack(0.0))
+        if not self.held:
+            self._nothing_held.set()
+
+
+def _log_failure(held: Held, failure: Exception, outcome: Outcome) -> None:
+    if isinstance(failure, (RetryLater, DeadLetter)):
+        logger.info("the handler of %r asked for %r", held.message, outcome)
+    else:
+        logger.warning("the handler of %r failed, %r follows", held.message, outcome, exc_info=failure)

@@ -1,0 +1,185 @@
+"""Receives: looks at the assignments, and keeps one poll out per assigned queue while there is room for more."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+from uuid import uuid4
+
+from aiorocketmq._core.assignment import assignment_change
+from aiorocketmq._core.pauses import failure_pause, scan_pause
+from aiorocketmq._core.receive_cache import ReceiveCache
+from aiorocketmq._core.route import RouteQueue
+from aiorocketmq._core.settings import FilterText
+from aiorocketmq._receiving import receive
+from aiorocketmq._session import Session
+from aiorocketmq.errors import Busy, RocketMQError
+from aiorocketmq.hooks import AssignEvent
+from aiorocketmq.message import MessageQueue, ReceivedMessage, Settler
+
+logger = logging.getLogger(__name__)
+
+Arrived: TypeAlias = Callable[[MessageQueue, Sequence[ReceivedMessage]], None]
+
+
+class Receiving:
+    """The polls of one push consumer.
+
+    An idle queue costs one parked poll and nothing else (client-behaviour.md 10.3, 10.4).
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        *,
+        filters: Mapping[str, FilterText],
+        cache: ReceiveCache[MessageQueue],
+        invisible: float,
+        settler: Settler,
+        arrived: Arrived,
+        rng: random.Random,
+    ) -> None:
+        self._session = session
+        self._filters = filters
+        self._cache = cache
+        self._invisible = invisible
+        self._settler = settler
+        self._arrived = arrived
+        self._rng = rng
+        self._assigned: dict[MessageQueue, RouteQueue] = {}
+        self._polls: dict[MessageQueue, asyncio.Task[None]] = {}
+        self._scans: dict[str, asyncio.Task[None]] = {}
+        self._room: dict[MessageQueue, asyncio.Event] = {}
+        self._generation = 0
+
+    async def start(self) -> None:
+        """Take up the first assignment of every topic; raises what a server says against it."""
+        for topic in self._filters:
+            await self._scan(topic)
+        for topic in self._filters:
+            self._scans[topic] = self._session.spawn(self._scan_forever, topic, name="scan assignments")
+
+    def stop(self) -> None:
+        """End all polls and scans.
+
+        A poll that is cancelled while it waits takes no messages with it on 5.5 (what it would have brought comes
+        back after 3 to 5 s); older servers may hold such messages for a whole lease (live-lessons.md 4).
+        """
+        for task in (*self._scans.values(), *self._polls.values()):
+            task.cancel()
+        self._assigned.clear()
+
+    def room_made(self, queue: MessageQueue) -> None:
+        """Wake the poll that waits for room in its share of the cache."""
+        event = self._room.get(queue)
+        if event is not None:
+            event.set()
+
+    @property
+    def queues(self) -> tuple[MessageQueue, ...]:
+        """What is assigned now."""
+        return tuple(self._assigned)
+
+    async def _scan_forever(self, topic: str) -> None:
+        unchanged = failures = 0
+        while True:
+            await asyncio.sleep(
+                failure_pause(failures, throttled=False, rng=self._rng)
+                if failures
+                else scan_pause(unchanged, rng=self._rng)
+            )
+            try:
+                unchanged = 0 if await self._scan(topic) else unchanged + 1
+                failures = 0
+            except RocketMQError as error:
+                failures += 1
+                log = logger.warning if failures == 1 else logger.debug
+                log(
+                    "assignments of topic %r stay as they are, the server could not be asked: %s",
+                    topic,
+                    error,
+                )
+
+    async def _scan(self, topic: str) -> bool:
+        answer = {source.queue: source for source in await self._session.assignments(topic)}
+        held = [queue for queue in self._assigned if queue.topic == topic]
+        change = assignment_change(held, list(answer))
+        if held and not answer:
+            logger.warning("the server assigns nothing of topic %r any more, receiving stops", topic)
+        self._assigned.update(answer)
+        for queue in change.dropped:
+            del self._assigned[queue]
+            self._cache.close(queue)
+        for queue in change.added:
+            self._cache.open(queue)
+            self._start_poll(queue)
+        if change.added or change.dropped:
+            self._announce()
+            for event in self._room.values():
+                event.set()  # shares of the cache have changed
+            return True
+        return False
+
+    def _start_poll(self, queue: MessageQueue) -> None:
+        self._room.setdefault(queue, asyncio.Event())
+        running = self._polls.get(queue)
+        # A poll that was still out when its queue was dropped goes on for a queue that has come back.
+        if running is None or running.done():
+            self._polls[queue] = self._session.spawn(self._poll_forever, queue, name="receive messages")
+
+    async def _poll_forever(self, queue: MessageQueue) -> None:
+        failures = 0
+        attempt_id = uuid4().hex
+        while (source := self._assigned.get(queue)) is not None:
+            room = self._cache.room(queue, self._session.settings.receive_batch)
+            if room < 1:
+                await self._wait_for_room(queue)
+                continue
+            try:
+                messages = await self._receive(source, room, attempt_id)
+            except RocketMQError as error:
+                failures += 1
+                log = logger.warning if failures == 1 else logger.debug
+                log("receiving from %s failed, trying again: %s", queue, error)
+                await asyncio.sleep(failure_pause(failures, throttled=isinstance(error, Busy), rng=self._rng))
+                continue
+            if failures:
+                logger.info("receiving from %s works again", queue)
+                failures = 0
+            if messages:
+                # Kept while nothing came: an ordered group gets the batch of a lost answer again by it (10.3).
+                attempt_id = uuid4().hex
+                self._arrived(queue, messages)
+        self._polls.pop(queue, None)
+        self._room.pop(queue, None)
+
+    async def _receive(self, source: RouteQueue, room: int, attempt_id: str) -> Sequence[ReceivedMessage]:
+        return await receive(
+            self._session,
+            source,
+            self._filters[source.queue.topic],
+            max_messages=room,
+            poll=self._session.settings.long_polling,
+            invisible=self._invisible,
+            attempt_id=attempt_id,
+            settler=self._settler,
+        )
+
+    async def _wait_for_room(self, queue: MessageQueue) -> None:
+        event = self._room[queue]
+        event.clear()
+        await event.wait()
+
+    def _announce(self) -> None:
+        self._generation += 1
+        queues = self.queues
+        logger.info(
+            "assigned queues: %s", ", ".join(f"{q.topic}/{q.broker}/{q.id}" for q in queues) or "none"
+        )
+        if self._session.observers:
+            self._session.emit(
+                AssignEvent(client=self._session.identity, queues=queues, generation=self._generation)
+            )

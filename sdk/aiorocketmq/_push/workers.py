@@ -1,0 +1,169 @@
+"""Runs handlers: as many at a time as allowed, each message when its order lets it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import TypeAlias
+
+from aiorocketmq._core.dispatch import ConcurrentDispatch, FifoDispatch
+from aiorocketmq._push.handlers import Handlers
+from aiorocketmq._push.held import Held
+from aiorocketmq._session import Session
+from aiorocketmq.hooks import HandleEvent, Phase
+
+Finished: TypeAlias = Callable[[Held, Exception | None], None]
+"""Called when a handler has ended: None for success, else what it raised."""
+
+
+class Workers:
+    """Tasks that take messages one after the other; they live only while there is something to do.
+
+    A burst of messages is worked off by up to `concurrency` tasks, so that no task is made per message under load and
+    none waits when idle.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        handlers: Handlers,
+        *,
+        concurrency: int,
+        is_lost: Callable[[Held], bool],
+        finished: Finished,
+    ) -> None:
+        self._session = session
+        self._handlers = handlers
+        self._concurrency = concurrency
+        self._is_lost = is_lost
+        self._finished = finished
+        self._unordered = ConcurrentDispatch[Held]()
+        self._ordered = FifoDispatch[Held]()
+        self._again: deque[Held] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._handling: set[Held] = set()
+        self._may_start = True
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    def add(self, held: Held) -> None:
+        """Queue a message; wake() starts the handlers, once per batch."""
+        if held.lane is None:
+            self._unordered.add(None, held)
+        else:
+            self._ordered.add(held.lane, held)
+
+    def run_again(self, held: Held) -> None:
+        """Run the handler of an ordered group's message once more, before those behind it."""
+        self._again.append(held)
+        self.wake()
+
+    def settled(self, held: Held) -> list[Held]:
+        """Let the next message of its lane start; once no handler may start any more, return those that waited."""
+        if held.lane is None:
+            return []
+        self._ordered.finish(held.lane)
+        if self._may_start:
+            self.wake()
+            return []
+        return _without_lane(self._ordered.drain())
+
+    def unsettled(self, held: Held) -> list[Held]:
+        """Return the messages of its lane that waited behind one that comes again; they are in no lane any more."""
+        if held.lane is None:
+            return []
+        return _without_lane(self._ordered.abandon(held.lane))
+
+    def wake(self) -> None:
+        """Start tasks for what may start, up to the limit."""
+        if not self._may_start:
+            return
+        startable = len(self._again) + self._ordered.startable + self._unordered.startable
+        for _ in range(min(startable, self._concurrency - len(self._tasks))):
+            task = self._session.spawn(self._work, name="handle messages")
+            self._tasks.add(task)
+            task.add_done_callback(self._task_ended)
+            self._idle.clear()
+
+    @property
+    def waiting(self) -> int:
+        """Messages that wait for a handler."""
+        return len(self._again) + self._ordered.waiting + self._unordered.waiting
+
+    @property
+    def running(self) -> int:
+        """Handlers that run."""
+        return len(self._handling)
+
+    def stop_starting(self) -> list[Held]:
+        """Start no handler any more; returns what waited, but for those behind a message that is not settled yet."""
+        self._may_start = False
+        again = list(self._again)  # still the heads of their lanes
+        self._again.clear()
+        return [*again, *self._unordered.drain(), *_without_lane(self._ordered.drain())]
+
+    async def wait_idle(self) -> None:
+        """Wait until no handler runs."""
+        await self._idle.wait()
+
+    def cancel(self) -> list[Held]:
+        """Cancel the handlers that run; returns their messages."""
+        for task in self._tasks:
+            task.cancel()
+        return list(self._handling)
+
+    def _next(self) -> Held | None:
+        while self._may_start:
+            if self._again:
+                held = self._again.popleft()
+            elif (taken := self._ordered.take() or self._unordered.take()) is not None:
+                held = taken[1]
+            else:
+                return None
+            if not self._is_lost(held):
+                return held
+        return None
+
+    async def _work(self) -> None:
+        while (held := self._next()) is not None:
+            self._handling.add(held)
+            try:
+                failure = await self._handle(held)
+            finally:
+                self._handling.discard(held)
+            self._finished(held, failure)
+
+    async def _handle(self, held: Held) -> Exception | None:
+        session = self._session
+        if not session.observers:
+            return await self._handlers.run(held.message)
+        operation = session.next_operation()
+        identity = session.identity
+        message = held.message
+        session.emit(HandleEvent(client=identity, phase=Phase.INVOKE, operation=operation, message=message))
+        raised: BaseException | None = None
+        try:
+            raised = await self._handlers.run(message)
+        except asyncio.CancelledError as error:
+            raised = error
+            raise
+        finally:
+            phase = Phase.OK if raised is None else Phase.FAIL
+            session.emit(
+                HandleEvent(client=identity, phase=phase, operation=operation, message=message, raised=raised)
+            )
+        return raised
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        # A message that came after the task had found nothing to do, but before this, has nobody else to start it.
+        self.wake()
+        if not self._tasks:
+            self._idle.set()
+
+
+def _without_lane(waiting: list[Held]) -> list[Held]:
+    for held in waiting:
+        held.lane = None
+    return waiting

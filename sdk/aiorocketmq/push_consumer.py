@@ -1,0 +1,192 @@
+"""The consumer that calls a handler with each message, and settles the message by how the handler ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Self, Unpack
+
+import anyio
+
+from aiorocketmq._convert import filter_text
+from aiorocketmq._core.endpoint import Endpoint
+from aiorocketmq._core.names import check_group
+from aiorocketmq._core.outcomes import DeadLetter, RetryLater
+from aiorocketmq._core.settings import Declaration
+from aiorocketmq._core.stop_states import ConsumerLife
+from aiorocketmq._push.commands import print_stacks, verify_message
+from aiorocketmq._push.consumption import Consumption
+from aiorocketmq._push.handlers import Handler, Handlers, handlers_by_topic
+from aiorocketmq._session import Session
+from aiorocketmq.config import CacheLimits
+from aiorocketmq.connection import Connection, ConnectionOptions
+from aiorocketmq.errors import Closed
+from aiorocketmq.hooks import Hook, Role
+from aiorocketmq.message import MessageQueue
+from aiorocketmq.subscription import Subscriptions, subscriptions_by_topic
+from aiorocketmq.wire import messages as pb
+
+__all__ = ["DeadLetter", "Handler", "PushConsumer", "RetryLater"]
+
+# What servers take for the lease of a receive (live-broker-consumption.md 2).
+MIN_INVISIBLE = 10.0
+MAX_INVISIBLE = 43_200.0
+
+
+class PushConsumer:
+    """Calls `handler` with each message of the group's subscriptions, until it is stopped.
+
+        async with PushConsumer(rocketmq, group="billing", subscriptions=["orders"], handler=handle) as consumer:
+            await consumer.run()
+
+    A handler is a coroutine function, or a plain function, which then runs in a worker thread. Returning is success
+    and acknowledges; any exception is a failure: the server hands the message out again by the group's back-off, and
+    after the group's last attempt it goes to the dead letters. `raise RetryLater(30)` chooses the wait, `raise
+    DeadLetter("why")` gives up at once. Delivery is at least once: a message may come again after it was handled, for
+    instance when an ack is lost.
+
+    Whether the group is an ordered one is the server's word. If so, messages of one message group are handled one
+    at a time in the order in which they were sent; a failed one is run again here, after the back-off, while those
+    behind it wait; after the last attempt it goes to the dead letters and the next one runs.
+
+    Entering `async with` returns when the first queues are assigned, or raises within `Timeouts.start` one sentence
+    that names endpoint, topic or group. Leaving it receives no more, gives handlers that run `grace` seconds before
+    they are cancelled, gives everything not handled back to the server, and leaves no task behind. A plain function
+    cannot be cancelled: its thread runs on while others may get its message already.
+    """
+
+    def __init__(
+        self,
+        rocketmq: str | Connection,
+        *,
+        group: str,
+        subscriptions: Subscriptions,
+        handler: Handler | None = None,
+        handlers: Mapping[str, Handler] | None = None,
+        concurrency: int = 20,
+        grace: float = 30.0,
+        handler_timeout: float | None = None,
+        cache: CacheLimits | None = None,
+        invisible: float = 30.0,
+        hooks: Sequence[Hook] = (),
+        **options: Unpack[ConnectionOptions],
+    ) -> None:
+        """Check everything; nothing is sent before `async with`.
+
+        `concurrency` is the largest number of handlers that run at a time. `handler_timeout` cancels a handler that
+        takes longer, which counts as a failure. `cache` bounds what is in hand, by count and bytes. `invisible` is the
+        length of each lease in seconds (10 to 43,200): it is renewed while a message is in hand, and after a crash
+        others get the messages that much later. Raises ValueError
+        or TypeError for single arguments; a `%RETRY%` topic is one of them.
+        """
+        check_group(group)
+        filters = subscriptions_by_topic(subscriptions)
+        if not filters:
+            raise ValueError("subscriptions must name at least one topic")
+        if type(concurrency) is not int or concurrency < 1:
+            raise ValueError(f"concurrency must be an integer of at least 1, not {concurrency!r}")
+        if not grace >= 0:
+            raise ValueError(f"grace must be seconds from 0, not {grace!r}")
+        if handler_timeout is not None and not handler_timeout > 0:
+            raise ValueError(f"handler_timeout must be seconds above 0, not {handler_timeout!r}")
+        if not MIN_INVISIBLE <= invisible <= MAX_INVISIBLE:
+            raise ValueError(
+                f"invisible must be {MIN_INVISIBLE:.0f} to {MAX_INVISIBLE:.0f} seconds, not {invisible!r}"
+            )
+        self._invisible = invisible
+        self._group = group
+        self._filters = {topic: filter_text(wanted) for topic, wanted in filters.items()}
+        self._concurrency = concurrency
+        self._grace = grace
+        self._cache_limits = cache or CacheLimits()
+        self._handlers = Handlers(
+            handlers_by_topic(handler, handlers, filters),
+            hooks=tuple(hooks),
+            timeout=handler_timeout,
+            concurrency=concurrency,
+        )
+        self._session = Session(
+            rocketmq,
+            Declaration(client_type="PUSH_CONSUMER", group=group, subscriptions=self._filters),
+            role=Role.PUSH,
+            hooks=hooks,
+            commands={
+                "verify_message_command": self._verify_message,
+                "print_thread_stack_trace_command": self._print_stacks,
+            },
+            options=options,
+        )
+        self._life = ConsumerLife()
+        self._stop_asked = asyncio.Event()
+        self._running: Consumption | None = None
+
+    async def __aenter__(self) -> Self:
+        """Start; raises RocketMQError when the servers cannot be reached or refuse, and leaves nothing behind."""
+        await self._session.start()
+        running = Consumption(
+            self._life,
+            self._session,
+            self._handlers,
+            filters=self._filters,
+            limits=self._cache_limits,
+            concurrency=self._concurrency,
+            invisible=self._invisible,
+        )
+        try:
+            await running.start()
+        except BaseException:
+            await self._session.stop()
+            raise
+        self._running = running
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop: drain the handlers within `grace`, give back what was not handled, tell the servers, end all tasks."""
+        self.stop()
+        running, self._running = self._running, None
+        if running is not None:
+            # Shielded: a stop is mostly caused by a cancellation, which must not cut the clean-up short.
+            with anyio.CancelScope(shield=True):
+                await running.finish(self._grace)
+
+    async def run(self) -> None:
+        """Wait until stop() is called or the caller is cancelled; messages are handled with or without this.
+
+        Raises Closed outside of `async with`.
+        """
+        if self._running is None:
+            raise Closed("the PushConsumer is not open; use it inside its `async with`", group=self._group)
+        await self._stop_asked.wait()
+
+    def stop(self) -> None:
+        """Receive no more, start no handler any more, give back what waits, and let run() return.
+
+        Handlers that run have their grace when the block is left. May be called from a handler, and more than once.
+        """
+        self._stop_asked.set()
+        if self._running is not None:
+            self._running.stop()
+
+    @property
+    def client_id(self) -> str:
+        """The name that servers know this client by; empty before the start."""
+        return self._session.client_id
+
+    @property
+    def assigned_queues(self) -> tuple[MessageQueue, ...]:
+        """The queues it receives from now; id -1 stands for all queues of a broker. Empty when it is not running."""
+        return () if self._running is None else self._running.receiving.queues
+
+    @property
+    def messages_in_hand(self) -> int:
+        """Messages received whose settling has not ended."""
+        return 0 if self._running is None else len(self._running.held)
+
+    async def _verify_message(self, endpoint: Endpoint, command: pb.TelemetryCommand) -> None:
+        await verify_message(self._session, self._handlers, endpoint, command)
+
+    async def _print_stacks(self, endpoint: Endpoint, command: pb.TelemetryCommand) -> None:
+        await print_stacks(self._session, endpoint, command)
