@@ -1,0 +1,152 @@
+"""The fake broker's recorder: every fact of the core, written for the audits as the broker's own account.
+
+with Recorder("runs/", clock=broker.clock.now) as recorder, broker.events.listen(recorder.record): ...
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, cast
+
+from aiorocketmq_fake.core.events import Event
+from aiorocketmq_fake.edge.recording_rows import is_recorded, row_of
+
+if TYPE_CHECKING:
+    from aiorocketmq_fake.edge.recording_files import Row, SeriesFiles
+
+__all__ = ["PyarrowMissing", "Recorder"]
+
+EVENTS_PER_BLOCK = 512
+
+
+class PyarrowMissing(ModuleNotFoundError):
+    """The extra that recordings need is not installed; the text says how to install it."""
+
+
+# Number, boot, the machine's clock where the broker's is another, and an event or the recorder's own first or last row.
+_Fact = tuple[int, str, int | None, "Event | tuple[str, int]"]
+
+
+class Recorder:
+    """Writes events to Parquet files in `folder` (docs/reference/recording.md), from construction to `close`.
+
+    `run_id` names the run (default: the folder's name) and must be that of the clients' recorders. `clock` returns
+    Unix seconds and is given when the broker's clock is moved by hand. Raises PyarrowMissing where that package is.
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        run_id: str | None = None,
+        case_id: str = "",
+        clock: Callable[[], float] | None = None,
+        broker: str = "fake",
+        rows_per_file: int = 100_000,
+        seconds_per_file: float = 60.0,
+    ) -> None:
+        path = Path(folder)
+        name = f"broker-{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}-{secrets.token_hex(4)}"
+        self._constant = {
+            "run_id": path.resolve().name if run_id is None else run_id,
+            "case_id": case_id,
+            "observer": "broker",
+            "recorder": name,
+        }
+        self._broker = broker
+        self._clock = clock
+        self._boot = secrets.token_hex(4)
+        self._seq = 0
+        self._block: list[_Fact] = []
+        self._closed = False
+        self._files = _series_files()(
+            path, name, rows_per_file=rows_per_file, seconds_per_file=seconds_per_file
+        )
+        self._add(("recorder.start", self._now_us()))
+
+    def record(self, events: Sequence[Event]) -> None:
+        """Note events; cheap, as rows are made and written on a thread. Without effect after `close`."""
+        if self._closed:
+            return
+        for event in events:
+            if is_recorded(event):
+                self._add(event)
+
+    def rebooted(self) -> None:
+        """Tell that the broker was started again: what follows belongs to another life of it."""
+        self._boot = secrets.token_hex(4)
+
+    def close(self) -> None:
+        """Complete the recording and wait for the disk; OSError when it could not be written. May be called twice."""
+        if self._closed:
+            return
+        self._add(("recorder.end", self._now_us()))
+        self._closed = True
+        self._hand_over()
+        self._files.finish()
+
+    def __enter__(self) -> Recorder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _now_us(self) -> int:
+        return time.time_ns() // 1000 if self._clock is None else round(self._clock() * 1e6)
+
+    def _add(self, fact: Event | tuple[str, int]) -> None:
+        seq, self._seq = self._seq, self._seq + 1
+        if self._files.is_full and not isinstance(fact, tuple):
+            return
+        real_us = None if self._clock is None else time.time_ns() // 1000
+        self._block.append((seq, self._boot, real_us, fact))
+        if len(self._block) >= EVENTS_PER_BLOCK:
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        block, self._block = self._block, []
+        self._files.write(block, self._row)
+
+    def _row(self, numbered: _Fact) -> Row:
+        seq, boot, real_us, fact = numbered
+        cells = self._own_row(*fact) if isinstance(fact, tuple) else row_of(fact)
+        row: dict[str, object] = {**self._constant, "seq": seq, "boot": boot, "t_real_us": real_us, **cells}
+        if "topic" in cells:
+            row["broker"] = self._broker
+        if "invoked_us" in cells:
+            row["invoked_seq"] = seq
+        # The core's time never goes back, so it serves as the monotonic clock too.
+        row["t_mono_ns"] = cast(int, cells["t_wall_us"]) * 1000
+        return row
+
+    def _own_row(self, kind: str, now_us: int) -> dict[str, object]:
+        cells: dict[str, object] = {"kind": kind, "t_wall_us": now_us}
+        if kind == "recorder.start":
+            clock = "real" if self._clock is None else "manual"
+            cells["cfg"] = {
+                "version": "1",
+                "writer": f"aiorocketmq_fake {version('aiorocketmq')}",
+                "clock": clock,
+            }
+        return cells
+
+
+def _series_files() -> type[SeriesFiles]:
+    try:
+        from aiorocketmq_fake.edge.recording_files import SeriesFiles
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").partition(".")[0] != "pyarrow":
+            raise
+        raise PyarrowMissing(
+            "recording needs pyarrow: run pip install 'aiorocketmq[recording]'."
+        ) from missing
+    return SeriesFiles

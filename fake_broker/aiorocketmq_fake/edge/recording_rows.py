@@ -1,0 +1,303 @@
+"""From the core's events to rows of a recording, as the broker's own account (docs/reference/recording.md)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from aiorocketmq_fake.core import events as facts
+from aiorocketmq_fake.core.codes import ClientType, Code, Resolution
+from aiorocketmq_fake.core.model import OutgoingMessage, StoredMessage
+
+__all__ = ["is_recorded", "row_of"]
+
+Cells: TypeAlias = dict[str, object]
+
+ROLES = {
+    ClientType.PRODUCER: "producer",
+    ClientType.PUSH_CONSUMER: "push",
+    ClientType.SIMPLE_CONSUMER: "simple",
+    ClientType.PULL_CONSUMER: "pull",
+    ClientType.LITE_PUSH_CONSUMER: "lite",
+    ClientType.LITE_SIMPLE_CONSUMER: "lite",
+}
+# Codes of a receive that brought nothing and failed in nothing.
+EMPTY = (Code.OK, Code.MESSAGE_NOT_FOUND)
+
+
+def is_recorded(event: facts.Event) -> bool:
+    """Tell whether `event` becomes a row: a recording leaves out the broker's own copies and what touched nothing."""
+    if isinstance(event, facts.Stored):
+        return event.reason is facts.StoredAs.SENT
+    if isinstance(event, facts.Acked):
+        return event.message is not None
+    if isinstance(event, facts.GroupChanged):
+        return not event.deleted
+    return type(event) in _CELLS
+
+
+def row_of(event: facts.Event) -> Cells:
+    """The cells of one event that is recorded, its time included."""
+    cells = _CELLS[type(event)](event)
+    cells["t_wall_us"] = _microseconds(event.at)
+    if "phase" in cells:
+        # Call and answer are one instant for the broker; a receive tells its own beginning.
+        cells.setdefault("invoked_us", cells["t_wall_us"])
+    return cells
+
+
+def fingerprint(text: str) -> str | None:
+    """What stands for a receipt handle; None for none."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16] if text else None
+
+
+def _microseconds(seconds: float | None) -> int | None:
+    return None if seconds is None else round(seconds * 1e6)
+
+
+def _milliseconds(seconds: float) -> int:
+    return round(seconds * 1000)
+
+
+def _named(content: OutgoingMessage) -> Cells:
+    return {
+        "topic": content.topic,
+        "lite_topic": content.lite_topic or None,
+        "message_id": content.message_id,
+        "message_group": content.message_group or None,
+        "tag": content.tag or None,
+        "priority": content.priority,
+    }
+
+
+def _digests(content: OutgoingMessage) -> Cells:
+    properties = dict(content.properties)
+    text = json.dumps(properties, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    serial = properties.get("audit-serial", "")
+    return {
+        "body_sha": hashlib.sha256(content.body).hexdigest()[:32],
+        "props_sha": hashlib.sha256(text.encode()).hexdigest()[:32],
+        "producer": properties.get("audit-producer"),
+        "pseq": int(serial) if serial.isdecimal() and len(serial) < 19 else None,
+    }
+
+
+def _placed(message: StoredMessage) -> Cells:
+    return _named(message.content) | {"queue": message.queue_id, "offset": message.offset}
+
+
+def _stored(event: facts.Stored) -> Cells:
+    message = event.message
+    return (
+        _placed(message)
+        | _digests(message.content)
+        | {
+            "kind": "send",
+            "phase": "ok",
+            "client_id": event.client_id,
+            "role": "producer",
+            "store_us": _microseconds(message.store_timestamp),
+            "born_us": _microseconds(message.content.born_timestamp),
+            "code": int(Code.OK),
+        }
+    )
+
+
+def _prepared(event: facts.Prepared) -> Cells:
+    return (
+        _named(event.message)
+        | _digests(event.message)
+        | {
+            "kind": "send",
+            "phase": "ok",
+            "client_id": event.client_id,
+            "role": "producer",
+            "due_us": _microseconds(event.due),
+            "born_us": _microseconds(event.message.born_timestamp),
+            "code": int(Code.OK),
+        }
+    )
+
+
+def _recalled(event: facts.Recalled) -> Cells:
+    return {
+        "kind": "recall",
+        "phase": "ok" if event.effective else "fail",
+        "client_id": event.client_id,
+        "topic": event.topic,
+        "message_id": event.message_id,
+    }
+
+
+def _transaction_ended(event: facts.TransactionEnded) -> Cells:
+    names = {Resolution.COMMIT: "commit", Resolution.ROLLBACK: "rollback"}
+    return {
+        "kind": "tx.end",
+        "phase": "ok",
+        "client_id": event.client_id,
+        "topic": event.topic,
+        "tx_id": event.transaction_id,
+        "resolution": names.get(event.resolution, "unknown"),
+        "source": "check" if event.from_check else "client",
+    }
+
+
+def _receive_ended(event: facts.ReceiveEnded) -> Cells:
+    phase = "info" if event.cancelled else "ok" if event.code in EMPTY else "fail"
+    return {
+        "kind": "receive",
+        "phase": phase,
+        "op_id": str(event.batch),
+        "invoked_us": _microseconds(event.asked_at),
+        "client_id": event.client_id,
+        "group": event.group,
+        "topic": event.topic,
+        "code": int(event.code),
+    }
+
+
+def _delivered(event: facts.Delivered) -> Cells:
+    delivery = event.delivery
+    content = delivery.message.content
+    name = fingerprint(delivery.receipt_handle)
+    return (
+        _named(content)
+        | _digests(content)
+        | {
+            "kind": "deliver",
+            "client_id": event.client_id,
+            "group": event.group,
+            "queue": delivery.queue_id,
+            "offset": delivery.offset,
+            "attempt": delivery.attempt,
+            "delivery": name,
+            "handle": name,
+            "batch": str(event.batch),
+            "batch_pos": event.position,
+            "receive_attempt": event.receive_attempt or None,
+            "invisible_ms": _milliseconds(event.invisible),
+            "auto_renew": event.auto_renew,
+            "due_us": _microseconds(content.delivery_timestamp),
+            "born_us": _microseconds(content.born_timestamp),
+            "store_us": _microseconds(delivery.store_timestamp),
+            "tx_id": delivery.message.transaction_id or None,
+        }
+    )
+
+
+def _acked(event: facts.Acked) -> Cells:
+    assert event.message is not None  # by is_recorded
+    return _placed(event.message) | {
+        "kind": "ack",
+        # The caller was told OK in both cases; what settled nothing must not count as an end.
+        "phase": "ok" if event.effective else "fail",
+        "client_id": event.client_id,
+        "group": event.group,
+        "attempt": event.attempt,
+        "delivery": fingerprint(event.first_handle),
+        "handle": fingerprint(event.receipt_handle),
+        "code": int(Code.OK),
+    }
+
+
+def _lease_changed(event: facts.LeaseChanged) -> Cells:
+    return _placed(event.message) | {
+        "kind": "change",
+        "phase": "ok",
+        "client_id": event.client_id,
+        "group": event.group,
+        "attempt": event.attempt,
+        "delivery": fingerprint(event.first_handle),
+        "handle": fingerprint(event.receipt_handle),
+        "prev_handle": fingerprint(event.previous_handle),
+        "invisible_ms": _milliseconds(event.invisible),
+        "reason": "extend" if event.renewal else None,
+        "code": int(Code.OK),
+    }
+
+
+def _resurrected(event: facts.Resurrected) -> Cells:
+    return _placed(event.message) | {
+        "kind": "change",
+        "phase": "ok",
+        "client_id": event.client_id,
+        "group": event.group,
+        "delivery": fingerprint(event.previous_handle),
+        "handle": fingerprint(event.receipt_handle),
+        "prev_handle": fingerprint(event.previous_handle),
+        "invisible_ms": _milliseconds(event.invisible),
+        "code": int(Code.OK),
+    }
+
+
+def _lease_ended(event: facts.LeaseEnded) -> Cells:
+    cells = _placed(event.message) | {
+        "client_id": event.client_id,
+        "group": event.group,
+        "attempt": event.attempt,
+        "delivery": fingerprint(event.first_handle),
+        "handle": fingerprint(event.receipt_handle),
+    }
+    if event.reason is facts.LeaseEnd.UNDELIVERED:
+        # Nobody ever had it, so the broker itself gives it back.
+        return cells | {"kind": "change", "phase": "ok", "invisible_ms": 0, "reason": "undelivered"}
+    return cells | {"kind": "expire"}
+
+
+def _dead_lettered(event: facts.DeadLettered) -> Cells:
+    return _placed(event.message) | {"kind": "dlq.deliver", "group": event.group, "attempt": event.attempt}
+
+
+def _offset_committed(event: facts.OffsetCommitted) -> Cells:
+    place = {"group": event.group, "topic": event.topic, "queue": event.queue_id}
+    return {"kind": "commit", **place, "commit_offset": event.offset}
+
+
+def _offset_reset(event: facts.OffsetReset) -> Cells:
+    place = {"group": event.group, "topic": event.topic, "queue": event.queue_id}
+    return {"kind": "reset", **place, "commit_offset": event.offset}
+
+
+def _client_joined(event: facts.ClientJoined) -> Cells:
+    role = ROLES.get(event.client_type)
+    return {"kind": "client.start", "client_id": event.client_id, "role": role, "group": event.group or None}
+
+
+def _client_left(event: facts.ClientLeft) -> Cells:
+    kind = "client.crash" if event.expired else "client.stop"
+    role = ROLES.get(event.client_type)
+    return {"kind": kind, "client_id": event.client_id, "role": role, "group": event.group or None}
+
+
+def _group_changed(event: facts.GroupChanged) -> Cells:
+    cfg = {
+        "ordered": "true" if event.config.ordered else "false",
+        "max_attempts": str(event.config.max_attempts),
+        "order_grain": event.order_grain,
+    }
+    if event.steps:
+        cfg["steps_ms"] = ",".join(str(_milliseconds(step)) for step in event.steps)
+    return {"kind": "config", "group": event.config.name, "cfg": cfg}
+
+
+# Each function takes the one type that it stands beside; a table cannot say so, hence Any.
+_CELLS: dict[type[facts.Event], Callable[[Any], Cells]] = {
+    facts.Stored: _stored,
+    facts.Prepared: _prepared,
+    facts.Recalled: _recalled,
+    facts.TransactionEnded: _transaction_ended,
+    facts.ReceiveEnded: _receive_ended,
+    facts.Delivered: _delivered,
+    facts.Acked: _acked,
+    facts.LeaseChanged: _lease_changed,
+    facts.Resurrected: _resurrected,
+    facts.LeaseEnded: _lease_ended,
+    facts.DeadLettered: _dead_lettered,
+    facts.OffsetCommitted: _offset_committed,
+    facts.OffsetReset: _offset_reset,
+    facts.ClientJoined: _client_joined,
+    facts.ClientLeft: _client_left,
+    facts.GroupChanged: _group_changed,
+}

@@ -1,0 +1,217 @@
+"""The hook that records what clients did and saw, for the audits (docs/reference/recording.md).
+
+    async with Producer("localhost:8081", hooks=[Recorder("runs/")]) as producer: ...
+
+One Recorder may serve many clients. A recording begins with the first event of any of them and is complete
+when the last of them has stopped; `close()` waits until it is on the disk.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from aiorocketmq._recording_rows import Cells, Fact, kind_of, operation_id, row_of
+from aiorocketmq.errors import UsageError
+from aiorocketmq.hooks import ClientEvent, DeliverEvent, Event, Hook, Phase, ReceiveEvent, SendEvent
+
+if TYPE_CHECKING:
+    from aiorocketmq._recording_files import RecordingFiles
+
+FACTS_PER_BLOCK = 512
+BYTES_PER_BLOCK = 4 << 20
+"""Facts keep the bodies of their messages alive until they are written: they are handed over by count or by size."""
+
+OPEN_CALLS = 65_536
+"""How many calls are remembered for their completions; polls stay after theirs, for the deliveries they brought."""
+
+
+class Recorder(Hook):
+    """Writes every fact of its clients to Parquet files in `folder`.
+
+    `run_id` names the run (default: the folder's name); recorders of one run, in whatever process, must agree on
+    it. `clock` returns Unix seconds and replaces the machine's clock; give it the fake broker's when that one is
+    moved by hand. A file is completed after `rows_per_file` rows or `seconds_per_file` seconds: a process that dies
+    loses what came after the last completed one, and the audit will know.
+
+    Recording costs the event loop a few microseconds a fact; all else happens on a thread. When the disk is too slow,
+    facts are left out and the gap is visible. Raises UsageError when pyarrow is missing."""
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        run_id: str | None = None,
+        case_id: str = "",
+        clock: Callable[[], float] | None = None,
+        rows_per_file: int = 100_000,
+        seconds_per_file: float = 60.0,
+    ) -> None:
+        if rows_per_file < 1 or not seconds_per_file > 0:
+            raise ValueError("rows_per_file and seconds_per_file must be positive")
+        self.folder = Path(folder)
+        self.run_id = self.folder.resolve().name if run_id is None else run_id
+        self.case_id = case_id
+        self._clock = clock
+        self._files_type = _files_type()
+        self._rows_per_file = rows_per_file
+        self._seconds_per_file = seconds_per_file
+        self._series: _Series | None = None
+        self._ended: RecordingFiles | None = None
+
+    def observe(self, event: Event) -> None:
+        """Note one fact. Called by the clients, on their event loop."""
+        if self._series is None:
+            if type(event) is ClientEvent and not event.running:
+                return
+            self._series = self._begin()
+        self._series.note(event)
+        if not self._series.clients:
+            self._end()
+
+    def close(self) -> None:
+        """Complete the recording and wait for the disk; OSError when it could not be written. May be called twice.
+
+        Blocks for the time of the last write: call it after the clients have stopped, or in a thread."""
+        self._end()
+        if self._ended is not None:
+            self._ended.finish(wait=True)
+
+    def __enter__(self) -> Recorder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _begin(self) -> _Series:
+        boot = secrets.token_hex(4)
+        name = f"client-{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}-{boot}"
+        files = self._files_type(
+            self.folder, name, rows_per_file=self._rows_per_file, seconds_per_file=self._seconds_per_file
+        )
+        constant: Cells = {"run_id": self.run_id, "case_id": self.case_id, "observer": "client"}
+        # A program that ends without stopping its clients still leaves a complete recording.
+        atexit.register(self.close)
+        return _Series(files, constant | {"recorder": name, "boot": boot}, self._clock)
+
+    def _end(self) -> None:
+        series, self._series = self._series, None
+        if series is not None:
+            atexit.unregister(self.close)
+            series.end()
+            self._ended = series.files
+
+
+class _Series:
+    """One recorder in the sense of the contract: numbers facts, stamps them, and joins calls with their ends."""
+
+    def __init__(self, files: RecordingFiles, constant: Cells, clock: Callable[[], float] | None) -> None:
+        self.files = files
+        self.clients: dict[str, int] = {}
+        """Clients that have not stopped, with their incarnation."""
+        self._constant = constant
+        self._clock = clock
+        self._epochs: dict[str, int] = {}
+        self._calls: OrderedDict[str, tuple[int, int]] = OrderedDict()
+        self._answer: tuple[str | None, tuple[int, int, int | None]] = (None, (0, 0, None))
+        self._seq = 0
+        self._block: list[Fact] = []
+        self._bytes = 0
+        cfg = {"version": "1", "writer": f"aiorocketmq {version('aiorocketmq')}"}
+        self._add("recorder.start", self._now(), cfg=cfg | {"clock": "real" if clock is None else "manual"})
+
+    def note(self, event: Event) -> None:
+        """Take down one event."""
+        client = event.client.client_id
+        if client not in self.clients:
+            self._epochs[client] = self.clients[client] = self._epochs.get(client, 0) + 1
+        kind = kind_of(event)
+        if kind is not None:
+            self._stamp(kind, event)
+        if type(event) is ClientEvent and _has_stopped(event):
+            del self.clients[client]
+
+    def end(self) -> None:
+        """Write the last row and let the files be completed."""
+        self._add("recorder.end", self._now())
+        self._hand_over()
+        self.files.finish(wait=False)
+
+    def _stamp(self, kind: str, event: Event) -> None:
+        operation = operation_id(event)
+        now = self._now()
+        invoked: tuple[int, int] | None = None
+        if type(event) is DeliverEvent:
+            # All messages of one answer share one time, so that their order is that of their places.
+            if operation is not None and self._answer[0] == operation:
+                now = self._answer[1]
+            self._answer = (operation, now)
+            invoked = self._calls.get(operation or "")
+        elif operation is not None and event.phase is Phase.INVOKE:
+            self._calls[operation] = (now[0], self._seq)
+            if len(self._calls) > OPEN_CALLS:
+                self._calls.popitem(last=False)
+        elif operation is not None:
+            # A poll is forgotten later: some clients tell its end before what it brought.
+            keep = type(event) is ReceiveEvent
+            invoked = self._calls.get(operation) if keep else self._calls.pop(operation, None)
+        self._add(kind, now, event=event, invoked=invoked)
+        if type(event) is SendEvent or type(event) is DeliverEvent:
+            self._bytes += len(event.message.body)
+        if len(self._block) >= FACTS_PER_BLOCK or self._bytes >= BYTES_PER_BLOCK:
+            self._hand_over()
+
+    def _add(
+        self,
+        kind: str,
+        now: tuple[int, int, int | None],
+        *,
+        event: Event | None = None,
+        invoked: tuple[int, int] | None = None,
+        cfg: Mapping[str, str] | None = None,
+    ) -> None:
+        seq, self._seq = self._seq, self._seq + 1
+        if self.files.is_full and kind != "recorder.end":
+            return
+        invoked_us, invoked_seq = invoked or (None, None)
+        epoch = None if event is None else self.clients[event.client.client_id]
+        self._block.append(Fact(seq, kind, *now, epoch, invoked_us, invoked_seq, event, cfg))
+
+    def _hand_over(self) -> None:
+        block, self._block, self._bytes = self._block, [], 0
+        constant = self._constant
+        self.files.write(block, lambda fact: constant | row_of(fact))
+
+    def _now(self) -> tuple[int, int, int | None]:
+        """Wall clock in microseconds, monotonic clock in nanoseconds, and the machine's clock where that is another."""
+        if self._clock is None:
+            return time.time_ns() // 1000, time.monotonic_ns(), None
+        wall_us = round(self._clock() * 1e6)
+        return wall_us, wall_us * 1000, time.time_ns() // 1000
+
+
+def _has_stopped(event: ClientEvent) -> bool:
+    if event.running:
+        return event.phase is Phase.FAIL
+    return event.phase is not Phase.INVOKE
+
+
+def _files_type() -> type[RecordingFiles]:
+    try:
+        from aiorocketmq._recording_files import RecordingFiles
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").partition(".")[0] != "pyarrow":
+            raise
+        raise UsageError("Recorder needs pyarrow: run pip install 'aiorocketmq[recording]'.") from missing
+    return RecordingFiles
