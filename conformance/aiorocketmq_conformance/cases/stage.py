@@ -15,7 +15,7 @@ from aiorocketmq.wire import messages as pb
 from aiorocketmq_conformance.cases.tolerances import PROMPT
 from aiorocketmq_conformance.probe import requests
 from aiorocketmq_conformance.probe.answers import Delivery, Received, code_name
-from aiorocketmq_conformance.probe.client import ProbeClient
+from aiorocketmq_conformance.probe.client import CallFailed, ProbeClient
 from aiorocketmq_conformance.probe.clock import Clock
 from aiorocketmq_conformance.target import Target
 from aiorocketmq_conformance.verdicts import Inconclusive
@@ -151,7 +151,7 @@ class Consumer:
         """Ack what was received and not acked; for the end of a case, so it never raises."""
         open_ = [delivery for delivery in self.seen if delivery.handle not in self._settled]
         for start in range(0, len(open_), 64):
-            with suppress(grpc.aio.AioRpcError, TimeoutError):
+            with suppress(grpc.aio.AioRpcError, CallFailed):
                 await self.client.ack(self.topic, self.group, *open_[start : start + 64])
 
 

@@ -27,6 +27,14 @@ _OPTIONS = (
 )
 
 
+class CallFailed(AssertionError):
+    """The call itself failed, where a well-behaved server answers with a status. Unexpected, it fails the case."""
+
+    def __init__(self, method: str, code: str, details: str) -> None:
+        super().__init__(f"{method} ended with {code}: {details}")
+        self.code = code
+
+
 class ProbeClient:
     """One client id on one connection. Used as `async with`; leaving it terminates the client and hangs up."""
 
@@ -60,7 +68,7 @@ class ProbeClient:
     async def close(self) -> None:
         """Tell the server good-bye where it knows this client, end the streams, hang up. Never raises."""
         if self.settings is not None:
-            with suppress(grpc.aio.AioRpcError, TimeoutError):
+            with suppress(grpc.aio.AioRpcError, CallFailed):
                 await self.terminate(self._group)
         await self.vanish()
 
@@ -96,7 +104,7 @@ class ProbeClient:
         return reply.settings
 
     async def unary(self, name: str, request: Any, *, timeout: float = STUCK) -> Any:
-        """Call a unary method; its response. AioRpcError when the call itself failed."""
+        """Call a unary method; its response. CallFailed when the call ended badly, AioRpcError without a server."""
         method = METHODS[name]
         traffic, started, outcome = self.clock.traffic, self.clock.now(), "cancelled"
         traffic.begin(waits_for_time=False)
@@ -109,7 +117,9 @@ class ProbeClient:
             return response
         except grpc.aio.AioRpcError as error:
             outcome = f"grpc:{error.code().name}"
-            raise
+            if error.code() is grpc.StatusCode.UNAVAILABLE:
+                raise
+            raise CallFailed(name, error.code().name, error.details() or "") from error
         finally:
             traffic.end(Call(name, self.client_id, started, self.clock.now(), outcome), waits_for_time=False)
 

@@ -75,13 +75,17 @@ class PushClient:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def until(self, enough: Callable[[list[Handled]], bool], seconds: float) -> None:
-        """Return when `enough(handled)`; TimeoutError after `seconds` of the case's clock."""
+        """Return when `enough(handled)`; AssertionError after `seconds` of the case's clock."""
 
         async def wait() -> None:
             async with self._changed:
                 await self._changed.wait_for(lambda: bool(self.broken) or enough(self.handled))
 
-        await within(self._clock, seconds, wait())
+        try:
+            await within(self._clock, seconds, wait())
+        except TimeoutError:
+            told = [(run.delivery.text, run.attempt, run.succeeded) for run in self.handled[-5:]]
+            raise AssertionError(f"handled {len(self.handled)} times in {seconds:g} s, last {told}") from None
         if self.broken:
             raise self.broken[0]
 

@@ -16,8 +16,8 @@ from aiorocketmq_conformance.probe.clock import STUCK, Clock
 from aiorocketmq_conformance.probe.traffic import Call
 
 
-class StreamEnded(Exception):
-    """The server ended the telemetry stream; `code` is the name of the gRPC status."""
+class StreamEnded(AssertionError):
+    """The server ended the telemetry stream; `code` is the name of the gRPC status. Unexpected, it fails the case."""
 
     def __init__(self, code: str, details: str) -> None:
         super().__init__(f"the telemetry stream ended with {code}: {details}")
@@ -43,9 +43,12 @@ class Telemetry:
             await self._call.write(command)
 
     async def next(self, seconds: float = STUCK) -> pb.TelemetryCommand:
-        """The next command of the server; StreamEnded when it ended the stream, TimeoutError after real `seconds`."""
-        async with asyncio.timeout(seconds):
-            item = await self._commands.get()
+        """The next command of the server; StreamEnded when it ended the stream, or nothing came in real `seconds`."""
+        try:
+            async with asyncio.timeout(seconds):
+                item = await self._commands.get()
+        except TimeoutError:
+            raise StreamEnded("SILENCE", f"nothing came for {seconds:g} s") from None
         if isinstance(item, StreamEnded):
             self._commands.put_nowait(item)
             raise item
@@ -82,13 +85,12 @@ class Telemetry:
         await self._call.done_writing()
 
     async def ended(self, seconds: float = STUCK) -> str:
-        """The name of the gRPC status the stream ended with; TimeoutError when it stays open for real `seconds`."""
-        with suppress(StreamEnded):
-            async with asyncio.timeout(seconds):
-                while True:
-                    await self.next(seconds)
-        code: grpc.StatusCode = await self._call.code()
-        return code.name
+        """The name of the gRPC status the stream ended with, SILENCE when nothing came for real `seconds`."""
+        while True:
+            try:
+                await self.next(seconds)
+            except StreamEnded as ended:
+                return ended.code
 
     async def cut(self) -> None:
         """Break the stream off without a word."""

@@ -1,0 +1,233 @@
+"""Cores that break what a receive is promised."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from aiorocketmq_fake.core.broker import Broker
+from aiorocketmq_fake.core.codes import Code, FilterType, Refusal
+from aiorocketmq_fake.core.model import (
+    Delivery,
+    FilterExpression,
+    Output,
+    Parked,
+    PollAnswered,
+    Received,
+    ReceiveRequest,
+    TopicConfig,
+)
+
+from aiorocketmq_conformance.mutants.tampering import Tampering, content
+
+EMPTY = Received(Code.MESSAGE_NOT_FOUND, "no new message")
+
+
+class LeasesShortened(Tampering):
+    """The invisible time ends a fifth early."""
+
+    def asked(self, request: ReceiveRequest) -> ReceiveRequest:
+        return replace(request, invisible=request.invisible and request.invisible * 0.8)
+
+
+class NoLeases(Tampering):
+    """Messages in flight are visible to others after a second."""
+
+    def asked(self, request: ReceiveRequest) -> ReceiveRequest:
+        return replace(request, invisible=request.invisible and 1.0)
+
+
+class EndlessLeases(Tampering):
+    """The invisible time never ends."""
+
+    def asked(self, request: ReceiveRequest) -> ReceiveRequest:
+        return replace(request, invisible=request.invisible and 43_200.0)
+
+
+class EverythingRenewed(Tampering):
+    """Leases are renewed without being asked to."""
+
+    def asked(self, request: ReceiveRequest) -> ReceiveRequest:
+        return replace(request, auto_renew=True)
+
+
+class BatchesDoubled(Tampering):
+    """A receive brings up to twice the batch asked for."""
+
+    def asked(self, request: ReceiveRequest) -> ReceiveRequest:
+        return replace(request, batch_size=request.batch_size * 2)
+
+
+class FiltersIgnored(Tampering):
+    """Filters are ignored."""
+
+    def asked(self, request: ReceiveRequest) -> ReceiveRequest:
+        return replace(request, filter=FilterExpression())
+
+
+class FiltersLostOnRetry(Tampering):
+    """The filter is lost on redelivery."""
+
+    def asked(self, request: ReceiveRequest) -> ReceiveRequest:
+        return (
+            replace(request, filter=FilterExpression()) if request.filter.type is FilterType.TAG else request
+        )
+
+    def handed(self, request: ReceiveRequest, answer: Received) -> Received:
+        wanted = {tag.strip() for tag in request.filter.expression.split("||")}
+        kept = []
+        for delivery in answer.deliveries:
+            if "*" in wanted or delivery.attempt > 1 or delivery.message.content.tag in wanted:
+                kept.append(delivery)
+            else:
+                self.settle(request.client_id, request.group, delivery)
+        return replace(answer, deliveries=tuple(kept))
+
+
+class AttemptsFromZero(Tampering):
+    """Attempts start at 0."""
+
+    def delivered(self, request: ReceiveRequest, delivery: Delivery) -> Delivery:
+        return replace(delivery, attempt=delivery.attempt - 1)
+
+
+class AttemptsAlwaysOne(Tampering):
+    """The attempt number is always 1."""
+
+    def delivered(self, request: ReceiveRequest, delivery: Delivery) -> Delivery:
+        return replace(delivery, attempt=1)
+
+
+class AttemptsOfAllGroups(Tampering):
+    """The attempt number counts all groups together."""
+
+    def delivered(self, request: ReceiveRequest, delivery: Delivery) -> Delivery:
+        counts: dict[str, int] = getattr(self, "_counts", {})
+        self._counts = counts
+        id_ = delivery.message.content.message_id
+        counts[id_] = counts.get(id_, 0) + 1
+        return replace(delivery, attempt=counts[id_])
+
+
+class NewIdsOnRetry(Tampering):
+    """The message id is rewritten on redelivery."""
+
+    def delivered(self, request: ReceiveRequest, delivery: Delivery) -> Delivery:
+        if delivery.attempt == 1:
+            return delivery
+        return content(delivery, message_id=delivery.message.content.message_id + "R")
+
+
+class RetryTopicShown(Tampering):
+    """Redeliveries name a retry topic."""
+
+    def delivered(self, request: ReceiveRequest, delivery: Delivery) -> Delivery:
+        if delivery.attempt == 1:
+            return delivery
+        return content(delivery, topic=f"%RETRY%{request.group}")
+
+
+class BatchesReversed(Tampering):
+    """Batches are handed out backwards."""
+
+    def handed(self, request: ReceiveRequest, answer: Received) -> Received:
+        return replace(answer, deliveries=answer.deliveries[::-1])
+
+
+class SomeGivenTwice(Tampering):
+    """Some messages are given to two receives."""
+
+    _count = 0
+    _copy: Delivery | None = None
+
+    def handed(self, request: ReceiveRequest, answer: Received) -> Received:
+        deliveries = answer.deliveries
+        if deliveries and self._copy is not None:
+            deliveries, self._copy = (*deliveries, self._copy), None
+        elif deliveries:
+            self._count += len(deliveries)
+            if self._count >= 5:
+                self._count, self._copy = 0, deliveries[0]
+        return replace(answer, deliveries=deliveries)
+
+
+class MessagesUnderWrongStatus(Tampering):
+    """Messages come under the status of an empty answer."""
+
+    def handed(self, request: ReceiveRequest, answer: Received) -> Received:
+        return replace(answer, code=Code.MESSAGE_NOT_FOUND)
+
+
+class RefusalsLookEmpty(Broker):
+    """Refused receives look like empty ones."""
+
+    def receive(self, request: ReceiveRequest, *, now: float) -> Received | Parked:
+        try:
+            return super().receive(request, now=now)
+        except Refusal:
+            return EMPTY
+
+
+class ReceivesCreateTopics(Broker):
+    """A receive creates its topic."""
+
+    def receive(self, request: ReceiveRequest, *, now: float) -> Received | Parked:
+        if request.topic not in {topic.config.name for topic in self.topics()}:
+            self.create_topic(TopicConfig(request.topic), now=now)
+        return super().receive(request, now=now)
+
+
+class DeadLettersUnreadable(Broker):
+    """Exhausted messages cannot be found among the dead letters."""
+
+    def receive(self, request: ReceiveRequest, *, now: float) -> Received | Parked:
+        return EMPTY if request.topic.startswith("%DLQ%") else super().receive(request, now=now)
+
+
+class ImpatientPolls(Broker):
+    """A long poll that finds nothing is answered at once."""
+
+    def receive(self, request: ReceiveRequest, *, now: float) -> Received | Parked:
+        found = super().receive(request, now=now)
+        if isinstance(found, Parked):
+            self.cancel_poll(found.poll_id, now=now)
+            return EMPTY
+        return found
+
+
+class SleepyPolls(Broker):
+    """A long poll is answered only when its time is over."""
+
+    def receive(self, request: ReceiveRequest, *, now: float) -> Received | Parked:
+        found = super().receive(request, now=now)
+        if isinstance(found, Parked):
+            self._until = {**getattr(self, "_until", {}), found.poll_id: found.until}
+        return found
+
+    def take_outputs(self) -> tuple[Output, ...]:
+        held: list[Output] = [*getattr(self, "_held", []), *super().take_outputs()]
+        self._held = [output for output in held if self._must_wait(output)]
+        return tuple(output for output in held if not self._must_wait(output))
+
+    def next_deadline(self) -> float | None:
+        ends = [self._until[output.poll_id] for output in getattr(self, "_held", [])]
+        due = super().next_deadline()
+        return min([*ends, due] if due is not None else ends, default=None)
+
+    def advance(self, now: float) -> None:
+        super().advance(now)
+        self._present = now
+
+    def _must_wait(self, output: Output) -> bool:
+        if not isinstance(output, PollAnswered):
+            return False
+        until: float = self._until.get(output.poll_id, 0.0)
+        return until > getattr(self, "_present", 0.0)
+
+
+class BlockedByAnything(Broker):
+    """Whatever is in flight blocks all else of its group."""
+
+    def receive(self, request: ReceiveRequest, *, now: float) -> Received | Parked:
+        if any(lease.topic == request.topic for lease in self.leases(request.group)):
+            request = replace(request, batch_size=0, polling=5.0)
+        return super().receive(request, now=now)

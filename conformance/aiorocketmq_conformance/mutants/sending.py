@@ -1,0 +1,252 @@
+"""Cores that break what a producer is promised."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from aiorocketmq_fake.core.broker import Broker
+from aiorocketmq_fake.core.codes import Code, Refusal, TopicType
+from aiorocketmq_fake.core.model import Delivery, OutgoingMessage, ReceiveRequest, SendOutcome, TopicConfig
+
+from aiorocketmq_conformance.mutants.tampering import Tampering, content
+
+SOME = 7  # of this many messages one is treated badly
+
+
+class _Receipts(Broker):
+    """Sends as always; `receipt` changes what the producer is told."""
+
+    def send(
+        self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str = ""
+    ) -> tuple[SendOutcome, ...]:
+        return tuple(map(self.receipt, super().send(messages, now=now, client_id=client_id)))
+
+    def receipt(self, outcome: SendOutcome) -> SendOutcome:
+        return outcome
+
+
+class ReceiptsOfOthers(_Receipts):
+    """Receipts carry an id of the server's own."""
+
+    def receipt(self, outcome: SendOutcome) -> SendOutcome:
+        return replace(outcome, message_id="FD" + "0" * 30)
+
+
+class ReceiptsOneAhead(_Receipts):
+    """Receipts tell the offset after the message's own."""
+
+    def receipt(self, outcome: SendOutcome) -> SendOutcome:
+        return replace(outcome, offset=outcome.offset + 1)
+
+
+class ReceiptsInPairs(_Receipts):
+    """Two messages share the offset of a receipt."""
+
+    def receipt(self, outcome: SendOutcome) -> SendOutcome:
+        return replace(outcome, offset=outcome.offset // 2 * 2)
+
+
+class SomeSendsLost(Broker):
+    """One in seven acknowledged sends is lost."""
+
+    _count = 0
+
+    def send(
+        self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str = ""
+    ) -> tuple[SendOutcome, ...]:
+        self._count += 1
+        if self._count % SOME == 0:
+            return tuple(
+                SendOutcome(Code.OK, one.message_id, "", 10_000 + self._count, 0) for one in messages
+            )
+        return super().send(messages, now=now, client_id=client_id)
+
+
+class SomeSendsDoubled(Broker):
+    """One in seven messages is stored twice."""
+
+    _count = 0
+
+    def send(
+        self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str = ""
+    ) -> tuple[SendOutcome, ...]:
+        self._count += 1
+        if self._count % SOME == 0:
+            super().send(messages, now=now, client_id=client_id)
+        return super().send(messages, now=now, client_id=client_id)
+
+
+class LongIdsCut(Tampering):
+    """Message ids are cut at 64 characters."""
+
+    def stored(self, message: OutgoingMessage) -> OutgoingMessage:
+        return replace(message, message_id=message.message_id[:64])
+
+
+class BodiesCut(Tampering):
+    """Bodies are cut at 64 KiB."""
+
+    def stored(self, message: OutgoingMessage) -> OutgoingMessage:
+        return replace(message, body=message.body[:65536])
+
+
+class BodiesTakenForText(Tampering):
+    """Bodies are taken for ASCII text."""
+
+    def stored(self, message: OutgoingMessage) -> OutgoingMessage:
+        return replace(message, body=message.body.decode("ascii", "replace").encode())
+
+
+class BodiesPadded(Tampering):
+    """Bodies are delivered with one byte more."""
+
+    def delivered(self, request: ReceiveRequest, delivery: Delivery) -> Delivery:
+        return content(delivery, body=delivery.message.content.body + b"\0")
+
+
+class LargestBodyRefused(Broker):
+    """The largest allowed body is refused."""
+
+    def send(
+        self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str = ""
+    ) -> tuple[SendOutcome, ...]:
+        if any(len(message.body) >= 4 * 1024 * 1024 for message in messages):
+            raise Refusal(Code.MESSAGE_BODY_TOO_LARGE, "the body is too large.")
+        return super().send(messages, now=now, client_id=client_id)
+
+
+class TagsInLowerCase(Tampering):
+    """Tags are delivered in lower case."""
+
+    def delivered(self, request: ReceiveRequest, delivery: Delivery) -> Delivery:
+        return content(delivery, tag=delivery.message.content.tag.lower())
+
+
+class KeysSorted(Tampering):
+    """Keys are delivered sorted."""
+
+    def stored(self, message: OutgoingMessage) -> OutgoingMessage:
+        return replace(message, keys=tuple(sorted(message.keys)))
+
+
+class FirstPropertiesOnly(Tampering):
+    """Only the first hundred properties are kept."""
+
+    def stored(self, message: OutgoingMessage) -> OutgoingMessage:
+        return replace(message, properties=dict(list(message.properties.items())[:100]))
+
+
+class PropertiesLeak(Tampering):
+    """Properties of the previous message leak into the next."""
+
+    def stored(self, message: OutgoingMessage) -> OutgoingMessage:
+        before, self._before = getattr(self, "_before", {}), dict(message.properties)
+        return replace(message, properties={**before, **message.properties})
+
+
+class StoredWhenBorn(Tampering):
+    """The store time is copied from the born time."""
+
+    def delivered(self, request: ReceiveRequest, delivery: Delivery) -> Delivery:
+        return replace(delivery, store_timestamp=delivery.message.content.born_timestamp or 0.0)
+
+
+class RefusedBatchesHalfStored(Broker):
+    """Of a refused batch the first message is stored."""
+
+    def send(
+        self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str = ""
+    ) -> tuple[SendOutcome, ...]:
+        try:
+            return super().send(messages, now=now, client_id=client_id)
+        except Refusal:
+            if len(messages) > 1:
+                super().send(messages[:1], now=now, client_id=client_id)
+            raise
+
+
+class EmptySendsTaken(Broker):
+    """A request without messages is OK."""
+
+    def send(
+        self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str = ""
+    ) -> tuple[SendOutcome, ...]:
+        return super().send(messages, now=now, client_id=client_id) if messages else ()
+
+
+class SendsCreateTopics(Broker):
+    """A send creates its topic."""
+
+    def send(
+        self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str = ""
+    ) -> tuple[SendOutcome, ...]:
+        if messages and messages[0].topic not in {topic.config.name for topic in self.topics()}:
+            self.create_topic(TopicConfig(messages[0].topic), now=now)
+        return super().send(messages, now=now, client_id=client_id)
+
+
+class TypesUnchecked(Broker):
+    """The type check is missing."""
+
+    def create_topic(self, config: TopicConfig, *, now: float) -> None:
+        super().create_topic(replace(config, type=TopicType.MIXED), now=now)
+
+
+class RefusedTypesStored(Broker):
+    """A type conflict is answered, and the message stored."""
+
+    def send(
+        self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str = ""
+    ) -> tuple[SendOutcome, ...]:
+        try:
+            return super().send(messages, now=now, client_id=client_id)
+        except Refusal as refusal:
+            if refusal.code is Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE:
+                config = next(
+                    topic.config for topic in self.topics() if topic.config.name == messages[0].topic
+                )
+                self.update_topic(replace(config, type=TopicType.MIXED), now=now)
+                plain = replace(
+                    messages[0], delivery_timestamp=None, message_type=type(messages[0].message_type)(0)
+                )
+                super().send((plain,), now=now, client_id=client_id)
+                self.update_topic(config, now=now)
+            raise
+
+
+class EveryTypeRefused(Broker):
+    """Every message is answered with a type conflict."""
+
+    def send(
+        self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str = ""
+    ) -> tuple[SendOutcome, ...]:
+        raise Refusal(Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE, "no topic takes any type.")
+
+
+class TopicsLeak(Broker):
+    """Messages of other topics can be read from the first one."""
+
+    def send(
+        self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str = ""
+    ) -> tuple[SendOutcome, ...]:
+        outcomes = super().send(messages, now=now, client_id=client_id)
+        first = getattr(self, "_first", messages[0].topic)
+        self._first = first
+        if messages[0].topic != first:
+            super().send(tuple(replace(one, topic=first) for one in messages), now=now, client_id=client_id)
+        return outcomes
+
+
+class GroupsSpread(Tampering):
+    """A message group is spread over the queues."""
+
+    _count = 0
+
+    def stored(self, message: OutgoingMessage) -> OutgoingMessage:
+        if not message.message_group:
+            return message
+        self._count += 1
+        return replace(message, message_group=f"{message.message_group}#{self._count}")
+
+    def delivered(self, request: ReceiveRequest, delivery: Delivery) -> Delivery:
+        return content(delivery, message_group=delivery.message.content.message_group.partition("#")[0])

@@ -1,0 +1,184 @@
+"""Cores that break what acks, changes of the lease and dead letters are promised to do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from aiorocketmq_fake.core.broker import Broker
+from aiorocketmq_fake.core.codes import Code, Refusal
+from aiorocketmq_fake.core.model import (
+    AckEntry,
+    AckOutcome,
+    AckRequest,
+    AckResult,
+    ChangeRequest,
+    LeaseSnapshot,
+    Received,
+    ReceiveRequest,
+)
+
+from aiorocketmq_conformance.mutants.tampering import Tampering
+
+
+def _all_ok(request: AckRequest) -> AckResult:
+    told = (AckOutcome(entry.message_id, entry.receipt_handle, Code.OK, "OK") for entry in request.entries)
+    return AckResult(Code.OK, tuple(told))
+
+
+class SecondAckCounts(Broker):
+    """A message is settled only by its second ack."""
+
+    def ack(self, request: AckRequest, *, now: float) -> AckResult:
+        seen: set[str] = getattr(self, "_seen", set())
+        handles = {entry.receipt_handle for entry in request.entries}
+        self._seen = seen | handles
+        return super().ack(request, now=now) if handles <= seen else _all_ok(request)
+
+
+class AnyHandleAcks(Tampering):
+    """Any handle acks: only the message id counts."""
+
+    def ack(self, request: AckRequest, *, now: float) -> AckResult:
+        by_id = {lease.message_id: lease.receipt_handle for lease in self.leases(request.group)}
+        entries = tuple(
+            replace(e, receipt_handle=by_id.get(e.message_id, e.receipt_handle)) for e in request.entries
+        )
+        super().ack(replace(request, entries=entries), now=now)
+        return _all_ok(request)
+
+
+class LateAcksOk(Broker):
+    """Expired handles are acked with OK."""
+
+    def ack(self, request: AckRequest, *, now: float) -> AckResult:
+        super().ack(request, now=now)
+        return _all_ok(request)
+
+
+class LateAcksDrop(Tampering):
+    """An expired handle is refused, and the message dropped."""
+
+    def ack(self, request: AckRequest, *, now: float) -> AckResult:
+        result = super().ack(request, now=now)
+        gone = {each.message_id for each in result.entries if each.code is Code.INVALID_RECEIPT_HANDLE}
+        self._gone: set[str] = getattr(self, "_gone", set()) | gone
+        return result
+
+    def handed(self, request: ReceiveRequest, answer: Received) -> Received:
+        gone: set[str] = getattr(self, "_gone", set())
+        for delivery in answer.deliveries:
+            if delivery.message.content.message_id in gone:
+                self.settle(request.client_id, request.group, delivery)
+        kept = tuple(one for one in answer.deliveries if one.message.content.message_id not in gone)
+        return replace(answer, deliveries=kept)
+
+
+class OnlyFirstOfBatchAcked(Broker):
+    """Of a batch of acks only the first counts, and all are OK."""
+
+    def ack(self, request: AckRequest, *, now: float) -> AckResult:
+        super().ack(replace(request, entries=request.entries[:1]), now=now)
+        return _all_ok(request)
+
+
+class OneBadAckSpoilsAll(Tampering):
+    """One bad ack spoils the whole request."""
+
+    def ack(self, request: AckRequest, *, now: float) -> AckResult:
+        if all(self.lease_of(entry.receipt_handle) for entry in request.entries):
+            return super().ack(request, now=now)
+        code = Code.INVALID_RECEIPT_HANDLE
+        return AckResult(
+            code, tuple(AckOutcome(e.message_id, e.receipt_handle, code, "") for e in request.entries)
+        )
+
+
+class AcksForAllGroups(Tampering):
+    """An ack in one group settles for all groups."""
+
+    def ack(self, request: AckRequest, *, now: float) -> AckResult:
+        ids = {entry.message_id for entry in request.entries}
+        for lease in self.leases():
+            if lease.message_id in ids and lease.group != request.group:
+                self._ack_lease(lease, now)
+        return super().ack(request, now=now)
+
+    def _ack_lease(self, lease: LeaseSnapshot, now: float) -> None:
+        entry = AckEntry(lease.message_id, lease.receipt_handle)
+        Broker.ack(self, AckRequest(lease.client_id, lease.group, self._topic_of(lease), (entry,)), now=now)
+
+    def _topic_of(self, lease: LeaseSnapshot) -> str:
+        sent = (one for topic in self.topics() for one in self.messages(topic.config.name))
+        return next(one.content.topic for one in sent if one.content.message_id == lease.message_id)
+
+
+class HandleAloneCounts(AcksForAllGroups):
+    """An ack in the name of another group or topic settles."""
+
+    def ack(self, request: AckRequest, *, now: float) -> AckResult:
+        for entry in request.entries:
+            if lease := self.lease_of(entry.receipt_handle):
+                self._ack_lease(lease, now)
+        return Broker.ack(self, request, now=now)
+
+
+class AcksReachBack(AcksForAllGroups):
+    """Progress follows the highest ack."""
+
+    def ack(self, request: AckRequest, *, now: float) -> AckResult:
+        for entry in request.entries:
+            acked = self.lease_of(entry.receipt_handle)
+            for lease in self.leases(request.group) if acked else ():
+                assert acked is not None
+                if (lease.topic, lease.queue_id) == (
+                    acked.topic,
+                    acked.queue_id,
+                ) and lease.offset < acked.offset:
+                    self._ack_lease(lease, now)
+        return Broker.ack(self, request, now=now)
+
+
+class ChangesIgnored(Broker):
+    """Changes of the lease are ignored."""
+
+    def change_invisible(self, request: ChangeRequest, *, now: float) -> str:
+        lease = next((one for one in self.leases() if one.receipt_handle == request.receipt_handle), None)
+        if lease is None:
+            return super().change_invisible(request, now=now)
+        return super().change_invisible(replace(request, invisible=lease.invisible_until - now), now=now)
+
+
+class ChangesAdded(Broker):
+    """A change adds to what is left of the lease."""
+
+    def change_invisible(self, request: ChangeRequest, *, now: float) -> str:
+        lease = next((one for one in self.leases() if one.receipt_handle == request.receipt_handle), None)
+        left = lease.invisible_until - now if lease else 0.0
+        return super().change_invisible(
+            replace(request, invisible=(request.invisible or 0.0) + left), now=now
+        )
+
+
+class ChangesHalved(Broker):
+    """A change lasts half of what was asked."""
+
+    def change_invisible(self, request: ChangeRequest, *, now: float) -> str:
+        return super().change_invisible(replace(request, invisible=(request.invisible or 0.0) / 2), now=now)
+
+
+class OldHandleReturned(Broker):
+    """A change answers with the old handle."""
+
+    def change_invisible(self, request: ChangeRequest, *, now: float) -> str:
+        super().change_invisible(request, now=now)
+        return request.receipt_handle
+
+
+class ExpiredChangesOk(Broker):
+    """A change of an expired lease is OK."""
+
+    def change_invisible(self, request: ChangeRequest, *, now: float) -> str:
+        try:
+            return super().change_invisible(request, now=now)
+        except Refusal:
+            return request.receipt_handle + " "

@@ -1,0 +1,98 @@
+"""The core of the fake with the places where a mutant changes what goes in or comes out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+from aiorocketmq_fake.core.broker import Broker
+from aiorocketmq_fake.core.model import (
+    AckEntry,
+    AckRequest,
+    Delivery,
+    LeaseSnapshot,
+    OutgoingMessage,
+    Output,
+    Parked,
+    PollAnswered,
+    Received,
+    ReceiveRequest,
+    SendOutcome,
+)
+from aiorocketmq_fake.core.profile import Profile
+
+
+class Tampering(Broker):
+    """A core whose every receive passes through `asked` and `handed`, and every sent message through `stored`.
+
+    It only uses commands of the core, so that a mutant stays one change whatever the core is made of.
+    """
+
+    def __init__(
+        self, profile: Profile, *, now: float, rng: Random, host: str = "127.0.0.1", port: int = 0
+    ) -> None:
+        super().__init__(profile, now=now, rng=rng, host=host, port=port)
+        self._waiting: dict[int, ReceiveRequest] = {}
+
+    # Places to change
+
+    def stored(self, message: OutgoingMessage) -> OutgoingMessage:
+        """Change a message on its way in."""
+        return message
+
+    def asked(self, request: ReceiveRequest) -> ReceiveRequest:
+        """Change a receive on its way in."""
+        return request
+
+    def handed(self, request: ReceiveRequest, answer: Received) -> Received:
+        """Change the answer to a receive, parked or not, on its way out."""
+        deliveries = tuple(self.delivered(request, delivery) for delivery in answer.deliveries)
+        return replace(answer, deliveries=deliveries)
+
+    def delivered(self, request: ReceiveRequest, delivery: Delivery) -> Delivery:
+        """Change one message on its way out."""
+        return delivery
+
+    # What mutants are made of
+
+    def lease_of(self, handle: str) -> LeaseSnapshot | None:
+        """The live lease that a handle stands for, whatever group and topic it was given for."""
+        return next((lease for lease in self.leases() if lease.receipt_handle == handle), None)
+
+    def settle(self, client_id: str, group: str, delivery: Delivery) -> None:
+        """Ack a delivery behind the consumer's back."""
+        entry = AckEntry(delivery.message.content.message_id, delivery.receipt_handle)
+        request = AckRequest(client_id, group, delivery.message.content.topic, (entry,))
+        Broker.ack(self, request, now=self.now)
+
+    # The core's commands
+
+    def send(
+        self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str = ""
+    ) -> tuple[SendOutcome, ...]:
+        """Store what `stored` made of the messages."""
+        return super().send(tuple(map(self.stored, messages)), now=now, client_id=client_id)
+
+    def receive(self, request: ReceiveRequest, *, now: float) -> Received | Parked:
+        """Answer with what `handed` made of the answer."""
+        found = super().receive(self.asked(request), now=now)
+        if isinstance(found, Parked):
+            self._waiting[found.poll_id] = request
+            return found
+        return self.handed(request, found)
+
+    def take_outputs(self) -> tuple[Output, ...]:
+        """The same for polls that were parked."""
+        return tuple(map(self._output, super().take_outputs()))
+
+    def _output(self, output: Output) -> Output:
+        if isinstance(output, PollAnswered) and isinstance(output.result, Received):
+            request = self._waiting.pop(output.poll_id)
+            return PollAnswered(output.poll_id, self.handed(request, output.result))
+        return output
+
+
+def content(delivery: Delivery, **changes: object) -> Delivery:
+    """The delivery with other content."""
+    changed = replace(delivery.message.content, **changes)  # type: ignore[arg-type]  # fields of OutgoingMessage
+    return replace(delivery, message=replace(delivery.message, content=changed))

@@ -1,0 +1,47 @@
+"""The cases themselves: on both profiles of the bundled fake, and on a real server."""
+
+from datetime import date
+
+import pytest
+from aiorocketmq_conformance.brokers.choice import choose
+from aiorocketmq_conformance.deviations import bundled
+from aiorocketmq_conformance.registry import Case, load
+from aiorocketmq_conformance.results import CaseResult
+from aiorocketmq_conformance.runner import Run
+from aiorocketmq_conformance.verdicts import Verdict
+
+CASES = load()
+GROUPS = ("life", "send", "simple", "push", "retry", "fifo")
+
+
+async def results(spec: str, cases: list[Case]) -> list[CaseResult]:
+    async with choose(spec) as broker:
+        known = bundled(broker.deviations, known=CASES, today=date.today())
+        return list((await Run(cases, broker, deviations=known).finish()).results)
+
+
+def told(found: list[CaseResult], *expected: Verdict) -> list[str]:
+    return [
+        f"{one.case.id}: {one.verdict.value} {one.detail}" for one in found if one.verdict not in expected
+    ]
+
+
+@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize("profile", ["documented", "apache-5.5"])
+async def test_every_case_passes_on_the_fake(profile: str, group: str) -> None:
+    found = await results(f"fake:{profile}", CASES.select([f"{group}.*"]))
+    assert not told(found, Verdict.PASS)
+
+
+@pytest.mark.real
+async def test_every_case_passes_on_a_real_server_or_is_a_named_deviation() -> None:
+    found = await results("apache:5.5.0", CASES.select())
+    assert not told(found, Verdict.PASS, Verdict.XFAIL)
+
+
+def test_all_groups_of_the_first_floor_have_cases() -> None:
+    assert {case.group for case in CASES.select()} >= set(GROUPS)
+
+
+def test_every_case_names_the_rules_that_it_judges() -> None:
+    assert not [case.id for case in CASES.select() if not case.rules]

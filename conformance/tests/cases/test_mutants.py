@@ -1,0 +1,29 @@
+"""The cases can fail: each named defect of the fake is found out by the cases that are there to find it."""
+
+import pytest
+from aiorocketmq_conformance.mutants.catalogue import MUTANTS, UNPROVEN, Mutant
+from aiorocketmq_conformance.mutants.proof import try_mutant, unproven, victims
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("mutant", MUTANTS, ids=[mutant.name for mutant in MUTANTS])
+async def test_the_mutant_is_found_out(mutant: Mutant) -> None:
+    trial = await try_mutant(mutant)
+    assert not trial.complaints
+
+
+def test_every_case_finds_a_mutant_or_has_a_reason_on_record() -> None:
+    assert not [case for case, reason in unproven().items() if not reason]
+
+
+def test_no_reason_stands_for_a_case_that_does_find_a_mutant() -> None:
+    assert set(UNPROVEN) <= set(unproven())
+
+
+def test_every_pattern_of_the_catalogue_names_a_case() -> None:
+    dead = [(mutant.name, glob) for mutant in MUTANTS for glob in mutant.kills if not victims_of(glob)]
+    assert not dead
+
+
+def victims_of(glob: str) -> list[str]:
+    return [case.id for case in victims(Mutant("one", (glob,)))]
