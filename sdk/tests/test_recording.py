@@ -1,0 +1,248 @@
+"""The Recorder hook: what it writes is complete, ordered, joined, and says when it is not complete."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiorocketmq._recording_rows import fingerprint
+from aiorocketmq.errors import UsageError
+from aiorocketmq.hooks import (
+    AckEvent,
+    ChangeEvent,
+    ChangeReason,
+    ClientEvent,
+    ClientIdentity,
+    DeliverEvent,
+    HandleEvent,
+    Phase,
+    ReceiveEvent,
+    Role,
+    SendEvent,
+    SettingsEvent,
+)
+from aiorocketmq.message import Message, MessageQueue, ReceivedMessage
+from aiorocketmq.recording import FACTS_PER_BLOCK, Recorder
+
+parquet = pytest.importorskip("pyarrow.parquet")
+
+PRODUCER = ClientIdentity("p@1", Role.PRODUCER)
+CONSUMER = ClientIdentity("c@1", Role.PUSH, "billing")
+QUEUE = MessageQueue("orders", "broker-a", 3)
+
+
+class Instants:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Instants:
+    return Instants()
+
+
+@pytest.fixture
+def recorder(tmp_path: Path, clock: Instants) -> Iterator[Recorder]:
+    with Recorder(tmp_path / "runs", clock=clock) as recorder:
+        yield recorder
+
+
+def rows_of(recorder: Recorder) -> list[dict[str, Any]]:
+    recorder.close()
+    rows: list[dict[str, Any]] = []
+    for file in sorted(recorder.folder.glob("*.parquet")):
+        rows += parquet.read_table(file).to_pylist()
+    return sorted(rows, key=lambda row: row["seq"])
+
+
+def received(message_id: str = "M1", body: bytes = b"1") -> ReceivedMessage:
+    return ReceivedMessage(
+        topic="orders", body=body, message_id=message_id, queue=QUEUE, offset=7, group="billing"
+    )
+
+
+def delivered(message: ReceivedMessage, position: int = 0) -> DeliverEvent:
+    handle = f"handle-{position}"
+    return DeliverEvent(
+        client=CONSUMER, operation="1", message=message, handle=handle, position=position, invisible=30
+    )
+
+
+def a_poll(phase: Phase) -> ReceiveEvent:
+    return ReceiveEvent(
+        client=CONSUMER, phase=phase, operation="1", queue=QUEUE, max_messages=32, invisible=30.0
+    )
+
+
+def test_a_recording_runs_from_the_first_event_to_the_last_clients_stop(recorder: Recorder) -> None:
+    recorder.observe(ClientEvent(client=PRODUCER, phase=Phase.OK, running=True))
+    recorder.observe(ClientEvent(client=CONSUMER, phase=Phase.OK, running=True))
+    recorder.observe(ClientEvent(client=PRODUCER, phase=Phase.OK, running=False))
+    recorder.observe(ClientEvent(client=CONSUMER, phase=Phase.OK, running=False))
+    rows = rows_of(recorder)
+    assert [row["kind"] for row in rows] == [
+        "recorder.start",
+        "client.start",
+        "client.start",
+        "client.stop",
+        "client.stop",
+        "recorder.end",
+    ]
+    assert [row["seq"] for row in rows] == list(range(6))
+
+
+def test_a_client_that_starts_again_begins_a_recorder_of_its_own(recorder: Recorder) -> None:
+    for running in (True, False, True, False):
+        recorder.observe(ClientEvent(client=PRODUCER, running=running))
+    names = {row["recorder"] for row in rows_of(recorder)}
+    assert len(names) == 2
+
+
+def test_a_completion_carries_time_and_number_of_its_call(recorder: Recorder, clock: Instants) -> None:
+    message = Message("orders", b"1")
+    recorder.observe(
+        SendEvent(client=PRODUCER, phase=Phase.INVOKE, operation="1", message=message, message_id="M1")
+    )
+    clock.now = 1_000.25
+    recorder.observe(
+        SendEvent(client=PRODUCER, phase=Phase.OK, operation="1", message=message, message_id="M1")
+    )
+    call, answer = rows_of(recorder)[1:3]
+    assert (call["phase"], answer["phase"]) == ("invoke", "ok")
+    assert (answer["invoked_us"], answer["invoked_seq"]) == (call["t_wall_us"], call["seq"])
+    assert answer["t_wall_us"] - call["t_wall_us"] == 250_000
+    assert answer["op_id"] == call["op_id"] == "p@1/1"
+
+
+def test_messages_of_one_answer_share_one_time_and_tell_when_they_were_asked_for(
+    recorder: Recorder, clock: Instants
+) -> None:
+    recorder.observe(a_poll(Phase.INVOKE))
+    clock.now = 1_005.0
+    recorder.observe(delivered(received("M1"), 0))
+    clock.now = 1_006.0
+    recorder.observe(delivered(received("M2"), 1))
+    recorder.observe(a_poll(Phase.OK))
+    rows = [row for row in rows_of(recorder) if row["kind"] == "deliver"]
+    assert [row["t_wall_us"] for row in rows] == [1_005_000_000] * 2
+    assert [row["invoked_us"] for row in rows] == [1_000_000_000] * 2
+    assert [(row["batch_pos"], row["message_id"]) for row in rows] == [(0, "M1"), (1, "M2")]
+    assert {row["batch"] for row in rows} == {"c@1/1"}
+
+
+def test_deliveries_told_after_the_end_of_their_poll_still_find_its_beginning(
+    recorder: Recorder, clock: Instants
+) -> None:
+    recorder.observe(a_poll(Phase.INVOKE))
+    clock.now = 1_001.0
+    recorder.observe(a_poll(Phase.OK))
+    recorder.observe(delivered(received()))
+    assert rows_of(recorder)[3]["invoked_us"] == 1_000_000_000
+
+
+def test_settling_names_the_delivery_by_the_handle_it_came_with(recorder: Recorder) -> None:
+    message = received()
+    change = ChangeEvent(
+        client=CONSUMER,
+        phase=Phase.OK,
+        operation="2",
+        message=message,
+        delivery="handle-0",
+        handle="handle-1",
+        previous_handle="handle-0",
+        invisible=10.0,
+        reason=ChangeReason.RETRY,
+    )
+    recorder.observe(delivered(message))
+    recorder.observe(change)
+    recorder.observe(
+        AckEvent(
+            client=CONSUMER,
+            phase=Phase.OK,
+            operation="3",
+            message=message,
+            delivery="handle-0",
+            handle="handle-1",
+        )
+    )
+    came, changed, acked = rows_of(recorder)[1:4]
+    assert came["delivery"] == changed["delivery"] == acked["delivery"] == fingerprint("handle-0")
+    assert (changed["handle"], changed["prev_handle"]) == (fingerprint("handle-1"), fingerprint("handle-0"))
+    assert (changed["invisible_ms"], changed["reason"]) == (10_000, "retry")
+    assert (acked["group"], acked["topic"], acked["queue"], acked["offset"]) == ("billing", "orders", 3, 7)
+
+
+def test_a_handlers_work_is_an_interval_with_a_result(recorder: Recorder) -> None:
+    recorder.observe(HandleEvent(client=CONSUMER, phase=Phase.INVOKE, message=received()))
+    recorder.observe(HandleEvent(client=CONSUMER, phase=Phase.FAIL, message=received(), raised=ValueError()))
+    rows = rows_of(recorder)[1:3]
+    assert [(row["kind"], row["result"]) for row in rows] == [
+        ("handle.start", None),
+        ("handle.end", "failure"),
+    ]
+
+
+def test_the_groups_settings_are_recorded_as_text(recorder: Recorder) -> None:
+    recorder.observe(SettingsEvent(client=CONSUMER, ordered=True, max_attempts=17, steps=(1.0, 5.0)))
+    row = rows_of(recorder)[1]
+    assert dict(row["cfg"]) == {"ordered": "true", "max_attempts": "17", "steps_ms": "1000,5000"}
+
+
+def test_with_a_manual_clock_the_machines_own_is_recorded_beside_it(recorder: Recorder) -> None:
+    recorder.observe(ClientEvent(client=PRODUCER, running=True))
+    row = rows_of(recorder)[1]
+    assert (row["t_wall_us"], row["t_mono_ns"]) == (1_000_000_000, 1_000_000_000_000)
+    assert row["t_real_us"] > 1_600_000_000_000_000
+
+
+def test_a_file_bears_its_final_name_only_when_it_is_complete(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path, rows_per_file=1)
+    assert list(tmp_path.iterdir()) == []
+    recorder.observe(ClientEvent(client=PRODUCER, running=True))
+    recorder.close()
+    assert [file.suffix for file in tmp_path.iterdir()] == [".parquet"]
+
+
+def test_large_bodies_are_handed_over_long_before_the_block_is_full(recorder: Recorder) -> None:
+    for number in range(4):
+        recorder.observe(delivered(received(f"M{number}", bytes(3 << 20)), number))
+    assert recorder._series is not None
+    assert len(recorder._series._block) < 4 < FACTS_PER_BLOCK
+
+
+def test_what_a_slow_disk_leaves_out_is_a_gap_in_the_numbers(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorder.observe(ClientEvent(client=PRODUCER, running=True))
+    monkeypatch.setattr("aiorocketmq._recording_files.MOST_WAITING", 0)
+    recorder.observe(ClientEvent(client=CONSUMER, running=True))
+    monkeypatch.undo()
+    rows = rows_of(recorder)
+    assert [row["seq"] for row in rows] == [0, 1, 3]
+    assert rows[-1]["kind"] == "recorder.end"
+
+
+def test_a_disk_that_fails_is_told_at_close_and_never_to_the_client(tmp_path: Path) -> None:
+    in_the_way = tmp_path / "runs"
+    in_the_way.write_text("a file, not a folder")
+    recorder = Recorder(in_the_way)
+    recorder.observe(ClientEvent(client=PRODUCER, running=True))
+    with pytest.raises(OSError, match="runs"):
+        recorder.close()
+
+
+def test_without_pyarrow_one_sentence_names_the_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "aiorocketmq._recording_files", raising=False)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(UsageError, match=r"pip install 'aiorocketmq\[recording\]'"):
+        Recorder(tmp_path)
