@@ -7,15 +7,24 @@ taken by `take_outputs()`, what happened by `take_events()`.
 """
 
 import random
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
 
-from aiorocketmq_fake.core.codes import OffsetPolicy
-from aiorocketmq_fake.core.events import Event
+from aiorocketmq_fake.core import inspection
+from aiorocketmq_fake.core.catalogue import Catalogue
+from aiorocketmq_fake.core.clients import Clients
+from aiorocketmq_fake.core.codes import OffsetPolicy, Refusal
+from aiorocketmq_fake.core.dead_letters import DeadLetters
+from aiorocketmq_fake.core.delays import Delays
+from aiorocketmq_fake.core.events import Event, Refused
+from aiorocketmq_fake.core.lease_ends import LeaseEnds
 from aiorocketmq_fake.core.model import (
     AckRequest,
     AckResult,
     ChangeRequest,
     ClientSettings,
     ClientSnapshot,
+    Command,
     DeliverySnapshot,
     EndTransactionRequest,
     ForwardRequest,
@@ -29,18 +38,35 @@ from aiorocketmq_fake.core.model import (
     OutgoingMessage,
     Output,
     Parked,
+    PrintStackTrace,
     Pulled,
     PullRequest,
     Received,
     ReceiveRequest,
+    ReconnectEndpoints,
     RouteEntry,
     SendOutcome,
     StoredMessage,
     TopicConfig,
     TopicSnapshot,
     Totals,
+    VerifyMessage,
 )
+from aiorocketmq_fake.core.offsets import Offsets
+from aiorocketmq_fake.core.polls import PollBook
+from aiorocketmq_fake.core.producing import Producing
 from aiorocketmq_fake.core.profile import Profile
+from aiorocketmq_fake.core.pulling import Pulling
+from aiorocketmq_fake.core.receiving import Receiving
+from aiorocketmq_fake.core.routes import query_assignment, query_route
+from aiorocketmq_fake.core.settling import Settling
+from aiorocketmq_fake.core.state import State, milliseconds
+from aiorocketmq_fake.core.storage import Storage
+from aiorocketmq_fake.core.topics import Topic
+from aiorocketmq_fake.core.transactions import Transactions
+
+Parameters = ParamSpec("Parameters")
+Answer = TypeVar("Answer")
 
 
 class Broker:
@@ -56,65 +82,96 @@ class Broker:
         port: int = 0,
         name: str = "broker-a",
         cluster: str = "DefaultCluster",
+        history: int = 100_000,
     ) -> None:
         self.profile = profile
-        self.now = now
-        self.rng = rng
         self.host = host
         self.port = port
         self.name = name
         self.cluster = cluster
+        state = self._state = State(profile, milliseconds(now), rng, name, cluster, history)
+        storage = Storage(state)
+        self._receive_polls: PollBook[ReceiveRequest] = PollBook(state)
+        self._pull_polls: PollBook[PullRequest] = PollBook(state)
+        dead_letters = DeadLetters(state, storage)
+        self._ends = LeaseEnds(state, storage, self._receive_polls, dead_letters)
+        self._receiving = Receiving(state, self._receive_polls, dead_letters, self._ends)
+        self._pulling = Pulling(state, self._pull_polls)
+        storage.listeners.append(self._on_stored)
+        self._settling = Settling(state, dead_letters, self._ends)
+        self._clients = Clients(state, self._ends)
+        self._offsets = Offsets(state, self._receive_polls, self._ends)
+        self._delays = Delays(state, storage)
+        self._transactions = Transactions(state, storage)
+        self._producing = Producing(state, storage, self._delays, self._transactions)
+        self._catalogue = Catalogue(
+            state, self._receiving, self._pulling, self._ends, self._delays, self._transactions
+        )
+
+    @property
+    def now(self) -> float:
+        """The time of the last command or of the last thing that happened by itself, Unix seconds."""
+        return self._state.at
 
     # Time and outputs
 
     def advance(self, now: float) -> None:
         """Let everything due up to `now` happen, in order of time. Effects carry their own time, not
         `now`."""
-        raise NotImplementedError
+        self._advance(milliseconds(now))
 
     def next_deadline(self) -> float | None:
         """Tell when `advance` has something to do next, None when nothing is pending. Never in the past after
         `advance`."""
-        raise NotImplementedError
+        at = self._state.agenda.next()
+        return None if at is None else at / 1000
 
     def take_outputs(self) -> tuple[Output, ...]:
         """Hand over answers of parked polls and commands for clients since the last call, oldest first."""
-        raise NotImplementedError
+        outputs = self._state.outputs
+        if not outputs:
+            return ()
+        self._state.outputs = []
+        return tuple(outputs)
 
     def take_events(self) -> tuple[Event, ...]:
         """Hand over what happened since the last call, oldest first."""
-        raise NotImplementedError
+        events = self._state.events
+        if not events:
+            return ()
+        self._state.events = []
+        return tuple(events)
 
     # Administration
 
     def create_topic(self, config: TopicConfig, *, now: float) -> None:
         """Create a topic. Refused: illegal name (ILLEGAL_TOPIC), exists already or queue counts off limits
         (BAD_REQUEST)."""
-        raise NotImplementedError
+        self._run("CreateTopic", "", now, self._catalogue.create_topic, config)
 
     def update_topic(self, config: TopicConfig, *, now: float) -> None:
         """Replace a topic's settings; messages in queues that go stay until they come back. Refused:
         TOPIC_NOT_FOUND."""
-        raise NotImplementedError
+        self._run("UpdateTopic", "", now, self._catalogue.update_topic, config)
 
     def delete_topic(self, name: str, *, now: float) -> None:
         """Delete a topic with its messages, leases and offsets; its parked polls are answered empty. Refused:
         TOPIC_NOT_FOUND."""
-        raise NotImplementedError
+        self._run("DeleteTopic", "", now, self._catalogue.delete_topic, name)
 
     def create_group(self, config: GroupConfig, *, now: float) -> None:
         """Create a consumer group. Refused: illegal name (ILLEGAL_CONSUMER_GROUP), exists already
         (BAD_REQUEST)."""
-        raise NotImplementedError
+        self._run("CreateGroup", "", now, self._catalogue.create_group, config)
 
     def update_group(self, config: GroupConfig, *, now: float) -> None:
         """Replace a group's settings; they hold from the next call on. Refused: CONSUMER_GROUP_NOT_FOUND."""
-        raise NotImplementedError
+        self._run("UpdateGroup", "", now, self._catalogue.update_group, config)
 
     def delete_group(self, name: str, *, now: float) -> None:
         """Delete a group with its offsets, leases and retries; dead letters stay. Refused:
         CONSUMER_GROUP_NOT_FOUND."""
-        raise NotImplementedError
+        self._run("DeleteGroup", "", now, self._catalogue.delete_group, name)
 
     def restart(self, *, now: float) -> None:
         """Forget what lives in the proxy: clients, settings, renewals, transaction memory, parked polls
@@ -123,38 +180,45 @@ class Broker:
         Topics, messages, offsets, leases, order records and delayed messages live on. No outputs: the callers
         are gone.
         """
-        raise NotImplementedError
+        self._advance(milliseconds(now))
+        self._receive_polls.clear()
+        self._pull_polls.clear()
+        self._clients.forget_all()
+        self._ends.stop_all_renewals()
+        self._transactions.forget_decisions()
+        self._state.outputs = []
 
     # Sessions and routes
 
     def settings(self, client_id: str, settings: ClientSettings, *, now: float) -> MergedSettings:
         """Store a client's settings and answer the server's (2.1, 2.2); `Refusal.surface` tells where a
         refusal shows."""
-        raise NotImplementedError
+        return self._run("Telemetry", client_id, now, self._clients.settings, client_id, settings)
 
     def heartbeat(self, client_id: str, group: str, *, now: float) -> None:
         """Keep a client registered (R2.14). Refused: UNRECOGNIZED_CLIENT_TYPE, ILLEGAL_CONSUMER_GROUP."""
-        raise NotImplementedError
+        self._run("Heartbeat", client_id, now, self._clients.heartbeat, client_id, group)
 
     def keep_alive(self, client_id: str, *, now: float) -> None:
         """Count a client as heard of, without any check; unknown ids are ignored."""
-        raise NotImplementedError
+        self._advance(milliseconds(now))
+        self._clients.keep_alive(client_id)
 
     def terminate(self, client_id: str, group: str, *, now: float) -> None:
         """Unregister a client (R2.16). Refused: UNRECOGNIZED_CLIENT_TYPE; ILLEGAL_CONSUMER_GROUP (settings
         are gone then, too)."""
-        raise NotImplementedError
+        self._run("NotifyClientTermination", client_id, now, self._terminate, client_id, group)
 
     def query_route(self, topic: str, *, now: float) -> tuple[RouteEntry, ...]:
         """List a topic's queues (R3.1-R3.4). Refused: ILLEGAL_TOPIC, TOPIC_NOT_FOUND."""
-        raise NotImplementedError
+        return self._run("QueryRoute", "", now, query_route, self._state, topic)
 
     def query_assignment(
         self, client_id: str, topic: str, group: str, *, now: float
     ) -> tuple[RouteEntry, ...]:
         """List what a consumer shall receive from (R3.6-R3.8). Refused: ILLEGAL_TOPIC,
         ILLEGAL_CONSUMER_GROUP, TOPIC_NOT_FOUND, FORBIDDEN."""
-        raise NotImplementedError
+        return self._run("QueryAssignment", client_id, now, query_assignment, self._state, topic, group)
 
     # Producing
 
@@ -163,124 +227,191 @@ class Broker:
     ) -> tuple[SendOutcome, ...]:
         """Store one message or a batch (4). Refused with the code of the first failing row of 4.1; nothing is
         stored then."""
-        raise NotImplementedError
+        return self._run("SendMessage", client_id, now, self._producing.send, messages, client_id)
 
     def recall(self, topic: str, handle: str, *, now: float, client_id: str = "") -> str:
         """Take a delayed message back before its time; answers its id (4.8)."""
-        raise NotImplementedError
+        return self._run("RecallMessage", client_id, now, self._delays.recall, topic, handle, client_id)
 
     def end_transaction(self, request: EndTransactionRequest, *, now: float) -> None:
         """Commit or roll back a half message (9.2). Refused: ILLEGAL_TOPIC, INVALID_TRANSACTION_ID, the
         profile's `unknown_transaction_code`."""
-        raise NotImplementedError
+        self._run("EndTransaction", request.client_id, now, self._transactions.end, request)
 
     # Consuming
 
     def receive(self, request: ReceiveRequest, *, now: float) -> Received | Parked:
         """Lease messages to a consumer, or park the call until some come or its polling time ends (5)."""
-        raise NotImplementedError
+        return self._run("ReceiveMessage", request.client_id, now, self._receiving.receive, request)
 
     def cancel_poll(self, poll_id: int, *, now: float) -> None:
         """Tell that the caller of a parked receive or pull went away; unknown or answered ids are ignored
         (R5.7)."""
-        raise NotImplementedError
+        self._advance(milliseconds(now))
+        receive = self._receive_polls.get(poll_id)
+        if receive is not None:
+            self._receiving.cancel(receive)
+        pull = self._pull_polls.get(poll_id)
+        if pull is not None:
+            self._pulling.cancel(pull)
 
     def give_back(self, receipt_handles: tuple[str, ...], *, now: float) -> None:
         """Take back deliveries that could not be written to their receiver (R5.7); handles not held are
         ignored."""
-        raise NotImplementedError
+        self._advance(milliseconds(now))
+        self._ends.give_back(receipt_handles)
 
     def ack(self, request: AckRequest, *, now: float) -> AckResult:
         """Acknowledge messages, each entry on its own (6.2). Refused as a whole: names, no entries."""
-        raise NotImplementedError
+        return self._run("AckMessage", request.client_id, now, self._settling.ack, request)
 
     def change_invisible(self, request: ChangeRequest, *, now: float) -> str:
         """Give a leased message a new end, counted from now; answers the new receipt handle (6.3)."""
-        raise NotImplementedError
+        handle = self._run("ChangeInvisibleDuration", request.client_id, now, self._settling.change, request)
+        # A change to 0 ends the lease now, not at the next command.
+        self._advance(self._state.now)
+        return handle
 
     def forward_to_dead_letter_queue(self, request: ForwardRequest, *, now: float) -> None:
         """Move a message to the group's dead-letter topic and settle it (6.4)."""
-        raise NotImplementedError
+        self._run("ForwardMessageToDeadLetterQueue", request.client_id, now, self._settling.forward, request)
 
     # Queues and offsets
 
     def pull(self, request: PullRequest, *, now: float) -> Pulled | Parked:
         """Read a queue from an offset, without lease or effect on the group (10.1); waits at the end of the
         queue."""
-        raise NotImplementedError
+        return self._run("PullMessage", request.client_id, now, self._pulling.pull, request)
 
     def update_offset(self, group: str, topic: str, queue_id: int, offset: int, *, now: float) -> None:
         """Store a group's offset in one queue (10.1). Refused: ILLEGAL_OFFSET below 0, TOPIC_NOT_FOUND,
         names."""
-        raise NotImplementedError
+        self._run("UpdateOffset", "", now, self._offsets.update, group, topic, queue_id, offset)
 
     def get_offset(self, group: str, topic: str, queue_id: int, *, now: float) -> int:
         """Answer a group's stored offset (10.1). Refused: OFFSET_NOT_FOUND, TOPIC_NOT_FOUND, names."""
-        raise NotImplementedError
+        return self._run("GetOffset", "", now, self._offsets.get, group, topic, queue_id)
 
     def query_offset(self, query: OffsetQuery, *, now: float) -> int:
         """Answer the first, the next or the first offset stored at or after a time (10.1, R10.7)."""
-        raise NotImplementedError
+        return self._run("QueryOffset", "", now, self._offsets.query, query)
 
     def reset_offset(
         self, group: str, topic: str, policy: OffsetPolicy, *, now: float, timestamp: float | None = None
     ) -> tuple[int, ...]:
         """Move a group to the beginning, the end or a time in every queue of a topic; answers the new offsets
         (R10.6)."""
-        raise NotImplementedError
+        return self._run("ResetOffset", "", now, self._offsets.reset, group, topic, policy, timestamp)
 
     # Commands for clients
 
     def verify_message(self, client_id: str, message: StoredMessage, *, now: float) -> str:
         """Ask a consumer to consume a message on trial; answers the nonce its reply will carry (R2.11)."""
-        raise NotImplementedError
+        return self._command(client_id, now, lambda nonce: VerifyMessage(nonce, message))
 
     def print_stack_trace(self, client_id: str, *, now: float) -> str:
         """Ask a client for its stack traces; answers the nonce its reply will carry (R2.11)."""
-        raise NotImplementedError
+        return self._command(client_id, now, PrintStackTrace)
 
     def reconnect_endpoints(self, client_id: str, *, now: float) -> str:
         """Ask a client to connect anew; answers the nonce (2.3)."""
-        raise NotImplementedError
+        return self._command(client_id, now, ReconnectEndpoints)
 
     # Inspection: snapshots, never live objects
 
     def topics(self) -> tuple[TopicSnapshot, ...]:
         """All topics, retry and dead-letter topics included, by name."""
-        raise NotImplementedError
+        return inspection.topics(self._state)
 
     def groups(self) -> tuple[GroupSnapshot, ...]:
         """All consumer groups, by name."""
-        raise NotImplementedError
+        return inspection.groups(self._state)
 
     def clients(self) -> tuple[ClientSnapshot, ...]:
         """All clients whose settings are stored, by id."""
-        raise NotImplementedError
+        return inspection.clients(self._state)
 
     def messages(self, topic: str) -> tuple[StoredMessage, ...]:
         """All stored copies of a topic, by queue and offset; empty for unknown topics."""
-        raise NotImplementedError
+        return inspection.messages(self._state, topic)
 
     def dead_letters(self, group: str) -> tuple[StoredMessage, ...]:
         """What lies in `%DLQ%{group}`, oldest first."""
-        raise NotImplementedError
+        return inspection.dead_letters(self._state, group)
 
     def deliveries(self, topic: str | None = None, group: str | None = None) -> tuple[DeliverySnapshot, ...]:
         """What was delivered so far, oldest first (at most the last `history` deliveries)."""
-        raise NotImplementedError
+        return inspection.deliveries(self._state.history, topic, group)
 
     def leases(self, group: str | None = None) -> tuple[LeaseSnapshot, ...]:
         """Messages in the hands of consumers."""
-        raise NotImplementedError
+        return inspection.leases(self._state, group)
 
     def order_records(self, group: str | None = None) -> tuple[OrderSnapshot, ...]:
         """What ordered groups wait for."""
-        raise NotImplementedError
+        return inspection.order_records(self._state, group)
 
     def offsets(self, group: str | None = None) -> tuple[OffsetSnapshot, ...]:
         """Progress of groups, by group, topic and queue."""
-        raise NotImplementedError
+        return inspection.offsets(self._state, group)
 
     def totals(self) -> Totals:
         """Count what the broker holds."""
-        raise NotImplementedError
+        state = self._state
+        by_topic = {
+            name: sum(len(queue.entries) for queue in topic.queues) for name, topic in state.topics.items()
+        }
+        return Totals(
+            sum(by_topic.values()),
+            len(state.leases.all()),
+            len(self._receive_polls) + len(self._pull_polls),
+            len(state.clients),
+            len(self._delays),
+            len(self._transactions),
+            len(state.agenda),
+            by_topic,
+        )
+
+    # Inside
+
+    def _run(
+        self,
+        command: str,
+        client_id: str,
+        now: float,
+        act: Callable[Parameters, Answer],
+        *args: Parameters.args,
+        **kwargs: Parameters.kwargs,
+    ) -> Answer:
+        """Carry a command out at its time; a refusal is told as an event, too."""
+        self._advance(milliseconds(now))
+        try:
+            return act(*args, **kwargs)
+        except Refusal as refusal:
+            state = self._state
+            state.events.append(Refused(state.at, command, client_id, refusal.code, refusal.message))
+            raise
+
+    def _advance(self, now: int) -> None:
+        state = self._state
+        while (due := state.agenda.pop_due(now)) is not None:
+            at, alarm, action = due
+            state.now = max(state.now, at)
+            action(alarm)
+        state.now = max(state.now, now)
+
+    def _terminate(self, client_id: str, group: str) -> None:
+        if client_id in self._state.clients and self.profile.termination_ends_polls:
+            self._receiving.dismiss_client(client_id)
+            self._pulling.dismiss_client(client_id)
+        self._clients.terminate(client_id, group)
+
+    def _command(self, client_id: str, now: float, make: Callable[[str], Command]) -> str:
+        self._advance(milliseconds(now))
+        nonce = str(self._state.next_serial())
+        self._run("ServerCommand", client_id, now, self._clients.command, client_id, make(nonce))
+        return nonce
+
+    def _on_stored(self, topic: Topic, message: StoredMessage) -> None:
+        self._receive_polls.stored(topic.name, message)
+        self._pulling.stored(topic, message)

@@ -18,6 +18,7 @@ class LeaseEnd(Enum):
     EXPIRED = "its time was over"
     UNDELIVERED = "the delivery could not be written to its receiver (R5.7)"
     FORWARDED = "its message went to the dead-letter topic"
+    REPEATED = "the same receive was asked again (R8.14)"
     RESET = "the group's offset was reset"
     DELETED = "its topic or group was deleted"
 

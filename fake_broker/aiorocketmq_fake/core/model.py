@@ -21,6 +21,11 @@ from aiorocketmq_fake.core.codes import (
 )
 
 NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
+"""The properties of messages without any: one value for all, for there may be a million of them."""
+
+
+def _no_properties() -> Mapping[str, str]:
+    return NO_PROPERTIES
 
 
 # Topics and groups
@@ -72,7 +77,7 @@ class OutgoingMessage:
     message_id: str
     tag: str = ""
     keys: tuple[str, ...] = ()
-    properties: Mapping[str, str] = NO_PROPERTIES
+    properties: Mapping[str, str] = field(default_factory=_no_properties)
     message_group: str = ""
     message_type: MessageType = MessageType.UNSPECIFIED
     delivery_timestamp: float | None = None
@@ -109,6 +114,8 @@ class StoredMessage:
     origin_message_id: str = ""
     """Source message id of a dead letter where the profile tells it."""
     transaction_id: str = ""
+    first_copy: "StoredMessage | None" = None
+    """For a redelivery: the copy that was delivered first, where the profile shows its position."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -443,8 +450,6 @@ class ClientSnapshot:
     client_id: str
     settings: ClientSettings
     last_seen: float
-    live: bool
-    """False after termination or expiry."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,6 +105,11 @@ class Profile:
     termination_hold: float = 1.0
     """Auto-renewed messages of a client that left stay hidden this much longer (R7.9)."""
 
+    lite_subscription_quota: int
+    """Announced to every consumer; 0 is not sent (session §2.1)."""
+    max_lite_topic_size: int
+    """Announced to every consumer; 0 is not sent (session §2.1)."""
+
     # Topics and groups
     mixed_topics: bool
     """Topics of type MIXED may be created (session §0, R3.4)."""
@@ -112,6 +117,8 @@ class Profile:
     """A receive by an unknown group creates it: not ordered, 17 attempts (R10.2)."""
     unknown_group_code: Code
     """Receive by an unknown group where none is created (R5.1 row 10)."""
+    disabled_group_code: Code
+    """Receive by a group that may not consume (5.1 row 10)."""
     unknown_topic_receive_code: Code
     """Receive from a topic that does not exist (5.1 row 9, trap 3)."""
     unknown_topic_send_code: Code
@@ -136,6 +143,8 @@ class Profile:
     """Message group and trace context also appear as user properties (R4.4)."""
     missing_born_time_is_zero: bool
     """A message sent without born time is born in 1970, not now (R4.3, session §4.5)."""
+    store_refusal_code: Code
+    """What the store refuses after all checks of the proxy: 50001 where the mode hides the cause (R1.9)."""
     transaction_id_always: bool
     """Every receipt carries a transaction id, transactional or not (R4.12)."""
     delay_grain: float
@@ -210,8 +219,9 @@ class Profile:
     """Such a failed delivery counts as an attempt in ordered groups (consumption §1)."""
     exhaustion: Exhaustion
     """Who moves spent messages to the dead-letter topic (R5.26, consumption §11.18)."""
-    exhausted_ends_poll: bool
-    """A receive whose every message went to the dead-letter topic answers empty at once (5.2 row 3)."""
+    dropped_ends_poll: bool
+    """A receive whose every message was dead-lettered or had a tag of equal hash answers empty at once (5.2
+    row 3)."""
 
     # Leases
     revive_latency: float
@@ -273,6 +283,8 @@ class Profile:
     ordered_extension_wakes: bool
     """Parked polls notice the end of an extended lease in a batch with several open messages (consumption §1,
     R8.11)."""
+    ordered_attempts_per_batch: bool
+    """All messages of an ordered batch show the smallest attempt among them (R8.13, consumption §6)."""
     ordered_old_handles_ack: bool
     """In ordered groups a handle replaced by a change still acks (consumption §1)."""
     order_record_life: float = 86_400.0
@@ -293,9 +305,12 @@ DOCUMENTED = Profile(
     settling_needs_client=False,
     session_needs_group=False,
     termination_ends_polls=True,
+    lite_subscription_quota=0,
+    max_lite_topic_size=0,
     mixed_topics=True,
     auto_create_groups=False,
     unknown_group_code=Code.CONSUMER_GROUP_NOT_FOUND,
+    disabled_group_code=Code.FORBIDDEN,
     unknown_topic_receive_code=Code.TOPIC_NOT_FOUND,
     unknown_topic_send_code=Code.TOPIC_NOT_FOUND,
     client_settings_decide=False,
@@ -306,6 +321,7 @@ DOCUMENTED = Profile(
     empty_properties_vanish=False,
     internal_properties_leak=False,
     missing_born_time_is_zero=False,
+    store_refusal_code=Code.BAD_REQUEST,
     transaction_id_always=False,
     delay_grain=0.0,
     delay_latency=0.0,
@@ -330,7 +346,7 @@ DOCUMENTED = Profile(
     undelivered_counts=False,
     ordered_undelivered_counts=False,
     exhaustion=Exhaustion.AT_LEASE_END,
-    exhausted_ends_poll=False,
+    dropped_ends_poll=False,
     revive_latency=0.0,
     retries_keep_position=True,
     malformed_handle_code=Code.INVALID_RECEIPT_HANDLE,
@@ -350,6 +366,7 @@ DOCUMENTED = Profile(
     order_grain=OrderGrain.MESSAGE_GROUP,
     ordered_wake_latency=0.0,
     ordered_extension_wakes=True,
+    ordered_attempts_per_batch=False,
     ordered_old_handles_ack=False,
     reset_keeps_leases=False,
 )
@@ -363,9 +380,12 @@ APACHE_5_5 = Profile(
     settling_needs_client=True,
     session_needs_group=True,
     termination_ends_polls=False,
+    lite_subscription_quota=2000,
+    max_lite_topic_size=64,
     mixed_topics=False,
     auto_create_groups=True,
     unknown_group_code=Code.INTERNAL_SERVER_ERROR,
+    disabled_group_code=Code.INTERNAL_SERVER_ERROR,
     unknown_topic_receive_code=Code.INTERNAL_SERVER_ERROR,
     unknown_topic_send_code=Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE,
     client_settings_decide=True,
@@ -376,6 +396,7 @@ APACHE_5_5 = Profile(
     empty_properties_vanish=True,
     internal_properties_leak=True,
     missing_born_time_is_zero=True,
+    store_refusal_code=Code.INTERNAL_SERVER_ERROR,
     transaction_id_always=True,
     delay_grain=1.0,
     delay_latency=0.01,
@@ -400,7 +421,7 @@ APACHE_5_5 = Profile(
     undelivered_counts=False,
     ordered_undelivered_counts=True,
     exhaustion=Exhaustion.AT_RECEIVE,
-    exhausted_ends_poll=True,
+    dropped_ends_poll=True,
     revive_latency=2.0,
     retries_keep_position=False,
     malformed_handle_code=Code.INTERNAL_SERVER_ERROR,
@@ -420,6 +441,7 @@ APACHE_5_5 = Profile(
     order_grain=OrderGrain.QUEUE,
     ordered_wake_latency=0.1,
     ordered_extension_wakes=False,
+    ordered_attempts_per_batch=True,
     ordered_old_handles_ack=True,
     reset_keeps_leases=True,
 )

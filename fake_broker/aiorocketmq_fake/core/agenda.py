@@ -1,0 +1,79 @@
+"""The agenda: everything that is going to happen by itself, in order of time.
+
+Alarms are cancelled by forgetting them where they lie; the heap is rebuilt when more than half of it is
+forgotten, so that its size follows what is pending and each operation costs O(log pending), amortised.
+"""
+
+from collections.abc import Callable
+from heapq import heapify, heappop, heappush
+from typing import Any
+
+
+class Alarm:
+    """Something with one pending time at most."""
+
+    __slots__ = ("ticket",)
+
+    def __init__(self) -> None:
+        self.ticket = 0
+
+
+# The action takes the alarm's own class; a heap cannot say so for each of its entries.
+Action = Callable[[Any], None]
+
+
+class Agenda:
+    """Alarms in order of their time in milliseconds; those of one time in the order in which they were
+    set."""
+
+    __slots__ = ("_forgotten", "_heap", "_tickets")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, Alarm, Action]] = []
+        self._tickets = 0
+        self._forgotten = 0
+
+    def __len__(self) -> int:
+        return len(self._heap) - self._forgotten
+
+    def set(self, alarm: Alarm, at: int, action: Action) -> None:
+        """Call `action(alarm)` at the time `at`, and not at the time set before."""
+        self.cancel(alarm)
+        self._tickets += 1
+        alarm.ticket = self._tickets
+        heappush(self._heap, (at, self._tickets, alarm, action))
+
+    def cancel(self, alarm: Alarm) -> None:
+        """Let the alarm's time pass without a call."""
+        if alarm.ticket:
+            alarm.ticket = 0
+            self._forget()
+
+    def next(self) -> int | None:
+        """Tell the earliest pending time."""
+        heap = self._heap
+        while heap:
+            at, ticket, alarm, _ = heap[0]
+            if alarm.ticket == ticket:
+                return at
+            heappop(heap)
+            self._forgotten -= 1
+        return None
+
+    def pop_due(self, until: int) -> tuple[int, Alarm, Action] | None:
+        """Take the earliest alarm not later than `until`."""
+        heap = self._heap
+        while heap and heap[0][0] <= until:
+            at, ticket, alarm, action = heappop(heap)
+            if alarm.ticket == ticket:
+                alarm.ticket = 0
+                return at, alarm, action
+            self._forgotten -= 1
+        return None
+
+    def _forget(self) -> None:
+        self._forgotten += 1
+        if self._forgotten > 64 and self._forgotten * 2 > len(self._heap):
+            self._heap = [entry for entry in self._heap if entry[2].ticket == entry[1]]
+            heapify(self._heap)
+            self._forgotten = 0

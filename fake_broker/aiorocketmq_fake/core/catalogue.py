@@ -1,0 +1,142 @@
+"""The catalogue of topics and groups, as administrators change it."""
+
+from aiorocketmq_fake.core import limits
+from aiorocketmq_fake.core.codes import Code, Refusal, TopicType
+from aiorocketmq_fake.core.delays import Delays
+from aiorocketmq_fake.core.events import GroupChanged, LeaseEnd, TopicChanged
+from aiorocketmq_fake.core.groups import Group, retry_policy
+from aiorocketmq_fake.core.lease_ends import LeaseEnds
+from aiorocketmq_fake.core.model import GroupConfig, TopicConfig
+from aiorocketmq_fake.core.names import check_group, retry_topic
+from aiorocketmq_fake.core.pulling import Pulling
+from aiorocketmq_fake.core.receiving import Receiving
+from aiorocketmq_fake.core.state import State
+from aiorocketmq_fake.core.topics import Topic
+from aiorocketmq_fake.core.transactions import Transactions
+
+
+class Catalogue:
+    """The commands of administration."""
+
+    def __init__(
+        self,
+        state: State,
+        receiving: Receiving,
+        pulling: Pulling,
+        ends: LeaseEnds,
+        delays: Delays,
+        transactions: Transactions,
+    ) -> None:
+        self._state = state
+        self._receiving = receiving
+        self._pulling = pulling
+        self._ends = ends
+        self._delays = delays
+        self._transactions = transactions
+
+    def create_topic(self, config: TopicConfig) -> None:
+        """Add a topic."""
+        state = self._state
+        if config.name in state.topics:
+            raise Refusal(Code.BAD_REQUEST, f"The topic {config.name} exists already.")
+        state.check_topic(config.name)
+        self._check_topic_config(config)
+        state.topics[config.name] = Topic(config)
+        state.events.append(TopicChanged(state.at, config, deleted=False))
+
+    def update_topic(self, config: TopicConfig) -> None:
+        """Replace the settings of a topic."""
+        state = self._state
+        topic = self._topic(config.name)
+        self._check_topic_config(config)
+        topic.config = config
+        topic.resize()
+        state.events.append(TopicChanged(state.at, config, deleted=False))
+
+    def delete_topic(self, name: str) -> None:
+        """Remove a topic with all that hangs on it."""
+        state = self._state
+        topic = self._topic(name)
+        self._receiving.dismiss_topic(name)
+        self._pulling.dismiss_topic(name)
+        self._delays.forget_topic(name)
+        self._transactions.forget_topic(name)
+        for group_name, topic_name in list(state.consumptions):
+            if topic_name == name:
+                self._forget(group_name, topic_name)
+        del state.topics[name]
+        state.events.append(TopicChanged(state.at, topic.config, deleted=True))
+
+    def create_group(self, config: GroupConfig) -> None:
+        """Add a consumer group."""
+        state = self._state
+        if config.name in state.groups:
+            raise Refusal(Code.BAD_REQUEST, f"The consumer group {config.name} exists already.")
+        check_group(config.name)
+        self._check_group_config(config)
+        state.groups[config.name] = Group(config, state.log_end)
+        self._tell_group(config, deleted=False)
+
+    def update_group(self, config: GroupConfig) -> None:
+        """Replace the settings of a group; its order records end with a change between ordered and normal
+        (R8.21)."""
+        state = self._state
+        group = self._group(config.name)
+        self._check_group_config(config)
+        if group.config.ordered != config.ordered:
+            for (group_name, _), consumption in state.consumptions.items():
+                if group_name == config.name:
+                    consumption.forget_orders()
+        group.config = config
+        self._tell_group(config, deleted=False)
+
+    def delete_group(self, name: str) -> None:
+        """Remove a group with all that hangs on it, except its dead letters."""
+        state = self._state
+        group = self._group(name)
+        self._receiving.dismiss_group(name)
+        for group_name, topic_name in list(state.consumptions):
+            if group_name == name:
+                self._forget(group_name, topic_name)
+        del state.groups[name]
+        self._tell_group(group.config, deleted=True)
+
+    def _forget(self, group_name: str, topic_name: str) -> None:
+        state = self._state
+        consumption = state.consumptions.pop((group_name, topic_name))
+        for lease in state.leases.all():
+            if lease.consumption is consumption:
+                self._ends.drop(lease, LeaseEnd.DELETED)
+        state.topics.pop(retry_topic(group_name, topic_name), None)
+
+    def _tell_group(self, config: GroupConfig, *, deleted: bool) -> None:
+        state = self._state
+        grain = state.profile.order_grain.value
+        steps = retry_policy(config, state.profile).steps
+        state.events.append(GroupChanged(state.at, config, steps, grain, deleted))
+
+    def _topic(self, name: str) -> Topic:
+        topic = self._state.topics.get(name)
+        if topic is None:
+            raise Refusal(Code.TOPIC_NOT_FOUND, f"The topic {name} does not exist.")
+        return topic
+
+    def _group(self, name: str) -> Group:
+        group = self._state.groups.get(name)
+        if group is None:
+            raise Refusal(Code.CONSUMER_GROUP_NOT_FOUND, f"The consumer group {name} does not exist.")
+        return group
+
+    def _check_topic_config(self, config: TopicConfig) -> None:
+        for count in (config.read_queues, config.write_queues):
+            if not 0 <= count <= limits.QUEUES_MAX:
+                raise Refusal(Code.BAD_REQUEST, f"The queue count {count} is not 0 to {limits.QUEUES_MAX}.")
+        if config.type is TopicType.MIXED and not self._state.profile.mixed_topics:
+            raise Refusal(Code.BAD_REQUEST, "Topics of type MIXED are switched off on this server.")
+
+    def _check_group_config(self, config: GroupConfig) -> None:
+        if config.max_attempts < 1:
+            raise Refusal(Code.BAD_REQUEST, f"The attempt limit {config.max_attempts} is not 1 or more.")
+        policy = config.retry_policy
+        if policy is not None and not policy.steps and not (policy.multiplier > 0 and policy.initial > 0):
+            raise Refusal(Code.BAD_REQUEST, "The retry policy has neither steps nor exponential growth.")

@@ -1,0 +1,130 @@
+"""Numbers and reserved words that all servers share, each with its rule in `broker-semantics.md`."""
+
+TOPIC_NAME_MAX = 127
+"""Characters of a topic name (13.2)."""
+GROUP_NAME_MAX = 120
+"""Characters of a consumer group name (13.2)."""
+NAME_PATTERN = r"[%|a-zA-Z0-9_-]+"
+"""Characters of topic and group names (13.2)."""
+LITE_TOPIC_PATTERN = r"[a-zA-Z0-9_-]{1,64}"
+"""A lite topic's name (R4.31)."""
+
+BODY_MAX = 4_194_304
+"""Bytes of a body as sent, and of all bodies of a batch where it is one block (4.1 row 5, session §4.1)."""
+PROPERTY_COUNT_MAX = 128
+"""User properties of a message (4.1 row 6)."""
+PROPERTY_BYTES_MAX = 16_384
+"""UTF-8 bytes of user properties, tag and keys (4.1 row 10)."""
+ENCODED_PROPERTY_BYTES_MAX = 32_767
+"""Bytes of all properties as the store encodes them (4.1 row 17)."""
+MESSAGE_GROUP_BYTES_MAX = 63
+"""UTF-8 bytes of a message group (4.1 row 14)."""
+RECOVERY_DURATION_MAX = 3600.0
+"""Seconds of a transactional message's own recovery duration (4.1 row 12)."""
+QUEUES_MAX = 1024
+"""Queues of one topic; ours, to keep mistakes cheap."""
+
+RECEIVE_BATCH = 32
+"""Batch size that settings announce (2.2)."""
+LONG_POLLING = 20.0
+"""Long-polling timeout that settings announce (2.2)."""
+REQUEST_TIMEOUT = 3.0
+"""Taken for a client that told none (R2.13)."""
+
+PRODUCER_MAX_ATTEMPTS = 3
+"""Send attempts that settings announce (2.2); also the attempt limit of a producer that receives (R5.1)."""
+PRODUCER_BACKOFF = (0.01, 1.0, 2.0)
+"""Initial, maximum, multiplier of a producer's back-off (2.2)."""
+EXPONENTIAL_BACKOFF = (5.0, 7200.0, 2.0)
+"""Initial, maximum, multiplier of a group with exponential back-off (2.2)."""
+
+REVIVE_QUEUES = 8
+"""Receipt handles name one of so many revive queues, round robin (6.1)."""
+ORDERED_REVIVE_QUEUE = 999
+"""The revive queue in the handles of ordered groups (6.1)."""
+
+RETRY_PREFIX = "%RETRY%"
+"""Topics of redeliveries: `%RETRY%{group}_{topic}` (0.2)."""
+DEAD_LETTER_PREFIX = "%DLQ%"
+"""Topics of dead letters: `%DLQ%{group}` (0.2)."""
+SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
+"""Groups that clients may not name (13.2)."""
+SYSTEM_TOPIC_PREFIX = "rmq_sys_"
+"""Topics that clients may not name (13.2)."""
+SYSTEM_TOPICS = frozenset(
+    {
+        "TBW102",
+        "SCHEDULE_TOPIC_XXXX",
+        "BenchmarkTest",
+        "RMQ_SYS_TRANS_HALF_TOPIC",
+        "RMQ_SYS_TRACE_TOPIC",
+        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
+        "TRANS_CHECK_MAX_TIME_TOPIC",
+        "SELF_TEST_TOPIC",
+        "OFFSET_MOVED_EVENT",
+        "CHECKPOINT_TOPIC",
+    }
+)
+"""Topics that clients may not name (13.2)."""
+
+RESERVED_PROPERTIES = frozenset(
+    [
+        "TRACE_ON",
+        "MSG_REGION",
+        "KEYS",
+        "TAGS",
+        "WAIT",
+        "DELAY",
+        "RETRY_TOPIC",
+        "REAL_TOPIC",
+        "REAL_QID",
+        "TRAN_MSG",
+        "PGROUP",
+        "MIN_OFFSET",
+        "MAX_OFFSET",
+        "BUYER_ID",
+        "ORIGIN_MESSAGE_ID",
+        "TRANSFER_FLAG",
+        "CORRECTION_FLAG",
+        "MQ2_FLAG",
+        "RECONSUME_TIME",
+        "UNIQ_KEY",
+        "MAX_RECONSUME_TIMES",
+        "CONSUME_START_TIME",
+        "POP_CK",
+        "POP_CK_OFFSET",
+        "1ST_POP_TIME",
+        "TRAN_PREPARED_QUEUE_OFFSET",
+        "DUP_INFO",
+        "EXTEND_UNIQ_INFO",
+        "INSTANCE_ID",
+        "CORRELATION_ID",
+        "REPLY_TO_CLIENT",
+        "TTL",
+        "ARRIVE_TIME",
+        "PUSH_REPLY_TIME",
+        "CLUSTER",
+        "MSG_TYPE",
+        "INNER_MULTI_QUEUE_OFFSET",
+        "TIMER_DELAY_MS",
+        "TIMER_DELAY_SEC",
+        "TIMER_DELIVER_MS",
+        "TIMER_ENQUEUE_MS",
+        "TIMER_DEQUEUE_MS",
+        "TIMER_ROLL_TIMES",
+        "TIMER_OUT_MS",
+        "TIMER_DEL_UNIQKEY",
+        "TIMER_DELAY_LEVEL",
+        "__BORNHOST",
+        "BORN_TIMESTAMP",
+        "DLQ_ORIGIN_TOPIC",
+        "DLQ_ORIGIN_MESSAGE_ID",
+        "__CRC32#",
+        "_SYS_MSG_PRIORITY_",
+    ]
+)
+"""Property keys that users may not set (4.2)."""
+MESSAGE_GROUP_PROPERTY = "__SHARDINGKEY"
+"""Where the message group leaks to consumers (R4.4)."""
+TRACE_CONTEXT_PROPERTY = "TRACE_CONTEXT"
+"""Where the trace context leaks to consumers (R4.4)."""

@@ -1,0 +1,100 @@
+"""The state that the broker's modules share: everything that is, and what waits to be told."""
+
+from __future__ import annotations
+
+from collections import deque
+from math import ceil
+from random import Random
+from typing import TYPE_CHECKING
+
+from aiorocketmq_fake.core.agenda import Agenda
+from aiorocketmq_fake.core.leases import LeaseBook
+from aiorocketmq_fake.core.names import check_group, check_topic
+
+if TYPE_CHECKING:
+    from aiorocketmq_fake.core.clients import Client
+    from aiorocketmq_fake.core.consumption import Consumption
+    from aiorocketmq_fake.core.events import Delivered, Event
+    from aiorocketmq_fake.core.groups import Group
+    from aiorocketmq_fake.core.model import Output, StoredMessage
+    from aiorocketmq_fake.core.profile import Profile
+    from aiorocketmq_fake.core.topics import Topic
+
+
+class State:
+    """One broker's memory. `now` and all times inside are whole milliseconds."""
+
+    __slots__ = (
+        "agenda",
+        "broker",
+        "clients",
+        "consumptions",
+        "events",
+        "first_message",
+        "groups",
+        "history",
+        "leases",
+        "log_end",
+        "now",
+        "outputs",
+        "profile",
+        "reserved_topics",
+        "revive_queue",
+        "rng",
+        "serial",
+        "topics",
+    )
+
+    def __init__(
+        self, profile: Profile, now: int, rng: Random, broker: str, cluster: str, history: int
+    ) -> None:
+        self.profile = profile
+        self.rng = rng
+        self.broker = broker
+        self.reserved_topics = frozenset({broker, cluster})
+        self.now = now
+        self.agenda = Agenda()
+        self.events: list[Event] = []
+        self.history: deque[Delivered] = deque(maxlen=history)
+        """The last deliveries."""
+        self.outputs: list[Output] = []
+        self.topics: dict[str, Topic] = {}
+        self.groups: dict[str, Group] = {}
+        self.clients: dict[str, Client] = {}
+        self.consumptions: dict[tuple[str, str], Consumption] = {}
+        self.leases = LeaseBook()
+        self.log_end = 1
+        """Place in the log of the next message; 0 is what a changed handle names."""
+        self.first_message: StoredMessage | None = None
+        self.serial = 0
+        self.revive_queue = 0
+
+    @property
+    def at(self) -> float:
+        """The present time as events tell it."""
+        return self.now / 1000
+
+    def next_serial(self) -> int:
+        """Number receives and server commands."""
+        self.serial += 1
+        return self.serial
+
+    def check_topic(self, name: str) -> None:
+        """Refuse illegal topic names; the name of a topic that exists is legal."""
+        if name not in self.topics:
+            check_topic(name, self.reserved_topics)
+
+    def check_group(self, name: str) -> None:
+        """Refuse illegal group names; the name of a group that exists is legal."""
+        if name not in self.groups:
+            check_group(name)
+
+
+def milliseconds(seconds: float) -> int:
+    """Convert to whole milliseconds, downwards, forgiving the rounding of floats."""
+    return int(seconds * 1000 + 0.01)
+
+
+def milliseconds_up(seconds: float) -> int:
+    """Convert to whole milliseconds, upwards, forgiving the rounding of floats."""
+    return ceil(seconds * 1000 - 0.01)

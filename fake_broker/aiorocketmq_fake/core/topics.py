@@ -1,0 +1,83 @@
+"""Topics and their queues: append-only lists with offsets."""
+
+from bisect import bisect_left
+
+from aiorocketmq_fake.core.codes import MessageType, TopicType
+from aiorocketmq_fake.core.model import StoredMessage, TopicConfig
+
+ACCEPTED: dict[TopicType, tuple[MessageType, ...]] = {
+    TopicType.UNSPECIFIED: (MessageType.UNSPECIFIED,),
+    TopicType.NORMAL: (MessageType.NORMAL,),
+    TopicType.FIFO: (MessageType.FIFO,),
+    TopicType.DELAY: (MessageType.DELAY,),
+    TopicType.TRANSACTION: (MessageType.TRANSACTION,),
+    TopicType.MIXED: (MessageType.NORMAL, MessageType.FIFO, MessageType.DELAY, MessageType.TRANSACTION),
+    TopicType.PRIORITY: (MessageType.PRIORITY,),
+    TopicType.LITE: (MessageType.LITE,),
+}
+"""Message types that a topic takes, as routes tell them (R3.4); UNSPECIFIED takes none (session §4.3)."""
+
+
+class Queue:
+    """One queue: messages by offset, the oldest ones perhaps gone."""
+
+    __slots__ = ("entries", "id", "min_offset")
+
+    def __init__(self, id_: int) -> None:
+        self.id = id_
+        self.min_offset = 0
+        self.entries: list[StoredMessage] = []
+
+    @property
+    def max_offset(self) -> int:
+        """Offset that the next message will get."""
+        return self.min_offset + len(self.entries)
+
+    def get(self, offset: int) -> StoredMessage | None:
+        """Look a message up; None when it is gone or was never there."""
+        index = offset - self.min_offset
+        return self.entries[index] if 0 <= index < len(self.entries) else None
+
+    def first_since(self, timestamp: float) -> int:
+        """Find the offset of the first message stored at or after a time (R10.7)."""
+        return self.min_offset + bisect_left(self.entries, timestamp, key=_store_timestamp)
+
+    def first_from(self, position: int) -> int:
+        """Find the offset of the first message at or after a place in the log."""
+        return self.min_offset + bisect_left(self.entries, position, key=_position)
+
+
+class Topic:
+    """A topic: its settings, and its queues of which the first `read_queues` are read, `write_queues`
+    written."""
+
+    __slots__ = ("config", "queues", "system")
+
+    def __init__(self, config: TopicConfig, system: bool = False) -> None:
+        self.config = config
+        self.system = system
+        self.queues: list[Queue] = []
+        self.resize()
+
+    @property
+    def name(self) -> str:
+        """The topic's name."""
+        return self.config.name
+
+    @property
+    def readable(self) -> list[Queue]:
+        """Queues that consumers read."""
+        return self.queues[: self.config.read_queues]
+
+    def resize(self) -> None:
+        """Make the queues that the settings ask for; queues beyond them keep their messages."""
+        for id_ in range(len(self.queues), max(self.config.read_queues, self.config.write_queues)):
+            self.queues.append(Queue(id_))
+
+
+def _store_timestamp(message: StoredMessage) -> float:
+    return message.store_timestamp
+
+
+def _position(message: StoredMessage) -> int:
+    return message.position
