@@ -72,6 +72,10 @@ Answer = TypeVar("Answer")
 class Broker:
     """One broker node with its proxy, in memory."""
 
+    # Seams for brokers that break a promise on purpose, to prove that somebody notices.
+    _receiving_class: type[Receiving] = Receiving
+    _ends_class: type[LeaseEnds] = LeaseEnds
+
     def __init__(
         self,
         profile: Profile,
@@ -94,8 +98,8 @@ class Broker:
         self._receive_polls: PollBook[ReceiveRequest] = PollBook(state)
         self._pull_polls: PollBook[PullRequest] = PollBook(state)
         dead_letters = DeadLetters(state, storage)
-        self._ends = LeaseEnds(state, storage, self._receive_polls, dead_letters)
-        self._receiving = Receiving(state, self._receive_polls, dead_letters, self._ends)
+        self._ends = self._ends_class(state, storage, self._receive_polls, dead_letters)
+        self._receiving = self._receiving_class(state, self._receive_polls, dead_letters, self._ends)
         self._pulling = Pulling(state, self._pull_polls)
         storage.listeners.append(self._on_stored)
         self._settling = Settling(state, dead_letters, self._ends)
@@ -254,6 +258,17 @@ class Broker:
         pull = self._pull_polls.get(poll_id)
         if pull is not None:
             self._pulling.cancel(pull)
+
+    def end_poll(self, poll_id: int, *, now: float) -> None:
+        """Answer a parked receive or pull now, as if its time were over; unknown or answered ids are
+        ignored."""
+        self._advance(milliseconds(now))
+        receive = self._receive_polls.get(poll_id)
+        if receive is not None:
+            self._receiving.expire(receive)
+        pull = self._pull_polls.get(poll_id)
+        if pull is not None:
+            self._pulling.expire(pull)
 
     def give_back(self, receipt_handles: tuple[str, ...], *, now: float) -> None:
         """Take back deliveries that could not be written to their receiver (R5.7); handles not held are

@@ -51,7 +51,7 @@ class LeaseEnds:
             ahead = milliseconds(self._state.profile.renew_ahead)
             agenda.set(lease, max(lease.expires - ahead, self._state.now), self._renew)
         else:
-            agenda.set(lease, lease.expires, self._end)
+            agenda.set(lease, lease.expires, self.end)
 
     def change(self, lease: Lease, length: int, *, renewal: bool = False) -> str:
         """Let a lease end `length` ms from now, under a new handle (R6.10, R6.11)."""
@@ -143,10 +143,10 @@ class LeaseEnds:
             self._state.leases.stop_renewing(lease)
         lease.expires = self._state.now + length
         if length:
-            self._state.agenda.set(lease, lease.expires, self._end)
+            self._state.agenda.set(lease, lease.expires, self.end)
         else:
             self._state.agenda.cancel(lease)
-            self._end(lease)
+            self.end(lease)
 
     def _changed_handle(self, lease: Lease, expires: int) -> tuple[str, int]:
         state = self._state
@@ -185,7 +185,7 @@ class LeaseEnds:
         lease.renewals += 1
         self.change(lease, milliseconds(step), renewal=True)
 
-    def _end(self, lease: Lease) -> None:
+    def end(self, lease: Lease) -> None:
         """The time of a lease is over."""
         state = self._state
         state.leases.remove(lease, acked=False)
@@ -200,11 +200,11 @@ class LeaseEnds:
             if freed and not self._goes_unnoticed(lease):
                 self._wake(lease)
         elif latency := milliseconds(state.profile.revive_latency):
-            state.agenda.set(lease, state.now + latency, self._revive)
+            state.agenda.set(lease, state.now + latency, self.bring_back)
         else:
-            self._revive(lease)
+            self.bring_back(lease)
 
-    def _revive(self, lease: Lease) -> None:
+    def bring_back(self, lease: Lease) -> None:
         """Store a copy in the retry topic (R7.1)."""
         state = self._state
         consumption = lease.consumption

@@ -76,7 +76,29 @@ ALL_RPCS = frozenset(
         "SyncLiteSubscription",
     }
 )
+"""Every RPC of the service, as the wire names them (0.3)."""
 PULL_RPCS = frozenset({"PullMessage", "UpdateOffset", "GetOffset", "QueryOffset"})
+"""The RPCs of queue-granular consumption (10.1)."""
+
+SERVER_LANGUAGES = frozenset(
+    [
+        "JAVA",
+        "CPP",
+        "DOTNET",
+        "PYTHON",
+        "DELPHI",
+        "ERLANG",
+        "RUBY",
+        "OTHER",
+        "HTTP",
+        "GO",
+        "PHP",
+        "OMS",
+        "RUST",
+        "NODE_JS",
+    ]
+)
+"""The client languages that servers know (1.1)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +127,10 @@ class Profile:
     termination_hold: float = 1.0
     """Auto-renewed messages of a client that left stay hidden this much longer (R7.9)."""
 
+    languages: frozenset[str] | None
+    """Values of `x-mq-language` that a client may register with; None takes all (1.1, session §1.2)."""
+    unspecified_scheme_code: Code
+    """Routes asked for with endpoints of unspecified scheme (R3.5, session §3)."""
     lite_subscription_quota: int
     """Announced to every consumer; 0 is not sent (session §2.1)."""
     max_lite_topic_size: int
@@ -305,6 +331,8 @@ DOCUMENTED = Profile(
     settling_needs_client=False,
     session_needs_group=False,
     termination_ends_polls=True,
+    languages=None,
+    unspecified_scheme_code=Code.ILLEGAL_ACCESS_POINT,
     lite_subscription_quota=0,
     max_lite_topic_size=0,
     mixed_topics=True,
@@ -380,6 +408,8 @@ APACHE_5_5 = Profile(
     settling_needs_client=True,
     session_needs_group=True,
     termination_ends_polls=False,
+    languages=SERVER_LANGUAGES,
+    unspecified_scheme_code=Code.INTERNAL_SERVER_ERROR,
     lite_subscription_quota=2000,
     max_lite_topic_size=64,
     mixed_topics=False,

@@ -20,7 +20,7 @@ class Pulling:
     def __init__(self, state: State, polls: PollBook[PullRequest]) -> None:
         self._state = state
         self._polls = polls
-        polls.serve(self._try, self._expire)
+        polls.serve(self._try, self.expire)
 
     def pull(self, request: PullRequest) -> Pulled | Parked:
         """Read from an offset; at the end of the queue, wait."""
@@ -59,12 +59,12 @@ class Pulling:
     def dismiss_client(self, client_id: str) -> None:
         """Answer the parked pulls of a client empty, now."""
         for poll in self._polls.of_client(client_id):
-            self._expire(poll)
+            self.expire(poll)
 
     def dismiss_topic(self, topic: str) -> None:
         """Answer the parked pulls of a topic empty, now."""
         for poll in self._polls.of_topic(topic):
-            self._expire(poll)
+            self.expire(poll)
 
     def stored(self, topic: Topic, message: StoredMessage) -> None:
         """Try who waits at the end of a queue that got a message: all of them, for nothing is taken away."""
@@ -110,7 +110,7 @@ class Pulling:
         self._answer(poll, result)
         return True
 
-    def _expire(self, poll: PullPoll) -> None:
+    def expire(self, poll: PullPoll) -> None:
         self._answer(poll, self._nothing(poll.request))
 
     def _answer(self, poll: PullPoll, result: Pulled) -> None:

@@ -38,7 +38,7 @@ class Receiving:
         self._polls = polls
         self._dead_letters = dead_letters
         self._ends = ends
-        polls.serve(self._try, self._expire)
+        polls.serve(self._try, self.expire)
 
     def receive(self, request: ReceiveRequest) -> Received | Parked:
         """Answer at once with what is there, else park (R5.15, R5.17)."""
@@ -165,7 +165,7 @@ class Receiving:
     def _deliver(self, poll: ReceivePoll, consumption: Consumption) -> tuple[list[Delivery], bool]:
         """Lease what the poll can get now; the second value tells that messages were dropped instead
         (5.2)."""
-        ordered, max_attempts = self._rules(poll.request, consumption)
+        ordered, max_attempts = self.rules(poll.request, consumption)
         limit = min(poll.request.batch_size, self._state.profile.receive_batch_max)
         deliveries: list[Delivery] = []
         dropped = False
@@ -189,7 +189,7 @@ class Receiving:
                 break
         return deliveries, dropped
 
-    def _rules(self, request: ReceiveRequest, consumption: Consumption) -> tuple[bool, int]:
+    def rules(self, request: ReceiveRequest, consumption: Consumption) -> tuple[bool, int]:
         """Tell whether the receive is ordered, and after how many deliveries a message is given up (R5.1)."""
         config = consumption.group.config
         client = self._state.clients.get(request.client_id)
@@ -340,7 +340,7 @@ class Receiving:
         self._end(poll, tuple(deliveries), dropped)
         return True
 
-    def _expire(self, poll: ReceivePoll) -> None:
+    def expire(self, poll: ReceivePoll) -> None:
         """Try a poll a last time, then answer it empty (R5.19)."""
         if not self._try(poll):
             self._end(poll, ())
