@@ -120,6 +120,9 @@ if TYPE_CHECKING:
         Offset as Offset,
     )
     from aiorocketmq.pull_consumer import (
+        PullBatch as PullBatch,
+    )
+    from aiorocketmq.pull_consumer import (
         PullConsumer as PullConsumer,
     )
     from aiorocketmq.push_consumer import (
@@ -174,7 +177,7 @@ _HOMES = {
     "hooks": ("Hook",),
     "message": ("Message", "MessageQueue", "MessageType", "ReceivedMessage", "SendReceipt"),
     "producer": ("Producer",),
-    "pull_consumer": ("Offset", "PullConsumer"),
+    "pull_consumer": ("Offset", "PullBatch", "PullConsumer"),
     "push_consumer": ("DeadLetter", "PushConsumer", "RetryLater"),
     "recording": ("Recorder",),
     "simple_consumer": ("SimpleConsumer",),
@@ -208,6 +211,7 @@ __all__ = [
     "OffsetNotFound",
     "PermissionDenied",
     "Producer",
+    "PullBatch",
     "PullConsumer",
     "PushConsumer",
     "QuotaExceeded",

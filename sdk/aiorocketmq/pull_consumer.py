@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from types import TracebackType
 from typing import Self, Unpack, overload
@@ -75,7 +75,7 @@ class PullConsumer:
 
     def __init__(
         self,
-        rocketmq: str | Connection,
+        where: str | Connection,
         *,
         group: str,
         topics: Sequence[str] | None = None,
@@ -94,9 +94,9 @@ class PullConsumer:
         when the next one is asked for. `max_messages` bounds a batch, `wait` is how long the server may park a pull.
         Raises UsageError for `topics` and `namesrv://`, ValueError or TypeError for single arguments.
         """
-        if isinstance(rocketmq, str) and rocketmq.startswith("namesrv://"):
+        if isinstance(where, str) and where.startswith("namesrv://"):
             raise UsageError(
-                f"{rocketmq!r} needs the classic wire, which this version does not speak yet: give the address of a "
+                f"{where!r} needs the classic wire, which this version does not speak yet: give the address of a "
                 "gRPC proxy that serves the pull calls, or use a SimpleConsumer",
                 group=group,
             )
@@ -122,11 +122,17 @@ class PullConsumer:
         }
         self._auto_commit = auto_commit
         self._session = Session(
-            rocketmq,
+            where,
             Declaration(client_type="PULL_CONSUMER", group=group, subscriptions=self._filters),
             role=Role.PULL,
             hooks=hooks,
             options=options,
+        )
+        connection = self._session.connection
+        self._session.declaration = replace(
+            self._session.declaration,
+            request_timeout=connection.timeouts.request,
+            client_properties=connection.client_properties,
         )
         self._calls = PullCalls(
             self._session,

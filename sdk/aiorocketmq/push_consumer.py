@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Self, Unpack
 
@@ -13,7 +14,7 @@ from aiorocketmq._convert import filter_text
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.names import check_group
 from aiorocketmq._core.outcomes import DeadLetter, RetryLater
-from aiorocketmq._core.settings import Declaration
+from aiorocketmq._core.settings import Declaration, FilterText
 from aiorocketmq._core.stop_states import ConsumerLife
 from aiorocketmq._push.commands import print_stacks, verify_message
 from aiorocketmq._push.consumption import Consumption
@@ -24,7 +25,7 @@ from aiorocketmq.connection import Connection, ConnectionOptions
 from aiorocketmq.errors import Closed
 from aiorocketmq.hooks import Hook, Role
 from aiorocketmq.message import MessageQueue
-from aiorocketmq.subscription import Subscriptions, subscriptions_by_topic
+from aiorocketmq.subscription import EVERYTHING, Sql, Subscriptions, Tags, filter_of, subscriptions_by_topic
 from aiorocketmq.wire import messages as pb
 
 __all__ = ["DeadLetter", "Handler", "PushConsumer", "RetryLater"]
@@ -58,7 +59,7 @@ class PushConsumer:
 
     def __init__(
         self,
-        rocketmq: str | Connection,
+        where: str | Connection,
         *,
         group: str,
         subscriptions: Subscriptions,
@@ -100,6 +101,7 @@ class PushConsumer:
         self._concurrency = concurrency
         self._grace = grace
         self._cache_limits = cache or CacheLimits()
+        self._handler = handler
         self._handlers = Handlers(
             handlers_by_topic(handler, handlers, filters),
             hooks=tuple(hooks),
@@ -107,8 +109,8 @@ class PushConsumer:
             concurrency=concurrency,
         )
         self._session = Session(
-            rocketmq,
-            Declaration(client_type="PUSH_CONSUMER", group=group, subscriptions=self._filters),
+            where,
+            Declaration(client_type="PUSH_CONSUMER", group=group, subscriptions=dict(self._filters)),
             role=Role.PUSH,
             hooks=hooks,
             commands={
@@ -116,6 +118,12 @@ class PushConsumer:
                 "print_thread_stack_trace_command": self._print_stacks,
             },
             options=options,
+        )
+        connection = self._session.connection
+        self._session.declaration = replace(
+            self._session.declaration,
+            request_timeout=connection.timeouts.request,
+            client_properties=connection.client_properties,
         )
         self._life = ConsumerLife()
         self._stop_asked = asyncio.Event()
@@ -157,8 +165,7 @@ class PushConsumer:
 
         Raises Closed outside of `async with`.
         """
-        if self._running is None:
-            raise Closed("the PushConsumer is not open; use it inside its `async with`", group=self._group)
+        self._open()
         await self._stop_asked.wait()
 
     def stop(self) -> None:
@@ -169,6 +176,41 @@ class PushConsumer:
         self._stop_asked.set()
         if self._running is not None:
             self._running.stop()
+
+    async def subscribe(
+        self, topic: str, wanted: str | Tags | Sql = EVERYTHING, *, handler: Handler | None = None
+    ) -> None:
+        """Receive `topic` as well, or with another filter from its next poll on, at most a poll later.
+
+        The handler is the consumer's own unless one is given. Raises Closed outside of `async with`, what the server
+        says against the topic, and ValueError where no handler is known; the subscription is then as before.
+        """
+        running = self._open()
+        wanted = filter_of(topic, wanted)
+        handler = handler or self._handler
+        if handler is not None:
+            self._handlers.set(topic, handler)
+        elif not self._handlers.has(topic):
+            raise ValueError(f"topic {topic!r} has no handler; give handler=")
+        await self._declare({**self._filters, topic: filter_text(wanted)})
+        await running.receiving.subscribe(topic)
+
+    async def unsubscribe(self, topic: str) -> None:
+        """Receive nothing more of `topic`; what is in hand is still handled. Without effect if not subscribed."""
+        running = self._open()
+        running.receiving.unsubscribe(topic)
+        await self._declare({other: wanted for other, wanted in self._filters.items() if other != topic})
+
+    async def _declare(self, filters: dict[str, FilterText]) -> None:
+        await self._session.declare(replace(self._session.declaration, subscriptions=dict(filters)))
+        # The same mapping is what the polls look into.
+        self._filters.clear()
+        self._filters.update(filters)
+
+    def _open(self) -> Consumption:
+        if self._running is None:
+            raise Closed("the PushConsumer is not open; use it inside its `async with`", group=self._group)
+        return self._running
 
     @property
     def client_id(self) -> str:

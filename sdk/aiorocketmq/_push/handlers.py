@@ -49,12 +49,20 @@ class Handlers:
         timeout: float | None,
         concurrency: int,
     ) -> None:
-        threads = anyio.CapacityLimiter(concurrency)
-        self._calls = {
-            topic: around_handle(hooks, _as_coroutine_function(handler, threads))
-            for topic, handler in by_topic.items()
-        }
+        self._threads = anyio.CapacityLimiter(concurrency)
+        self._hooks = hooks
         self._timeout = timeout
+        self._calls: dict[str, HandleCall] = {}
+        for topic, handler in by_topic.items():
+            self.set(topic, handler)
+
+    def set(self, topic: str, handler: Handler) -> None:
+        """Call `handler` for the messages of `topic` from now on."""
+        self._calls[topic] = around_handle(self._hooks, _as_coroutine_function(handler, self._threads))
+
+    def has(self, topic: str) -> bool:
+        """Whether `topic` has a handler."""
+        return topic in self._calls
 
     async def run(self, message: ReceivedMessage) -> Exception | None:
         """Call the handler of the message's topic; None for success, else what it raised.

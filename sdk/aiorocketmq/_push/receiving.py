@@ -60,7 +60,28 @@ class Receiving:
         for topic in self._filters:
             await self._scan(topic)
         for topic in self._filters:
-            self._scans[topic] = self._session.spawn(self._scan_forever, topic, name="scan assignments")
+            self._keep_scanning(topic)
+
+    async def subscribe(self, topic: str) -> None:
+        """Take up a topic that the filters have got; raises what a server says against it."""
+        await self._scan(topic)
+        if topic not in self._scans:
+            self._keep_scanning(topic)
+
+    def unsubscribe(self, topic: str) -> None:
+        """Drop a topic: its scan and its polls end at once."""
+        scan = self._scans.pop(topic, None)
+        if scan is not None:
+            scan.cancel()
+        for queue in [queue for queue in self._assigned if queue.topic == topic]:
+            del self._assigned[queue]
+            self._cache.close(queue)
+            del self._room[queue]
+            self._polls.pop(queue).cancel()
+        self._announce()
+
+    def _keep_scanning(self, topic: str) -> None:
+        self._scans[topic] = self._session.spawn(self._scan_forever, topic, name="scan assignments")
 
     def stop(self) -> None:
         """End all polls and scans.

@@ -557,3 +557,41 @@ async def test_hooks_wrap_handlers_and_see_their_end(
         (b"bad", Phase.FAIL),
     }
     assert [event.phase for event in watch.events if isinstance(event, AckEvent)] == [Phase.INVOKE, Phase.OK]
+
+
+# Subscriptions at run time
+
+
+async def test_a_topic_may_be_subscribed_and_unsubscribed_while_running(
+    broker: FakeBroker, producer: Producer, seen: Any, history: Any
+) -> None:
+    await broker.create_topic("refunds")
+    async with PushConsumer(
+        broker.endpoint, group="billing", subscriptions=["orders"], handler=seen
+    ) as consumer:
+        await consumer.subscribe("refunds")
+        await producer.send(Message("refunds", b"r1"))
+        await seen.ends(1)
+        await consumer.unsubscribe("refunds")
+        assert {queue.topic for queue in consumer.assigned_queues} == {"orders"}
+        await producer.send(Message("refunds", b"r2"))
+        await send(producer, b"o1")
+        await seen.ends(2)
+        [client] = [each for each in broker.clients() if each.type == "PUSH_CONSUMER"]
+
+    assert seen.bodies == [b"r1", b"o1"]
+    assert client.topics == ("orders",)
+
+
+async def test_a_subscription_that_the_server_refuses_changes_nothing(
+    broker: FakeBroker, producer: Producer, seen: Any, history: Any
+) -> None:
+    async with PushConsumer(
+        broker.endpoint, group="billing", subscriptions=["orders"], handler=seen
+    ) as consumer:
+        with pytest.raises(TopicNotFound, match="nowhere"):
+            await consumer.subscribe("nowhere")
+        await send(producer, b"1")
+        await seen.ends(1)
+
+        assert {queue.topic for queue in consumer.assigned_queues} == {"orders"}

@@ -1,0 +1,291 @@
+"""The pull consumer against a fake broker on a real port."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from aiorocketmq.errors import Closed, NotServed, UsageError
+from aiorocketmq.message import Message, MessageQueue
+from aiorocketmq.producer import Producer
+from aiorocketmq.pull_consumer import Offset, PullBatch, PullConsumer
+from aiorocketmq_fake import FakeBroker
+from aiorocketmq_fake.core.events import PollParked
+
+PATIENCE = 10.0
+
+
+async def send(producer: Producer, count: int, topic: str = "orders", tag: str | None = None) -> None:
+    for number in range(count):
+        await producer.send(Message(topic, b"%03d" % number, tag=tag))
+
+
+async def read(consumer: PullConsumer, count: int) -> list[PullBatch]:
+    """Take batches until they hold `count` messages."""
+    batches: list[PullBatch] = []
+    async with asyncio.timeout(PATIENCE):
+        async for batch in consumer:
+            batches.append(batch)
+            if sum(map(len, batches)) >= count:
+                break
+    return batches
+
+
+def bodies(batches: list[PullBatch]) -> list[bytes]:
+    return sorted(message.body for batch in batches for message in batch)
+
+
+async def test_assigned_queues_are_read_from_the_begin_each_in_order(
+    broker: FakeBroker, producer: Producer
+) -> None:
+    await send(producer, 20)
+    async with PullConsumer(broker.endpoint, group="audit", max_messages=3) as consumer:
+        consumer.assign(await consumer.queues("orders"))
+        batches = await read(consumer, 20)
+
+    assert bodies(batches) == [b"%03d" % number for number in range(20)]
+    for queue in {batch.queue for batch in batches}:
+        offsets = [message.offset for batch in batches if batch.queue == queue for message in batch]
+        assert offsets == list(range(len(offsets)))
+    assert all(len(batch) <= 3 for batch in batches)
+
+
+async def test_new_messages_end_the_wait(broker: FakeBroker, producer: Producer) -> None:
+    async with PullConsumer(broker.endpoint, group="audit") as consumer:
+        async with broker.events.subscribe() as events:
+            consumer.assign(await consumer.queues("orders"))
+            async for event in events:
+                if isinstance(event, PollParked):
+                    break
+        await send(producer, 1)
+        assert bodies(await read(consumer, 1)) == [b"000"]
+
+
+async def test_a_committed_offset_is_where_the_next_member_starts(
+    broker: FakeBroker, producer: Producer
+) -> None:
+    await send(producer, 10)
+    async with PullConsumer(broker.endpoint, group="audit", max_messages=2) as consumer:
+        [queue, _] = await consumer.queues("orders")
+        consumer.assign([queue])
+        [batch] = await read(consumer, 1)
+        await consumer.commit(batch)
+        assert await consumer.committed(queue) == batch.next_offset == 2
+    async with PullConsumer(broker.endpoint, group="audit", max_messages=2) as consumer:
+        consumer.assign([queue])
+        [batch] = await read(consumer, 1)
+
+    assert batch[0].offset == 2
+
+
+async def test_nothing_committed_is_none(broker: FakeBroker) -> None:
+    async with PullConsumer(broker.endpoint, group="audit") as consumer:
+        [queue, _] = await consumer.queues("orders")
+        assert await consumer.committed(queue) is None
+
+
+async def test_seeking_reads_again_or_skips(broker: FakeBroker, producer: Producer) -> None:
+    await send(producer, 10)
+    async with PullConsumer(broker.endpoint, group="audit") as consumer:
+        [queue, _] = await consumer.queues("orders")
+        consumer.assign([queue])
+        await read(consumer, 5)
+
+        await consumer.seek(queue, 3)
+        assert (await read(consumer, 1))[0][0].offset == 3
+        await consumer.seek(queue, Offset.BEGIN)
+        assert (await read(consumer, 1))[0][0].offset == 0
+        await consumer.seek(queue, Offset.END)
+        assert await consumer.position(queue) == 5
+        await consumer.seek(queue, datetime.now(UTC) - timedelta(hours=1))
+        assert (await read(consumer, 1))[0][0].offset == 0
+        await consumer.seek(queue, datetime.now(UTC) + timedelta(hours=1))
+        assert await consumer.position(queue) == 5
+
+
+async def test_a_seek_beyond_the_end_goes_on_at_the_end(
+    broker: FakeBroker, producer: Producer, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with PullConsumer(broker.endpoint, group="audit") as consumer:
+        [queue, other] = await consumer.queues("orders")
+        consumer.assign([queue])
+        await consumer.seek(queue, 1000)
+        consumer.assign([queue, other])
+        await send(producer, 10)
+        batches = await read(consumer, 10)
+
+    assert {batch.queue for batch in batches} == {queue, other}
+    assert "has no offset 1000" in caplog.text
+
+
+async def test_the_position_is_that_of_the_next_message(broker: FakeBroker, producer: Producer) -> None:
+    await send(producer, 10)
+    async with PullConsumer(broker.endpoint, group="audit", max_messages=2) as consumer:
+        [queue, _] = await consumer.queues("orders")
+        consumer.assign([queue])
+        assert await consumer.position(queue) == 0
+        [batch] = await read(consumer, 1)
+        assert await consumer.position(queue) == batch.next_offset == 2
+
+
+async def test_a_queue_may_start_at_the_end(broker: FakeBroker, producer: Producer) -> None:
+    await send(producer, 10)
+    async with PullConsumer(broker.endpoint, group="audit", start=Offset.END) as consumer:
+        [queue, _] = await consumer.queues("orders")
+        consumer.assign([queue])
+        assert await consumer.position(queue) == 5
+
+
+async def test_lag_counts_what_is_beyond_the_commit(broker: FakeBroker, producer: Producer) -> None:
+    await send(producer, 10)
+    async with PullConsumer(broker.endpoint, group="audit") as consumer:
+        first, second = await consumer.queues("orders")
+        consumer.assign([first, second])
+        await consumer.commit({first: 2})
+        await consumer.position(second)
+        lag = await consumer.lag()
+
+    assert lag == {first: 3, second: 5}
+
+
+async def test_a_paused_queue_waits_while_others_go_on(broker: FakeBroker, producer: Producer) -> None:
+    await send(producer, 10)
+    async with PullConsumer(broker.endpoint, group="audit") as consumer:
+        first, second = await consumer.queues("orders")
+        consumer.assign([first, second])
+        consumer.pause(first)
+        [batch] = await read(consumer, 5)
+        assert batch.queue == second
+        assert await consumer.poll(0) is None
+        await consumer.resume(first)
+        [batch] = await read(consumer, 5)
+
+    assert batch.queue == first
+
+
+async def test_poll_returns_none_when_nothing_comes_in_time(broker: FakeBroker) -> None:
+    async with PullConsumer(broker.endpoint, group="audit") as consumer:
+        consumer.assign(await consumer.queues("orders"))
+        assert await consumer.poll(0.001) is None
+
+
+async def test_auto_commit_stores_on_leaving_what_the_loop_has_finished_with(
+    broker: FakeBroker, producer: Producer
+) -> None:
+    await send(producer, 10)
+    async with PullConsumer(broker.endpoint, group="audit", max_messages=2, auto_commit=3600) as consumer:
+        [queue, _] = await consumer.queues("orders")
+        consumer.assign([queue])
+        await read(consumer, 4)  # the second batch is handed out, not finished
+
+    assert {offset.queue_id: offset.offset for offset in broker.offsets("audit")} == {queue.id: 2}
+
+
+async def test_auto_commit_stores_in_between(broker: FakeBroker, producer: Producer) -> None:
+    await send(producer, 10)
+    async with PullConsumer(broker.endpoint, group="audit", max_messages=5, auto_commit=0.01) as consumer:
+        [queue, _] = await consumer.queues("orders")
+        consumer.assign([queue])
+        await read(consumer, 5)
+        assert await consumer.poll(0) is None  # asking for more finishes the batch
+        async with asyncio.timeout(PATIENCE):
+            while await consumer.committed(queue) != 5:
+                pass
+
+
+async def test_a_filter_leaves_other_messages_out(broker: FakeBroker, producer: Producer) -> None:
+    await producer.send(Message("orders", b"open", tag="open"))
+    await producer.send(Message("orders", b"open", tag="open"))
+    await producer.send(Message("orders", b"paid", tag="paid"))
+    async with PullConsumer(broker.endpoint, group="audit", filters={"orders": "paid"}) as consumer:
+        consumer.assign(await consumer.queues("orders"))
+        assert bodies(await read(consumer, 1)) == [b"paid"]
+
+
+async def test_a_pulled_message_has_no_lease_to_settle(broker: FakeBroker, producer: Producer) -> None:
+    await send(producer, 1)
+    async with PullConsumer(broker.endpoint, group="audit") as consumer:
+        consumer.assign(await consumer.queues("orders"))
+        [batch] = await read(consumer, 1)
+        with pytest.raises(UsageError, match="no lease to settle"):
+            await batch[0].ack()
+
+
+async def test_the_loop_ends_when_the_consumer_is_closed_and_no_task_is_left(
+    broker: FakeBroker, producer: Producer
+) -> None:
+    before = asyncio.all_tasks()
+    batches: list[PullBatch] = []
+    first = asyncio.Event()
+    await send(producer, 1)
+    async with PullConsumer(broker.endpoint, group="audit") as consumer:
+        consumer.assign(await consumer.queues("orders"))
+
+        async def loop() -> None:
+            async for batch in consumer:
+                batches.append(batch)
+                first.set()
+
+        task = asyncio.create_task(loop())
+        await asyncio.wait_for(first.wait(), PATIENCE)
+    await asyncio.wait_for(task, PATIENCE)
+
+    assert bodies(batches) == [b"000"]
+    assert [each for each in asyncio.all_tasks() - before if each.get_name().startswith("pull")] == []
+
+
+async def test_a_server_without_pull_calls_is_one_clear_error() -> None:
+    async with FakeBroker(profile="apache-5.5") as broker:
+        await broker.create_group("audit")
+        consumer = PullConsumer(broker.endpoint, group="audit")
+        with pytest.raises(NotServed) as raised:
+            async with consumer:
+                pass
+
+        assert broker.endpoint in str(raised.value)
+        assert "use a SimpleConsumer" in str(raised.value)
+
+
+async def test_an_unknown_queue_ends_the_loop_with_an_error(broker: FakeBroker) -> None:
+    async with PullConsumer(broker.endpoint, group="audit") as consumer:
+        consumer.assign([MessageQueue("orders", "broker-a", 77)])
+        with pytest.raises(UsageError, match="has no readable queue broker-a/77"):
+            await consumer.poll(PATIENCE)
+
+
+async def test_what_is_wrong_is_said_where_it_is_written() -> None:
+    def consumer(where: str = "localhost:8081", **changed: Any) -> PullConsumer:
+        return PullConsumer(where, **{"group": "audit", **changed})
+
+    with pytest.raises(UsageError, match="needs the classic wire"):
+        consumer("namesrv://localhost:9876")
+    with pytest.raises(UsageError, match="leave topics= out and call"):
+        consumer(topics=["orders"])
+    with pytest.raises(ValueError, match="auto_commit must be seconds"):
+        consumer(auto_commit=0)
+    with pytest.raises(ValueError, match="max_messages must be an integer"):
+        consumer(max_messages=0)
+    with pytest.raises(ValueError, match="wait must be seconds"):
+        consumer(wait=-1)
+    with pytest.raises(ValueError, match="time zone"):
+        consumer(start=datetime(2026, 1, 1))  # the point of the test
+    with pytest.raises(ValueError, match="must not be consumed"):
+        consumer(filters=["%RETRY%audit"])
+    with pytest.raises(Closed, match="inside its `async with`"):
+        await consumer().queues("orders")
+
+
+async def test_calls_about_other_queues_and_bad_offsets_are_refused(broker: FakeBroker) -> None:
+    async with PullConsumer(broker.endpoint, group="audit") as consumer:
+        first, second = await consumer.queues("orders")
+        consumer.assign([first])
+        with pytest.raises(UsageError, match="not assigned"):
+            await consumer.seek(second, 0)
+        with pytest.raises(ValueError, match="counts from 0"):
+            await consumer.seek(first, -1)
+        with pytest.raises(TypeError, match=r"Offset\.BEGIN"):
+            await consumer.seek(first, "begin")  # type: ignore[arg-type]  # the point of the test
+        with pytest.raises(ValueError, match="counts from 0"):
+            await consumer.commit({first: -1})
+        with pytest.raises(TypeError, match="MessageQueue values"):
+            consumer.assign(["orders"])  # type: ignore[list-item]  # the point of the test
