@@ -1,0 +1,74 @@
+"""Fixtures of the engine: a broker that is none, and cases made for a test."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Self
+
+import pytest
+from aiorocketmq_conformance.brokers.classic import NoPreparation
+from aiorocketmq_conformance.declaration import Declaration
+from aiorocketmq_conformance.probe.clock import RealClock
+from aiorocketmq_conformance.registry import Case, Level
+from aiorocketmq_conformance.target import Target
+
+
+class Nothing:
+    """A broker under test that cases of these tests never speak to."""
+
+    def __init__(self, *, jobs: int = 2, seconds: float = 5.0) -> None:
+        self.spec = "nothing"
+        self.deviations = ""
+        self.declaration = Declaration("nothing", "1", frozenset({"type.fifo"}), {"order.grain": "queue"})
+        self.jobs = jobs
+        self.seconds = seconds
+        self.opened: list[str] = []
+        self.closed: list[str] = []
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return
+
+    @asynccontextmanager
+    async def open(self, case: Case) -> AsyncIterator[Target]:
+        self.opened.append(case.id)
+        try:
+            yield Target("127.0.0.1:1", self.declaration, RealClock(), NoPreparation())
+        finally:
+            self.closed.append(case.id)
+
+    def real_seconds(self, case: Case) -> float:
+        return self.seconds
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def broker() -> Nothing:
+    return Nothing()
+
+
+@pytest.fixture
+def make_case() -> Callable[..., Case]:
+    """Build a case out of a coroutine function."""
+
+    def make(
+        run: Callable[[Target], Awaitable[None]],
+        case_id: str = "send.one",
+        *,
+        level: Level = Level.MUST,
+        needs: tuple[str, ...] = (),
+        timeout: float = 60.0,
+    ) -> Case:
+        return Case(case_id, ("R4.1",), level, needs, "Something holds.", timeout, run)
+
+    return make

@@ -1,0 +1,65 @@
+"""Deviation files: what they may say, and what is refused."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+from aiorocketmq_conformance.deviations import BadDeviations, Deviation, bundled, parse, read
+
+TODAY = date(2026, 11, 21)
+GOOD = """
+[[deviation]]
+case = "send.a"
+reason = "answers late"
+source = "page 1"
+first_seen = 2026-11-01
+review = 2026-11-22
+"""
+
+
+def parsed(text: str) -> dict[str, Deviation]:
+    return dict(parse(text, where="file", known={"send.a", "send.b[x]"}, today=TODAY))
+
+
+def test_an_entry_keeps_its_facts() -> None:
+    assert parsed(GOOD) == {
+        "send.a": Deviation("send.a", "answers late", "page 1", date(2026, 11, 1), date(2026, 11, 22))
+    }
+
+
+def test_an_empty_file_knows_of_nothing() -> None:
+    assert parsed("# nothing\n") == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('[[deviation]]\ncase = "send.a"\nsource = "x"', "send.a has no reason"),
+        ('[[deviation]]\ncase = "send.a"\nreason = " "\nsource = "x"', "send.a has no reason"),
+        ('[[deviation]]\ncase = "send.a"\nreason = "x"', "send.a has no source"),
+        ('[[deviation]]\nreason = "x"\nsource = "x"', "an entry has no case"),
+        (GOOD + GOOD, "names send.a twice"),
+        (GOOD.replace("send.a", "send.c"), "names send.c, which is no case"),
+        (GOOD.replace("11-22", "11-21"), "looked at again by 2026-11-21"),
+        (GOOD + 'because = "x"', "unknown keys because"),
+        (GOOD.replace("2026-11-01", '"2026-11-01"'), "first_seen of send.a must be a date"),
+        ("case = 1", "nothing but"),
+        ("deviation = 1", "nothing but"),
+        ("deviation = [1]", "nothing but"),
+        ("[[deviation", "is not TOML"),
+    ],
+)
+def test_an_entry_that_nobody_could_judge_is_refused(text: str, told: str) -> None:
+    with pytest.raises(BadDeviations, match=told):
+        parsed(text)
+
+
+def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    with pytest.raises(BadDeviations, match="cannot be read"):
+        read(tmp_path / "missing.toml", known=set(), today=TODAY)
+
+
+def test_a_target_without_a_file_has_no_deviations() -> None:
+    assert bundled("no-such-target", known=set(), today=TODAY) == {}

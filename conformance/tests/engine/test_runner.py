@@ -1,0 +1,265 @@
+"""How the end of a case becomes its verdict, and how a run goes on or ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+import pytest
+from aiorocketmq_conformance.deviations import Deviation
+from aiorocketmq_conformance.registry import Case, Level
+from aiorocketmq_conformance.results import CaseResult
+from aiorocketmq_conformance.runner import Run, judge
+from aiorocketmq_conformance.target import Target
+from aiorocketmq_conformance.verdicts import Inconclusive, NotApplicable, Verdict
+
+MakeCase = Callable[..., Case]
+KNOWN = Deviation("send.one", reason="it is slow", source="page 1")
+
+
+class Broker(Protocol):
+    jobs: int
+    seconds: float
+    opened: list[str]
+    closed: list[str]
+
+
+async def result_of(broker: Broker, case: Case, **options: object) -> CaseResult:
+    (result,) = (await Run([case], broker, **options).finish()).results  # type: ignore[arg-type]
+    return result
+
+
+def raising(error: BaseException) -> Callable[[Target], Awaitable[None]]:
+    async def run(target: Target) -> None:
+        raise error
+
+    return run
+
+
+async def holds(target: Target) -> None:
+    target.note("margin", 0.25)
+
+
+@pytest.mark.parametrize(
+    ("error", "verdict", "detail"),
+    [
+        (AssertionError("3 of 4 came"), Verdict.FAIL, "3 of 4 came"),
+        (AssertionError(), Verdict.FAIL, "an assertion without words"),
+        (ExceptionGroup("g", [AssertionError("a"), AssertionError("b")]), Verdict.FAIL, "a; b"),
+        (ExceptionGroup("g", [AssertionError("a"), KeyError("b")]), Verdict.ERROR, "a; KeyError: 'b'"),
+        (Inconclusive("no sentinel"), Verdict.INCONCLUSIVE, "no sentinel"),
+        (NotApplicable("no topics"), Verdict.NOT_APPLICABLE, "no topics"),
+        (KeyError("x"), Verdict.ERROR, "KeyError: 'x'"),
+        (TimeoutError("a wait of its own"), Verdict.ERROR, "TimeoutError: a wait of its own"),
+    ],
+)
+async def test_what_a_case_raises_decides_its_verdict(
+    broker: Broker, make_case: MakeCase, error: BaseException, verdict: Verdict, detail: str
+) -> None:
+    result = await result_of(broker, make_case(raising(error)))
+    assert (result.verdict, result.detail) == (verdict, detail)
+
+
+async def test_a_case_that_ends_quietly_passes_with_its_notes(broker: Broker, make_case: MakeCase) -> None:
+    result = await result_of(broker, make_case(holds))
+    assert (result.verdict, result.detail, result.notes) == (Verdict.PASS, "", {"margin": 0.25})
+    assert broker.opened == broker.closed == ["send.one"]
+
+
+async def test_a_failure_carries_the_line_that_failed(broker: Broker, make_case: MakeCase) -> None:
+    result = await result_of(broker, make_case(raising(AssertionError("x"))))
+    assert "test_runner.py" in result.evidence
+
+
+async def test_a_case_that_does_not_end_is_an_error_and_its_clean_up_runs(
+    broker: Broker, make_case: MakeCase
+) -> None:
+    ended: list[str] = []
+
+    async def hang(target: Target) -> None:
+        async def end() -> None:
+            ended.append("ended")
+
+        target.at_end(end)
+        await asyncio.Event().wait()
+
+    broker.seconds = 0.01
+    result = await result_of(broker, make_case(hang))
+    assert (result.verdict, result.detail) == (Verdict.ERROR, "the case did not end within 0.01 s")
+    assert ended == ["ended"]
+
+
+async def test_clean_ups_run_last_one_first_and_name_what_is_left(
+    broker: Broker, make_case: MakeCase
+) -> None:
+    order: list[int] = []
+
+    async def opens(target: Target) -> None:
+        async def leaves() -> str:
+            order.append(1)
+            return "a stream"
+
+        async def breaks() -> None:
+            order.append(2)
+            raise OSError("gone")
+
+        target.at_end(leaves)
+        target.at_end(breaks)
+
+    result = await result_of(broker, make_case(opens))
+    assert order == [2, 1]
+    assert result.verdict is Verdict.ERROR
+    assert result.detail == "the case left behind: a clean-up that broke: OSError: gone; a stream"
+
+
+async def test_what_is_left_behind_does_not_hide_a_failure(broker: Broker, make_case: MakeCase) -> None:
+    async def fails(target: Target) -> None:
+        target.clock.traffic.begin(waits_for_time=True)
+        raise AssertionError("broken")
+
+    result = await result_of(broker, make_case(fails))
+    assert (result.verdict, result.detail) == (Verdict.FAIL, "broken")
+
+
+async def test_a_call_still_under_way_is_left_behind(broker: Broker, make_case: MakeCase) -> None:
+    async def begins(target: Target) -> None:
+        target.clock.traffic.begin(waits_for_time=False)
+
+    result = await result_of(broker, make_case(begins))
+    assert result.detail == "the case left behind: 1 calls under way"
+
+
+@pytest.mark.parametrize("needs", [("@topic",), ("order.grain=group",)])
+async def test_a_case_whose_needs_are_missing_is_not_opened(
+    broker: Broker, make_case: MakeCase, needs: tuple[str, ...]
+) -> None:
+    result = await result_of(broker, make_case(holds, needs=needs))
+    assert (result.verdict, result.detail) == (
+        Verdict.NOT_APPLICABLE,
+        f"the target does not claim {needs[0]}",
+    )
+    assert broker.opened == []
+
+
+async def test_a_case_whose_needs_are_met_is_run(broker: Broker, make_case: MakeCase) -> None:
+    result = await result_of(broker, make_case(holds, needs=("type.fifo", "order.grain=queue")))
+    assert result.verdict is Verdict.PASS
+
+
+@pytest.mark.parametrize(
+    ("seen", "level", "known", "verdict"),
+    [
+        (Verdict.PASS, Level.MUST, False, Verdict.PASS),
+        (Verdict.PASS, Level.MUST, True, Verdict.XPASS),
+        (Verdict.FAIL, Level.MUST, False, Verdict.FAIL),
+        (Verdict.FAIL, Level.MUST, True, Verdict.XFAIL),
+        (Verdict.ERROR, Level.MUST, True, Verdict.ERROR),
+        (Verdict.INCONCLUSIVE, Level.MUST, True, Verdict.INCONCLUSIVE),
+        (Verdict.NOT_APPLICABLE, Level.MUST, True, Verdict.NOT_APPLICABLE),
+        (Verdict.FAIL, Level.INFORMATIONAL, False, Verdict.INCONCLUSIVE),
+        (Verdict.PASS, Level.INFORMATIONAL, False, Verdict.PASS),
+        (Verdict.FAIL, Level.SHOULD, False, Verdict.FAIL),
+        (Verdict.FAIL, Level.EXTENSION, False, Verdict.FAIL),
+    ],
+)
+def test_the_verdict_table(
+    make_case: MakeCase, seen: Verdict, level: Level, known: bool, verdict: Verdict
+) -> None:
+    assert judge(make_case(holds, level=level), seen, "detail", KNOWN if known else None)[0] is verdict
+
+
+async def test_a_known_deviation_tells_its_reason_and_what_was_seen(
+    broker: Broker, make_case: MakeCase
+) -> None:
+    case = make_case(raising(AssertionError("took 9 s")))
+    result = await result_of(broker, case, deviations={"send.one": KNOWN})
+    assert (result.verdict, result.detail) == (Verdict.XFAIL, "known: it is slow (page 1); seen: took 9 s")
+
+
+async def test_results_stand_in_the_order_of_the_cases_however_they_ran(
+    broker: Broker, make_case: MakeCase
+) -> None:
+    cases = [make_case(holds, f"send.n{n}", timeout=10 - n) for n in (3, 1, 2)]
+    run = await Run(cases, broker, jobs=1).finish()
+    assert [result.case.id for result in run.results] == ["send.n3", "send.n1", "send.n2"]
+    assert broker.opened == ["send.n1", "send.n2", "send.n3"], "the longest wait begins first"
+
+
+async def test_no_more_cases_run_at_once_than_allowed(broker: Broker, make_case: MakeCase) -> None:
+    running, most = 0, 0
+
+    async def count(target: Target) -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0)
+        running -= 1
+
+    await Run([make_case(count, f"send.n{n}") for n in range(9)], broker, jobs=3).finish()
+    assert most == 3
+
+
+async def test_a_stopped_run_reports_what_is_known(broker: Broker, make_case: MakeCase) -> None:
+    async def stop(target: Target) -> None:
+        run.stop()
+        await asyncio.Event().wait()
+
+    cases = [
+        make_case(holds, "send.a", timeout=3),
+        make_case(stop, "send.b", timeout=2),
+        make_case(holds, "send.c"),
+    ]
+    cases[2] = make_case(holds, "send.c", timeout=1)
+    run = Run(cases, broker, jobs=1)
+    result = await run.finish()
+    assert [each.verdict for each in result.results] == [Verdict.PASS, Verdict.NOT_RUN, Verdict.NOT_RUN]
+    assert broker.opened == broker.closed == ["send.a", "send.b"]
+    assert result.exit_code == 3
+
+
+async def test_a_budget_ends_the_run(broker: Broker, make_case: MakeCase) -> None:
+    async def hang(target: Target) -> None:
+        await asyncio.Event().wait()
+
+    result = await Run([make_case(hang)], broker).finish(budget=0.01)
+    assert [each.verdict for each in result.results] == [Verdict.NOT_RUN]
+
+
+async def test_every_result_is_told_as_soon_as_it_is_there(broker: Broker, make_case: MakeCase) -> None:
+    told: list[CaseResult] = []
+    await Run([make_case(holds), make_case(holds, "send.two")], broker, on_result=told.append).finish()
+    assert {result.case.id for result in told} == {"send.one", "send.two"}
+
+
+async def test_a_broker_that_breaks_under_one_case_leaves_the_others_running(
+    broker: Broker, make_case: MakeCase
+) -> None:
+    open_ = broker.open  # type: ignore[attr-defined]
+
+    def open_or_break(case: Case) -> object:
+        if case.id == "send.one":
+            raise OSError("no port")
+        return open_(case)
+
+    broker.open = open_or_break  # type: ignore[attr-defined]
+    run = await Run([make_case(holds), make_case(holds, "send.two")], broker).finish()  # type: ignore[arg-type]
+    assert [(each.verdict, each.detail) for each in run.results] == [
+        (Verdict.ERROR, "OSError: no port"),
+        (Verdict.PASS, ""),
+    ]
+
+
+async def test_a_cancelled_run_ends_its_cases(broker: Broker, make_case: MakeCase) -> None:
+    started = asyncio.Event()
+
+    async def hang(target: Target) -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    task = asyncio.ensure_future(Run([make_case(hang)], broker).finish())  # type: ignore[arg-type]
+    await started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert broker.closed == ["send.one"]

@@ -1,0 +1,131 @@
+"""What a `--target` means, and what a case sees of its target."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+from aiorocketmq_conformance.brokers.address import AddressBroker
+from aiorocketmq_conformance.brokers.apache import ApacheBroker
+from aiorocketmq_conformance.brokers.choice import BadTarget, choose
+from aiorocketmq_conformance.brokers.classic import NoPreparation
+from aiorocketmq_conformance.brokers.fake import BundledFake
+from aiorocketmq_conformance.brokers.interface import TargetUnavailable
+from aiorocketmq_conformance.declaration import DECLARATIONS, Declaration
+from aiorocketmq_conformance.probe.clock import RealClock
+from aiorocketmq_conformance.registry import Case, Level
+from aiorocketmq_conformance.target import Target
+from aiorocketmq_conformance.verdicts import NotApplicable
+
+
+@pytest.mark.parametrize(
+    ("spec", "kind", "deviations"),
+    [
+        ("fake", BundledFake, "fake-documented"),
+        ("fake:apache-5.5", BundledFake, "fake-apache-5.5"),
+        ("apache:5.5.0", ApacheBroker, "apache-5.5.0"),
+        ("apache:5.5.0:cluster", ApacheBroker, "apache-5.5.0-cluster"),
+        ("localhost:8081", AddressBroker, ""),
+        ("[::1]:8081", AddressBroker, ""),
+    ],
+)
+def test_a_target_is_known_by_its_form(spec: str, kind: type, deviations: str) -> None:
+    broker = choose(spec)
+    assert type(broker) is kind
+    assert broker.deviations == deviations
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "",
+        "fake:nobody",
+        "apache",
+        "apache:5.5",
+        "apache:latest",
+        "localhost",
+        "http://localhost:8081",
+        "a b:1",
+    ],
+)
+def test_a_target_of_no_form_is_refused_with_what_may_stand_there(spec: str) -> None:
+    with pytest.raises(BadTarget, match=r"fake|apache"):
+        choose(spec)
+
+
+def test_a_name_server_goes_with_an_address_only() -> None:
+    with pytest.raises(BadTarget, match="--namesrv"):
+        choose("fake", namesrv="localhost:9876")
+    assert "@topic" in choose("localhost:8081", namesrv="localhost:9876").declaration.capabilities
+    assert "@topic" not in choose("localhost:8081").declaration.capabilities
+
+
+def test_what_is_declared_must_be_known() -> None:
+    assert choose("localhost:8081", declared="documented").declaration.product == "RocketMQ 5"
+    with pytest.raises(BadTarget, match="nothing is declared under 'x'"):
+        choose("localhost:8081", declared="x")
+
+
+async def test_a_dead_port_is_told_before_any_case_runs() -> None:
+    with pytest.raises(TargetUnavailable, match=r"no RocketMQ 5 proxy answers at 127\.0\.0\.1:1 "):
+        async with choose("127.0.0.1:1"):
+            raise AssertionError("entered")
+
+
+async def test_without_a_name_server_topics_cannot_be_made() -> None:
+    target = Target("h:1", DECLARATIONS["documented"], RealClock(), NoPreparation())
+    with pytest.raises(NotApplicable, match="--namesrv"):
+        await target.create_topic()
+    with pytest.raises(NotApplicable, match="--namesrv"):
+        await target.create_group()
+
+
+@pytest.fixture
+async def fake() -> AsyncIterator[Target]:
+    async def nothing(target: Target) -> None: ...
+
+    case = Case("send.one", (), Level.MUST, (), "It holds.", 60.0, nothing)
+    async with choose("fake") as broker, broker.open(case) as target:
+        yield target
+
+
+async def test_time_on_the_fake_passes_without_waiting(fake: Target) -> None:
+    before = fake.clock.now()
+    await fake.pass_time(7200)
+    assert fake.clock.now() - before == pytest.approx(7200, abs=1)
+
+
+async def test_topics_and_groups_of_the_fake_are_made_replaced_and_deleted(fake: Target) -> None:
+    topic = await fake.create_topic(type="FIFO", queues=2)
+    assert await fake.create_topic(topic, queues=8, permission="r") == topic
+    group = await fake.create_group(ordered=True)
+    assert await fake.create_group(group, max_attempts=3) == group
+    await fake.delete_topic(topic)
+    await fake.delete_group(group)
+
+
+def _target() -> Target:
+    return Target(
+        "h:1",
+        Declaration("x", "1", frozenset({"dlq"}), {"a": 2, "order.grain": "queue"}),
+        RealClock(),
+        NoPreparation(),
+    )
+
+
+def test_fresh_names_never_repeat_and_differ_between_runs() -> None:
+    one, two = _target(), _target()
+    names = {target.fresh("topic") for target in (one, two) for _ in range(50)}
+    assert len(names) == 100
+    assert all("topic" in name for name in names)
+
+
+def test_a_need_is_a_capability_or_a_number_of_that_value() -> None:
+    target = _target()
+    assert target.has("dlq")
+    assert target.has("order.grain=queue")
+    assert not target.has("order.grain=group")
+    assert not target.has("recall")
+    assert target.number("a") == 2.0
+    with pytest.raises(KeyError):
+        target.number("b")
