@@ -18,6 +18,7 @@ from aiorocketmq.wire import messages as pb
 
 _TYPE_TO_WIRE = {each: pb.MessageType.Value(each.value) for each in MessageType}
 _TYPE_FROM_WIRE = {number: each for each, number in _TYPE_TO_WIRE.items()}
+_IDENTITY = pb.Encoding.IDENTITY
 _READABLE = (pb.Permission.READ, pb.Permission.READ_WRITE)
 _WRITABLE = (pb.Permission.WRITE, pb.Permission.READ_WRITE)
 
@@ -180,7 +181,8 @@ def _backoff(policy: pb.RetryPolicy) -> Backoff:
     )
 
 
-def message_to_wire(
+def fill_message(
+    wire: pb.Message,
     message: Message,
     *,
     message_id: str,
@@ -190,32 +192,44 @@ def message_to_wire(
     namespace: str,
     message_type: MessageType,
     due_us: int | None,
-) -> pb.Message:
-    """A message to send, born at `now` (Unix time); an absent born time would read as 1970 (live-lessons.md,
-    7)."""
-    born_us = int(now * 1_000_000)
-    system = pb.SystemProperties(
-        keys=message.keys,
-        message_id=message_id,
-        body_encoding=pb.Encoding.IDENTITY,
-        message_type=_TYPE_TO_WIRE[message_type],
-        born_timestamp=pb.Timestamp(seconds=born_us // 1_000_000, nanos=born_us % 1_000_000 * 1_000),
-        born_host=host,
-        queue_id=queue_id,
-        tag=message.tag,
-        message_group=message.message_group,
-        lite_topic=message.lite_topic,
-        priority=message.priority,
-    )
+) -> None:
+    """Write a message to send into an empty one of the wire, born at `now` (Unix time); an absent born time would
+    read as 1970 (live-lessons.md, 7).
+
+    Field by field and only what is there: a third of what constructors with keywords cost, on the path of every
+    send."""
+    wire.body = message.body
+    wire.topic.name = message.topic
+    if namespace:
+        wire.topic.resource_namespace = namespace
+    if message.properties:
+        wire.user_properties.update(message.properties)
+    system = wire.system_properties
+    system.message_id = message_id
+    system.message_type = _TYPE_TO_WIRE[message_type]
+    system.body_encoding = _IDENTITY
+    system.born_host = host
+    system.queue_id = queue_id
+    _set_microseconds(system.born_timestamp, int(now * 1_000_000))
+    if message.tag is not None:
+        system.tag = message.tag
+    if message.keys:
+        system.keys.extend(message.keys)
+    if message_type is MessageType.NORMAL:
+        return
     if due_us is not None:
-        system.delivery_timestamp.seconds = due_us // 1_000_000
-        system.delivery_timestamp.nanos = due_us % 1_000_000 * 1_000
-    return pb.Message(
-        topic=pb.Resource(resource_namespace=namespace, name=message.topic),
-        user_properties=message.properties,
-        system_properties=system,
-        body=message.body,
-    )
+        _set_microseconds(system.delivery_timestamp, due_us)
+    if message.message_group is not None:
+        system.message_group = message.message_group
+    if message.lite_topic is not None:
+        system.lite_topic = message.lite_topic
+    if message.priority is not None:
+        system.priority = message.priority
+
+
+def _set_microseconds(timestamp: pb.Timestamp, microseconds: int) -> None:
+    timestamp.seconds = microseconds // 1_000_000
+    timestamp.nanos = microseconds % 1_000_000 * 1_000
 
 
 def message_from_wire(

@@ -326,7 +326,9 @@ class _Sending:
 
     async def _call(self, chosen: RouteQueue) -> SendReceipt:
         session, topic = self._session, self.message.topic
-        wire = _convert.message_to_wire(
+        request = pb.SendMessageRequest()
+        _convert.fill_message(
+            request.messages.add(),
             self.message,
             message_id=self.message_id,
             now=session.surroundings.wall(),
@@ -336,9 +338,7 @@ class _Sending:
             message_type=self._kind,
             due_us=self._due_us,
         )
-        response = await session.call(
-            chosen.endpoint, SEND, pb.SendMessageRequest(messages=(wire,)), topic=topic
-        )
+        response = await session.call(chosen.endpoint, SEND, request, topic=topic)
         if len(response.entries) != 1:
             raise ServerFault(
                 f"{chosen.endpoint} answered a send to topic {topic!r} with {len(response.entries)} results "

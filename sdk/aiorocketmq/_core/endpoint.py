@@ -34,16 +34,18 @@ class Endpoint:
     scheme: Scheme
     addresses: tuple[Address, ...]
     _hash: int = field(init=False, repr=False, compare=False)
+    _text: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        # Every call looks its connection up by endpoint, so the hash is made once.
+        # Every call looks its connection up by endpoint and every receipt names it: both are made once.
         object.__setattr__(self, "_hash", hash((self.scheme.value, self.addresses)))
+        object.__setattr__(self, "_text", ";".join(map(str, self.addresses)))
 
     def __hash__(self) -> int:
         return self._hash
 
     def __str__(self) -> str:
-        return ";".join(map(str, self.addresses))
+        return self._text
 
 
 _HOST_NAME = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)(\.(?!-)[A-Za-z0-9_-]{1,63}(?<!-))*\.?")
