@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -97,7 +97,7 @@ class GrpcioTransport:
         if call is None:
             call = line.unary[path] = line.channel.unary_unary(path)
         try:
-            return await call(payload, timeout=timeout, metadata=metadata)
+            return await call(payload, timeout=timeout, metadata=_FixedMetadata(metadata))
         except _CALL_ERRORS as error:
             raise _failed(error) from None
 
@@ -109,7 +109,7 @@ class GrpcioTransport:
         opened = line.stream.get(path)
         if opened is None:
             opened = line.stream[path] = line.channel.unary_stream(path)
-        call = opened(payload, timeout=timeout, metadata=metadata)
+        call = opened(payload, timeout=timeout, metadata=_FixedMetadata(metadata))
         try:
             async for answer in call:
                 yield answer
@@ -121,7 +121,7 @@ class GrpcioTransport:
     async def duplex(self, endpoint: Endpoint, path: str, metadata: Metadata) -> DuplexStream:
         """Open a stream without a deadline; errors of opening show at the first read or write."""
         line = self._lines.get(endpoint) or await self._open(endpoint)
-        return _GrpcioStream(line.channel.stream_stream(path)(metadata=metadata))
+        return _GrpcioStream(line.channel.stream_stream(path)(metadata=_FixedMetadata(metadata)))
 
     async def reconnect(self, endpoint: Endpoint) -> None:
         """Drop the connection to `endpoint`, so that the next call makes a new one."""
@@ -169,6 +169,19 @@ class GrpcioTransport:
             options.append(("grpc.ssl_target_name_override", name))
         credentials = grpc.ssl_channel_credentials(roots, read_pem(tls.key), read_pem(tls.certificate))
         return grpc.aio.secure_channel(target, credentials, options=options)
+
+
+class _FixedMetadata(grpc.aio.Metadata):
+    """Headers that are only read: grpcio's own class copies them twice, which costs a tenth of a call."""
+
+    def __init__(self, pairs: Metadata) -> None:
+        self._pairs = pairs
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return iter(self._pairs)
+
+    def __len__(self) -> int:
+        return len(self._pairs)
 
 
 class _GrpcioStream:
