@@ -10,7 +10,6 @@ import click
 if TYPE_CHECKING:
     from aiorocketmq_conformance.registry import Case
 
-EXIT_UNAVAILABLE = 4
 LEVELS = ("M", "S", "X", "I")
 
 
@@ -67,6 +66,12 @@ def conformance() -> None:
     help="Write result.json, junit.xml and report.html there.",
 )
 @click.option(
+    "--record",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Leave the fake's own account of every case there, for aiorocketmq audit.",
+)
+@click.option(
     "--json", "as_json", is_flag=True, help="Print the result as JSON, and nothing else, on standard output."
 )
 @click.option(
@@ -82,6 +87,7 @@ def run(
     jobs: int | None,
     budget: float | None,
     report: Path | None,
+    record: Path | None,
     as_json: bool,
     verbose: bool,
 ) -> None:
@@ -106,6 +112,7 @@ def run(
         jobs=jobs,
         budget=budget,
         report=report,
+        record=record,
         as_json=as_json,
         verbose=verbose,
     )

@@ -25,6 +25,7 @@ from aiorocketmq_conformance.runner import Run
 from aiorocketmq_conformance.verdicts import Verdict
 
 EXIT_UNAVAILABLE = 4
+_STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,7 @@ class RunOptions:
     jobs: int | None = None
     budget: float | None = None
     report: Path | None = None
+    record: Path | None = None
     as_json: bool = False
     verbose: bool = False
 
@@ -49,7 +51,8 @@ def run_command(options: RunOptions) -> int:
     console = Console(stderr=options.as_json)
     try:
         brokers = [
-            choose(spec, namesrv=options.namesrv, declared=options.declared) for spec in options.targets
+            choose(spec, namesrv=options.namesrv, declared=options.declared, record=options.record)
+            for spec in options.targets
         ]
         known = [_deviations(broker, options.deviations) for broker in brokers]
     except (BadTarget, deviations.BadDeviations) as error:
@@ -103,9 +106,11 @@ async def _run(
         loop = asyncio.get_running_loop()
         # Ctrl-C ends the run with what is known; where loops have no signals (Windows) it ends the program.
         with suppress(NotImplementedError):
-            loop.add_signal_handler(signal.SIGINT, run.stop)
+            for number in _STOPPING:
+                loop.add_signal_handler(number, run.stop)
         try:
             return await run.finish(budget=options.budget)
         finally:
             with suppress(NotImplementedError):
-                loop.remove_signal_handler(signal.SIGINT)
+                for number in _STOPPING:
+                    loop.remove_signal_handler(number)

@@ -86,12 +86,14 @@ DECLARATIONS: Mapping[str, Declaration] = MappingProxyType(
         "documented": Declaration("RocketMQ 5", "as published"),
         "apache-5.5": Declaration("Apache RocketMQ", "5.5", numbers=APACHE_NUMBERS),
         "fake-documented": Declaration(
-            "aiorocketmq fake", "documented", COMMON_CAPABILITIES | PREPARATION | {"@clock"}
+            "aiorocketmq fake",
+            "documented",
+            COMMON_CAPABILITIES | PREPARATION | {"@clock", "@restart", "@net"},
         ),
         "fake-apache-5.5": Declaration(
             "aiorocketmq fake",
             "apache-5.5",
-            COMMON_CAPABILITIES | PREPARATION | {"@clock"},
+            COMMON_CAPABILITIES | PREPARATION | {"@clock", "@restart", "@net"},
             APACHE_NUMBERS,
         ),
     }

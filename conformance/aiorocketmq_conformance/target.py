@@ -10,6 +10,7 @@ from typing import Protocol
 
 from aiorocketmq_conformance.declaration import Declaration, Number
 from aiorocketmq_conformance.probe.clock import Clock
+from aiorocketmq_conformance.verdicts import NotApplicable
 
 Note = str | float | int | bool | None
 Ending = Callable[[], Awaitable[str | None]]
@@ -33,6 +34,16 @@ class Preparation(Protocol):
         """Remove a consumer group with its progress."""
 
 
+class Disturbance(Protocol):
+    """What may be done to a broker that the case has for itself."""
+
+    async def restart(self) -> None:
+        """Stop the broker in good order and start it on the same address with all that it stored."""
+
+    def drop_replies(self, rpc: str, times: int) -> None:
+        """Let the next `times` calls of a method take effect and never be answered."""
+
+
 @dataclass(slots=True)
 class Target:
     """One case's view of one broker: where it is, what it claims, what time it is, and how to prepare it.
@@ -47,6 +58,8 @@ class Target:
     clock: Clock
     """All waiting of a case goes through it."""
     preparation: Preparation
+    disturbance: Disturbance | None = None
+    """How to restart it (`@restart`) and cut its network (`@net`), where the case has it for itself."""
     run_id: str = field(default_factory=lambda: secrets.token_hex(3))
     """Part of every fresh name, so that nothing of an earlier run can match."""
     notes: dict[str, Note] = field(default_factory=dict)
@@ -86,6 +99,19 @@ class Target:
     async def pass_time(self, seconds: float) -> None:
         """Let `seconds` pass: real ones on a server, at once on a manual clock, everything due in order."""
         await self.clock.sleep(seconds)
+
+    async def restart(self) -> None:
+        """Stop and start the broker; NotApplicable where it is not the case's own."""
+        await self._disturbed().restart()
+
+    def drop_replies(self, rpc: str, times: int) -> None:
+        """Let the next `times` calls of a method take effect unanswered; NotApplicable where nobody can do that."""
+        self._disturbed().drop_replies(rpc, times)
+
+    def _disturbed(self) -> Disturbance:
+        if self.disturbance is None:
+            raise NotApplicable("this target cannot be disturbed: other cases use it, too")
+        return self.disturbance
 
     async def create_topic(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from aiorocketmq_conformance.brokers.interface import BrokerUnderTest
 from aiorocketmq_conformance.declaration import DECLARATIONS, Declaration
@@ -17,12 +18,20 @@ class BadTarget(ValueError):
     """A `--target` that means nothing; the text says what may stand there."""
 
 
-def choose(spec: str, *, namesrv: str | None = None, declared: str = "apache-5.5") -> BrokerUnderTest:
+def choose(
+    spec: str,
+    *,
+    namesrv: str | None = None,
+    declared: str = "apache-5.5",
+    record: Path | None = None,
+) -> BrokerUnderTest:
     """The broker that `spec` names, not entered yet; BadTarget when it names none.
 
     `namesrv` (`host:port`) and `declared` (a name of `DECLARATIONS`) say of a HOST:PORT what it does not say itself.
     """
     kind, _, rest = spec.partition(":")
+    if record is not None and kind != "fake":
+        raise BadTarget("--record goes with a fake, which tells all that happens; a server does not")
     if kind != spec and _ADDRESS.fullmatch(spec) and kind not in {"fake", "apache"}:
         from aiorocketmq_conformance.brokers.address import AddressBroker
 
@@ -32,7 +41,7 @@ def choose(spec: str, *, namesrv: str | None = None, declared: str = "apache-5.5
             "--namesrv goes with a target of the form HOST:PORT; the other targets bring their own"
         )
     if kind == "fake":
-        return _fake(rest or FAKE_PROFILES[0])
+        return _fake(rest or FAKE_PROFILES[0], record)
     if kind == "apache" and (matched := _APACHE.fullmatch(rest)):
         from aiorocketmq_conformance.brokers.apache import ApacheBroker
 
@@ -41,12 +50,12 @@ def choose(spec: str, *, namesrv: str | None = None, declared: str = "apache-5.5
     raise BadTarget(f"{spec!r} is no target: write {_FORMS}")
 
 
-def _fake(profile: str) -> BrokerUnderTest:
+def _fake(profile: str, record: Path | None) -> BrokerUnderTest:
     if profile not in FAKE_PROFILES:
         raise BadTarget(f"the fake has no profile {profile!r}: take one of {', '.join(FAKE_PROFILES)}")
     from aiorocketmq_conformance.brokers.fake import BundledFake
 
-    return BundledFake(profile, declaration=_declaration(f"fake-{profile}"))
+    return BundledFake(profile, declaration=_declaration(f"fake-{profile}"), record=record)
 
 
 def _declaration(name: str) -> Declaration:

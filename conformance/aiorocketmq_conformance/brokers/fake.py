@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -28,8 +30,14 @@ class BundledFake:
     """`FakeBroker` with one profile, by name or value; `core` makes its core, for brokers broken on purpose."""
 
     def __init__(
-        self, profile: str | Profile, *, declaration: Declaration, core: Callable[..., Broker] = Broker
+        self,
+        profile: str | Profile,
+        *,
+        declaration: Declaration,
+        core: Callable[..., Broker] = Broker,
+        record: Path | None = None,
     ) -> None:
+        """Prepare; `record` is a folder in which every case's broker leaves its own account of what happened."""
         name = profile if isinstance(profile, str) else profile.name
         self.spec = f"fake:{name}"
         self.deviations = f"fake-{name}"
@@ -37,6 +45,8 @@ class BundledFake:
         self.jobs = JOBS
         self._profile = profile
         self._core = core
+        self._record = record
+        self._run_id = f"conformance-{datetime.now(UTC):%Y%m%dT%H%M%S}"
 
     async def __aenter__(self) -> Self:
         return self
@@ -50,15 +60,30 @@ class BundledFake:
     async def open(self, case: Case) -> AsyncIterator[Target]:
         """A broker of the case's own, whose clock jumps whenever the case and all of its calls wait."""
         async with FakeBroker(profile=self._profile, clock="manual", core=self._core) as broker:
-            clock = AutoClock(
-                now=broker.clock.now,
-                # A probe sends no heartbeats of its own: like a server, the fake may forget it in time.
-                advance_to=partial(broker.clock.advance_to, forget_clients=True),
-                next_deadline=broker.clock.next_deadline,
-                parked=lambda: broker.clock.parked,
-            )
-            async with clock:
-                yield Target(broker.endpoint, self.declaration, clock, _Preparation(broker))
+            with self._recording(broker, case) as rebooted:
+                clock = AutoClock(
+                    now=broker.clock.now,
+                    # A probe sends no heartbeats of its own: like a server, the fake may forget it in time.
+                    advance_to=partial(broker.clock.advance_to, forget_clients=True),
+                    next_deadline=broker.clock.next_deadline,
+                    parked=lambda: broker.clock.parked,
+                )
+                async with clock:
+                    disturbance = _Disturbance(broker, rebooted)
+                    preparation = _Preparation(broker)
+                    yield Target(broker.endpoint, self.declaration, clock, preparation, disturbance)
+
+    @contextmanager
+    def _recording(self, broker: FakeBroker, case: Case) -> Iterator[Callable[[], None]]:
+        """Record the case where that is wanted; what to call when the broker was started again."""
+        if self._record is None:
+            yield lambda: None
+            return
+        from aiorocketmq_fake.edge.recorder import Recorder
+
+        recorder = Recorder(self._record, run_id=self._run_id, case_id=case.id, clock=broker.clock.now)
+        with recorder, broker.events.listen(recorder.record):
+            yield recorder.rebooted
 
     def real_seconds(self, case: Case) -> float:
         """A fixed number: the case's own timeout counts the fake's seconds, which cost nothing."""
@@ -86,3 +111,18 @@ class _Preparation:
 
     async def delete_group(self, name: str) -> None:
         await self._broker.delete_group(name)
+
+
+class _Disturbance:
+    """What a case may do to a fake that is its own."""
+
+    def __init__(self, broker: FakeBroker, rebooted: Callable[[], None]) -> None:
+        self._broker = broker
+        self._rebooted = rebooted
+
+    async def restart(self) -> None:
+        await self._broker.restart()
+        self._rebooted()
+
+    def drop_replies(self, rpc: str, times: int) -> None:
+        self._broker.faults.drop_reply(rpc, times=times)

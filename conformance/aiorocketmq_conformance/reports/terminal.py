@@ -36,7 +36,8 @@ def print_summary(console: Console, runs: Sequence[RunResult]) -> None:
     """The matrix of groups and targets; every verdict is counted, so that nothing hides."""
     verdicts = [verdict for verdict in Verdict if any(run.count(verdict) for run in runs)]
     for run in runs:
-        table = Table(title=f"{run.target}, {run.seconds:.1f} s", title_justify="left")
+        console.print(f"[bold]{escape(run.target)}[/], {run.seconds:.1f} s", highlight=False)
+        table = Table()
         table.add_column("group")
         for verdict in verdicts:
             table.add_column(verdict.value, justify="right", style=_STYLE[verdict])
