@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from aiorocketmq_fake.core.broker import Broker
 from aiorocketmq_fake.core.codes import OffsetPolicy, Permission, TopicType
@@ -32,6 +32,9 @@ from aiorocketmq_fake.edge.grpc_server import GrpcServer
 from aiorocketmq_fake.edge.telemetry import ClientReply, Telemetry
 from aiorocketmq_fake.edge.tls import ServerTls
 from aiorocketmq_fake.views import Client, DeliveredMessage, Group, Lease, Message, Progress, Topic
+
+if TYPE_CHECKING:
+    from aiorocketmq_fake.edge.recorder import Recorder
 
 __all__ = ["FakeBroker"]
 
@@ -102,6 +105,7 @@ class FakeBroker:
             (messaging_service(self._driver, self.faults, self._telemetry, self._address),), tls
         )
         self._record = record
+        self._recorder: Recorder | None = None
         self._resources = ExitStack()
         self._control: GrpcServer | None = None
 
@@ -158,6 +162,8 @@ class FakeBroker:
         self._address.port = await self._server.open(self._address.host, self._address.port)
         self._core.port = self._address.port
         self._driver.reach(self._driver.clock.now())
+        if self._recorder is not None:
+            self._recorder.rebooted()
 
     async def stop(self) -> None:
         """Let answers in progress out, then close the port. What is stored is kept; a second time does nothing."""
@@ -315,8 +321,8 @@ class FakeBroker:
     def _recording(self, folder: Path | str) -> Iterator[None]:
         from aiorocketmq_fake.edge.recorder import Recorder
 
-        recorder = Recorder(folder, clock="manual" if self.clock.is_manual else "real")
-        with closing(recorder), self.events.listen(recorder.record):
+        clock = self.clock.now if self.clock.is_manual else None
+        with Recorder(folder, clock=clock) as self._recorder, self.events.listen(self._recorder.record):
             yield
 
 

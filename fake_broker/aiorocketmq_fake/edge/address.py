@@ -6,7 +6,8 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from aiorocketmq.wire import messages as pb
 
-from aiorocketmq_fake.core.codes import Code, Refusal
+from aiorocketmq_fake.core.codes import Refusal
+from aiorocketmq_fake.core.profile import Profile
 from aiorocketmq_fake.edge.endpoint import join
 
 __all__ = ["Address"]
@@ -31,16 +32,14 @@ class Address:
         """`host:port` for clients on this machine."""
         return join(self.reachable_host, self.port)
 
-    def endpoints(self, asked: pb.Endpoints) -> pb.Endpoints:
+    def endpoints(self, asked: pb.Endpoints, profile: Profile) -> pb.Endpoints:
         """Return what routes carry: this address, or where the broker listens everywhere, the one the client used.
 
         A client behind a container's port mapping reaches the broker by its own address and by no other.
         """
         if asked.addresses and asked.scheme == pb.AddressScheme.ADDRESS_SCHEME_UNSPECIFIED:
-            raise Refusal(
-                Code.INTERNAL_SERVER_ERROR,
-                "the endpoints have addresses but no scheme: say IPv4, IPv6 or DOMAIN_NAME.",
-            )
+            text = "the endpoints have addresses but no scheme: say IPv4, IPv6 or DOMAIN_NAME."
+            raise Refusal(profile.unspecified_scheme_code, text)
         if asked.addresses and self.reachable_host != self.host:
             return asked
         scheme = {

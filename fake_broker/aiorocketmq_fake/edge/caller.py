@@ -6,7 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-__all__ = ["Caller", "read_caller"]
+from aiorocketmq_fake.core.codes import Code, Refusal, Surface
+from aiorocketmq_fake.core.profile import Profile
+
+__all__ = ["Caller", "check_language", "read_caller"]
 
 
 @dataclass(slots=True)
@@ -34,10 +37,9 @@ def read_caller(headers: Iterable[tuple[str, str | bytes]], peer: str) -> Caller
     return caller
 
 
-# R1.1: the server's own list, not the contract's; DOT_NET and GOLANG, its names in the contract, are refused.
-LANGUAGES = frozenset(
-    {
-        *("JAVA", "CPP", "DOTNET", "PYTHON", "DELPHI", "ERLANG", "RUBY"),
-        *("OTHER", "HTTP", "GO", "PHP", "OMS", "RUST", "NODE_JS"),
-    }
-)
+def check_language(caller: Caller, profile: Profile, surface: Surface = Surface.STATUS) -> None:
+    """Refuse a caller whose language is not one that the profile's server knows (R1.1)."""
+    if profile.languages is not None and caller.language not in profile.languages:
+        known = ", ".join(sorted(profile.languages))
+        text = f"the header x-mq-language is {caller.language!r}: send one of {known}."
+        raise Refusal(Code.INTERNAL_SERVER_ERROR, text, surface)

@@ -61,21 +61,18 @@ class Driver:
         if not self.clock.is_manual:
             self._arm()
 
-    async def poll(self, poll_id: int, real_timeout: float | None) -> Received | Pulled | None:
-        """Wait for a parked poll's answer; None when `real_timeout` seconds of real time were over before.
+    async def poll(self, poll_id: int, real_timeout: float | None) -> Received | Pulled:
+        """Wait for a parked poll's answer; after `real_timeout` seconds of real time the core is asked to end it.
 
-        Cancelled, the core is told that the caller went away.
+        Cancelled, the core is told that the caller went away, and gets back what it had answered.
         """
         future = self.parked[poll_id]
         self.quiet.leave()
         try:
-            async with asyncio.timeout(real_timeout):
-                return await future
-        except TimeoutError:
-            if _has_answer(future):
-                return future.result()
-            self.quiet.enter()
-            return None
+            if real_timeout is not None:
+                await asyncio.wait((future,), timeout=real_timeout)
+                self.run(self.core.end_poll, poll_id)
+            return await future
         except asyncio.CancelledError:
             if _has_answer(future):
                 self._give_back(future.result())

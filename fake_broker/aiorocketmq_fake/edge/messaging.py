@@ -9,7 +9,7 @@ from aiorocketmq.wire import messages as pb
 from aiorocketmq_fake.core.codes import Code, Refusal
 from aiorocketmq_fake.edge import conversion
 from aiorocketmq_fake.edge.address import Address
-from aiorocketmq_fake.edge.caller import LANGUAGES, Caller
+from aiorocketmq_fake.edge.caller import Caller, check_language
 from aiorocketmq_fake.edge.calls import Act
 from aiorocketmq_fake.edge.driver import Driver
 
@@ -46,7 +46,7 @@ class Messaging:
     def query_route(self, request: pb.QueryRouteRequest, caller: Caller) -> pb.QueryRouteResponse:
         """List a topic's queues (3)."""
         entries = self._driver.run(self._core.query_route, request.topic.name)
-        endpoints = self._address.endpoints(request.endpoints)
+        endpoints = self._address.endpoints(request.endpoints, self._core.profile)
         response = pb.QueryRouteResponse(status=_ok())
         for entry in entries:
             conversion.set_queue(response.message_queues.add(), entry, request.topic, endpoints)
@@ -59,7 +59,7 @@ class Messaging:
         entries = self._driver.run(
             self._core.query_assignment, caller.client_id, request.topic.name, request.group.name
         )
-        endpoints = self._address.endpoints(request.endpoints)
+        endpoints = self._address.endpoints(request.endpoints, self._core.profile)
         response = pb.QueryAssignmentResponse(status=_ok())
         for entry in entries:
             queue = response.assignments.add().message_queue
@@ -75,11 +75,7 @@ class Messaging:
         self, request: pb.NotifyClientTerminationRequest, caller: Caller
     ) -> pb.NotifyClientTerminationResponse:
         """Unregister a client (R2.16); without a known language it cannot be found (R1.1)."""
-        if caller.language not in LANGUAGES:
-            raise Refusal(
-                Code.INTERNAL_SERVER_ERROR,
-                f"the header x-mq-language is {caller.language!r}: send one of {', '.join(sorted(LANGUAGES))}.",
-            )
+        check_language(caller, self._core.profile)
         self._driver.run(self._core.terminate, caller.client_id, request.group.name)
         return pb.NotifyClientTerminationResponse(status=_ok())
 

@@ -89,8 +89,6 @@ class Streaming:
             answer = await self._wait(found, remaining)
         except Refusal as refused:
             answer = Received(refused.code, refused.message)
-        if answer is None:
-            answer = Received(self._driver.core.profile.empty_receive_code, "no new message")
         assert isinstance(answer, Received)
         await self._write(context, rule, self._received(answer), answer.deliveries)
 
@@ -106,15 +104,11 @@ class Streaming:
             answer = await self._wait(found, remaining)
         except Refusal as refused:
             answer = Pulled(refused.code, refused.message, (), request.offset)
-        if answer is None:
-            answer = Pulled(Code.MESSAGE_NOT_FOUND, "no new message", (), request.offset)
         assert isinstance(answer, Pulled)
         await self._write(context, rule, self._pulled(answer), ())
 
-    async def _wait(
-        self, found: Received | Pulled | Parked, remaining: float | None
-    ) -> Received | Pulled | None:
-        """Return the answer, if need be when it comes; None where the caller's real deadline is too near."""
+    async def _wait(self, found: Received | Pulled | Parked, remaining: float | None) -> Received | Pulled:
+        """Return the answer, if need be when it comes."""
         if not isinstance(found, Parked):
             return found
         real_timeout = None

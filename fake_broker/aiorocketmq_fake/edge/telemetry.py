@@ -15,7 +15,7 @@ from aiorocketmq_fake.core.codes import Code, Refusal, Surface
 from aiorocketmq_fake.core.model import CommandForClient
 from aiorocketmq_fake.edge import conversion
 from aiorocketmq_fake.edge.address import Address
-from aiorocketmq_fake.edge.caller import LANGUAGES, Caller
+from aiorocketmq_fake.edge.caller import Caller, check_language
 from aiorocketmq_fake.edge.calls import NO_CLIENT_ID, Context, abort, caller_of
 from aiorocketmq_fake.edge.driver import Driver
 from aiorocketmq_fake.edge.faults import Disturbance, FaultRule, Faults
@@ -189,10 +189,7 @@ class Telemetry:
             raise Refusal(Code.CLIENT_ID_REQUIRED, NO_CLIENT_ID)
         kind = command.WhichOneof("command")
         if kind == "settings":
-            if caller.language not in LANGUAGES:
-                known = ", ".join(sorted(LANGUAGES))
-                text = f"the header x-mq-language is {caller.language!r}: send one of {known}."
-                raise Refusal(Code.INTERNAL_SERVER_ERROR, text, Surface.STREAM)
+            check_language(caller, self._driver.core.profile, Surface.STREAM)
             settings = conversion.client_settings(command.settings)
             merged = self._driver.run(self._driver.core.settings, caller.client_id, settings)
             # R2.3: orders go to the stream that told its settings last.

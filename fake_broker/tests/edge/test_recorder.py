@@ -1,0 +1,135 @@
+"""The fake's recorder: the core's facts become rows that an audit can read, in order and complete."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiorocketmq_fake.core import events as facts
+from aiorocketmq_fake.core.codes import ClientType, Code, MessageType
+from aiorocketmq_fake.core.model import Delivery, GroupConfig, OutgoingMessage, StoredMessage
+from aiorocketmq_fake.edge.recorder import PyarrowMissing, Recorder
+from aiorocketmq_fake.edge.recording_rows import fingerprint
+
+parquet = pytest.importorskip("pyarrow.parquet")
+
+CONTENT = OutgoingMessage(
+    topic="orders", body=b"1", message_id="M1", message_group="customer", born_timestamp=99.0
+)
+STORED = StoredMessage(CONTENT, MessageType.FIFO, "%RETRY%orders", 3, 7, position=1, store_timestamp=100.0)
+DELIVERY = Delivery(STORED, "handle-0", 2, queue_id=3, offset=7, store_timestamp=100.0, invisible_until=140.0)
+DELIVERED = facts.Delivered(
+    110.0, "billing", "c@1", DELIVERY, 30.0, False, batch=5, position=0, receive_attempt=""
+)
+
+
+@pytest.fixture
+def recorder(tmp_path: Path) -> Iterator[Recorder]:
+    with Recorder(tmp_path / "run-7", clock=lambda: 100.0, broker="broker-a") as recorder:
+        yield recorder
+
+
+def rows_of(recorder: Recorder, folder: Path) -> list[dict[str, Any]]:
+    recorder.close()
+    return [row for file in sorted(folder.rglob("*.parquet")) for row in parquet.read_table(file).to_pylist()]
+
+
+def test_every_recording_begins_and_ends_with_its_marks(recorder: Recorder, tmp_path: Path) -> None:
+    recorder.record([DELIVERED])
+    rows = rows_of(recorder, tmp_path)
+    assert [(row["seq"], row["kind"]) for row in rows] == [
+        (0, "recorder.start"),
+        (1, "deliver"),
+        (2, "recorder.end"),
+    ]
+    assert dict(rows[0]["cfg"])["version"] == "1"
+    assert {row["run_id"] for row in rows} == {"run-7"}
+
+
+def test_a_delivery_is_named_by_topic_it_was_sent_to_and_by_its_handle(
+    recorder: Recorder, tmp_path: Path
+) -> None:
+    recorder.record([DELIVERED])
+    row = rows_of(recorder, tmp_path)[1]
+    assert (row["topic"], row["broker"], row["queue"], row["offset"]) == ("orders", "broker-a", 3, 7)
+    assert (row["message_group"], row["attempt"], row["invisible_ms"]) == ("customer", 2, 30_000)
+    assert row["delivery"] == row["handle"] == fingerprint("handle-0")
+    assert (row["t_wall_us"], row["t_mono_ns"]) == (110_000_000, 110_000_000_000)
+
+
+def test_an_ack_that_settled_nothing_is_not_recorded_as_an_end(recorder: Recorder, tmp_path: Path) -> None:
+    ack = ("billing", "orders", "c@1", "M1", "handle-1", "handle-0", STORED, 2)
+    recorder.record([facts.Acked(111.0, *ack, effective=True), facts.Acked(112.0, *ack, effective=False)])
+    rows = rows_of(recorder, tmp_path)[1:3]
+    assert [row["phase"] for row in rows] == ["ok", "fail"]
+    assert {row["delivery"] for row in rows} == {fingerprint("handle-0")}
+
+
+def test_a_delivery_that_reached_nobody_is_given_back_by_the_broker_itself(
+    recorder: Recorder, tmp_path: Path
+) -> None:
+    recorder.record(
+        [
+            facts.LeaseEnded(
+                111.0, "billing", "c@1", STORED, 2, "handle-0", "handle-0", facts.LeaseEnd.UNDELIVERED
+            ),
+            facts.LeaseEnded(
+                111.0, "billing", "c@1", STORED, 2, "handle-0", "handle-0", facts.LeaseEnd.EXPIRED
+            ),
+        ]
+    )
+    rows = rows_of(recorder, tmp_path)[1:3]
+    assert [(row["kind"], row["reason"]) for row in rows] == [("change", "undelivered"), ("expire", None)]
+
+
+def test_a_poll_is_an_interval(recorder: Recorder, tmp_path: Path) -> None:
+    recorder.record(
+        [facts.ReceiveEnded(120.0, "billing", "orders", "c@1", 5, 100.0, Code.MESSAGE_NOT_FOUND, 0)]
+    )
+    row = rows_of(recorder, tmp_path)[1]
+    assert (row["invoked_us"], row["t_wall_us"], row["phase"]) == (100_000_000, 120_000_000, "ok")
+
+
+def test_copies_that_the_broker_makes_are_left_out_without_a_gap(recorder: Recorder, tmp_path: Path) -> None:
+    recorder.record([facts.Stored(100.0, STORED, "p@1", facts.StoredAs.SENT)])
+    recorder.record([facts.Stored(100.0, STORED, "", facts.StoredAs.RETRY)])
+    recorder.record([facts.ClientJoined(101.0, "c@1", ClientType.PUSH_CONSUMER, "billing")])
+    rows = rows_of(recorder, tmp_path)
+    assert [row["kind"] for row in rows] == ["recorder.start", "send", "client.start", "recorder.end"]
+    assert [row["seq"] for row in rows] == [0, 1, 2, 3]
+
+
+def test_a_groups_ladder_and_lock_are_recorded(recorder: Recorder, tmp_path: Path) -> None:
+    recorder.record(
+        [facts.GroupChanged(100.0, GroupConfig("billing", ordered=True), (1.0, 5.0), "queue", False)]
+    )
+    cfg = dict(rows_of(recorder, tmp_path)[1]["cfg"])
+    assert cfg == {"ordered": "true", "max_attempts": "17", "order_grain": "queue", "steps_ms": "1000,5000"}
+
+
+def test_another_life_of_the_broker_has_another_boot(recorder: Recorder, tmp_path: Path) -> None:
+    recorder.record([DELIVERED])
+    recorder.rebooted()
+    recorder.record([DELIVERED])
+    boots = [row["boot"] for row in rows_of(recorder, tmp_path)]
+    assert boots[0] == boots[1] != boots[2] == boots[3]
+
+
+def test_while_it_is_written_a_file_has_another_name(tmp_path: Path) -> None:
+    with Recorder(tmp_path, rows_per_file=1, seconds_per_file=0.000_001) as recorder:
+        recorder.record([DELIVERED])
+        assert not list(tmp_path.glob("*.parquet"))
+    assert len(list(tmp_path.glob("*.parquet"))) == 1
+    assert not list(tmp_path.glob("*.open"))
+
+
+def test_without_pyarrow_one_sentence_names_the_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "aiorocketmq_fake.edge.recording_files", raising=False)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(PyarrowMissing, match=r"pip install 'aiorocketmq\[recording\]'"):
+        Recorder(tmp_path)
