@@ -49,5 +49,8 @@ def stacks() -> str:
         traceback.print_stack(frame, file=text)
     for task in sorted(asyncio.all_tasks(), key=lambda task: task.get_name()):
         text.write(f"\ntask {task.get_name()}\n")
-        task.print_stack(file=text)
+        # Not print_stack(): it fails on the compiled frames of a transport, which have no line numbers.
+        for frame in task.get_stack():
+            code = frame.f_code
+            text.write(f'  File "{code.co_filename}", line {frame.f_lineno}, in {code.co_name}\n')
     return text.getvalue()

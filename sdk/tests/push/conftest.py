@@ -18,19 +18,19 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
-@pytest.fixture
-async def broker() -> AsyncIterator[FakeBroker]:
+@pytest.fixture(params=["documented", "apache-5.5"])
+async def broker(request: pytest.FixtureRequest) -> AsyncIterator[FakeBroker]:
     """A fake broker whose clock stands still, with a topic and a group of the usual names."""
-    async with FakeBroker(clock="manual") as broker:
+    async with FakeBroker(profile=request.param, clock="manual") as broker:
         await broker.create_topic("orders")
         await broker.create_group("billing")
         yield broker
 
 
-@pytest.fixture
-async def ordered_broker() -> AsyncIterator[FakeBroker]:
+@pytest.fixture(params=["documented", "apache-5.5"])
+async def ordered_broker(request: pytest.FixtureRequest) -> AsyncIterator[FakeBroker]:
     """A fake broker with a FIFO topic and an ordered group that runs failed messages again at once."""
-    async with FakeBroker(clock="manual") as broker:
+    async with FakeBroker(profile=request.param, clock="manual") as broker:
         await broker.create_topic("orders", type="FIFO", queues=1)
         await broker.create_group("billing", ordered=True, max_attempts=3, backoff=[0.001])
         yield broker
