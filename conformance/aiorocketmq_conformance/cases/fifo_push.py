@@ -48,7 +48,7 @@ async def two_groups_100(stage: Stage) -> None:
     end = stage.clock.now() + 30.0
     while len(one.handled) + len(two.handled) < 100 and stage.clock.now() < end:
         await stage.clock.sleep(0.5)
-    runs = sorted([*one.handled, *two.handled], key=lambda run: run.began)
+    runs = sorted([*one.handled, *two.handled], key=lambda run: run.serial)
     told = {group: [int(run.delivery.text) for run in each] for group, each in _by_group(runs).items()}
     assert told == {group: list(range(50)) for group in groups}
 
@@ -69,7 +69,7 @@ async def one_inflight_consumer(stage: Stage) -> None:
     end = stage.clock.now() + 40.0
     while len(one.handled) + len(two.handled) < 30 and stage.clock.now() < end:
         await stage.clock.sleep(0.5)
-    runs = sorted([*one.handled, *two.handled], key=lambda run: run.began)
+    runs = sorted([*one.handled, *two.handled], key=lambda run: run.serial)
     assert [int(run.delivery.text) for run in runs] == list(range(30))
     overlaps = [
         (earlier.delivery, later.delivery) for earlier, later in pairwise(runs) if later.began < earlier.ended

@@ -23,6 +23,8 @@ class Delivery:
     """When the receive that brought it was sent."""
     client_id: str
     group: str
+    serial: int
+    """Grows with every delivery of the process: the order of arrival where a manual clock stands still."""
 
     @property
     def id(self) -> str:

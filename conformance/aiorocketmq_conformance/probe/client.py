@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -18,12 +19,17 @@ from aiorocketmq_conformance.probe.requests import duration, resource, tag_filte
 from aiorocketmq_conformance.probe.telemetry import Telemetry
 from aiorocketmq_conformance.probe.traffic import Call
 
+_SERIALS = itertools.count()
 # A receive's deadline beyond its poll: a shorter one loses answers on a busy server (live-broker-consumption 2).
 DEADLINE_MARGIN = 7.0
 _OPTIONS = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
     ("grpc.enable_retries", 0),
+    # A broker that was restarted is found again at once.
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 50),
+    ("grpc.max_reconnect_backoff_ms", 200),
 )
 
 
@@ -191,7 +197,9 @@ class ProbeClient:
                     statuses.append(frame.status)
                 elif kind == "message":
                     deliveries.append(
-                        Delivery(frame.message, at, started, self.client_id, request.group.name)
+                        Delivery(
+                            frame.message, at, started, self.client_id, request.group.name, next(_SERIALS)
+                        )
                     )
                     if stop_after is not None and len(deliveries) >= stop_after:
                         call.cancel()

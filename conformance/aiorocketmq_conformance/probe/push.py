@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from aiorocketmq_conformance.probe.clock import Clock, within
 
 Handler = Callable[[Delivery], Awaitable[bool]]
 HEARTBEAT_EVERY = 10.0
+_SERIALS = itertools.count()
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,8 @@ class Handled:
     began: float
     ended: float
     succeeded: bool
+    serial: int
+    """Grows with every run begun in the process: their order where a manual clock stands still."""
 
 
 class PushClient:
@@ -140,12 +144,12 @@ class PushClient:
         await self._ack(delivery)
 
     async def _handle(self, delivery: Delivery, attempt: int) -> bool:
-        began = self._clock.now()
+        began, serial = self._clock.now(), next(_SERIALS)
         try:
             succeeded = await self._handler(delivery)
         except RuntimeError:  # what scripted handlers throw to fail
             succeeded = False
-        self.handled.append(Handled(delivery, attempt, began, self._clock.now(), succeeded))
+        self.handled.append(Handled(delivery, attempt, began, self._clock.now(), succeeded, serial))
         async with self._changed:
             self._changed.notify_all()
         return succeeded

@@ -1,0 +1,100 @@
+"""What outlives a restart of the broker and a lost answer: the `@restart` and `@net` rows of the inventory."""
+
+from __future__ import annotations
+
+import grpc.aio
+from aiorocketmq.wire import messages as pb
+
+from aiorocketmq_conformance.cases.stage import Consumer, Stage, on_stage
+from aiorocketmq_conformance.cases.tolerances import PROMPT, expiry
+from aiorocketmq_conformance.probe import requests
+from aiorocketmq_conformance.probe.client import CallFailed
+from aiorocketmq_conformance.registry import case
+
+RESTART = ("@topic", "@group", "@restart")
+# Servers flush progress every few seconds: what is younger may be forgotten (live-broker-consumption.md 8).
+FLUSH = 6.0
+
+
+async def _successor(stage: Stage, before: Consumer) -> Consumer:
+    """A new client of the same group, as after a restart nobody is known any more (R12.7)."""
+    return await stage.consumer(before.topic, group=before.group, prime=False)
+
+
+@case("send.durable-restart", rules=("R10.4",), needs=RESTART, timeout=120.0)
+@on_stage
+async def durable_restart(stage: Stage) -> None:
+    """All of 100 acknowledged messages are delivered after a restart of the broker."""
+    topic = await stage.topic()
+    before = await stage.consumer(topic)
+    sent = await stage.send_all(topic, [f"m{n}" for n in range(100)], lanes=8)
+    await stage.clock.sleep(FLUSH)
+    await stage.target.restart()
+    after = await _successor(stage, before)
+    seen = await after.take(100, within=60.0)
+    assert {one.id for one in seen} == {one.id for one in sent}
+
+
+@case("simple.inflight-survives-restart", rules=("R7.1", "R12.7"), needs=RESTART, timeout=120.0)
+@on_stage
+async def inflight_survives_restart(stage: Stage) -> None:
+    """What was in flight over a restart can still be acked, or comes back after its lease, and is never lost."""
+    topic = await stage.topic(1)
+    before = await stage.consumer(topic)
+    await stage.send(topic, *(f"m{n}" for n in range(5)))
+    held = await before.take(5, invisible=30.0, settle=False)
+    before.seen.clear()
+    await stage.clock.sleep(FLUSH)
+    await stage.target.restart()
+    after = await _successor(stage, before)
+    # The handles are the same; the client that held them is gone with its proxy.
+    acked = await after.client.ack(topic, after.group, *held[:2])
+    assert [pb.Code.Name(entry.status.code) for entry in acked.entries] == ["OK", "OK"]
+    window = expiry(stage.target, 30.0)
+    seen = await after.watch(held[0].at + window.high + PROMPT - stage.clock.now(), settle=True)
+    assert sorted(one.text for one in seen) == sorted(one.text for one in held[2:])
+    for one in seen:
+        window.check(one.at - held[0].at, "a message in flight over a restart came back")
+        assert one.attempt == 2
+
+
+@case("fifo.restart-keeps-order", rules=("R8.20",), needs=(*RESTART, "type.fifo"), timeout=120.0)
+@on_stage
+async def restart_keeps_order(stage: Stage) -> None:
+    """An ordered group goes on after a restart where it had stopped, in order."""
+    topic = await stage.topic(4, type="FIFO")
+    before = await stage.consumer(topic, ordered=True)
+    sent = await stage.send(topic, *map(str, range(50)), group=stage.target.fresh("mg"))
+    for _ in range(20):
+        await before.take(1, batch=1)
+    await stage.clock.sleep(FLUSH)
+    await stage.target.restart()
+    after = await _successor(stage, before)
+    seen = [(await after.take(1, batch=1))[0] for _ in range(30)]
+    assert [one.id for one in seen] == [one.id for one in sent[20:]]
+
+
+@case("send.deadline-unknown", rules=("R4.12",), needs=("@topic", "@group", "@net"), timeout=120.0)
+@on_stage
+async def deadline_unknown(stage: Stage) -> None:
+    """Sends whose answers are lost are each delivered or not; nothing acknowledged is lost, nothing is made up."""
+    topic = await stage.topic()
+    consumer = await stage.consumer(topic)
+    producer = await stage.producer(topic)
+    acked = {one.id for one in await stage.send(topic, *(f"acked{n}" for n in range(5)))}
+    attempted = set(acked)
+    stage.target.drop_replies("SendMessage", 20)
+    for n in range(20):
+        message = requests.message(topic, f"unknown{n}", born_at=stage.clock.wall())
+        attempted.add(message.system_properties.message_id)
+        try:
+            await producer.send(message, timeout=2.0)
+        except CallFailed:
+            continue  # unknown: it may have been stored
+        except grpc.aio.AioRpcError:
+            continue
+        raise AssertionError("an answer that was to be dropped came")
+    seen = await stage.nothing_but(consumer, PROMPT)
+    assert acked <= {one.id for one in seen}
+    assert {one.id for one in seen} <= attempted
+    stage.target.note("stored_unknown", len(seen) - len(acked))
