@@ -416,10 +416,10 @@ class Broker:
         state.now = max(state.now, now)
 
     def _terminate(self, client_id: str, group: str) -> None:
-        if client_id in self._state.clients and self.profile.termination_ends_polls:
+        self._clients.terminate(client_id, group)
+        if self.profile.termination_ends_polls:
             self._receiving.dismiss_client(client_id)
             self._pulling.dismiss_client(client_id)
-        self._clients.terminate(client_id, group)
 
     def _command(self, client_id: str, now: float, make: Callable[[str], Command]) -> str:
         self._advance(milliseconds(now))

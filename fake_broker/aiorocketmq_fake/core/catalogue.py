@@ -3,8 +3,8 @@
 from aiorocketmq_fake.core import limits
 from aiorocketmq_fake.core.codes import Code, Refusal, TopicType
 from aiorocketmq_fake.core.delays import Delays
-from aiorocketmq_fake.core.events import GroupChanged, LeaseEnd, TopicChanged
-from aiorocketmq_fake.core.groups import Group, retry_policy
+from aiorocketmq_fake.core.events import LeaseEnd, TopicChanged
+from aiorocketmq_fake.core.groups import Group, tell_changed
 from aiorocketmq_fake.core.lease_ends import LeaseEnds
 from aiorocketmq_fake.core.model import GroupConfig, TopicConfig
 from aiorocketmq_fake.core.names import check_group, retry_topic
@@ -75,7 +75,7 @@ class Catalogue:
         check_group(config.name)
         self._check_group_config(config)
         state.groups[config.name] = Group(config, state.log_end)
-        self._tell_group(config, deleted=False)
+        tell_changed(state, config, deleted=False)
 
     def update_group(self, config: GroupConfig) -> None:
         """Replace the settings of a group; its order records end with a change between ordered and normal
@@ -88,7 +88,7 @@ class Catalogue:
                 if group_name == config.name:
                     consumption.forget_orders()
         group.config = config
-        self._tell_group(config, deleted=False)
+        tell_changed(state, config, deleted=False)
 
     def delete_group(self, name: str) -> None:
         """Remove a group with all that hangs on it, except its dead letters."""
@@ -99,7 +99,7 @@ class Catalogue:
             if group_name == name:
                 self._forget(group_name, topic_name)
         del state.groups[name]
-        self._tell_group(group.config, deleted=True)
+        tell_changed(state, group.config, deleted=True)
 
     def _forget(self, group_name: str, topic_name: str) -> None:
         state = self._state
@@ -108,12 +108,6 @@ class Catalogue:
             if lease.consumption is consumption:
                 self._ends.drop(lease, LeaseEnd.DELETED)
         state.topics.pop(retry_topic(group_name, topic_name), None)
-
-    def _tell_group(self, config: GroupConfig, *, deleted: bool) -> None:
-        state = self._state
-        grain = state.profile.order_grain.value
-        steps = retry_policy(config, state.profile).steps
-        state.events.append(GroupChanged(state.at, config, steps, grain, deleted))
 
     def _topic(self, name: str) -> Topic:
         topic = self._state.topics.get(name)

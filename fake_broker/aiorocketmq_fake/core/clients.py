@@ -85,10 +85,14 @@ class Clients:
         client = state.clients.get(client_id)
         if client is None:
             raise Refusal(Code.UNRECOGNIZED_CLIENT_TYPE, f"The client {client_id} is not registered.")
-        self._leave(client, expired=False)
         if client.settings.subscription is not None:
-            # Servers drop the settings before they look at the group's name.
-            state.check_group(group)
+            try:
+                state.check_group(group)
+            except Refusal:
+                if state.profile.illegal_termination_unregisters:
+                    self._leave(client, expired=False)
+                raise
+        self._leave(client, expired=False)
 
     def forget_all(self) -> None:
         """Forget every client: the proxy lost its memory (R12.7)."""

@@ -33,7 +33,17 @@ class Lane:
 class LaneOrder:
     """The lanes of one queue."""
 
-    __slots__ = ("_counts", "_ready", "_settled", "committed", "lanes", "popped", "queue", "scanned")
+    __slots__ = (
+        "_attempts",
+        "_counts",
+        "_ready",
+        "_settled",
+        "committed",
+        "lanes",
+        "popped",
+        "queue",
+        "scanned",
+    )
 
     def __init__(self, queue: Queue, committed: int) -> None:
         self.queue = queue
@@ -48,13 +58,14 @@ class LaneOrder:
         """Deliveries of messages that are not settled."""
         self._settled: set[int] = set()
         """Settled offsets above the committed one."""
+        self._attempts: dict[str, set[str]] = {}
+        """Lanes in flight by the attempt id of their receive."""
 
     def release(self, attempt_id: str) -> list[Lease]:
         """See `Order.release`."""
         leases: list[Lease] = []
-        if not attempt_id:
-            return leases
-        for key, lane in [item for item in self.lanes.items() if item[1].attempt_id == attempt_id]:
+        for key in sorted(self._attempts.get(attempt_id, ())):
+            lane = self.lanes[key]
             for offset, lease in list(lane.flight.items()):
                 if lease is not None:
                     leases.append(lease)
@@ -82,6 +93,8 @@ class LaneOrder:
                 continue
             lane.flight[message.offset] = None
             lane.attempt_id = attempt_id
+            if attempt_id:
+                self._attempts.setdefault(attempt_id, set()).add(key)
             batch.add(key)
             count = self._counts.get(message.offset, 0)
             self._counts[message.offset] = count + 1
@@ -131,6 +144,7 @@ class LaneOrder:
         self._ready = []
         self._counts = {}
         self._settled = set()
+        self._attempts = {}
         return leases
 
     def deliveries(self, offset: int) -> int:
@@ -180,7 +194,12 @@ class LaneOrder:
         """Make a lane with nothing in flight free again; True when it has something to give."""
         if lane.flight:
             return False
-        lane.attempt_id = ""
+        if lane.attempt_id:
+            keys = self._attempts[lane.attempt_id]
+            keys.discard(key)
+            if not keys:
+                del self._attempts[lane.attempt_id]
+            lane.attempt_id = ""
         if lane.back:
             lane.back.sort(key=_message_offset)
             lane.waiting.extendleft(reversed(lane.back))

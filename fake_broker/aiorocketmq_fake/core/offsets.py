@@ -3,9 +3,9 @@
 from aiorocketmq_fake.core.codes import Code, OffsetPolicy, Refusal
 from aiorocketmq_fake.core.consumption import Consumption
 from aiorocketmq_fake.core.events import LeaseEnd, OffsetCommitted, OffsetReset
-from aiorocketmq_fake.core.groups import Group
+from aiorocketmq_fake.core.groups import Group, known_group
 from aiorocketmq_fake.core.lease_ends import LeaseEnds
-from aiorocketmq_fake.core.model import GroupConfig, OffsetQuery, ReceiveRequest
+from aiorocketmq_fake.core.model import OffsetQuery, ReceiveRequest
 from aiorocketmq_fake.core.polls import PollBook
 from aiorocketmq_fake.core.pulling import find_queue
 from aiorocketmq_fake.core.state import State
@@ -27,7 +27,7 @@ class Offsets:
         state.check_group(group_name)
         if offset < 0:
             raise Refusal(Code.ILLEGAL_OFFSET, f"The offset {offset} is negative.")
-        group = self._group(group_name)
+        group = known_group(state, group_name)
         self._set(self._consumption(group, topic_name), queue_id, offset)
         state.events.append(OffsetCommitted(state.at, group_name, topic_name, queue_id, offset))
 
@@ -99,16 +99,6 @@ class Offsets:
         if timestamp is None:
             raise Refusal(Code.BAD_REQUEST, "An offset by time needs a timestamp.")
         return queue.first_since(timestamp)
-
-    def _group(self, name: str) -> Group:
-        state = self._state
-        group = state.groups.get(name)
-        if group is not None:
-            return group
-        if not state.profile.auto_create_groups:
-            raise Refusal(Code.CONSUMER_GROUP_NOT_FOUND, f"The consumer group {name} does not exist.")
-        group = state.groups[name] = Group(GroupConfig(name), state.log_end, auto_created=True)
-        return group
 
     def _consumption(self, group: Group, topic_name: str) -> Consumption:
         state = self._state

@@ -122,6 +122,8 @@ class Profile:
     §11.22)."""
     termination_ends_polls: bool
     """A terminated client's parked polls are answered empty at once (consumption §4, §11.13)."""
+    illegal_termination_unregisters: bool
+    """A termination with an illegal group name is refused, but the client is gone all the same (R2.16)."""
     client_expiry: float = 120.0
     """A client is forgotten this long after its last settings or heartbeat (R2.15)."""
     termination_hold: float = 1.0
@@ -331,6 +333,7 @@ DOCUMENTED = Profile(
     settling_needs_client=False,
     session_needs_group=False,
     termination_ends_polls=True,
+    illegal_termination_unregisters=False,
     languages=None,
     unspecified_scheme_code=Code.ILLEGAL_ACCESS_POINT,
     lite_subscription_quota=0,
@@ -408,6 +411,7 @@ APACHE_5_5 = Profile(
     settling_needs_client=True,
     session_needs_group=True,
     termination_ends_polls=False,
+    illegal_termination_unregisters=True,
     languages=SERVER_LANGUAGES,
     unspecified_scheme_code=Code.INTERNAL_SERVER_ERROR,
     lite_subscription_quota=2000,

@@ -111,6 +111,7 @@ class Pulling:
         return True
 
     def expire(self, poll: PullPoll) -> None:
+        """Answer a parked pull empty: its time is over, or nothing can come any more."""
         self._answer(poll, self._nothing(poll.request))
 
     def _answer(self, poll: PullPoll, result: Pulled) -> None:

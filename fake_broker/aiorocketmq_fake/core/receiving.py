@@ -8,13 +8,12 @@ from aiorocketmq_fake.core.consumption import Consumption
 from aiorocketmq_fake.core.dead_letters import DeadLetters
 from aiorocketmq_fake.core.events import Delivered, Filtered, LeaseEnd, OffsetCommitted, ReceiveEnded
 from aiorocketmq_fake.core.filters import Filter, parse
-from aiorocketmq_fake.core.groups import Group
+from aiorocketmq_fake.core.groups import known_group
 from aiorocketmq_fake.core.handles import encode
 from aiorocketmq_fake.core.lease_ends import LeaseEnds
 from aiorocketmq_fake.core.leases import Lease
 from aiorocketmq_fake.core.model import (
     Delivery,
-    GroupConfig,
     Parked,
     PollAnswered,
     Received,
@@ -61,7 +60,6 @@ class Receiving:
             return self._finish(poll, deliveries, dropped)
         if wait <= milliseconds(profile.polling_margin):
             return self._finish(poll, deliveries, dropped)
-        self._polls.check_room(request.topic, request.group)
         poll.until -= milliseconds(profile.polling_margin)
         return self._polls.park(poll, request.group)
 
@@ -116,6 +114,8 @@ class Receiving:
             raise Refusal(profile.disabled_group_code, f"The consumer group {request.group} may not consume.")
         if request.batch_size < 0:
             raise Refusal(profile.bad_batch_size_code, f"The batch size {request.batch_size} is negative.")
+        # Before anything is taken, so that a refusal changes nothing: where so many wait, nothing is there to take.
+        self._polls.check_room(request.topic, request.group)
         return wait, wanted
 
     def _wait(self, request: ReceiveRequest, request_timeout: float) -> int:
@@ -152,12 +152,9 @@ class Receiving:
         key = (request.group, request.topic)
         consumption = state.consumptions.get(key)
         if consumption is None:
-            group = state.groups.get(request.group)
-            if group is None:
-                group = state.groups[request.group] = Group(GroupConfig(request.group), state.log_end, True)
-            consumption = state.consumptions[key] = Consumption(
-                state.profile, group, state.topics[request.topic]
-            )
+            group = known_group(state, request.group)
+            topic = state.topics[request.topic]
+            consumption = state.consumptions[key] = Consumption(state.profile, group, topic)
         return consumption
 
     # Delivering
