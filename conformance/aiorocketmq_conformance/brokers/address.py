@@ -29,7 +29,9 @@ class AddressBroker:
         namesrv: str | None = None,
         spec: str | None = None,
         deviations: str = "",
+        greetings: int = 1,
     ) -> None:
+        """Prepare; `greetings` is how often, 10 s each, the broker is asked for its first answer."""
         abilities = PREPARATION if namesrv else frozenset[str]()
         self.spec = spec or endpoint
         self.deviations = deviations
@@ -37,11 +39,12 @@ class AddressBroker:
         self.jobs = JOBS
         self._endpoint = endpoint
         self._namesrv = namesrv
+        self._greetings = greetings
         self._preparation: Preparation | None = None
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        await greet(self._endpoint)
+        await greet(self._endpoint, attempts=self._greetings)
         self._preparation = await self._stack.enter_async_context(classic_preparation(self._namesrv))
         return self
 

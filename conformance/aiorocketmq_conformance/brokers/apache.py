@@ -15,6 +15,9 @@ from aiorocketmq_conformance.declaration import Declaration
 from aiorocketmq_conformance.registry import Case
 from aiorocketmq_conformance.target import Target
 
+GREETINGS = 6
+"""On a busy machine a proxy that calls itself ready may need a minute for its first answer."""
+
 
 class ApacheBroker:
     """Apache RocketMQ `version` with a fresh store."""
@@ -36,7 +39,12 @@ class ApacheBroker:
                 endpoint = self._server.grpc
             except ApacheUnavailable as error:
                 raise TargetUnavailable(str(error)) from error
-            broker = AddressBroker(endpoint, declaration=self.declaration, namesrv=self._server.namesrv)
+            broker = AddressBroker(
+                endpoint,
+                declaration=self.declaration,
+                namesrv=self._server.namesrv,
+                greetings=GREETINGS,
+            )
             self._inner = await stack.enter_async_context(broker)
             self.declaration = broker.declaration
             self._stack = stack.pop_all()
