@@ -58,6 +58,26 @@ def _ask(namesrv: str | None, broker: str | None, call: Callable[[Admin], Awaita
         raise click.UsageError(str(error)) from error
 
 
+def _topic_name(context: click.Context, parameter: click.Parameter, name: str) -> str:
+    from aiorocketmq._core.names import check_topic
+
+    try:
+        check_topic(name)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    return name
+
+
+def _group_name(context: click.Context, parameter: click.Parameter, name: str) -> str:
+    from aiorocketmq._core.names import check_group
+
+    try:
+        check_group(name)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    return name
+
+
 def _print_names(names: tuple[str, ...], *, all_names: bool, as_json: bool) -> None:
     shown = [name for name in names if all_names or not name.startswith(SYSTEM)]
     if as_json:
@@ -76,7 +96,7 @@ def topic() -> None:
 
 
 @topic.command(name="create")
-@click.argument("name")
+@click.argument("name", callback=_topic_name)
 @click.option(
     "--type", "kind", type=click.Choice(TYPES, case_sensitive=False), default="NORMAL", show_default=True
 )
@@ -96,7 +116,7 @@ def create_topic(name: str, kind: str, queues: int, namesrv: str | None, broker:
 
 
 @topic.command(name="delete")
-@click.argument("name")
+@click.argument("name", callback=_topic_name)
 @_server
 def delete_topic(name: str, namesrv: str | None, broker: str | None) -> None:
     """Delete topic NAME with its messages; one that does not exist is no error.
@@ -121,7 +141,7 @@ def list_topics(all_names: bool, as_json: bool, namesrv: str | None, broker: str
 
 
 @topic.command(name="describe")
-@click.argument("name")
+@click.argument("name", callback=_topic_name)
 @_as_json
 @_server
 def describe_topic(name: str, as_json: bool, namesrv: str | None, broker: str | None) -> None:
@@ -149,7 +169,7 @@ def group() -> None:
 
 
 @group.command(name="create")
-@click.argument("name")
+@click.argument("name", callback=_group_name)
 @click.option("--ordered", is_flag=True, help="Deliver in order; for FIFO topics.")
 @click.option(
     "--max-attempts",
@@ -171,7 +191,7 @@ def create_group(
 
 
 @group.command(name="delete")
-@click.argument("name")
+@click.argument("name", callback=_group_name)
 @_server
 def delete_group(name: str, namesrv: str | None, broker: str | None) -> None:
     """Delete consumer group NAME with its progress; one that does not exist is no error.

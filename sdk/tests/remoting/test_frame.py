@@ -16,8 +16,7 @@ from aiorocketmq._remoting.frame import (
     decode,
     encode,
 )
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 
 def frame(code: int, fields: dict[str, str] | None = None, body: bytes = b"") -> Frame:

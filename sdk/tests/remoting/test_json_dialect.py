@@ -7,8 +7,7 @@ import json
 
 import pytest
 from aiorocketmq._remoting.json_dialect import JsonValue, loads
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
