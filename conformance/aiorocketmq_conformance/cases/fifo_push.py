@@ -40,11 +40,13 @@ async def two_groups_100(stage: Stage) -> None:
     """A push consumer handles 100 messages of two alternating message groups each in the order they were sent."""
     topic = await stage.topic(4, type="FIFO")
     groups = [stage.target.fresh("mg") for _ in range(2)]
-    one = await _push(stage, topic, _succeed)
-    two = await _push(stage, topic, _succeed, group=one.group)
+    primed = await stage.consumer(topic, ordered=True)
+    # Sent before anybody looks, so that they come in large batches.
     for n in range(50):
         for group in groups:
             await stage.send(topic, str(n), group=group)
+    one = await _push(stage, topic, _succeed, group=primed.group)
+    two = await _push(stage, topic, _succeed, group=primed.group)
     end = stage.clock.now() + 30.0
     while len(one.handled) + len(two.handled) < 100 and stage.clock.now() < end:
         await stage.clock.sleep(0.5)

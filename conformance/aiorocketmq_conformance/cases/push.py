@@ -44,6 +44,7 @@ async def consume_10(stage: Stage) -> None:
     await stage.clock.sleep(QUIET_WINDOW)
     sent += await stage.send(topic, "sentinel")
     await push.until(lambda handled: any(one.delivery.id == sent[-1].id for one in handled), PROMPT)
+    await _nothing_left(stage, [push])
     assert Counter(one.delivery.id for one in push.handled) == Counter(one.id for one in sent)
     assert {one.attempt for one in push.handled} == {1}
 
@@ -101,7 +102,7 @@ async def no_renew_without_flag(stage: Stage) -> None:
     window = expiry(stage.target, 10.0)
     again = await consumer.one(until=held.at + window.high + PROMPT, invisible=LEASE, poll=20.0)
     assert (again.id, again.attempt) == (held.id, 2)
-    window.check(again.at - held.at, "a lease of 10 s ended in a redelivery")
+    window.check_return(held, again)
     await consumer.ack(again)
 
 
@@ -182,13 +183,25 @@ async def success_final(stage: Stage) -> None:
     sent = await stage.send_all(topic, [f"m{n}" for n in range(100)], lanes=8)
     ids = Counter(each.id for each in sent)
     await _sum_of(stage, [one, two], 100, 60.0)
-    await stage.clock.sleep(QUIET_WINDOW)
-    (sentinel,) = await stage.send(topic, "sentinel")
-    await _sum_of(stage, [one, two], 101, PROMPT)
+    await _nothing_left(stage, [one, two])
     handled = [run for each in (one, two) for run in each.handled]
-    assert Counter(run.delivery.id for run in handled) == ids + Counter([sentinel.id])
+    assert Counter(run.delivery.id for run in handled) == ids
     assert all(run.succeeded and run.attempt == 1 for run in handled)
     assert not one.broken + two.broken, f"{one.broken + two.broken}"
+
+
+async def _nothing_left(stage: Stage, clients: list[PushClient]) -> None:
+    """After all said good-bye another consumer of the group gets nothing: a lease still held would be let go now.
+
+    While they live the server keeps what they hold, so that waiting beside them would prove nothing.
+    """
+    # An ack may still be on its way when its handler was counted.
+    await stage.clock.sleep(1.0)
+    for client in clients:
+        await client.leave()
+    other = await _consumer(stage, clients[0].topic, group=clients[0].group)
+    left = await stage.nothing_but(other, 1.0 + stage.target.number("revive.high"))
+    assert not left, f"handled with success, and delivered again: {left}"
 
 
 async def _sum_of(stage: Stage, clients: list[PushClient], count: int, seconds: float) -> None:

@@ -163,15 +163,20 @@ async def nack_counts(stage: Stage) -> None:
 @case("retry.others-flow", rules=("R5.9", "R5.12"), needs=PREPARED, timeout=90.0)
 @on_stage
 async def others_flow(stage: Stage) -> None:
-    """While one message fails again and again, fifty others of its queue are all delivered and done."""
+    """While one message is in flight, and fails again and again, fifty others of its queue are delivered and done."""
     topic = await stage.topic(1)
     consumer = await stage.consumer(topic)
     (poison,) = await stage.send(topic, "poison")
-    await _nack(consumer, await consumer.one())
-    good = await stage.send(topic, *(f"m{n}" for n in range(50)))
-    done: set[str] = set()
-    attempts = [1]
-    end = stage.clock.now() + _retry_within(stage)
+    held = await consumer.one(invisible=60.0)
+    first_half = await stage.send(topic, *(f"m{n}" for n in range(25)))
+    seen = await consumer.take(25, batch=8, within=30.0)
+    assert stage.clock.now() < held.at + 60.0, "the others came only after the message's own lease"
+    done = {one.id for one in seen}
+    assert done == {one.id for one in first_half}
+    await _nack(consumer, held)
+    good = first_half + await stage.send(topic, *(f"m{n}" for n in range(25, 50)))
+    attempts = [held.attempt]
+    end = stage.clock.now() + 2 * _retry_within(stage)
     while (len(done) < 50 or len(attempts) < 3) and stage.clock.now() < end:
         answer = await consumer.receive(batch=8)
         for one in answer.deliveries:

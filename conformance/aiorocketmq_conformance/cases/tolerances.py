@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from aiorocketmq_conformance.probe.answers import Delivery
 from aiorocketmq_conformance.target import Target
 
 # Seconds in which something that needs no waiting in the broker has to come, on a machine that is busy.
@@ -27,6 +28,20 @@ class Window:
         """AssertionError when `seen` lies outside."""
         assert seen >= self.low, f"{what} after {seen:.3f} s, {self.low - seen:.3f} s too early"
         assert seen <= self.high, f"{what} after {seen:.3f} s, {seen - self.high:.3f} s too late"
+
+    def check_return(self, first: Delivery, second: Delivery) -> None:
+        """AssertionError when a message came back before or after this window, counted from its receive.
+
+        The lease began between the moment the receive was sent and the moment its message was here: so "too early" is
+        counted from the one and "too late" from the other, and a busy machine cannot make a server look early.
+        """
+        soonest, latest = second.at - first.at, second.at - first.asked_at
+        assert latest >= self.low, (
+            f"{second} came back after {latest:.3f} s, {self.low - latest:.3f} s too early"
+        )
+        assert soonest <= self.high, (
+            f"{second} came back after {soonest:.3f} s, {soonest - self.high:.3f} s too late"
+        )
 
 
 def expiry(target: Target, lease: float, *, ordered: bool = False) -> Window:

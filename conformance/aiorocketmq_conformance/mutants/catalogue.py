@@ -132,7 +132,6 @@ MUTANTS = (
             "send.offset-value-unique",
             "send.topic-isolation",
             "send.concurrent-producers",
-            "simple.receive-ack*",
             "simple.batch-cap",
             "simple.two-consumers-disjoint",
             "simple.four-pollers",
@@ -160,6 +159,11 @@ MUTANTS = (
             "fifo.one-inflight-consumer",
         ),
         core=sending.SomeSendsDoubled,
+    ),
+    Mutant(
+        "mu-invented",
+        ("send.deadline-unknown", "send.receive-10*", "send.concurrent-producers"),
+        core=sending.SomeSendsInvented,
     ),
     Mutant("mu-long-ids", ("send.id-echo",), core=sending.LongIdsCut),
     Mutant(
@@ -332,6 +336,8 @@ MUTANTS = (
             "retry.total-attempts[3]",
             "retry.no-regress",
             "push.nack-interval",
+            "push.fail-redelivers",
+            "push.throw-is-failure",
             "simple.change-*ten*",
             "fifo.attempts-grow",
             "fifo.unacked-blocks",
@@ -461,8 +467,24 @@ MUTANTS = (
     ),
     Mutant(
         "MU42",
-        ("retry.others-flow", "simple.nack-subset", "fifo.other-queue-progress"),
+        ("retry.others-flow", "fifo.other-queue-progress"),
         core=receiving.BlockedByAnything,
+    ),
+    # Restarts
+    Mutant(
+        "MU49",
+        ("send.durable-restart", "simple.inflight-survives-restart", "fifo.restart-keeps-order"),
+        core=settling.RestartsLoseMessages,
+    ),
+    Mutant(
+        "mu-restart-releases",
+        ("simple.inflight-survives-restart",),
+        core=settling.RestartsReleaseLeases,
+    ),
+    Mutant(
+        "mu-restart-starts-over",
+        ("fifo.restart-keeps-order", "simple.inflight-survives-restart"),
+        core=settling.RestartsStartOver,
     ),
     # Push
     Mutant(
@@ -524,8 +546,5 @@ MUTANTS = (
 )
 """In the order of the inventory's chapters."""
 
-UNPROVEN: Mapping[str, str] = {
-    "push.fail-redelivers": "",
-    "push.throw-is-failure": "",
-}
+UNPROVEN: Mapping[str, str] = {}
 """Cases that no mutant kills, each with its reason."""

@@ -180,7 +180,9 @@ class DeadLettersUnreadable(Broker):
     """Exhausted messages cannot be found among the dead letters."""
 
     def receive(self, request: ReceiveRequest, *, now: float) -> Received | Parked:
-        return EMPTY if request.topic.startswith("%DLQ%") else super().receive(request, now=now)
+        if request.topic.startswith("%DLQ%"):
+            request = replace(request, filter=FilterExpression("no message has this tag"))
+        return super().receive(request, now=now)
 
 
 class ImpatientPolls(Broker):

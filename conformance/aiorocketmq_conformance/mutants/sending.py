@@ -76,6 +76,21 @@ class SomeSendsDoubled(Broker):
         return super().send(messages, now=now, client_id=client_id)
 
 
+class SomeSendsInvented(Broker):
+    """One in seven messages is stored once more under an id that nobody sent."""
+
+    _count = 0
+
+    def send(
+        self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str = ""
+    ) -> tuple[SendOutcome, ...]:
+        self._count += 1
+        if self._count % SOME == 0:
+            invented = tuple(replace(one, message_id=one.message_id[::-1]) for one in messages)
+            super().send(invented, now=now, client_id=client_id)
+        return super().send(messages, now=now, client_id=client_id)
+
+
 class LongIdsCut(Tampering):
     """Message ids are cut at 64 characters."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.codes import Code, Refusal
+from aiorocketmq_fake.core.codes import Code, OffsetPolicy, Refusal
 from aiorocketmq_fake.core.model import (
     AckEntry,
     AckOutcome,
@@ -182,3 +182,33 @@ class ExpiredChangesOk(Broker):
             return super().change_invisible(request, now=now)
         except Refusal:
             return request.receipt_handle + " "
+
+
+class RestartsReleaseLeases(Broker):
+    """A restart gives back at once what was in flight."""
+
+    def restart(self, *, now: float) -> None:
+        held = tuple(lease.receipt_handle for lease in self.leases())
+        super().restart(now=now)
+        self.give_back(held, now=now)
+
+
+class RestartsStartOver(Broker):
+    """A restart sends every group back to the beginning."""
+
+    def restart(self, *, now: float) -> None:
+        progress = {(one.group, one.topic) for one in self.offsets() if not one.topic.startswith("%")}
+        super().restart(now=now)
+        for group, topic in sorted(progress):
+            self.reset_offset(group, topic, OffsetPolicy.BEGINNING, now=now)
+
+
+class RestartsLoseMessages(Broker):
+    """A restart loses every message that was stored."""
+
+    def restart(self, *, now: float) -> None:
+        configs = [topic.config for topic in self.topics() if not topic.system]
+        super().restart(now=now)
+        for config in configs:
+            self.delete_topic(config.name, now=now)
+            self.create_topic(config, now=now)

@@ -52,7 +52,7 @@ class PushClient:
         """The server's settings for this client."""
         self.group = group
         self._client = client
-        self._topic = topic
+        self.topic = topic
         self._handler = handler
         self._poll = poll
         self._fifo = self.settings.subscription.fifo
@@ -73,6 +73,16 @@ class PushClient:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        await self.stop()
+
+    async def leave(self) -> None:
+        """Stop at once and say good-bye: the server lets go of what this client holds (R7.9)."""
+        await self.stop()
+        reply = await self._client.terminate(self.group)
+        assert reply.status.code == pb.Code.OK, f"good-bye answered {code_name(reply.status.code)}"
+
+    async def stop(self) -> None:
+        """Cancel the poll and the handlers that run."""
         tasks = [*self._loops, *self._running]
         for task in tasks:
             task.cancel()
@@ -103,7 +113,7 @@ class PushClient:
     async def _receive(self) -> None:
         while True:
             answer = await self._client.receive(
-                self._topic, self.group, invisible=None, auto_renew=True, poll=self._poll
+                self.topic, self.group, invisible=None, auto_renew=True, poll=self._poll
             )
             if answer.error or answer.code not in {pb.Code.OK, pb.Code.MESSAGE_NOT_FOUND}:
                 told = answer.error or code_name(answer.code)
@@ -155,7 +165,7 @@ class PushClient:
         return succeeded
 
     async def _ack(self, delivery: Delivery) -> None:
-        response = await self._client.ack(self._topic, self.group, delivery)
+        response = await self._client.ack(self.topic, self.group, delivery)
         assert response.status.code == pb.Code.OK, f"ack answered {code_name(response.status.code)}"
 
     async def _beat(self) -> None:
