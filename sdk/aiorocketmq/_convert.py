@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import socket
 from collections.abc import Mapping
+from functools import lru_cache
 from types import MappingProxyType
 
 from aiorocketmq._core.bodies import unpacked
@@ -19,6 +20,11 @@ from aiorocketmq.wire import messages as pb
 _TYPE_TO_WIRE = {each: pb.MessageType.Value(each.value) for each in MessageType}
 _TYPE_FROM_WIRE = {number: each for each, number in _TYPE_TO_WIRE.items()}
 _IDENTITY = pb.Encoding.IDENTITY
+_GZIP = pb.Encoding.GZIP
+_DIGESTS = {number: name for name, number in pb.DigestType.items()}
+_NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
+# Messages of one poll share their queue: to look it up costs a tenth of making it.
+_queue = lru_cache(maxsize=1024)(MessageQueue)
 _READABLE = (pb.Permission.READ, pb.Permission.READ_WRITE)
 _WRITABLE = (pb.Permission.WRITE, pb.Permission.READ_WRITE)
 
@@ -245,26 +251,29 @@ def message_from_wire(
     """A message as delivered; with a settler and a handle in it, it carries a lease that ends at
     `lease_ends_at`."""
     system = message.system_properties
-    raw: Mapping[str, str] = MappingProxyType(dict(message.user_properties))
+    travelled = message.user_properties
+    raw = MappingProxyType(dict(travelled)) if travelled else _NO_PROPERTIES
+    digest = system.body_digest
     body, corruption = unpacked(
         message.body,
-        packed=system.body_encoding == pb.Encoding.GZIP,
-        digest=pb.DigestType.Name(system.body_digest.type) if system.body_digest.checksum else "",
-        checksum=system.body_digest.checksum,
+        packed=system.body_encoding == _GZIP,
+        digest=_DIGESTS.get(digest.type, ""),
+        checksum=digest.checksum,
     )
     leased = settler is not None and system.receipt_handle != ""
+    topic = message.topic.name
     return ReceivedMessage(
-        topic=message.topic.name,
+        topic=topic,
         body=body,
         message_id=system.message_id,
-        queue=MessageQueue(message.topic.name, broker, system.queue_id),
+        queue=_queue(topic, broker, system.queue_id),
         offset=system.queue_offset,
         attempt=system.delivery_attempt,
         group=group,
         source=endpoint,
         tag=system.tag if system.HasField("tag") else None,
         keys=tuple(system.keys),
-        properties=raw if raw.keys().isdisjoint(BROKER_PROPERTIES) else _senders(raw),
+        properties=raw if BROKER_PROPERTIES.isdisjoint(raw) else _senders(raw),
         raw_properties=raw,
         message_group=system.message_group if system.HasField("message_group") else None,
         priority=system.priority if system.HasField("priority") else None,
