@@ -1,0 +1,72 @@
+"""What the command does: audits, prints, writes files, and says how it ended by a number."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from aiorocketmq_audit.errors import AuditError
+
+EXIT_OF = {"valid": 0, "invalid": 1, "unknown": 3}
+EXIT_USAGE = 2
+
+
+def run(
+    recording: Sequence[str],
+    out: str | None,
+    checks: Sequence[str],
+    master: str | None,
+    *,
+    as_json: bool,
+    warm_up: bool,
+) -> int:
+    """Audit and return the exit code (architecture, section 10); every foreseen error is one sentence."""
+    try:
+        import pyspark  # noqa: F401  # asked for first, so that its absence is one sentence
+    except ModuleNotFoundError:
+        return _refuse("auditing needs pyspark: run pip install 'aiorocketmq[spark]'.", EXIT_USAGE)
+    try:
+        if warm_up:
+            from aiorocketmq_audit.warm_up import warm_up as prepare
+
+            made = prepare()
+            print(f"prepared: {made} ({made.stat().st_size >> 20} MB)", file=sys.stderr)
+            if not recording:
+                return 0
+        if not recording:
+            return _refuse("give the folder of a recording, for example: aiorocketmq audit runs/", EXIT_USAGE)
+        return _audit(recording, out, checks, master, as_json=as_json)
+    except AuditError as error:
+        return _refuse(str(error), error.exit_code)
+
+
+def _audit(
+    recording: Sequence[str], out: str | None, checks: Sequence[str], master: str | None, *, as_json: bool
+) -> int:
+    from aiorocketmq_audit.report import write
+    from aiorocketmq_audit.run import CHECKS, audit
+    from aiorocketmq_audit.summary import summary
+
+    folder = None if out is None else Path(out)
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+    violations = None if folder is None else (folder / "violations").resolve().as_uri()
+    result = audit(recording, checks=checks or CHECKS, master=master, violations=violations)
+    document = summary(result)
+    if folder is not None:
+        (folder / "summary.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+        write(result, folder)
+    if as_json:
+        print(json.dumps(document))
+    else:
+        from aiorocketmq_audit.printing import show
+
+        show(result, folder)
+    return EXIT_OF[result.verdict.value]
+
+
+def _refuse(sentence: str, code: int) -> int:
+    print(f"aiorocketmq audit: {sentence}", file=sys.stderr)
+    return code

@@ -1,0 +1,83 @@
+"""What allows a broker to break a promise: resets, clients that left, restarts, and locks of whole queues (E2 to E5).
+
+Excuses are looked up for suspicious deliveries only, which are few; each use is counted in the summary.
+E1 (the lease was changed) is part of the model in `deliveries`, E6 (one answer repeated) of the check that meets it.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+RESET, OWNER_GONE, RESTARTED, QUEUE_LOCKED = "E2 reset", "E3 owner gone", "E4 restart", "E5 queue locked"
+RESENT = "resent by its producer"
+
+FLUSH_US = 6_000_000
+"""A restarted server may have forgotten acks of this many last microseconds (live-broker-consumption.md 12)."""
+
+MOST_MARKS = 10_000
+
+
+def marks(events: DataFrame) -> DataFrame:
+    """One row holding an array of (excuse, scope, key, at): key is a group's or client's hash, null for everyone."""
+    fault = F.col("fault").getItem("kind")
+    excuse = (
+        F.when(F.col("kind") == "reset", F.lit(RESET))
+        .when(F.col("kind").isin("client.stop", "client.crash"), F.lit(OWNER_GONE))
+        .when((F.col("kind") == "fault") & fault.isin("restart", "crash"), F.lit(RESTARTED))
+    )
+    key = (
+        F.when(F.col("kind") == "reset", F.xxhash64("group"))
+        .when(F.col("kind").isin("client.stop", "client.crash"), F.xxhash64("client_id"))
+        .otherwise(F.lit(None).cast("bigint"))
+    )
+    marked = events.where(F.col("kind").isin("reset", "client.stop", "client.crash", "fault")).select(
+        excuse.alias("excuse"),
+        F.xxhash64("run_id", "case_id").alias("scope"),
+        key.alias("key"),
+        F.col("t_wall_us").alias("at"),
+    )
+    few = marked.where("excuse is not null").limit(MOST_MARKS)
+    return few.agg(F.collect_list(F.struct("excuse", "scope", "key", "at")).alias("marks"))
+
+
+def with_excuse(suspects: DataFrame, marks: DataFrame) -> DataFrame:
+    """Add `excuse`: the first mark between a delivery (`lo`) and the one that looks wrong (`n_hi`), or null."""
+    found = F.expr(
+        f"""get(filter(marks, m -> m.scope = scope and m.at > lo and m.at <= n_hi
+                   and (m.key is null or m.key = who or m.key = client)
+                   and (m.excuse <> '{RESTARTED}' or acked_hi is null or acked_hi > m.at - {FLUSH_US})
+            ), 0).excuse"""
+    )
+    return suspects.crossJoin(F.broadcast(marks)).withColumn("excuse", found).drop("marks")
+
+
+def with_queue_lock(suspects: DataFrame, deliveries: DataFrame) -> DataFrame:
+    """Fill `excuse` where a whole queue was locked and an earlier message of the same answer was not yet acked."""
+    locked = suspects.where("excuse is null and locks_queue and batch is not null")
+    wanted = locked.select(
+        F.col("batch").alias("w_batch"),
+        F.col("offset").alias("w_offset"),
+        F.col("n_hi").alias("w_until"),
+        F.col("recorder").alias("w_recorder"),
+        F.col("seq").alias("w_seq"),
+    )
+    unsettled = (
+        deliveries.where("locks_queue")
+        .select("batch", "offset", "acked_hi")
+        .join(
+            F.broadcast(wanted),
+            (F.col("batch") == F.col("w_batch"))
+            & (F.col("offset") < F.col("w_offset"))
+            & (F.col("acked_hi").isNull() | (F.col("acked_hi") > F.col("w_until"))),
+        )
+        .select(
+            F.col("w_recorder").alias("recorder"),
+            F.col("w_seq").alias("seq"),
+            F.lit(True).alias("behind_gap"),
+        )
+        .distinct()
+    )
+    known = suspects.join(F.broadcast(unsettled), ["recorder", "seq"], "left")
+    excuse = F.when(F.col("behind_gap"), F.lit(QUEUE_LOCKED)).otherwise(F.col("excuse"))
+    return known.withColumn("excuse", excuse).drop("behind_gap")

@@ -1,0 +1,220 @@
+"""The few numbers and rows that a report shows: aggregated in Spark, so that nothing large reaches this process."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F
+
+from aiorocketmq_audit.double_delivery import cause
+
+MOST_CELLS = 20_000
+"""Rows of the cube that reach this process: groups × attempts × causes × buckets."""
+
+MOST_EVENTS = 1_500
+"""Events of single messages that are drawn."""
+
+BUCKETS_S = (-10.0, -1.0, -0.1, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+"""Borders of the lateness histogram, in seconds after the hold's end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a group's retry ladder: what was asked for after an attempt, and what was seen."""
+
+    observer: str
+    group: str
+    attempt: int
+    retries: int
+    asked_s: float
+    asked_most_s: float
+    seen_least_s: float
+    seen_s: float
+    seen_most_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Everything that the report draws, but for single messages."""
+
+    deliveries: int
+    first_deliveries: int
+    redeliveries: int
+    ordered_first: int
+    with_hold: int
+    retries: int
+    unknown_order: int
+    """Deliveries with a message group to a group of which nobody said whether it is ordered."""
+    causes: dict[str, int]
+    attempts: dict[int, int]
+    ladder: tuple[Step, ...]
+    lateness: dict[str, tuple[int, ...]]
+    """By what ended the hold ("retry asked for", "lease ended"): counts in the buckets, from before BUCKETS_S[0] on."""
+    farthest: tuple[int, int] | None
+    """Recorder (hash) and number of the last delivery of the message that was handed out most often."""
+
+
+def cube(deliveries: DataFrame, settings: DataFrame) -> DataFrame:
+    """Deliveries by group, attempt, cause and lateness: one small row each."""
+    late = F.col("n_hi") - F.col("until_hi")
+    why = cause()
+    names = settings.select("group", F.xxhash64("group").alias("who")).distinct()
+    seen = F.when(F.col("asked"), F.col("n_hi") - F.col("asked_hi"))
+    cells = deliveries.groupBy(
+        "by_broker",
+        "who",
+        F.least(F.col("attempt"), F.lit(99)).alias("attempt"),
+        why.alias("cause"),
+        F.when(why.isin("retry asked for", "lease ended", "none"), _bucket(late)).alias("bucket"),
+        "asked",
+    ).agg(
+        F.count("*").alias("n"),
+        F.count_if(F.col("number") == 1).alias("first"),
+        F.count_if((F.col("number") == 1) & F.col("ordered") & F.col("grouped")).alias("ordered_first"),
+        F.count_if(F.col("until_lo").isNotNull()).alias("with_hold"),
+        F.count_if(F.col("ordered").isNull() & F.col("grouped")).alias("unknown_order"),
+        F.count_if(F.col("n_hi").isNotNull()).alias("redelivered"),
+        F.sum(F.when(F.col("n_hi").isNotNull(), F.col("wait"))).alias("asked_us"),
+        F.max(F.when(F.col("n_hi").isNotNull(), F.col("wait"))).alias("asked_most"),
+        F.sum(seen).alias("seen_us"),
+        F.min(seen).alias("seen_least"),
+        F.max(seen).alias("seen_most"),
+        F.max(F.struct("number", "recorder", "seq")).alias("farthest"),
+    )
+    return cells.limit(MOST_CELLS).join(F.broadcast(names), "who", "left")
+
+
+def _bucket(late: Column) -> Column:
+    index = F.lit(0)
+    for number, border in enumerate(BUCKETS_S, start=1):
+        index = F.when(late >= round(border * 1e6), F.lit(number)).otherwise(index)
+    return F.when(late.isNotNull(), index)
+
+
+def figures(cells: Iterable[Row]) -> Figures:
+    """Add up what `cube` brought."""
+    cells = list(cells)
+    causes: Counter[str] = Counter()
+    attempts: Counter[int] = Counter()
+    late = {name: [0] * (len(BUCKETS_S) + 1) for name in ("retry asked for", "lease ended")}
+    for cell in cells:
+        if cell.cause:
+            causes[cell.cause] += cell.redelivered
+        if cell.attempt is not None:
+            attempts[cell.attempt] += cell.n
+        if cell.bucket is not None:
+            late["retry asked for" if cell.asked else "lease ended"][cell.bucket] += cell.redelivered
+    farthest = max((cell.farthest for cell in cells), key=lambda row: row.number, default=None)
+    return Figures(
+        deliveries=sum(cell.n for cell in cells),
+        first_deliveries=sum(cell["first"] for cell in cells),
+        redeliveries=sum(cell.redelivered for cell in cells),
+        ordered_first=sum(cell.ordered_first for cell in cells),
+        with_hold=sum(cell.with_hold for cell in cells),
+        retries=sum(cell.redelivered for cell in cells if cell.asked),
+        unknown_order=sum(cell.unknown_order for cell in cells),
+        causes=dict(sorted(causes.items())),
+        attempts=dict(sorted(attempts.items())),
+        ladder=tuple(_ladder(cells)),
+        lateness={name: tuple(counts) for name, counts in late.items()},
+        farthest=(farthest.recorder, farthest.seq) if farthest is not None else None,
+    )
+
+
+def _ladder(cells: Iterable[Row]) -> Iterable[Step]:
+    steps: dict[tuple[str, str, int], list[Row]] = {}
+    for cell in cells:
+        if cell.asked and cell.redelivered and cell.attempt:
+            observer = "broker" if cell.by_broker else "client"
+            steps.setdefault((observer, cell["group"] or "", cell.attempt), []).append(cell)
+    for (observer, group, attempt), rows in sorted(steps.items()):
+        retries = sum(row.redelivered for row in rows)
+        yield Step(
+            observer=observer,
+            group=group,
+            attempt=attempt,
+            retries=retries,
+            asked_s=sum(row.asked_us for row in rows) / retries / 1e6,
+            asked_most_s=max(row.asked_most for row in rows) / 1e6,
+            seen_least_s=min(row.seen_least for row in rows) / 1e6,
+            seen_s=sum(row.seen_us for row in rows) / retries / 1e6,
+            seen_most_s=max(row.seen_most for row in rows) / 1e6,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A message of one account that is worth drawing."""
+
+    run_id: str
+    case_id: str
+    observer: str
+    topic: str
+    group: str
+    message_id: str
+    message_group: str | None
+
+
+DRAWN = (
+    "run_id",
+    "case_id",
+    "observer",
+    "kind",
+    "phase",
+    "t_wall_us",
+    "invoked_us",
+    "seq",
+    "recorder",
+    "client_id",
+    "topic",
+    "group",
+    "broker",
+    "queue",
+    "offset",
+    "message_id",
+    "message_group",
+    "attempt",
+    "invisible_ms",
+    "reason",
+    "result",
+)
+
+
+def subject_of(events: DataFrame, place: tuple[int, int]) -> Subject | None:
+    """The message of the event with this recorder (hash) and number."""
+    recorder, seq = place
+    found = events.where((F.xxhash64("recorder") == recorder) & (F.col("seq") == seq))
+    row = found.select(*Subject.__slots__).first()
+    return None if row is None else Subject(**row.asDict())
+
+
+def events_of(events: DataFrame, subjects: Iterable[Subject]) -> list[dict[str, Any]]:
+    """What happened to these messages, and the deliveries of their message groups, oldest first."""
+    wanted = F.lit(False)
+    kinds = (
+        "send",
+        "deliver",
+        "dlq.deliver",
+        "handle.start",
+        "handle.end",
+        "ack",
+        "change",
+        "forward",
+        "expire",
+    )
+    for subject in subjects:
+        account = F.lit(True)
+        for name in ("run_id", "case_id", "observer", "topic"):
+            account = account & (F.col(name) == getattr(subject, name))
+        group = F.col("group").isNull() | (F.col("group") == subject.group)
+        about = F.col("message_id") == subject.message_id
+        if subject.message_group is not None:
+            about = about | ((F.col("kind") == "deliver") & (F.col("message_group") == subject.message_group))
+        wanted = wanted | (account & group & about)
+    chosen = events.where(F.col("kind").isin(*kinds) & wanted).select(*DRAWN)
+    rows = chosen.orderBy("t_wall_us", "recorder", "seq").limit(MOST_EVENTS).collect()
+    return [row.asDict() for row in rows]

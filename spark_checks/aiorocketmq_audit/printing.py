@@ -1,0 +1,64 @@
+"""Verdicts on a terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from aiorocketmq_audit.run import Audit
+from aiorocketmq_audit.verdicts import Verdict
+
+_STYLE = {Verdict.VALID: "bold green", Verdict.INVALID: "bold red", Verdict.UNKNOWN: "bold yellow"}
+
+
+def show(audit: Audit, folder: Path | None, console: Console | None = None) -> None:
+    """Print one line per check, the worst findings, and where the page is."""
+    console = console or Console(highlight=False)
+    table = Table(box=None, pad_edge=False)
+    for heading in ("check", "verdict", "judged", "broken", "possible", "excused", "why"):
+        table.add_column(
+            heading, justify="right" if heading in ("judged", "broken", "possible", "excused") else "left"
+        )
+    for result in audit.checks:
+        tally = result.tally
+        table.add_row(
+            result.name,
+            f"[{_STYLE[result.verdict]}]{result.verdict.value}[/]",
+            *(
+                str(number)
+                for number in (tally.judged, tally.broken, tally.possible, sum(tally.excused.values()))
+            ),
+            escape(result.reasons[0]) if result.reasons else "",
+        )
+    console.print(table)
+    for result in audit.checks:
+        for sample in audit.samples.get(result.name, ())[:3]:
+            console.print(f"  {result.name}: {escape(sentence(sample))}", soft_wrap=True)
+    events = f"{audit.gates.events:,} events by {len(audit.gates.recorders)} recorder(s)"
+    console.print(f"[{_STYLE[audit.verdict]}]{audit.verdict.value}[/]: {events}")
+    if folder is not None:
+        console.print(f"report: {folder / 'report.html'}", soft_wrap=True)
+
+
+def sentence(sample: dict[str, object]) -> str:
+    """One finding in words."""
+    message, group, margin = sample["message_id"], sample["group"], sample["margin_ms"]
+    how = f" by {float(margin) / 1000:,.3f} s" if isinstance(margin, float | int) else ""
+    seen = f"seen by the {sample['observer']}"
+    if sample["invariant"] == "INV-EXCL":
+        text = f"{message} was handed to group {group} again before the first lease ended{how}"
+    elif sample["invariant"] == "INV-ACKED":
+        text = f"{message} was handed to group {group} again after its ack{how}"
+    elif sample["invariant"] == "INV-EARLY":
+        text = f"{message} came back to group {group} sooner than asked for{how}"
+    elif sample["invariant"] == "INV-LATE":
+        text = f"{message} came back to group {group} later than it was due, or not at all,{how} while it was asked for"
+    elif sample["invariant"] == "INV-ORD":
+        text = f"{message} was handed to group {group} before {sample['other_message_id']}, ahead of it, was settled{how}"
+    else:
+        text = f"{message} was first handed to group {group} after {sample['other_message_id']}, which is behind it{how}"
+    doubt = "" if sample["verdict"] == "broken" else " (possible, not proven)"
+    return f"{text}, {seen}{doubt}."

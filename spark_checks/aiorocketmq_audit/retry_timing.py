@@ -1,0 +1,95 @@
+"""Check `retry timing`: a message comes again when it was asked to, not before, and not much later while someone asks for it.
+
+INV-EARLY: after a change of its lease that asked for a retry, a message is not handed out before that time.
+INV-LATE: when a hold has ended and a poll of the group stays open from then until the bound, the message has come by then.
+Without such a poll nothing is said: nobody asked. Ordered groups are left out of INV-LATE, as others may have to go first.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from aiorocketmq_audit import excuses
+from aiorocketmq_audit.double_delivery import acked_in_time, other_way_round, repeated, too_early
+from aiorocketmq_audit.findings import BROKEN, EXCUSED, POSSIBLE, finding
+
+NAME = "retry timing"
+
+
+def retry_timing(deliveries: DataFrame, polls: DataFrame, marks: DataFrame, *, ended: DataFrame) -> DataFrame:
+    """Retries that came too early or too late: rows of FINDING. `ended` tells the last instant of each observer's account."""
+    return _early(deliveries, marks).unionByName(_late(deliveries, polls, ended))
+
+
+def polls(events: DataFrame) -> DataFrame:
+    """Answered polls as intervals: what is a receive of a group for a topic, on one queue or on all."""
+    answered = events.where(
+        (F.col("kind") == "receive") & (F.col("phase") == "ok") & F.col("invoked_us").isNotNull()
+    )
+    return answered.select(
+        F.xxhash64("run_id", "case_id", "observer", "topic", "group").alias("p_poll"),
+        F.col("queue").alias("p_queue"),
+        F.col("invoked_us").alias("p_from"),
+        F.col("t_wall_us").alias("p_to"),
+    )
+
+
+def _early(deliveries: DataFrame, marks: DataFrame) -> DataFrame:
+    suspects = deliveries.where("asked and n_hi is not null").where(too_early("until_hi"))
+    suspects = suspects.where(~acked_in_time() & ~repeated())
+    judged = excuses.with_excuse(suspects, marks)
+    judged = judged.withColumn(
+        "excuse", F.when(F.col("copies"), F.lit(excuses.RESENT)).otherwise(F.col("excuse"))
+    )
+    definite = too_early("until_lo") & ~other_way_round()
+    judged = judged.where(definite | ~F.col("unsure"))
+    verdict = (
+        F.when(F.col("excuse").isNotNull(), F.lit(EXCUSED))
+        .when(definite, F.lit(BROKEN))
+        .otherwise(F.lit(POSSIBLE))
+    )
+    return judged.select(
+        finding(
+            NAME,
+            F.lit("INV-EARLY"),
+            verdict,
+            margin=F.col("until_lo") - F.col("n_hi"),
+            at=F.col("n_hi"),
+            first=(F.col("recorder"), F.col("seq")),
+            second=(F.col("n_recorder"), F.col("n_seq")),
+            excuse=F.col("excuse"),
+        )
+    )
+
+
+def _late(deliveries: DataFrame, polls: DataFrame, ended: DataFrame) -> DataFrame:
+    deliveries = deliveries.join(F.broadcast(ended), "account")
+    bound = F.col("until_hi") + F.col("late")
+    came_late = F.col("n_hi") > bound
+    is_open = F.col("n_hi").isNull() & F.col("done_lo").isNull() & (F.col("attempt") < F.col("max_attempts"))
+    never_came = is_open & (F.col("ended_us") > bound)
+    suspects = deliveries.where(~F.coalesce("ordered", F.lit(False)) & (came_late | never_came))
+    suspects = suspects.where(
+        ~acked_in_time() & F.col("acked_hi").isNull() & ~F.col("unsure") & ~F.col("copies")
+    )
+    covered = suspects.join(
+        polls,
+        (F.col("poll") == F.col("p_poll"))
+        & (F.col("p_queue").isNull() | (F.col("p_queue") == F.col("queue")))
+        & (F.col("p_from") <= F.col("until_hi"))
+        & (F.col("p_to") >= bound),
+        "left_semi",
+    )
+    at = F.coalesce("n_hi", "ended_us")
+    return covered.select(
+        finding(
+            NAME,
+            F.lit("INV-LATE"),
+            F.lit(BROKEN),
+            margin=at - F.col("until_hi"),
+            at=at,
+            first=(F.col("recorder"), F.col("seq")),
+            second=(F.col("n_recorder"), F.col("n_seq")),
+        )
+    )

@@ -1,0 +1,213 @@
+"""One audit, from paths to verdicts: finds, reads, gates, checks, counts, and writes what was found."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+
+from aiorocketmq_audit import (
+    double_delivery,
+    excuses,
+    figures,
+    files,
+    findings,
+    gates,
+    ordering,
+    reading,
+    retry_timing,
+)
+from aiorocketmq_audit.errors import WrongUse
+from aiorocketmq_audit.files import RecordingFiles
+from aiorocketmq_audit.session import session
+from aiorocketmq_audit.verdicts import CheckResult, Tally, Verdict, judge, overall
+
+logger = logging.getLogger(__name__)
+
+CHECKS = (ordering.NAME, double_delivery.NAME, retry_timing.NAME)
+
+SAMPLES = 50
+"""Findings of each check that the summary shows; all of them are in `violations/`."""
+
+DRAWN_MESSAGES = 6
+"""Messages that the report draws."""
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What an audit found."""
+
+    recording: tuple[str, ...]
+    verdict: Verdict
+    gates: gates.Gates
+    checks: tuple[CheckResult, ...]
+    numbers: figures.Figures
+    samples: Mapping[str, tuple[dict[str, Any], ...]]
+    """By check: findings with the evidence, worst first."""
+    subjects: tuple[figures.Subject, ...]
+    events: tuple[dict[str, Any], ...]
+    """What happened to the subjects."""
+
+
+def audit(
+    paths: Sequence[str],
+    *,
+    checks: Sequence[str] = CHECKS,
+    master: str | None = None,
+    violations: Path | str | None = None,
+    spark: SparkSession | None = None,
+) -> Audit:
+    """Judge the recording below `paths` and write the findings as Parquet to `violations`, if given.
+
+    `master` chooses a cluster, `spark` brings a session; otherwise one is made for the recording's size.
+    Raises WrongUse for what does not exist, NotARecording for what is none, NoJava where Spark cannot run.
+    """
+    unknown = [name for name in checks if name not in CHECKS]
+    if unknown:
+        raise WrongUse(f"there is no check {unknown[0]!r}: choose from {', '.join(CHECKS)}.")
+    found = files.find(tuple(paths))
+    chosen: AbstractContextManager[SparkSession] = (
+        nullcontext(spark) if spark is not None else session(master, size=found.size)
+    )
+    with chosen as running:
+        return _audit(running, found, tuple(paths), checks, violations)
+
+
+def _audit(
+    spark: SparkSession,
+    found: RecordingFiles,
+    paths: tuple[str, ...],
+    checks: Sequence[str],
+    violations: Path | str | None,
+) -> Audit:
+    events = reading.read(spark, found)
+    gate = gates.examine(events, unfinished=found.unfinished)
+    if gate.duplicated:
+        events = reading.without_duplicates(events)
+    settings = reading.settings(events)
+    deliveries = _deliveries(events, settings, gate)
+    deliveries.persist()
+    suspected = _findings(events, deliveries, gate, checks)
+    suspected.persist()
+    try:
+        counts = suspected.groupBy("check", "invariant", "verdict", "excuse").count().collect()
+        numbers = figures.figures(figures.cube(deliveries, settings).collect())
+        proven = suspected.where(F.col("verdict") != findings.EXCUSED)
+        samples = _evidence(proven, events, counts, violations)
+        subjects = _subjects(events, samples, numbers)
+        drawn = figures.events_of(events, subjects) if subjects else []
+    finally:
+        suspected.unpersist()
+        deliveries.unpersist()
+    results = tuple(_judge(name, counts, numbers, gate) for name in checks)
+    return Audit(paths, overall(results, gate), gate, results, numbers, samples, subjects, tuple(drawn))
+
+
+def _deliveries(events: DataFrame, settings: DataFrame, gate: gates.Gates) -> DataFrame:
+    from aiorocketmq_audit.deliveries import deliveries
+
+    return deliveries(events, settings, cut_at=gate.cut_at, clocks_agree=not gate.clocks)
+
+
+def _findings(
+    events: DataFrame, deliveries: DataFrame, gate: gates.Gates, checks: Sequence[str]
+) -> DataFrame:
+    marks = excuses.marks(events)
+    make: dict[str, Callable[[], DataFrame]] = {
+        ordering.NAME: lambda: ordering.ordering(deliveries, marks),
+        double_delivery.NAME: lambda: double_delivery.double_delivery(deliveries, marks),
+        retry_timing.NAME: lambda: retry_timing.retry_timing(
+            deliveries, retry_timing.polls(events), marks, ended=reading.last_instants(events)
+        ),
+    }
+    # Without clocks that agree, nothing about time is certain; the order of events within a recorder still is.
+    unsure = {name: gate.has_gaps or (bool(gate.clocks) and name != ordering.NAME) for name in checks}
+    parts = [findings.softened(make[name](), has_gaps=unsure[name]) for name in checks]
+    return reduce(DataFrame.unionByName, parts)
+
+
+def _evidence(
+    proven: DataFrame, events: DataFrame, counts: Sequence[Row], violations: Path | str | None
+) -> dict[str, tuple[dict[str, Any], ...]]:
+    """Write all findings with their evidence, and bring some of each check here."""
+    named = findings.with_evidence(proven, events)
+    has_any = any(row.verdict != findings.EXCUSED for row in counts)
+    if violations is not None:
+        rows = named if has_any else proven.sparkSession.createDataFrame([], named.schema)
+        rows.coalesce(1).write.mode("overwrite").parquet(str(violations))
+    if not has_any:
+        return {}
+    if violations is not None:
+        named = proven.sparkSession.read.schema(named.schema).parquet(str(violations))
+    samples: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    ranked = F.row_number().over(findings.worst_first())
+    for row in named.withColumn("rank", ranked).where(F.col("rank") <= SAMPLES).drop("rank").collect():
+        samples[row.check].append(row.asDict())
+    return {name: tuple(rows) for name, rows in samples.items()}
+
+
+def _subjects(
+    events: DataFrame, samples: Mapping[str, tuple[dict[str, Any], ...]], numbers: figures.Figures
+) -> tuple[figures.Subject, ...]:
+    """Messages to draw: those of the first findings of each check, or the one with the longest way."""
+    wanted: dict[figures.Subject, None] = {}
+    names = figures.Subject.__slots__
+    for place in range(DRAWN_MESSAGES):
+        for rows in samples.values():
+            if place < len(rows):
+                row = rows[place]
+                wanted.setdefault(figures.Subject(**{name: row[name] for name in names}))
+                if row["other_message_id"] not in (None, row["message_id"]):
+                    other = {name: row[name] for name in names} | {"message_id": row["other_message_id"]}
+                    wanted.setdefault(figures.Subject(**other))
+    if not wanted and numbers.farthest is not None:
+        farthest = figures.subject_of(events, numbers.farthest)
+        if farthest is not None:
+            wanted[farthest] = None
+    return tuple(wanted)[:DRAWN_MESSAGES]
+
+
+def _judge(name: str, counts: Sequence[Row], numbers: figures.Figures, gate: gates.Gates) -> CheckResult:
+    mine = [row for row in counts if row.check == name]
+    by_invariant: dict[str, Counter[str]] = defaultdict(Counter)
+    excused: Counter[str] = Counter()
+    for row in mine:
+        if row.verdict == findings.EXCUSED:
+            excused[row.excuse] += row["count"]
+        else:
+            by_invariant[row.invariant][row.verdict] += row["count"]
+    judged, subject = {
+        ordering.NAME: (numbers.ordered_first, "first deliveries of ordered messages"),
+        double_delivery.NAME: (numbers.with_hold, "deliveries with a known hold"),
+        retry_timing.NAME: (numbers.redeliveries, "redeliveries"),
+    }[name]
+    broken = sum(each[findings.BROKEN] for each in by_invariant.values())
+    doubts = []
+    if name == ordering.NAME and numbers.unknown_order:
+        doubts.append(
+            f"nobody recorded whether the groups of {numbers.unknown_order} deliveries are ordered."
+        )
+    return judge(
+        name,
+        # A late message that never came is no redelivery, yet it was judged.
+        Tally(
+            max(judged, broken),
+            broken,
+            sum(e[findings.POSSIBLE] for e in by_invariant.values()),
+            dict(excused),
+        ),
+        by_invariant,
+        gate,
+        subject=subject,
+        depends_on_time=name != ordering.NAME,
+        redeliveries=numbers.redeliveries,
+        doubts=doubts,
+    )

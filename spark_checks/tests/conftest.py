@@ -1,0 +1,156 @@
+"""One tuned Spark session for all tests, and a builder of small histories."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from aiorocketmq_audit.schema import COLUMNS, RECORDING
+from pyspark.sql import DataFrame, SparkSession
+
+SECOND = 1_000_000
+START = 1_700_000_000 * SECOND
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """A session as `aiorocketmq audit` starts it, on one core with one partition."""
+    from aiorocketmq_audit.errors import NoJava
+    from aiorocketmq_audit.session import session
+
+    with ExitStack() as stack:
+        try:
+            found = stack.enter_context(session("local[1]"))
+        except NoJava as missing:
+            pytest.skip(str(missing))
+        yield found
+
+
+class History:
+    """Rows of one case, written by hand: times in seconds, an operation's `call` before its `at`."""
+
+    def __init__(
+        self, case: str = "", *, observer: str = "client", recorder: str = "r1", group: str = "g"
+    ) -> None:
+        self.rows: list[dict[str, Any]] = []
+        self._common = {
+            "run_id": "run",
+            "case_id": case,
+            "observer": observer,
+            "recorder": f"{recorder}{case}",
+            "boot": "b",
+        }
+        self._group = group
+        self._add("recorder.start", 0, cfg={"version": "1"})
+
+    def config(self, **cfg: object) -> None:
+        texts = {name: str(value).lower() for name, value in cfg.items()}
+        self._add("config", 0, group=self._group, cfg=texts)
+
+    def deliver(
+        self, message: str, at: float, *, call: float | None = None, hold: float | None = 30, **more: Any
+    ) -> int:
+        more.setdefault("delivery", f"{message}@{len(self.rows)}")
+        more.setdefault("batch", f"batch-{len(self.rows)}")
+        cells = self._about(message) | {
+            "invisible_ms": None if hold is None else int(hold * 1000),
+            "attempt": 1,
+        }
+        return self._add("deliver", at, call=at if call is None else call, **(cells | more))
+
+    def settle(
+        self,
+        kind: str,
+        delivered: int,
+        at: float,
+        *,
+        call: float | None = None,
+        phase: str = "ok",
+        **more: Any,
+    ) -> int:
+        """An ack, change or forward of the delivery in row `delivered`; `seconds` is a change's new hold."""
+        of = self.rows[delivered]
+        same = (
+            "topic",
+            "group",
+            "broker",
+            "queue",
+            "offset",
+            "message_id",
+            "message_group",
+            "delivery",
+            "attempt",
+        )
+        cells = {name: of[name] for name in same} | {"client_id": of["client_id"]}
+        if (seconds := more.pop("seconds", None)) is not None:
+            cells["invisible_ms"] = int(seconds * 1000)
+        op_id = f"op{len(self.rows)}"
+        if phase == "invoke":
+            return self._add(kind, at, phase="invoke", op_id=op_id, **(cells | more))
+        called = self._add(kind, at if call is None else call, phase="invoke", op_id=op_id, **(cells | more))
+        call_at = (self.rows[called]["t_wall_us"] - START) / SECOND
+        return self._add(
+            kind, at, call=call_at, invoked_seq=called, phase=phase, op_id=op_id, **(cells | more)
+        )
+
+    def poll(self, call: float, at: float, **more: Any) -> int:
+        cells = {"topic": "t", "group": self._group, "phase": "ok"}
+        return self._add("receive", at, call=call, **(cells | more))
+
+    def note(self, kind: str, at: float, **more: Any) -> int:
+        return self._add(kind, at, **more)
+
+    def end(self) -> History:
+        last = max(row["t_wall_us"] for row in self.rows)
+        self._add("recorder.end", (last - START) / SECOND)
+        return self
+
+    def _about(self, message: str) -> dict[str, Any]:
+        """A message is named "group/offset", or "/offset" without a message group."""
+        name, _, offset = message.partition("/")
+        return {
+            "topic": "t",
+            "group": self._group,
+            "broker": "b",
+            "queue": 0,
+            "offset": int(offset),
+            "message_id": message,
+            "message_group": name or None,
+            "client_id": "c1",
+        }
+
+    def _add(self, kind: str, at: float, *, call: float | None = None, **cells: Any) -> int:
+        wall = START + round(at * SECOND)
+        row = dict.fromkeys(COLUMNS) | self._common | {"kind": kind, "seq": len(self.rows), "t_wall_us": wall}
+        row |= {
+            "t_mono_ns": wall * 1000,
+            "invoked_us": None if call is None else START + round(call * SECOND),
+        }
+        self.rows.append(row | cells)
+        return len(self.rows) - 1
+
+
+@pytest.fixture
+def new_history() -> type[History]:
+    return History
+
+
+@pytest.fixture
+def frame(spark: SparkSession) -> Callable[[Iterable[History]], DataFrame]:
+    """Histories as one DataFrame of events."""
+
+    def make(histories: Iterable[History]) -> DataFrame:
+        rows = [tuple(row[name] for name in COLUMNS) for history in histories for row in history.rows]
+        return spark.createDataFrame(rows, RECORDING)
+
+    return make
+
+
+@pytest.fixture(autouse=True)
+def _no_other_java(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests of the session must not see what a surrounding spark-submit may have set."""
+    if "SPARK_REMOTE" in os.environ:
+        monkeypatch.delenv("SPARK_REMOTE")
