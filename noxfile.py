@@ -157,7 +157,7 @@ def real(session: nox.Session) -> None:
 def mutants(session: nox.Session) -> None:
     """Break the fake in one way at a time and name the conformance case that objects."""
     install(session, "test", extras="all")
-    session.run("pytest", "-q", "-k", "mutant", "conformance/tests", *session.posargs)
+    session.run("python", "-m", "aiorocketmq_conformance.mutants", *session.posargs)
 
 
 @nox.session
