@@ -3,39 +3,59 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from aiorocketmq_conformance.cli import conformance
+from aiorocketmq.cli.program import run as run_program
 from aiorocketmq_conformance.registry import load
-from click.testing import CliRunner, Result
 
 ONE = "send.receipt"
 
 
-def invoke(*arguments: str) -> Result:
-    return CliRunner().invoke(conformance, arguments)
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    exit_code: int
+    out: str
+    err: str
 
 
-def test_a_run_ends_with_the_headline_and_writes_three_reports(tmp_path: Path) -> None:
+Invoke = Callable[..., Outcome]
+
+
+@pytest.fixture
+def invoke(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Invoke:
+    """Run `aiorocketmq conformance` with the arguments given."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def call(*arguments: str) -> Outcome:
+        capsys.readouterr()
+        exit_code = run_program(["conformance", *arguments])
+        return Outcome(exit_code, *capsys.readouterr())
+
+    return call
+
+
+def test_a_run_ends_with_the_headline_and_writes_three_reports(invoke: Invoke, tmp_path: Path) -> None:
     result = invoke("run", "--target", "fake", "--select", ONE, "--report", str(tmp_path / "out"))
-    assert result.exit_code == 0, result.output
-    assert result.output.splitlines()[-1] == "1 passed, 0 failed, 0 skipped"
+    assert result.exit_code == 0, result.out
+    assert result.out.splitlines()[-1] == "1 passed, 0 failed, 0 skipped"
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"result.json", "junit.xml", "report.html"}
 
 
-def test_json_has_standard_output_for_itself() -> None:
+def test_json_has_standard_output_for_itself(invoke: Invoke) -> None:
     result = invoke("run", "--target", "fake", "--select", ONE, "--json")
-    document = json.loads(result.stdout)
+    document = json.loads(result.out)
     assert [case["id"] for case in document["runs"][0]["cases"]] == [ONE]
-    assert result.stderr.splitlines()[-1] == "1 passed, 0 failed, 0 skipped"
+    assert result.err.splitlines()[-1] == "1 passed, 0 failed, 0 skipped"
 
 
-def test_several_targets_are_run_in_turn(tmp_path: Path) -> None:
+def test_several_targets_are_run_in_turn(invoke: Invoke, tmp_path: Path) -> None:
     result = invoke(
         "run", "--target", "fake", "--target", "fake:apache-5.5", "--select", ONE, "--report", str(tmp_path)
     )
-    assert result.output.splitlines()[-2:] == [
+    assert result.out.splitlines()[-2:] == [
         "fake:documented: 1 passed, 0 failed, 0 skipped",
         "fake:apache-5.5: 1 passed, 0 failed, 0 skipped",
     ]
@@ -45,13 +65,13 @@ def test_several_targets_are_run_in_turn(tmp_path: Path) -> None:
     ]
 
 
-def test_a_deviation_that_does_not_happen_fails_the_run(tmp_path: Path) -> None:
+def test_a_deviation_that_does_not_happen_fails_the_run(invoke: Invoke, tmp_path: Path) -> None:
     file = tmp_path / "known.toml"
     file.write_text(f'[[deviation]]\ncase = "{ONE}"\nreason = "x"\nsource = "y"\n')
     result = invoke("run", "--target", "fake", "--select", ONE, "--deviations", str(file))
     assert result.exit_code == 1
-    assert "take it off the list" in result.output
-    assert result.output.splitlines()[-1] == "0 passed, 1 failed, 0 skipped"
+    assert "take it off the list" in result.out
+    assert result.out.splitlines()[-1] == "0 passed, 1 failed, 0 skipped"
 
 
 @pytest.mark.parametrize(
@@ -64,48 +84,50 @@ def test_a_deviation_that_does_not_happen_fails_the_run(tmp_path: Path) -> None:
         (["--target", "fake", "--namesrv", "h:1"], "--namesrv goes with"),
     ],
 )
-def test_wrong_use_is_exit_code_2_and_one_sentence(arguments: list[str], told: str) -> None:
+def test_wrong_use_is_exit_code_2_and_one_sentence(invoke: Invoke, arguments: list[str], told: str) -> None:
     result = invoke("run", *arguments)
     assert result.exit_code == 2
-    assert told in result.output
+    assert told in result.err
 
 
-def test_a_deviation_file_without_reasons_is_wrong_use(tmp_path: Path) -> None:
+def test_a_deviation_file_without_reasons_is_wrong_use(invoke: Invoke, tmp_path: Path) -> None:
     file = tmp_path / "known.toml"
     file.write_text(f'[[deviation]]\ncase = "{ONE}"\n')
     result = invoke("run", "--target", "fake", "--select", ONE, "--deviations", str(file))
     assert result.exit_code == 2
-    assert "has no reason" in result.output
+    assert "has no reason" in result.err
 
 
-def test_a_target_that_cannot_be_reached_is_exit_code_4() -> None:
+def test_a_target_that_cannot_be_reached_is_exit_code_4(invoke: Invoke) -> None:
     result = invoke("run", "--target", "127.0.0.1:1", "--select", ONE)
     assert result.exit_code == 4
-    assert "no RocketMQ 5 proxy answers" in result.stderr
+    assert "no RocketMQ 5 proxy answers" in result.err
 
 
-def test_an_apache_server_without_java_is_exit_code_4_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_apache_server_without_java_is_exit_code_4_and_says_so(
+    invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("JAVA_HOME", raising=False)
     result = invoke("run", "--target", "apache:5.5.0", "--select", ONE)
     assert result.exit_code == 4
-    assert "needs Java" in result.stderr
+    assert "needs Java" in result.err
 
 
-def test_cases_are_listed_with_level_and_claim() -> None:
+def test_cases_are_listed_with_level_and_claim(invoke: Invoke) -> None:
     result = invoke("list", "--select", "send.*")
     assert result.exit_code == 0
-    assert ONE in result.output
+    assert ONE in result.out
     assert all(
         case["id"].startswith("send.")
-        for case in json.loads(invoke("list", "--select", "send.*", "--json").output)
+        for case in json.loads(invoke("list", "--select", "send.*", "--json").out)
     )
 
 
-def test_a_case_is_explained_by_id_and_by_the_stem_of_its_parameters() -> None:
+def test_a_case_is_explained_by_id_and_by_the_stem_of_its_parameters(invoke: Invoke) -> None:
     result = invoke("explain", ONE)
     assert result.exit_code == 0
-    assert load()[ONE].claim in result.output
+    assert load()[ONE].claim in result.out
     parametrised = next(case for case in load() if case.stem != case.id)
-    assert parametrised.id in invoke("explain", parametrised.stem).output
+    assert parametrised.id in invoke("explain", parametrised.stem).out
     assert invoke("explain", "no.such").exit_code == 2
