@@ -13,6 +13,9 @@ from aiorocketmq._push.held import Held
 from aiorocketmq._session import Session
 from aiorocketmq.hooks import HandleEvent, Phase
 
+TURNS = 32
+"""Handlers that one task runs before it lets others have the loop, in case none of them awaits anything."""
+
 Finished: TypeAlias = Callable[[Held, Exception | None], None]
 """Called when a handler has ended: None for success, else what it raised."""
 
@@ -20,8 +23,9 @@ Finished: TypeAlias = Callable[[Held, Exception | None], None]
 class Workers:
     """Tasks that take messages one after the other; they live only while there is something to do.
 
-    A burst of messages is worked off by up to `concurrency` tasks, so that no task is made per message under load and
-    none waits when idle.
+    Only as many tasks wait for their first turn as handlers run, and at least one: handlers that await nothing are
+    all run by one task, and where handlers wait the number of tasks doubles with each turn of the loop up to
+    `concurrency`. So no task is made per message under load, and none waits when idle.
     """
 
     def __init__(
@@ -43,6 +47,8 @@ class Workers:
         self._again: deque[Held] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         self._handling: set[Held] = set()
+        self._fresh = 0
+        """Tasks that have not had their first turn."""
         self._may_start = True
         self._idle = asyncio.Event()
         self._idle.set()
@@ -80,7 +86,9 @@ class Workers:
         if not self._may_start:
             return
         startable = len(self._again) + self._ordered.startable + self._unordered.startable
-        for _ in range(min(startable, self._concurrency - len(self._tasks))):
+        fresh = min(startable, max(1, len(self._handling))) - self._fresh
+        for _ in range(min(fresh, self._concurrency - len(self._tasks))):
+            self._fresh += 1
             task = self._session.spawn(self._work, name="handle messages")
             self._tasks.add(task)
             task.add_done_callback(self._task_ended)
@@ -126,13 +134,19 @@ class Workers:
         return None
 
     async def _work(self) -> None:
+        self._fresh -= 1
+        turns = 0
         while (held := self._next()) is not None:
             self._handling.add(held)
+            self.wake()
             try:
                 failure = await self._handle(held)
             finally:
                 self._handling.discard(held)
             self._finished(held, failure)
+            turns += 1
+            if turns % TURNS == 0:
+                await asyncio.sleep(0)
 
     async def _handle(self, held: Held) -> Exception | None:
         session = self._session
