@@ -1,0 +1,105 @@
+"""Brokers that break one promise, once, to show that somebody notices: `FakeBroker(core=PLANTED["early-retry"])`.
+
+Everything else about them is true: the fault travels the whole way, through the wire, the client and the recording.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from aiorocketmq_fake.core.agenda import Alarm
+from aiorocketmq_fake.core.broker import Broker
+from aiorocketmq_fake.core.consumption import Consumption
+from aiorocketmq_fake.core.groups import retry_policy
+from aiorocketmq_fake.core.lease_ends import LeaseEnds
+from aiorocketmq_fake.core.leases import Lease
+from aiorocketmq_fake.core.model import ReceiveRequest, StoredMessage
+from aiorocketmq_fake.core.orders import Order
+from aiorocketmq_fake.core.polls import Poll
+from aiorocketmq_fake.core.receiving import Receiving
+from aiorocketmq_fake.core.state import milliseconds
+
+__all__ = ["PLANTED"]
+
+Taken = list[tuple[StoredMessage, int, Order | None]]
+
+
+class _SwapsOnce(Receiving):
+    """In the first answer that holds two messages of one message group, the later one comes first (R8.5)."""
+
+    _has_struck = False
+
+    def _take_ordered(self, poll: Poll[ReceiveRequest], consumption: Consumption, limit: int) -> Taken:
+        taken = super()._take_ordered(poll, consumption, limit)
+        seen: dict[tuple[int, str], int] = {}
+        for place, (message, before, _) in enumerate(taken):
+            lane = (message.queue_id, message.content.message_group)
+            if not self._has_struck and lane in seen and before == 0 and taken[seen[lane]][1] == 0:
+                taken[seen[lane]], taken[place] = taken[place], taken[seen[lane]]
+                self._has_struck = True
+            seen[lane] = place
+        return taken
+
+
+class _HandsOutTwice(LeaseEnds):
+    """One message of a normal group is handed out again while its first consumer still holds it (R5.1)."""
+
+    _has_struck = False
+
+    def schedule(self, lease: Lease) -> None:
+        super().schedule(lease)
+        if not self._has_struck and lease.order is None and lease.attempt == 1 and not lease.changed:
+            self._has_struck = True
+            # Not now: the delivery itself must be told before the one that must not be.
+            self._state.agenda.set(_Copying(lease), self._state.now, self._copy)
+
+    def _copy(self, copying: _Copying) -> None:
+        self.bring_back(copying.lease)
+
+
+class _Copying(Alarm):
+    """A lease whose message is about to be handed out once more."""
+
+    __slots__ = ("lease",)
+
+    def __init__(self, lease: Lease) -> None:
+        super().__init__()
+        self.lease = lease
+
+
+class _ReturnsEarly(LeaseEnds):
+    """One message that was given back by the group's ladder returns after half of the time asked for (R7.3)."""
+
+    _has_struck = False
+
+    def schedule(self, lease: Lease) -> None:
+        super().schedule(lease)
+        now = self._state.now
+        if not self._has_struck and lease.changed and lease.expires - now == self._step(lease):
+            self._has_struck = True
+            self._state.agenda.set(lease, now + (lease.expires - now) // 2, self.end)
+
+    def _step(self, lease: Lease) -> int | None:
+        policy = retry_policy(lease.consumption.group.config, self._state.profile)
+        if not policy.steps:
+            return None
+        return milliseconds(policy.steps[min(lease.attempt, len(policy.steps)) - 1])
+
+
+class _Reordering(Broker):
+    _receiving_class = _SwapsOnce
+
+
+class _DoubleDelivery(Broker):
+    _ends_class = _HandsOutTwice
+
+
+class _EarlyRetry(Broker):
+    _ends_class = _ReturnsEarly
+
+
+PLANTED: Mapping[str, type[Broker]] = MappingProxyType(
+    {"reordering": _Reordering, "double-delivery": _DoubleDelivery, "early-retry": _EarlyRetry}
+)
+"""Cores by the promise that they break."""
