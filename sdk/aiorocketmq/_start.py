@@ -74,7 +74,7 @@ class _Attempt:
         topics = session.declaration.all_topics
         for topic in topics:
             await session.routes.fetch(topic)
-        if not session.links:
+        if not topics:
             # Nobody is named yet, and still the start shall show whether there is a server.
             await session.routes.introduce((session.access,))
 

@@ -352,7 +352,8 @@ def refusal(
         f"{word} {value!r}" for word, value in (("topic", topic), ("group", group)) if value is not None
     )
     where = f"the server at {endpoint}" if endpoint else "the server"
-    said = f": {server_text.strip()}" if server_text.strip() else ""
+    words = server_text.strip().rstrip(".")
+    said = f": {words}" if words else ""
     remedy = f"; {kind.remedy}" if kind.remedy else ""
     text = f"{where} refused{f' ({about})' if about else ''} with {code_name(code)} ({code}){said}{remedy}"
     return kind(

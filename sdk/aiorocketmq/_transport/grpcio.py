@@ -37,6 +37,9 @@ _OPTIONS: tuple[tuple[str, int | str], ...] = (
     ("grpc.enable_http_proxy", 0),
 )
 
+_POLITE_SECONDS = 0.1
+"""How long the end of a stream may take to be written."""
+
 _FAILURES = {
     grpc.StatusCode.UNAVAILABLE: Failure.UNREACHABLE,
     grpc.StatusCode.DEADLINE_EXCEEDED: Failure.TIMEOUT,
@@ -209,8 +212,10 @@ class _GrpcioStream:
         """End the stream from this side."""
         if not self._call.done():
             try:
-                await self._call.done_writing()
-            except (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError):
+                # A stream that still waits for its connection cannot be ended politely, and need not be.
+                async with asyncio.timeout(_POLITE_SECONDS):
+                    await self._call.done_writing()
+            except (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError, TimeoutError):
                 logger.debug("the stream was over before it was closed")
         self._call.cancel()
 

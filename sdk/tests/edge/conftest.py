@@ -1,0 +1,96 @@
+"""A fresh fake broker on a real port for every test, and servers that are none."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+import pytest
+from aiorocketmq.config import Timeouts
+from aiorocketmq.hooks import Event, Hook
+from aiorocketmq.producer import Producer
+from aiorocketmq.simple_consumer import SimpleConsumer
+from aiorocketmq_fake import FakeBroker
+
+Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+Serve = Callable[[Answer], AbstractAsyncContextManager[str]]
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+async def broker() -> AsyncIterator[FakeBroker]:
+    async with FakeBroker() as broker:
+        await broker.create_topic("orders")
+        await broker.create_group("billing")
+        yield broker
+
+
+@pytest.fixture
+async def producer(broker: FakeBroker) -> AsyncIterator[Producer]:
+    async with Producer(broker.endpoint, topics=["orders"]) as producer:
+        yield producer
+
+
+@pytest.fixture
+async def consumer(broker: FakeBroker) -> AsyncIterator[SimpleConsumer]:
+    async with SimpleConsumer(broker.endpoint, group="billing", subscriptions=["orders"]) as consumer:
+        yield consumer
+
+
+@pytest.fixture
+def soon() -> Timeouts:
+    """A start that gives up soon, for tests of what cannot start."""
+    return Timeouts(start=1.5, request=0.5)
+
+
+@pytest.fixture
+def serve() -> Serve:
+    """A TCP server on a free port that answers every connection in its own way; gives its endpoint."""
+
+    @asynccontextmanager
+    async def serving(answer: Answer) -> AsyncIterator[str]:
+        writers: list[asyncio.StreamWriter] = []
+
+        async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writers.append(writer)
+            try:
+                await answer(reader, writer)
+            except (OSError, EOFError):
+                return  # the other side has gone, which is its right
+
+        server = await asyncio.start_server(connected, "127.0.0.1", 0)
+        host, port = server.sockets[0].getsockname()
+        try:
+            yield f"{host}:{port}"
+        finally:
+            server.close()
+            # A connection that was just accepted shows up here one turn of the loop later.
+            for _ in range(3):
+                await asyncio.sleep(0)
+                for writer in writers:
+                    writer.transport.abort()
+            await server.wait_closed()
+
+    return serving
+
+
+class Watching(Hook):
+    """A hook that keeps every event."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def observe(self, event: Event) -> None:
+        self.events.append(event)
+
+    def told(self, kind: type[Event]) -> list[str]:
+        """The phases of one kind of event, in order."""
+        return [event.phase.value for event in self.events if type(event) is kind]
+
+
+@pytest.fixture
+def watching() -> Watching:
+    return Watching()

@@ -1,0 +1,464 @@
+"""The simple consumer against a broker on a real port."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from typing import TypeVar
+
+import pytest
+from aiorocketmq.config import Timeouts
+from aiorocketmq.errors import AckManyError, Closed, IllegalFilter, LeaseLost, RocketMQError, UsageError
+from aiorocketmq.hooks import AckEvent, ChangeEvent, DeliverEvent, ReceiveEvent, SettingsEvent
+from aiorocketmq.message import Message, ReceivedMessage
+from aiorocketmq.producer import Producer
+from aiorocketmq.simple_consumer import SimpleConsumer
+from aiorocketmq.subscription import Sql
+from aiorocketmq_fake import FakeBroker
+from aiorocketmq_fake.core.events import LeaseChanged
+
+Result = TypeVar("Result")
+
+
+@pytest.fixture
+async def still() -> AsyncIterator[FakeBroker]:
+    """A broker whose clock stands still until it is moved."""
+    async with FakeBroker(clock="manual") as broker:
+        await broker.create_topic("orders")
+        await broker.create_group("billing")
+        yield broker
+
+
+def attempts(broker: FakeBroker) -> list[int]:
+    return [delivery.attempt for delivery in broker.deliveries("orders", group="billing")]
+
+
+async def insist(call: Callable[[], Awaitable[Result]]) -> Result:
+    """What `call` gives when it is repeated as long as its errors invite to and it gives nothing."""
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                result = await call()
+            except RocketMQError as error:
+                if not error.may_retry:
+                    raise
+            else:
+                if result:
+                    return result
+
+
+async def one(consumer: SimpleConsumer, producer: Producer, **facts: object) -> ReceivedMessage:
+    await producer.send(Message("orders", b"x", **facts))  # type: ignore[arg-type]
+    (message,) = await consumer.receive(wait=5)
+    return message
+
+
+async def test_a_message_arrives_with_all_that_it_was_sent_with(
+    broker: FakeBroker, producer: Producer, consumer: SimpleConsumer
+) -> None:
+    receipt = await producer.send(
+        Message("orders", b"body", tag="t", keys=["k1", "k2"], properties={"a": "b"})
+    )
+    (message,) = await consumer.receive(wait=5)
+    assert (message.message_id, message.body, message.topic) == (receipt.message_id, b"body", "orders")
+    assert (message.tag, message.keys, message.properties) == ("t", ("k1", "k2"), {"a": "b"})
+    assert (message.attempt, message.group, message.corruption, message.message_group) == (
+        1,
+        "billing",
+        None,
+        None,
+    )
+    assert message.priority is None
+    assert message.endpoint == broker.endpoint
+    now = datetime.now(UTC)
+    for moment in (message.born_at, message.stored_at):
+        assert moment is not None
+        assert abs(now - moment) < timedelta(seconds=30)
+    assert message.lease_ends_at is not None
+    assert timedelta(seconds=20) < message.lease_ends_at - now <= timedelta(seconds=30)
+
+
+async def test_an_acked_message_is_done(still: FakeBroker) -> None:
+    async with (
+        Producer(still.endpoint) as producer,
+        SimpleConsumer(still.endpoint, group="billing", subscriptions=["orders"]) as consumer,
+    ):
+        message = await one(consumer, producer)
+        await message.ack()
+        assert message.is_settled
+        assert still.leases() == ()
+        await still.clock.advance(hours=1)
+        assert attempts(still) == [1]
+        await message.ack()  # harmless
+        with pytest.raises(UsageError, match="settled already"):
+            await message.extend(10)
+
+
+async def test_a_message_whose_lease_ends_comes_again_and_its_old_delivery_is_lost(still: FakeBroker) -> None:
+    async with (
+        Producer(still.endpoint) as producer,
+        SimpleConsumer(still.endpoint, group="billing", subscriptions=["orders"]) as consumer,
+    ):
+        message = await one(consumer, producer)
+        await still.clock.advance(seconds=31)
+        (again,) = await consumer.receive(wait=5)
+        assert (again.message_id, again.attempt) == (message.message_id, 2)
+        with pytest.raises(LeaseLost) as raised:
+            await message.ack()
+        assert (raised.value.topic, raised.value.group) == ("orders", "billing")
+        assert message.is_settled
+        with pytest.raises(LeaseLost, match="lease is over"):
+            await message.extend(10)
+        await again.ack()
+
+
+async def test_an_extended_message_stays_and_is_acked_with_its_newest_handle(still: FakeBroker) -> None:
+    async with (
+        Producer(still.endpoint) as producer,
+        SimpleConsumer(still.endpoint, group="billing", subscriptions=["orders"]) as consumer,
+    ):
+        message = await one(consumer, producer)
+        first = message.receipt_handle
+        await still.clock.advance(seconds=25)
+        await message.extend(60)
+        assert message.receipt_handle != first
+        await still.clock.advance(seconds=50)
+        assert attempts(still) == [1]
+        await message.ack()
+        await still.clock.advance(hours=1)
+        assert attempts(still) == [1]
+
+
+async def test_a_released_message_comes_again_soon(still: FakeBroker) -> None:
+    async with (
+        Producer(still.endpoint) as producer,
+        SimpleConsumer(still.endpoint, group="billing", subscriptions=["orders"]) as consumer,
+    ):
+        message = await one(consumer, producer)
+        await message.release()
+        assert message.is_settled
+        await still.clock.advance(seconds=5)
+        (again,) = await consumer.receive(wait=5)
+        assert again.attempt == 2
+        with pytest.raises(UsageError, match="given back already"):
+            await message.ack()
+
+
+async def test_leaving_a_messages_block_acks_it_and_an_exception_releases_it(still: FakeBroker) -> None:
+    async with (
+        Producer(still.endpoint) as producer,
+        SimpleConsumer(still.endpoint, group="billing", subscriptions=["orders"]) as consumer,
+    ):
+        with pytest.raises(RuntimeError, match="the handling failed"):
+            async with await one(consumer, producer):
+                raise RuntimeError("the handling failed")
+        await still.clock.advance(seconds=5)
+        (again,) = await consumer.receive(wait=5)
+        async with again:
+            pass
+        assert again.is_settled
+        assert still.leases() == ()
+        async with await one(consumer, producer) as message:
+            await message.release()
+        await still.clock.advance(seconds=5)
+        assert len(await consumer.receive(wait=5)) == 1
+
+
+async def test_settling_calls_of_one_message_go_one_after_the_other(
+    broker: FakeBroker, producer: Producer, consumer: SimpleConsumer
+) -> None:
+    message = await one(consumer, producer)
+    with broker.faults.delay("ChangeInvisibleDuration", 0.2, times=1):
+        extending = asyncio.create_task(message.extend(60))
+        await asyncio.sleep(0)
+        acking = asyncio.create_task(message.ack())
+        await asyncio.gather(extending, acking)
+    assert message.is_settled
+    assert broker.leases() == ()
+
+
+async def test_a_change_without_answer_is_not_made_twice(
+    broker: FakeBroker, producer: Producer, consumer: SimpleConsumer
+) -> None:
+    message = await one(consumer, producer)
+    with broker.faults.drop_reply("ChangeInvisibleDuration", times=1), pytest.raises(RocketMQError) as raised:
+        await message.extend(60)
+    assert raised.value.may_have_taken_effect
+    with pytest.raises(UsageError, match="could duplicate the message"):
+        await message.extend(60)
+    assert len(broker.leases()) == 1
+
+
+async def test_an_ack_without_answer_can_be_repeated_but_nothing_else(
+    broker: FakeBroker, producer: Producer, consumer: SimpleConsumer
+) -> None:
+    message = await one(consumer, producer)
+    with broker.faults.drop_reply("AckMessage", times=1), pytest.raises(RocketMQError):
+        await message.ack()
+    with pytest.raises(UsageError, match="an ack was sent already"):
+        await message.extend(60)
+    await message.ack()
+    assert message.is_settled
+
+
+async def test_many_are_acked_in_one_call(
+    broker: FakeBroker, producer: Producer, consumer: SimpleConsumer
+) -> None:
+    await producer.send_many([Message("orders", b"x") for _ in range(20)])
+    messages = await consumer.receive(wait=5)
+    while len(messages) < 20:
+        messages += await consumer.receive(wait=5)
+    with broker.faults.delay("AckMessage", 0.0) as calls:
+        await consumer.ack(messages)
+    assert calls.hits == 1
+    assert broker.leases() == ()
+    assert all(message.is_settled for message in messages)
+    await consumer.ack(messages)  # nothing is left to do
+    await consumer.ack([])
+
+
+async def test_when_some_of_many_acks_fail_the_error_has_an_outcome_for_each(still: FakeBroker) -> None:
+    async with (
+        Producer(still.endpoint) as producer,
+        SimpleConsumer(still.endpoint, group="billing", subscriptions=["orders"]) as consumer,
+    ):
+        old = await one(consumer, producer)
+        await still.clock.advance(seconds=31)
+        (again,) = await consumer.receive(wait=5)
+        new = await one(consumer, producer)
+        with pytest.raises(AckManyError, match="1 of 3 messages were not acknowledged") as raised:
+            await consumer.ack([old, again, new])
+        assert [(message, type(error)) for message, error in raised.value.failed] == [(old, LeaseLost)]
+        assert [error for _, error in raised.value.outcomes[1:]] == [None, None]
+        assert still.leases() == ()
+
+
+async def test_a_poll_that_finds_nothing_gives_an_empty_list(still: FakeBroker) -> None:
+    async with SimpleConsumer(still.endpoint, group="billing", subscriptions=["orders"]) as consumer:
+        polling = asyncio.create_task(consumer.receive(wait=20))
+        while not polling.done():
+            await asyncio.sleep(0.01)
+            await still.clock.advance(seconds=5)
+        assert await polling == []
+
+
+async def test_only_messages_with_a_wanted_tag_arrive(broker: FakeBroker, producer: Producer) -> None:
+    for tag in ("paid", "open", "refunded"):
+        await producer.send(Message("orders", tag.encode(), tag=tag))
+    wanted = {"orders": "paid || refunded"}
+    async with SimpleConsumer(broker.endpoint, group="billing", subscriptions=wanted) as consumer:
+        received = await consumer.receive(wait=5)
+        while len(received) < 2:
+            received += await consumer.receive(wait=5)
+        await consumer.ack(received)
+    assert {message.tag for message in received} == {"paid", "refunded"}
+
+
+async def test_a_filter_that_the_server_does_not_serve_is_told(broker: FakeBroker) -> None:
+    with broker.faults.refuse("ReceiveMessage", "ILLEGAL_FILTER_EXPRESSION", "no such operator"):
+        wanted = {"orders": Sql("amount LIKE 1")}
+        async with SimpleConsumer(broker.endpoint, group="billing", subscriptions=wanted) as consumer:
+            with pytest.raises(IllegalFilter, match="no such operator"):
+                await consumer.receive(wait=5)
+
+
+async def test_several_topics_are_asked_at_once(broker: FakeBroker, producer: Producer) -> None:
+    await broker.create_topic("refunds")
+    async with SimpleConsumer(
+        broker.endpoint, group="billing", subscriptions=["orders", "refunds"]
+    ) as consumer:
+        for topic in ("refunds", "orders", "refunds"):
+            await producer.send(Message(topic, b"x"))
+            begun = asyncio.get_running_loop().time()
+            (message,) = await consumer.receive(wait=20)
+            assert asyncio.get_running_loop().time() - begun < 5
+            assert message.topic == topic
+            await message.ack()
+
+
+async def test_what_arrived_when_nobody_asked_is_handed_out_next(
+    broker: FakeBroker, producer: Producer
+) -> None:
+    await broker.create_topic("refunds")
+    for topic in ("orders", "refunds"):
+        await producer.send(Message(topic, b"x"))
+    async with SimpleConsumer(
+        broker.endpoint, group="billing", subscriptions=["orders", "refunds"]
+    ) as consumer:
+        received = [*await consumer.receive(wait=5)]
+        while len(received) < 2:
+            received += await consumer.receive(wait=5)
+        await consumer.ack(received)
+    assert {message.topic for message in received} == {"orders", "refunds"}
+
+
+async def test_subscriptions_change_at_run_time(
+    broker: FakeBroker, producer: Producer, consumer: SimpleConsumer
+) -> None:
+    await broker.create_topic("refunds")
+    await consumer.subscribe("refunds")
+    await consumer.unsubscribe("orders")
+    await producer.send(Message("refunds", b"x"))
+    (message,) = await consumer.receive(wait=5)
+    assert message.topic == "refunds"
+    await message.ack()
+    (client,) = [each for each in broker.clients() if each.group == "billing"]
+    assert client.topics == ("refunds",)
+    with pytest.raises(UsageError, match="is not subscribed"):
+        await consumer.unsubscribe("orders")
+    await consumer.unsubscribe("refunds")
+    with pytest.raises(UsageError, match="nothing is subscribed"):
+        await consumer.receive()
+
+
+async def test_the_loop_over_messages_goes_on_over_batches(
+    broker: FakeBroker, producer: Producer, consumer: SimpleConsumer
+) -> None:
+    await producer.send_many([Message("orders", str(number).encode()) for number in range(40)])
+    seen = set()
+    async for message in consumer.messages(max_messages=8, wait=5):
+        async with message:
+            seen.add(message.body)
+        if len(seen) == 40:
+            break
+    assert len(seen) == 40
+    assert broker.leases() == ()
+
+
+async def test_leaving_the_loop_gives_back_what_was_not_handed_out(still: FakeBroker) -> None:
+    async with (
+        Producer(still.endpoint, topics=["orders"]) as producer,
+        SimpleConsumer(still.endpoint, group="billing", subscriptions=["orders"]) as consumer,
+    ):
+        await producer.send_many([Message("orders", b"x", message_group=None) for _ in range(8)])
+        loop = consumer.messages(wait=5)
+        message = await anext(loop)
+        await loop.aclose()  # type: ignore[attr-defined]
+        assert not message.is_settled
+        held = [lease.message_id for lease in still.leases()]
+        await message.ack()
+        assert held in ([message.message_id], held[:1])
+
+
+async def test_a_loop_that_keeps_messages_alive_renews_their_leases(
+    broker: FakeBroker, producer: Producer, consumer: SimpleConsumer
+) -> None:
+    await producer.send(Message("orders", b"x"))
+    loop = consumer.messages(invisible=10.0, wait=5, keep_alive=True)
+    message = await anext(loop)
+    async with asyncio.timeout(9), broker.events.subscribe() as events:
+        async for event in events:
+            if isinstance(event, LeaseChanged):
+                break
+    await message.ack()
+    assert message.is_settled
+    await loop.aclose()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("profile", ["documented", "apache-5.5"])
+async def test_a_server_that_lost_our_settings_is_told_again_and_the_poll_goes_on(profile: str) -> None:
+    async with FakeBroker(profile=profile) as broker:
+        await broker.create_topic("orders")
+        await broker.create_group("billing")
+        async with (
+            Producer(broker.endpoint, topics=["orders"]) as producer,
+            SimpleConsumer(broker.endpoint, group="billing", subscriptions=["orders"]) as consumer,
+        ):
+            with broker.faults.refuse("ReceiveMessage", "INTERNAL_SERVER_ERROR", times=1):
+                message = await one(consumer, producer)
+            await message.ack()
+
+
+async def test_a_broker_that_restarts_is_found_again_by_both_clients(broker: FakeBroker) -> None:
+    async with (
+        Producer(broker.endpoint, topics=["orders"]) as producer,
+        SimpleConsumer(broker.endpoint, group="billing", subscriptions=["orders"]) as consumer,
+    ):
+        await (await one(consumer, producer)).ack()
+        await broker.restart()
+        sent = await insist(lambda: producer.send(Message("orders", b"after")))
+        received = await insist(lambda: consumer.receive(wait=5))
+        assert received[-1].message_id == sent.message_id
+        await consumer.ack(received)
+
+
+async def test_observers_see_polls_deliveries_and_settling(broker: FakeBroker, watching: object) -> None:
+    async with (
+        Producer(broker.endpoint) as producer,
+        SimpleConsumer(
+            broker.endpoint,
+            group="billing",
+            subscriptions=["orders"],
+            hooks=[watching],  # type: ignore[list-item]
+        ) as consumer,
+    ):
+        message = await one(consumer, producer)
+        first = message.receipt_handle
+        await message.extend(60)
+        second = message.receipt_handle
+        with broker.faults.refuse("AckMessage", "INVALID_RECEIPT_HANDLE", times=1), pytest.raises(LeaseLost):
+            await message.ack()
+    told = watching.told  # type: ignore[attr-defined]
+    assert told(ReceiveEvent) == ["invoke", "ok"]
+    assert told(DeliverEvent) == ["single"]
+    assert told(ChangeEvent) == ["invoke", "ok"]
+    assert told(AckEvent) == ["invoke", "fail"]
+    assert told(SettingsEvent) == ["single"]
+    events = watching.events  # type: ignore[attr-defined]
+    (delivered,) = [event for event in events if isinstance(event, DeliverEvent)]
+    assert (delivered.handle, delivered.position, delivered.invisible) == (first, 0, 30.0)
+    changed = [event for event in events if isinstance(event, ChangeEvent)][-1]
+    assert (changed.delivery, changed.previous_handle, changed.handle) == (first, first, second)
+    acked = [event for event in events if isinstance(event, AckEvent)][-1]
+    assert (acked.delivery, acked.handle) == (first, second)
+    assert all(event.client.group == "billing" for event in events)
+
+
+async def test_after_the_end_everything_says_closed(broker: FakeBroker, producer: Producer) -> None:
+    async with SimpleConsumer(broker.endpoint, group="billing", subscriptions=["orders"]) as consumer:
+        message = await one(consumer, producer)
+    assert [client.group for client in broker.clients()] == [""]
+    with pytest.raises(Closed):
+        await consumer.receive()
+    with pytest.raises(Closed):
+        await message.ack()
+
+
+async def test_a_poll_in_flight_ends_with_the_consumer_empty_or_closed(broker: FakeBroker) -> None:
+    async with SimpleConsumer(
+        broker.endpoint, group="billing", subscriptions=["orders"], timeouts=Timeouts(stop=0.3)
+    ) as consumer:
+        polling = asyncio.create_task(consumer.receive(wait=20))
+        await asyncio.sleep(0.1)
+    async with asyncio.timeout(5):
+        (outcome,) = await asyncio.gather(polling, return_exceptions=True)
+    assert outcome == [] or isinstance(outcome, Closed)
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({"max_messages": 0}, "max_messages must be at least 1"),
+        ({"invisible": 0}, "invisible must be from 0 to 43200"),
+        ({"invisible": 43_201}, "invisible must be from 0 to 43200"),
+        ({"wait": -1}, "wait must be a number of seconds from 0"),
+    ],
+)
+async def test_a_bad_argument_is_refused(
+    consumer: SimpleConsumer, facts: dict[str, float], said: str
+) -> None:
+    with pytest.raises(ValueError, match=said):
+        await consumer.receive(**facts)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("group", ["", "a b", "g" * 121])
+def test_a_bad_group_is_refused(group: str) -> None:
+    with pytest.raises(ValueError, match="group"):
+        SimpleConsumer("localhost:8081", group=group, subscriptions=["orders"])
+
+
+async def test_an_extension_out_of_range_is_refused(producer: Producer, consumer: SimpleConsumer) -> None:
+    message = await one(consumer, producer)
+    for bad in (-1, 43_201):
+        with pytest.raises(ValueError, match="a lease lasts from 0 to 43200 seconds"):
+            await message.extend(bad)
+    await message.ack()

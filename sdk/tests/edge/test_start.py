@@ -1,0 +1,328 @@
+"""Whatever is wrong with an endpoint, the start ends in time with one clear sentence, and leaves nothing behind."""
+
+import asyncio
+import json
+import socket
+import struct
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+
+import pytest
+from aiorocketmq.config import Credentials, Timeouts, Tls
+from aiorocketmq.connection import Connection
+from aiorocketmq.errors import (
+    Closed,
+    GroupNotFound,
+    PermissionDenied,
+    Refused,
+    RocketMQError,
+    TopicNotFound,
+    Unreachable,
+    UsageError,
+)
+from aiorocketmq.message import Message
+from aiorocketmq.producer import Producer
+from aiorocketmq.simple_consumer import SimpleConsumer
+from aiorocketmq_fake import FakeBroker, ServerTls
+
+Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+Serve = Callable[[Answer], AbstractAsyncContextManager[str]]
+
+
+async def start_error(endpoint: str, timeouts: Timeouts, **options: object) -> RocketMQError:
+    """The error of a consumer's start, which must come within the deadline and leave no task behind."""
+    begun = time.monotonic()
+    consumer = SimpleConsumer(
+        endpoint,
+        group="billing",
+        subscriptions=["orders"],
+        timeouts=timeouts,
+        **options,  # type: ignore[arg-type]
+    )
+    with pytest.raises(RocketMQError) as raised:
+        await consumer.__aenter__()
+    assert time.monotonic() - begun < timeouts.start + 1.0
+    assert tasks_of_clients() == []
+    with pytest.raises(Closed):
+        await consumer.receive()
+    error = raised.value
+    assert endpoint in str(error)
+    assert "\n" not in str(error)
+    return error
+
+
+def tasks_of_clients() -> list[str]:
+    """The names of tasks that a client has left behind; a server in this process has tasks of its own."""
+    names = [task.get_name() for task in asyncio.all_tasks() if not task.done()]
+    return [name for name in names if name.startswith(("producer", "simple"))]
+
+
+def closed_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+async def test_an_unknown_host(soon: Timeouts) -> None:
+    error = await start_error("no-such-host.invalid:8081", soon)
+    assert isinstance(error, Unreachable)
+    assert "unknown" in str(error)
+    assert "'orders'" in str(error)
+    assert "'billing'" in str(error)
+    assert (error.endpoint, error.topic, error.group) == ("no-such-host.invalid:8081", "orders", "billing")
+    assert error.may_retry
+    assert not error.may_have_taken_effect
+    assert error.tried
+
+
+async def test_a_port_where_nobody_listens(soon: Timeouts) -> None:
+    error = await start_error(f"127.0.0.1:{closed_port()}", soon)
+    assert isinstance(error, Unreachable)
+    assert "nothing listens there" in str(error)
+
+
+async def test_an_ipv6_address_where_nobody_listens(soon: Timeouts) -> None:
+    error = await start_error(f"[::1]:{closed_port()}", soon)
+    assert isinstance(error, Unreachable)
+
+
+async def test_the_port_of_a_name_server(serve: Serve, soon: Timeouts) -> None:
+    """It closes on HTTP/2, because it takes the greeting for the length of a frame, and answers its own protocol."""
+
+    async def name_server(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        (length,) = struct.unpack(">I", await reader.readexactly(4))
+        if length < 1 << 24:
+            await reader.readexactly(length)
+            header = json.dumps({"code": 17, "opaque": 1, "flag": 1}).encode()
+            writer.write(struct.pack(">II", 4 + len(header), len(header)) + header)
+            await writer.drain()
+        writer.close()
+
+    async with serve(name_server) as endpoint:
+        error = await start_error(endpoint, soon)
+    assert isinstance(error, Unreachable)
+    assert "it is a name server or broker port of the classic protocol" in str(error)
+    assert "8081" in str(error)
+
+
+async def test_the_port_of_a_name_server_when_tls_is_asked_for(serve: Serve, soon: Timeouts) -> None:
+    async def name_server(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        (length,) = struct.unpack(">I", await reader.readexactly(4))
+        if length < 1 << 24:
+            await reader.readexactly(length)
+            header = json.dumps({"code": 17, "opaque": 1, "flag": 1}).encode()
+            writer.write(struct.pack(">II", 4 + len(header), len(header)) + header)
+            await writer.drain()
+        writer.close()
+
+    async with serve(name_server) as endpoint:
+        error = await start_error(endpoint, soon, tls=Tls())
+    assert "classic protocol" in str(error)
+
+
+async def test_a_web_server(serve: Serve, soon: Timeouts) -> None:
+    async def web(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readline()
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    async with serve(web) as endpoint:
+        error = await start_error(endpoint, soon)
+    assert isinstance(error, Unreachable)
+    assert "not the gRPC port of a RocketMQ proxy" in str(error)
+
+
+async def test_a_server_that_accepts_and_stays_silent(serve: Serve, soon: Timeouts) -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    async with serve(silent) as endpoint:
+        error = await start_error(endpoint, soon)
+    assert isinstance(error, Unreachable)
+
+
+async def test_a_server_that_hangs_up_at_once(serve: Serve, soon: Timeouts) -> None:
+    async def hangs_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    async with serve(hangs_up) as endpoint:
+        error = await start_error(endpoint, soon)
+    assert isinstance(error, Unreachable)
+
+
+async def test_a_server_that_speaks_tls_when_plain_text_is_asked_for(soon: Timeouts) -> None:
+    async with FakeBroker(tls=ServerTls.self_made()) as broker:
+        error = await start_error(broker.endpoint, soon)
+    assert isinstance(error, Unreachable)
+    assert "it speaks TLS; give tls=Tls()" in str(error)
+
+
+async def test_a_server_that_speaks_plain_text_when_tls_is_asked_for(
+    broker: FakeBroker, soon: Timeouts
+) -> None:
+    error = await start_error(broker.endpoint, soon, tls=Tls())
+    assert isinstance(error, Unreachable)
+    assert "it speaks plain text, not TLS; leave tls out" in str(error)
+
+
+async def test_a_certificate_that_nobody_vouches_for(soon: Timeouts) -> None:
+    async with FakeBroker(tls=ServerTls.self_made()) as broker:
+        error = await start_error(broker.endpoint, soon, tls=Tls())
+    assert isinstance(error, Unreachable)
+    assert "certificate is not trusted" in str(error)
+
+
+async def test_a_certificate_for_another_name(soon: Timeouts) -> None:
+    tls = ServerTls.self_made("mq.example.org")
+    async with FakeBroker(tls=tls) as broker:
+        error = await start_error(broker.endpoint, soon, tls=Tls(ca=tls.trust))
+    assert "certificate is not trusted" in str(error)
+
+
+@pytest.mark.parametrize("how", ["own root", "insecure", "other name"])
+async def test_tls_works_with_what_it_was_given(how: str) -> None:
+    server = ServerTls.self_made("mq.example.org") if how == "other name" else ServerTls.self_made()
+    tls = {
+        "own root": Tls(ca=server.trust),
+        "insecure": Tls(insecure=True),
+        "other name": Tls(ca=server.trust, server_name="mq.example.org"),
+    }[how]
+    async with FakeBroker(tls=server) as broker:
+        await broker.create_topic("orders")
+        async with Producer(broker.endpoint, tls=tls) as producer:
+            assert (await producer.send(Message("orders", b"x"))).topic == "orders"
+
+
+@pytest.mark.parametrize("endpoint", ["http://localhost:8081", "localhost", "::1:8081", "a:1;b:2", ""])
+def test_a_malformed_endpoint_is_refused_by_the_line_that_wrote_it(endpoint: str) -> None:
+    with pytest.raises(ValueError, match="endpoint"):
+        Producer(endpoint)
+    with pytest.raises(ValueError, match="endpoint"):
+        SimpleConsumer(endpoint, group="g", subscriptions=["t"])
+
+
+async def test_an_unknown_topic(broker: FakeBroker, soon: Timeouts) -> None:
+    await broker.delete_topic("orders")
+    error = await start_error(broker.endpoint, soon)
+    assert isinstance(error, TopicNotFound)
+    assert error.topic == "orders"
+    assert "create the topic first" in str(error)
+
+
+async def test_an_unknown_topic_of_a_producer(broker: FakeBroker, soon: Timeouts) -> None:
+    with pytest.raises(TopicNotFound, match="'nothing'"):
+        async with Producer(broker.endpoint, topics=["orders", "nothing"], timeouts=soon):
+            pass
+
+
+async def test_an_unknown_group_where_the_server_refuses_it() -> None:
+    async with FakeBroker(profile="apache-5.5") as broker:
+        await broker.create_topic("orders")
+        error = await start_error(broker.endpoint, Timeouts(start=5.0, request=2.0))
+    assert isinstance(error, GroupNotFound)
+    assert error.group == "billing"
+    assert "create the consumer group first" in str(error)
+
+
+async def test_credentials_that_the_server_refuses(broker: FakeBroker, soon: Timeouts) -> None:
+    with broker.faults.refuse("QueryRoute", "UNAUTHORIZED", "no such user"):
+        error = await start_error(broker.endpoint, soon, credentials=Credentials("key", "secret"))
+    assert isinstance(error, PermissionDenied)
+    assert "no such user" in str(error)
+
+
+async def test_settings_that_the_server_refuses(broker: FakeBroker, soon: Timeouts) -> None:
+    with broker.faults.fail("Telemetry", "INVALID_ARGUMENT"):
+        error = await start_error(broker.endpoint, soon)
+    assert isinstance(error, Refused)
+
+
+async def test_a_topic_that_appears_while_the_client_starts_is_waited_for(broker: FakeBroker) -> None:
+    async def create_later() -> None:
+        await asyncio.sleep(0.3)
+        await broker.create_topic("later")
+
+    creating = asyncio.create_task(create_later())
+    async with Producer(broker.endpoint, topics=["later"]) as producer:
+        await producer.send(Message("later", b"x"))
+    await creating
+
+
+async def test_a_server_that_comes_up_while_the_client_starts_is_found(broker: FakeBroker) -> None:
+    await broker.stop()
+
+    async def start_later() -> None:
+        await asyncio.sleep(0.5)
+        await broker.start()
+
+    starting = asyncio.create_task(start_later())
+    async with Producer(broker.endpoint, topics=["orders"]) as producer:
+        await producer.send(Message("orders", b"x"))
+    await starting
+
+
+async def test_a_producer_without_topics_still_shows_that_there_is_no_server(soon: Timeouts) -> None:
+    with pytest.raises(Unreachable, match="nothing listens there"):
+        async with Producer(f"127.0.0.1:{closed_port()}", timeouts=soon):
+            pass
+
+
+async def test_a_cancelled_start_leaves_nothing_behind(serve: Serve) -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    async with serve(silent) as endpoint:
+        producer = Producer(endpoint)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.3):
+                await producer.__aenter__()
+    assert tasks_of_clients() == []
+    with pytest.raises(Closed):
+        await producer.send(Message("orders", b"x"))
+
+
+async def test_a_client_is_started_once(broker: FakeBroker) -> None:
+    producer = Producer(broker.endpoint)
+    async with producer:
+        with pytest.raises(UsageError, match="was started before"):
+            await producer.__aenter__()
+    with pytest.raises(UsageError, match="was started before"):
+        await producer.__aenter__()
+
+
+async def test_a_client_that_is_not_open_says_so(broker: FakeBroker) -> None:
+    producer = Producer(broker.endpoint)
+    with pytest.raises(Closed, match="is not open yet"):
+        await producer.send(Message("orders", b"x"))
+    async with producer:
+        pass
+    with pytest.raises(Closed, match="was closed"):
+        await producer.send(Message("orders", b"x"))
+
+
+async def test_an_address_that_only_the_server_can_reach_is_named_with_its_remedy(broker: FakeBroker) -> None:
+    port = closed_port()
+    wrong = Connection(
+        broker.endpoint, timeouts=Timeouts(start=1.5, request=0.5), address_map=lambda _: f"127.0.0.1:{port}"
+    )
+    async with wrong:
+        with pytest.raises(Unreachable, match="address_map=") as raised:
+            async with Producer(wrong, topics=["orders"]):
+                pass
+    assert f"127.0.0.1:{port}" in str(raised.value)
+
+
+async def test_an_address_map_leads_to_where_the_server_can_be_reached(broker: FakeBroker) -> None:
+    host, _, port = broker.endpoint.partition(":")
+    connection = Connection(broker.endpoint, address_map={broker.endpoint: f"localhost:{port}"})
+    async with connection, Producer(connection, topics=["orders"]) as producer:
+        receipt = await producer.send(Message("orders", b"x"))
+    assert receipt.endpoint == f"localhost:{port}"
+    assert host != "localhost"
+
+
+async def test_options_of_a_connection_are_not_given_twice(broker: FakeBroker) -> None:
+    with pytest.raises(TypeError, match="tls belong to the Connection"):
+        Producer(Connection(broker.endpoint), tls=Tls())

@@ -1,0 +1,101 @@
+"""Settings are checked when they are made."""
+
+from pathlib import Path
+
+import pytest
+from aiorocketmq.config import CacheLimits, Credentials, SendRetry, Timeouts, Tls
+from aiorocketmq.connection import Connection
+from aiorocketmq.errors import Closed
+
+
+@pytest.mark.parametrize("bad", [0, -1, float("nan"), float("inf")])
+def test_a_timeout_is_a_positive_number_of_seconds(bad: float) -> None:
+    for name in ("start", "request", "stop"):
+        with pytest.raises(ValueError, match=rf"Timeouts\.{name} must be a positive number of seconds"):
+            Timeouts(**{name: bad})
+
+
+@pytest.mark.parametrize("bad", [0, -1, 1.5, True, "3"])
+def test_counts_are_integers_from_one(bad: object) -> None:
+    with pytest.raises(ValueError, match=r"SendRetry\.attempts must be an integer of at least 1"):
+        SendRetry(attempts=bad)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"CacheLimits\.messages must be an integer of at least 1"):
+        CacheLimits(messages=bad)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"CacheLimits\.bytes must be an integer of at least 1"):
+        CacheLimits(bytes=bad)  # type: ignore[arg-type]
+
+
+def test_a_secret_is_never_printed() -> None:
+    printed = repr(Credentials("key", "hush-hush", session_token="whisper"))
+    assert "key" in printed
+    assert "hush" not in printed
+    assert "whisper" not in printed
+
+
+@pytest.mark.parametrize("bad", ["", " ", "a\nb", "é", None])
+def test_credentials_are_printable_ascii(bad: str | None) -> None:
+    with pytest.raises(ValueError, match="access_key must be printable ASCII"):
+        Credentials(bad, "secret")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="secret_key must be printable ASCII"):
+        Credentials("key", bad)  # type: ignore[arg-type]
+
+
+def test_tls_refuses_what_does_not_go_together(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="certificate and key together"):
+        Tls(certificate=b"pem")
+    with pytest.raises(ValueError, match="either ca or insecure"):
+        Tls(ca=b"pem", insecure=True)
+    with pytest.raises(ValueError, match="does not exist"):
+        Tls(ca=tmp_path / "nothing.pem")
+
+
+@pytest.mark.parametrize(
+    ("properties", "said"),
+    [
+        ({f"k{number}": "v" for number in range(33)}, "at most 32"),
+        ({"1a": "v"}, "must be a letter"),
+        ({"rocketmq.x": "v"}, "must not start with 'rocketmq.'"),
+        ({"k" * 65: "v"}, "must be a letter"),
+        ({"k": "v" * 257}, "longer than 256"),
+        ({f"k{number}": "v" * 250 for number in range(17)}, "larger than 4096 bytes"),
+    ],
+)
+def test_client_properties_keep_to_their_limits(properties: dict[str, str], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        Connection("localhost:8081", client_properties=properties)
+
+
+def test_a_connection_refuses_bad_parameters_when_it_is_made() -> None:
+    with pytest.raises(ValueError, match="has no port"):
+        Connection("localhost")
+    with pytest.raises(ValueError, match="must not start with 'http://'"):
+        Connection("http://localhost:8081")
+    with pytest.raises(ValueError, match="has no port"):
+        Connection("localhost:8081", address_map={"10.0.0.1:8081": "localhost"})
+    with pytest.raises(ValueError, match="transport must be"):
+        Connection("localhost:8081", transport="carrier pigeon")  # type: ignore[arg-type]
+
+
+def test_an_address_map_replaces_what_it_knows_and_keeps_the_rest() -> None:
+    mapped = Connection("localhost:8081", address_map={"10.0.0.5:8081": "localhost:18081"})
+    known, other = Connection("10.0.0.5:8081").endpoint, Connection("10.0.0.6:8081").endpoint
+    assert str(mapped.mapped(known)) == "localhost:18081"
+    assert mapped.mapped(other) == other
+    by_function = Connection(
+        "localhost:8081", address_map=lambda address: address.replace("10.0.0.", "127.0.0.")
+    )
+    assert str(by_function.mapped(known)) == "127.0.0.5:8081"
+
+
+async def test_a_closed_connection_says_so(anyio_backend: str) -> None:
+    connection = Connection("localhost:8081")
+    async with connection:
+        pass
+    with pytest.raises(Closed, match="the connection was closed"):
+        connection.open_transport()
+    await connection.close()
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"

@@ -1,0 +1,105 @@
+"""The tree of errors, and the table of the server's codes."""
+
+import pytest
+from aiorocketmq import errors
+from aiorocketmq._core.codes import Code, code_name
+from aiorocketmq.errors import (
+    ERROR_OF_CODE,
+    AckManyError,
+    Busy,
+    Closed,
+    LeaseLost,
+    Refused,
+    RocketMQError,
+    SendManyError,
+    ServerFault,
+    TopicNotFound,
+    Unreachable,
+    UsageError,
+    refusal,
+)
+from aiorocketmq.message import SendReceipt
+from aiorocketmq.wire import messages as pb
+
+NO_ERRORS = {Code.OK, Code.MULTIPLE_RESULTS}
+
+
+def test_every_code_of_the_wire_is_known_by_number_and_name() -> None:
+    assert {each.name: int(each) for each in Code} == dict(pb.Code.items())
+
+
+def test_every_code_of_the_wire_that_is_an_error_has_its_class() -> None:
+    assert set(ERROR_OF_CODE) == set(pb.Code.values()) - NO_ERRORS
+
+
+@pytest.mark.parametrize("code", sorted(set(Code) - NO_ERRORS))
+def test_every_refusal_is_one_sentence_that_carries_its_facts(code: Code) -> None:
+    error = refusal(code, "so it said", request_id="r1", endpoint="h:1", topic="orders", group="billing")
+    assert isinstance(error, Refused | Busy)
+    assert (error.code, error.code_name) == (code, code.name)
+    facts = (error.request_id, error.endpoint, error.topic, error.group, error.server_text)
+    assert facts == ("r1", "h:1", "orders", "billing", "so it said")
+    for word in (code.name, str(int(code)), "so it said", "h:1", "'orders'", "'billing'"):
+        assert word in str(error)
+    assert "\n" not in str(error)
+
+
+def test_a_code_that_the_contract_does_not_know_is_still_a_refusal() -> None:
+    error = refusal(49999, "")
+    assert type(error) is Refused
+    assert error.code_name == "49999"
+    assert code_name(20000) == "OK"
+
+
+def test_only_what_may_pass_later_may_be_retried() -> None:
+    retried = {code for code, kind in ERROR_OF_CODE.items() if kind.may_retry}
+    assert retried == {
+        Code.CODE_UNSPECIFIED,
+        Code.UNRECOGNIZED_CLIENT_TYPE,
+        Code.REQUEST_TIMEOUT,
+        Code.TOO_MANY_REQUESTS,
+        Code.INTERNAL_ERROR,
+        Code.INTERNAL_SERVER_ERROR,
+        Code.HA_NOT_AVAILABLE,
+        Code.PROXY_TIMEOUT,
+        Code.MASTER_PERSISTENCE_TIMEOUT,
+        Code.SLAVE_PERSISTENCE_TIMEOUT,
+    }
+
+
+def test_only_a_failing_server_or_a_lost_answer_leaves_the_effect_open() -> None:
+    open_ended = {kind for kind in ERROR_OF_CODE.values() if kind.may_have_taken_effect}
+    assert open_ended == {ServerFault}
+    assert Unreachable("x", may_have_taken_effect=True).may_have_taken_effect
+    assert not Unreachable("x").may_have_taken_effect
+
+
+def test_the_branches_are_told_apart_by_what_the_caller_can_do() -> None:
+    branches = (UsageError, Refused, Busy, Unreachable, Closed)
+    assert all(each.__mro__[1] is RocketMQError for each in branches)
+    assert issubclass(TopicNotFound, Refused)
+    assert issubclass(LeaseLost, Refused)
+
+
+def test_the_tree_in_the_module_text_names_every_class() -> None:
+    classes = [
+        each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, RocketMQError)
+    ]
+    assert errors.__doc__ is not None
+    assert [each.__name__ for each in classes if each.__name__ not in errors.__doc__] == []
+
+
+def test_an_error_of_many_sends_carries_both_kinds_in_order() -> None:
+    receipt = SendReceipt(message_id="m", topic="t", queue=None, offset=0)
+    passing, final = Busy("busy"), Closed("closed")
+    error = SendManyError("x", outcomes=(passing, receipt, final))
+    assert (error.receipts, error.errors) == ((receipt,), (passing, final))
+    assert error.may_retry
+    assert not error.may_have_taken_effect
+
+
+def test_an_error_of_many_acks_names_those_that_failed() -> None:
+    lost = LeaseLost("lost")
+    error = AckManyError("x", outcomes=(("first", None), ("second", lost)))  # type: ignore[arg-type]
+    assert error.failed == (("second", lost),)
+    assert not error.may_retry
