@@ -137,30 +137,39 @@ class Settling:
 
         In a normal group a message whose lease was changed is acked with its newest handle afterwards, because it would
         come again for that one (live-broker-consumption.md, 5a)."""
-        await message._turn()
         lease = _lease_of(message)
         if lease.state is not LeaseState.FORWARDED:
-            request = pb.ForwardMessageToDeadLetterQueueRequest(
-                group=self._session.resource(message.group or ""),
-                topic=self._session.resource(message.topic),
-                receipt_handle=_begin(message, Step.FORWARD),
-                message_id=message.message_id,
-                delivery_attempt=message.attempt,
-                max_delivery_attempts=max_attempts,
-                lite_topic=message.lite_topic,
-            )
-            await self._step(
-                message,
-                partial(self._forward_event, message, request.receipt_handle),
-                self._session.call(
-                    _source_of(message), FORWARD, request, topic=message.topic, group=message.group
-                ),
-                lambda _: lease.end(Outcome.OK),
-            )
-        if lease.changed and not self._session.settings.ordered:
+            try:
+                await self._forward_once(message, max_attempts)
+            except LeaseLost:
+                if not lease.is_open:
+                    raise
+                await self._forward_once(message, max_attempts)  # with the newest handle; see `Lease.end`
+        if lease.state is LeaseState.FORWARDED and lease.changed and not self._session.settings.ordered:
             error = (await self.ack((message,)))[0]
             if error is not None and not isinstance(error, LeaseLost):
                 raise error
+
+    async def _forward_once(self, message: ReceivedMessage, max_attempts: int) -> None:
+        await message._turn()
+        lease = _lease_of(message)
+        request = pb.ForwardMessageToDeadLetterQueueRequest(
+            group=self._session.resource(message.group or ""),
+            topic=self._session.resource(message.topic),
+            receipt_handle=_begin(message, Step.FORWARD),
+            message_id=message.message_id,
+            delivery_attempt=message.attempt,
+            max_delivery_attempts=max_attempts,
+            lite_topic=message.lite_topic,
+        )
+        await self._step(
+            message,
+            partial(self._forward_event, message, request.receipt_handle),
+            self._session.call(
+                _source_of(message), FORWARD, request, topic=message.topic, group=message.group
+            ),
+            lambda _: lease.end(Outcome.OK),
+        )
 
     async def abandon(self, message: ReceivedMessage) -> None:
         """Give the message back after its handling failed; an error is logged, because another is on its way."""

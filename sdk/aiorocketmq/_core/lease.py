@@ -2,7 +2,8 @@
 
 Servers punish every shortcut: two changes with one handle make two copies of the message, a change after an ack
 brings the message back, and a forward to the dead letters with a changed handle moves another message. So a lease
-allows one step at a time, with the newest handle (a forward: the first one), and says which steps are still allowed.
+allows one step at a time, with the newest handle, and says which steps are still allowed. A forward takes the first
+handle; only where a server refuses that as spent, as the published contract has it, the newest.
 
     state \\ step    change              ack                forward
     HELD            yes, new handle     yes                yes
@@ -98,13 +99,15 @@ _OPEN = frozenset({LeaseState.HELD, LeaseState.IN_DOUBT, LeaseState.ACK_SENT, Le
 class Lease:
     """The chain of handles of one delivered message; times are the caller's clock, in seconds."""
 
-    __slots__ = ("changed", "ends_at", "first_handle", "handle", "state", "step")
+    __slots__ = ("changed", "ends_at", "first_handle", "first_is_spent", "handle", "state", "step")
 
     def __init__(self, handle: str, ends_at: float) -> None:
         self.first_handle = handle
         self.handle = handle
         self.ends_at = ends_at
         self.changed = False
+        self.first_is_spent = False
+        """Whether the server refused a forward with the first handle because a change has replaced it."""
         self.state = LeaseState.HELD
         self.step: Step | None = None
         """The step in flight; the next one has to wait for its end."""
@@ -122,19 +125,22 @@ class Lease:
         if forbidden is not None:
             raise StepNotAllowed(forbidden, lost=self.state is LeaseState.LOST)
         self.step = step
-        return self.first_handle if step is Step.FORWARD else self.handle
+        return self.first_handle if step is Step.FORWARD and not self.first_is_spent else self.handle
 
     def end(self, outcome: Outcome, *, handle: str = "", ends_at: float | None = None) -> None:
         """Leave the step in flight; `handle` and `ends_at` are what a successful change brought."""
         step, self.step = self.step, None
-        if outcome is Outcome.LOST:
+        if outcome is Outcome.LOST and step is Step.FORWARD and self.changed and not self.first_is_spent:
+            # Apache's servers never refuse a first handle, so this one goes by the contract: the newest is meant.
+            self.first_is_spent = True
+        elif outcome is Outcome.LOST:
             self.state = LeaseState.LOST
         elif step is Step.CHANGE:
             self._end_change(outcome, handle, ends_at)
         elif step is Step.ACK:
             self._end_ack(outcome)
         elif outcome is Outcome.OK:
-            self.state = LeaseState.FORWARDED
+            self.state = LeaseState.SETTLED if self.first_is_spent else LeaseState.FORWARDED
         elif outcome is Outcome.UNKNOWN:
             self.state = LeaseState.FORWARD_SENT
 

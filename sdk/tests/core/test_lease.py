@@ -158,3 +158,28 @@ class AnyUseOfALease(RuleBasedStateMachine):
 
 
 TestAnyUseOfALease = AnyUseOfALease.TestCase
+
+
+def test_a_forward_whose_first_handle_a_change_has_spent_takes_the_newest() -> None:
+    """The published contract replaces handles; Apache's servers take the first one for ever."""
+    lease = Lease("first", ends_at=30.0)
+    lease.begin(Step.CHANGE)
+    lease.end(Outcome.OK, handle="second", ends_at=60.0)
+
+    assert lease.begin(Step.FORWARD) == "first"
+    lease.end(Outcome.LOST)
+    assert lease.is_open
+    assert lease.begin(Step.FORWARD) == "second"
+    lease.end(Outcome.OK)
+    assert lease.state is LeaseState.SETTLED
+
+
+def test_a_forward_refused_with_both_handles_has_lost_its_lease() -> None:
+    lease = Lease("first", ends_at=30.0)
+    lease.begin(Step.CHANGE)
+    lease.end(Outcome.OK, handle="second", ends_at=60.0)
+    for _ in range(2):
+        lease.begin(Step.FORWARD)
+        lease.end(Outcome.LOST)
+
+    assert lease.state is LeaseState.LOST

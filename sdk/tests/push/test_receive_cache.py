@@ -1,6 +1,5 @@
 from aiorocketmq._core.receive_cache import ReceiveCache
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 
 def cache(messages: int = 100, size: int = 1000, queues: tuple[str, ...] = ("q",)) -> ReceiveCache[str]:

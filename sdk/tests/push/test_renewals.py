@@ -1,6 +1,5 @@
 from aiorocketmq._core.renewals import Renewals
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 
 def test_a_lease_is_renewed_before_two_thirds_have_passed() -> None:
