@@ -91,6 +91,7 @@ class Desk:
         if isinstance(answer, Parked):
             self.broker.end_poll(answer.poll_id, now=self.now)
             answer = self.answers()[answer.poll_id]
+        assert isinstance(answer, Received)
         return answer.deliveries
 
     def ids(self, batch_size: int = 32, **fields: Any) -> list[str]:
@@ -141,9 +142,18 @@ class Desk:
             ForwardRequest(receipt_handle=handle, **fields), now=self.now
         )
 
-    def wait(self, seconds: float) -> None:
-        self.now += seconds
-        self.broker.advance(self.now)
+    def wait(self, seconds: float, *, heartbeats: bool = True) -> None:
+        """Let time pass; clients go on sending heartbeats unless asked not to."""
+        end = self.now + seconds
+        while heartbeats and end - self.now > 60.0:
+            self.now += 60.0
+            for client in self.broker.clients():
+                self.broker.keep_alive(client.client_id, now=self.now)
+        self.now = end
+        self.broker.advance(end)
+        if heartbeats:
+            for client in self.broker.clients():
+                self.broker.keep_alive(client.client_id, now=end)
 
     def wait_for_return(self) -> None:
         """Let 10 s leases end and their messages become visible, and not more."""

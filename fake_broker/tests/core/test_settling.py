@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from aiorocketmq_fake.core.codes import Code, Refusal
 from aiorocketmq_fake.core.events import Acked, LeaseChanged, LeaseEnded, Refused, Resurrected
-from aiorocketmq_fake.core.model import AckEntry, AckRequest, TopicConfig
+from aiorocketmq_fake.core.model import TopicConfig
 from aiorocketmq_fake.core.profile import WrongHandle
 
 
@@ -358,15 +358,3 @@ def test_old_servers_count_suspended_returns(make_desk: Any) -> None:
     desk.change(desk.one(), 1.0, suspend=True)
     desk.wait(1.0 + desk.profile.revive_latency)
     assert desk.one().attempt == 2
-
-
-def test_many_settled_handles_are_remembered_for_a_while_only(documented: Any) -> None:
-    """The memory of spent handles is bounded; a forgotten one is refused, not accepted."""
-    documented.send("first")
-    first = documented.one()
-    documented.ack(first)
-    for index in range(2 * 16_384 + 2):
-        documented.send(f"m{index}")
-        entry = AckEntry("m", documented.one().receipt_handle)
-        documented.broker.ack(AckRequest("c", "g", "t", (entry,)), now=documented.now)
-    assert documented.ack(first) is Code.INVALID_RECEIPT_HANDLE

@@ -1,0 +1,547 @@
+"""Ordered groups in both grains: the message group of the contract, the queue of real servers."""
+
+from typing import Any
+
+import pytest
+from aiorocketmq_fake.core.codes import Code, Refusal, TopicType
+from aiorocketmq_fake.core.events import LeaseEnded, OffsetCommitted
+from aiorocketmq_fake.core.model import GroupConfig
+
+
+@pytest.fixture
+def ordered(make_desk: Any) -> Any:
+    """An ordered group on a FIFO topic of one queue, in each profile."""
+    return make_desk(ordered=True, type=TopicType.FIFO)
+
+
+@pytest.fixture
+def lanes(make_documented: Any) -> Any:
+    """The same where the message group is the grain."""
+    return make_documented(ordered=True, type=TopicType.FIFO)
+
+
+@pytest.fixture
+def queues(make_apache: Any) -> Any:
+    """The same where the queue is the grain."""
+    return make_apache(ordered=True, type=TopicType.FIFO)
+
+
+def send(desk: Any, *ids: str, group: str = "A") -> None:
+    desk.send(*ids, message_group=group)
+
+
+def test_messages_come_in_the_order_they_were_sent(ordered: Any) -> None:
+    send(ordered, *(f"m{index:02}" for index in range(20)))
+    seen = []
+    for _ in range(20):
+        delivery = ordered.one()
+        seen.append(delivery.message.content.message_id)
+        ordered.ack(delivery)
+    assert seen == sorted(seen)
+    assert len(seen) == 20
+
+
+def test_an_unacked_message_blocks_its_successors_until_it_is_acked(ordered: Any) -> None:
+    send(ordered, "m0", "m1")
+    first = ordered.one()
+    assert ordered.ids() == []
+    poll_id = ordered.park()
+    ordered.ack(first)
+    assert [d.message.content.message_id for d in ordered.answers()[poll_id].deliveries] == ["m1"]
+
+
+def test_an_unacked_message_is_delivered_again_and_again_never_its_successor(ordered: Any) -> None:
+    send(ordered, "m0", "m1")
+    for attempt in (1, 2, 3, 4):
+        delivery = ordered.one()
+        assert (delivery.message.content.message_id, delivery.attempt) == ("m0", attempt)
+        ordered.wait(10.0)
+
+
+def test_redelivery_is_exact(ordered: Any) -> None:
+    """R8.11: no retry topic, no latency."""
+    send(ordered, "m")
+    ordered.one()
+    ordered.wait(9.999)
+    assert ordered.ids() == []
+    ordered.wait(0.001)
+    assert ordered.one().attempt == 2
+    assert [topic.config.name for topic in ordered.broker.topics()] == ["t"]
+
+
+def test_a_waiting_consumer_is_woken_when_the_lease_ends(ordered: Any) -> None:
+    """R8.12: within a tick."""
+    send(ordered, "m")
+    ordered.one()
+    poll_id = ordered.park()
+    ordered.wait(9.999)
+    assert ordered.answers() == {}
+    ordered.wait(0.001 + ordered.profile.ordered_wake_latency)
+    assert ordered.answers()[poll_id].deliveries[0].attempt == 2
+
+
+def test_a_change_moves_the_redelivery_exactly(ordered: Any) -> None:
+    send(ordered, "m0", "m1")
+    ordered.change(ordered.one(invisible=60.0), 1.0)
+    ordered.wait(0.999)
+    assert ordered.ids() == []
+    ordered.wait(0.001)
+    delivery = ordered.one()
+    assert delivery.attempt == 2
+    ordered.change(delivery, 25.0)
+    ordered.wait(24.999)
+    assert ordered.ids() == []
+    ordered.wait(0.001)
+    assert ordered.one().attempt == 3
+
+
+def test_a_change_to_nothing_gives_the_message_to_a_waiting_consumer(ordered: Any) -> None:
+    send(ordered, "m")
+    delivery = ordered.one()
+    poll_id = ordered.park()
+    ordered.change(delivery, 0.0)
+    ordered.wait(ordered.profile.ordered_wake_latency)
+    assert ordered.answers()[poll_id].deliveries[0].attempt == 2
+
+
+def test_a_changed_handle_acks(ordered: Any) -> None:
+    send(ordered, "m0", "m1")
+    handle = ordered.change(ordered.one(), 20.0)
+    assert ordered.ack(handle) is Code.OK
+    assert ordered.ids() == ["m1"]
+
+
+def test_a_late_ack_is_refused_and_the_order_stays(ordered: Any) -> None:
+    send(ordered, "m0", "m1")
+    first = ordered.one()
+    ordered.wait(10.0)
+    assert ordered.ack(first) is Code.INVALID_RECEIPT_HANDLE
+    second = ordered.one()
+    assert second.message.content.message_id == "m0"
+    assert ordered.ack(first) is Code.INVALID_RECEIPT_HANDLE
+    assert ordered.ack(second) is Code.OK
+    assert ordered.ids() == ["m1"]
+
+
+def test_a_batch_is_a_prefix_without_gap(ordered: Any) -> None:
+    send(ordered, *(f"m{index}" for index in range(5)))
+    assert ordered.ids(3) == ["m0", "m1", "m2"]
+    assert ordered.ids(3) == []
+
+
+def test_acks_of_a_batch_may_come_in_any_order(ordered: Any) -> None:
+    """R8.10."""
+    send(ordered, *(f"m{index}" for index in range(4)))
+    first, second, third = ordered.receive(3)
+    for delivery in (third, first, second):
+        assert ordered.ids() == []
+        ordered.ack(delivery)
+    assert ordered.ids() == ["m3"]
+
+
+def test_a_gap_returns_alone_in_the_contract(lanes: Any) -> None:
+    """O13: only un-acked messages return."""
+    send(lanes, *(f"m{index}" for index in range(4)))
+    _, second, third = lanes.receive(3)
+    lanes.ack(second)
+    lanes.ack(third)
+    lanes.wait(10.0)
+    assert lanes.ids() == ["m0", "m3"]
+
+
+def test_a_gap_returns_with_its_acked_followers_on_a_real_server(queues: Any) -> None:
+    """R8.8, consumption §6: batch 0 to 3, acks of 1 and 3, then of 0: 2, 3 and new ones come, all as attempt
+    1."""
+    send(queues, *(f"m{index}" for index in range(5)))
+    zero, one, _, three = queues.receive(4)
+    queues.ack(one)
+    queues.ack(three)
+    assert queues.broker.offsets("g")[0].offset == 0
+    queues.ack(zero)
+    assert queues.broker.offsets("g")[0].offset == 2
+    queues.wait(10.0)
+    deliveries = queues.receive()
+    assert [d.message.content.message_id for d in deliveries] == ["m2", "m3", "m4"]
+    assert [d.attempt for d in deliveries] == [1, 1, 1]
+
+
+def test_a_batch_of_old_messages_only_counts_on_a_real_server(queues: Any) -> None:
+    send(queues, "m0", "m1")
+    queues.receive()
+    queues.wait(10.0)
+    assert [d.attempt for d in queues.receive()] == [2, 2]
+
+
+def test_behind_a_cluster_each_message_of_a_batch_has_its_own_attempt(make_apache: Any) -> None:
+    """R8.13."""
+    desk = make_apache(ordered=True, type=TopicType.FIFO, fields={"ordered_attempts_per_batch": False})
+    send(desk, "m0")
+    desk.receive()
+    desk.wait(10.0)
+    send(desk, "m1")
+    assert [d.attempt for d in desk.receive()] == [2, 1]
+
+
+def test_each_message_of_a_batch_has_its_own_attempt_in_the_contract(lanes: Any) -> None:
+    send(lanes, "m0")
+    lanes.receive()
+    lanes.wait(10.0)
+    send(lanes, "m1")
+    assert [d.attempt for d in lanes.receive()] == [2, 1]
+
+
+def test_the_first_ack_alone_moves_the_offset_by_one(ordered: Any) -> None:
+    send(ordered, *(f"m{index}" for index in range(3)))
+    first, *_ = ordered.receive(3)
+    ordered.ack(first)
+    assert ordered.ids() == []
+    ordered.wait(10.0)
+    assert ordered.ids(1) == ["m1"]
+    assert [(event.queue_id, event.offset) for event in ordered.seen(OffsetCommitted)] == [(0, 1)]
+
+
+def test_a_batch_comes_free_when_every_unacked_message_is_visible(ordered: Any) -> None:
+    """R8.11: one extended message holds the others."""
+    send(ordered, *(f"m{index}" for index in range(3)))
+    first, second, _ = ordered.receive(3)
+    ordered.ack(first)
+    ordered.change(second, 30.0)
+    ordered.wait(29.999)
+    assert ordered.ids() == []
+    ordered.wait(0.001)
+    assert ordered.ids() == ["m1", "m2"]
+
+
+def test_a_real_server_does_not_tell_waiting_consumers_of_an_extended_end(queues: Any) -> None:
+    """Consumption §1: with several open messages the parked poll finds out at its own end."""
+    send(queues, "m0", "m1")
+    first, _ = queues.receive()
+    queues.change(first, 13.0)
+    poll_id = queues.park(polling=20.0)
+    queues.wait(15.0)
+    assert queues.answers() == {}
+    queues.wait(5.0)
+    assert len(queues.answers()[poll_id].deliveries) == 2
+
+
+def test_a_real_server_tells_of_the_extended_end_of_a_single_message(queues: Any) -> None:
+    send(queues, "m0")
+    queues.change(queues.one(), 13.0)
+    poll_id = queues.park(polling=20.0)
+    queues.wait(13.1)
+    assert list(queues.answers()) == [poll_id]
+
+
+def test_the_contract_tells_of_every_end(lanes: Any) -> None:
+    send(lanes, "m0", "m1")
+    first, _ = lanes.receive()
+    lanes.change(first, 13.0)
+    poll_id = lanes.park(polling=20.0)
+    lanes.wait(13.0)
+    assert list(lanes.answers()) == [poll_id]
+
+
+def test_other_message_groups_go_on_in_the_contract(lanes: Any) -> None:
+    send(lanes, "a0", "a1")
+    send(lanes, "b0", "b1", group="B")
+    assert lanes.ids(1) == ["a0"]
+    assert lanes.ids(1) == ["b0"]
+    assert lanes.ids(1) == []
+
+
+def test_the_whole_queue_waits_on_a_real_server(queues: Any) -> None:
+    """Trap 14."""
+    send(queues, "a0")
+    send(queues, "b0", group="B")
+    first = queues.one()
+    assert queues.ids() == []
+    queues.ack(first)
+    assert queues.ids() == ["b0"]
+
+
+def test_interleaved_message_groups_each_keep_their_order(lanes: Any) -> None:
+    for index in range(6):
+        send(lanes, f"{'AB'[index % 2]}{index}", group="AB"[index % 2])
+    assert lanes.ids(3) == ["A0", "B1", "A2"]
+    assert lanes.ids(3) == []
+    lanes.wait(10.0)
+    assert lanes.ids(9) == ["A0", "B1", "A2", "B3", "A4", "B5"]
+
+
+def test_a_lane_returns_before_what_was_read_behind_it(lanes: Any) -> None:
+    send(lanes, "a0", "a1")
+    send(lanes, "b0", group="B")
+    send(lanes, "a2")
+    held = lanes.one()
+    assert lanes.ids() == ["b0"]
+    lanes.ack(held)
+    assert lanes.ids(1) == ["a1"]
+    lanes.wait(10.0)
+    assert lanes.ids() == ["a1", "b0", "a2"]
+
+
+def test_a_blocked_queue_does_not_stop_the_others(make_desk: Any) -> None:
+    desk = make_desk(ordered=True, type=TopicType.FIFO, queues=4)
+    desk.send("a0", "a1", message_group="A")
+    desk.send("g0", message_group="group-0")
+    assert sorted(desk.ids(1) + desk.ids(1)) == ["a0", "g0"]
+
+
+def test_several_consumers_share_the_order(ordered: Any) -> None:
+    """R8.16."""
+    ordered.join("d")
+    send(ordered, "m0", "m1")
+    first = ordered.one()
+    assert ordered.ids(client="d") == []
+    ordered.ack(first)
+    assert ordered.ids(client="d") == ["m1"]
+
+
+def test_messages_without_group_are_one_sequence(make_desk: Any) -> None:
+    """R8.1: order belongs to the group, whatever the topic."""
+    desk = make_desk(ordered=True)
+    desk.send("m0", "m1")
+    first = desk.one()
+    assert desk.ids() == []
+    desk.ack(first)
+    assert desk.ids() == ["m1"]
+
+
+def test_a_normal_group_reads_a_fifo_topic_without_order(make_desk: Any) -> None:
+    desk = make_desk(type=TopicType.FIFO)
+    send(desk, "m0", "m1")
+    assert desk.ids(1) + desk.ids(1) == ["m0", "m1"]
+
+
+# Filters
+
+
+def test_filtered_messages_never_block(ordered: Any) -> None:
+    for index in range(6):
+        ordered.send(f"m{index}", message_group="A", tag="ab"[index % 2])
+    seen = []
+    for _ in range(3):
+        delivery = ordered.one(tag="a")
+        seen.append(delivery.message.content.message_id)
+        ordered.ack(delivery)
+    assert seen == ["m0", "m2", "m4"]
+    assert ordered.ids(tag="a") == []
+
+
+def test_a_queue_of_unwanted_messages_is_passed_for_good(ordered: Any) -> None:
+    """R8.18."""
+    ordered.send("m0", "m1", message_group="A", tag="b")
+    assert ordered.ids(tag="a") == []
+    assert ordered.broker.offsets("g")[0].offset == 2
+    assert ordered.ids(tag="*") == []
+
+
+def test_a_tag_of_equal_hash_does_not_block(ordered: Any) -> None:
+    ordered.send("m0", message_group="A", tag="BBBB")
+    ordered.send("m1", message_group="A", tag="AaAa")
+    found = ordered.ids(tag="AaAa")
+    assert found == ["m1"]
+
+
+def test_a_message_that_waits_in_its_lane_may_be_filtered_later(lanes: Any) -> None:
+    lanes.send("m0", message_group="A", tag="a")
+    lanes.send("m1", message_group="A", tag="b")
+    first = lanes.one()
+    assert lanes.ids() == []
+    lanes.ack(first)
+    assert lanes.ids(tag="a") == []
+    assert lanes.broker.offsets("g")[0].offset == 2
+
+
+# Attempt ids (R8.14)
+
+
+def test_the_same_attempt_id_gets_the_same_messages_at_once_uncounted(ordered: Any) -> None:
+    send(ordered, "m0", "m1")
+    first = ordered.receive(1, attempt_id="x")
+    again = ordered.receive(1, attempt_id="x", client="c")
+    assert [d.message.content.message_id for d in again] == ["m0"]
+    assert again[0].attempt == 1
+    assert again[0].receipt_handle != first[0].receipt_handle
+    assert len(ordered.seen(LeaseEnded)) == 1
+    assert ordered.ack(again[0]) is Code.OK
+    assert ordered.ids() == ["m1"]
+
+
+def test_a_larger_batch_with_the_same_attempt_id_adds_followers(ordered: Any) -> None:
+    send(ordered, "m0", "m1")
+    ordered.receive(1, attempt_id="x")
+    assert ordered.ids(2, attempt_id="x") == ["m0", "m1"]
+
+
+def test_after_a_partial_ack_the_same_attempt_id_returns_the_rest(ordered: Any) -> None:
+    send(ordered, "m0", "m1")
+    first, _ = ordered.receive(attempt_id="x")
+    ordered.ack(first)
+    (rest,) = ordered.receive(attempt_id="x")
+    assert (rest.message.content.message_id, rest.attempt) == ("m1", 1)
+
+
+@pytest.mark.parametrize("attempt_id", ["y", ""])
+def test_another_attempt_id_waits(ordered: Any, attempt_id: str) -> None:
+    send(ordered, "m0")
+    ordered.receive(attempt_id="x")
+    assert ordered.ids(attempt_id=attempt_id) == []
+
+
+def test_an_attempt_id_may_be_used_again_after_everything_is_acked(ordered: Any) -> None:
+    send(ordered, "m0", "m1")
+    (first,) = ordered.receive(1, attempt_id="x")
+    ordered.ack(first)
+    assert ordered.ids(1, attempt_id="x") == ["m1"]
+
+
+def test_the_first_handle_is_useless_after_a_repeated_attempt(ordered: Any) -> None:
+    """R8.14: OK and ignored on real servers, refused by the contract."""
+    send(ordered, "m0", "m1")
+    (first,) = ordered.receive(1, attempt_id="x")
+    ordered.receive(1, attempt_id="x")
+    expected = Code.OK if ordered.profile.ack_without_lease_ok else Code.INVALID_RECEIPT_HANDLE
+    assert ordered.ack(first) is expected
+    assert ordered.ids() == []
+
+
+def test_attempt_ids_mean_nothing_to_normal_groups(desk: Any) -> None:
+    """R8.15."""
+    desk.send("m0", "m1")
+    assert desk.ids(1, attempt_id="x") + desk.ids(1, attempt_id="x") == ["m0", "m1"]
+
+
+# Handles of real servers
+
+
+def test_the_old_handle_still_acks_in_an_ordered_group_of_a_real_server(queues: Any) -> None:
+    """Consumption §1."""
+    send(queues, "m0", "m1")
+    first = queues.one()
+    queues.change(first, 8.0)
+    assert queues.ack(first) is Code.OK
+    assert queues.ids() == ["m1"]
+
+
+def test_the_old_handle_still_changes_in_an_ordered_group_of_a_real_server(queues: Any) -> None:
+    send(queues, "m0")
+    first = queues.one()
+    queues.change(first, 8.0)
+    queues.change(first, 1.0)
+    queues.wait(1.0)
+    assert queues.one().attempt == 2
+
+
+def test_the_contract_refuses_the_old_handle_of_an_ordered_group(lanes: Any) -> None:
+    send(lanes, "m0")
+    first = lanes.one()
+    lanes.change(first, 8.0)
+    assert lanes.ack(first) is Code.INVALID_RECEIPT_HANDLE
+
+
+def test_an_offset_outside_the_batch_is_refused_and_a_committed_one_accepted(queues: Any) -> None:
+    """R8.9, consumption §6."""
+    send(queues, "m0", "m1", "m2")
+    queues.ack(queues.one())
+    handle = queues.one().receipt_handle.split(" ")
+    for offset, code in (("2", Code.INTERNAL_SERVER_ERROR), ("0", Code.OK)):
+        assert queues.ack(" ".join([*handle[:7], offset, *handle[8:]])) is code
+    assert queues.ids() == []
+
+
+def test_a_change_of_a_committed_message_answers_a_meaningless_handle(queues: Any) -> None:
+    """R6.13."""
+    send(queues, "m0")
+    first = queues.one()
+    queues.ack(first)
+    assert queues.change(first, 5.0).split(" ")[1:3] == ["0", "0"]
+    queues.wait(20.0)
+    assert queues.ids() == []
+
+
+def test_an_ordered_handle_means_nothing_to_a_group_that_never_read(queues: Any) -> None:
+    queues.add_group("h", ordered=True)
+    send(queues, "m0")
+    assert queues.ack(queues.one(), group="h") is Code.OK
+    assert queues.broker.totals().leases == 1
+
+
+# Dead letters
+
+
+def test_a_spent_message_frees_its_successors(make_desk: Any) -> None:
+    desk = make_desk(ordered=True, type=TopicType.FIFO, max_attempts=2)
+    send(desk, "m0", "m1")
+    for _ in range(2):
+        desk.one()
+        desk.wait(10.0)
+    found = desk.ids(1) or desk.ids(1)
+    assert found == ["m1"]
+    (letter,) = desk.broker.dead_letters("g")
+    assert letter.attempts_before == (1 if desk.profile.dead_letters_keep_attempts else 0)
+
+
+def test_a_waiting_consumer_gets_the_successor_of_a_spent_message(make_documented: Any) -> None:
+    desk = make_documented(ordered=True, type=TopicType.FIFO, max_attempts=1)
+    send(desk, "m0", "m1")
+    desk.one()
+    poll_id = desk.park()
+    desk.wait(10.0)
+    assert [d.message.content.message_id for d in desk.answers()[poll_id].deliveries] == ["m1"]
+
+
+def test_a_forward_frees_the_successors(ordered: Any) -> None:
+    send(ordered, "m0", "m1")
+    first = ordered.one()
+    poll_id = ordered.park()
+    ordered.forward(first)
+    assert [d.message.content.message_id for d in ordered.answers()[poll_id].deliveries] == ["m1"]
+    assert len(ordered.broker.dead_letters("g")) == 1
+
+
+def test_forwarding_the_first_handle_after_a_change_settles_in_an_ordered_group(queues: Any) -> None:
+    """Consumption §5a row 2."""
+    send(queues, "m0", "m1")
+    first = queues.one()
+    queues.change(first, 12.0)
+    queues.forward(first)
+    assert [letter.content.message_id for letter in queues.broker.dead_letters("g")] == ["m0"]
+    assert queues.ids() == ["m1"]
+
+
+# Switching
+
+
+def test_a_group_may_become_normal_and_ordered_again(ordered: Any) -> None:
+    """R8.21: nothing is lost, some may come twice."""
+    send(ordered, "m0", "m1", "m2")
+    first = ordered.one()
+    ordered.broker.update_group(GroupConfig("g", ordered=False), now=ordered.now)
+    assert ordered.ids() == ["m0", "m1", "m2"]
+    assert ordered.ack(first) is Code.OK
+    ordered.broker.update_group(GroupConfig("g", ordered=True), now=ordered.now)
+    send(ordered, "m3")
+    assert ordered.ids() == ["m3"]
+
+
+def test_a_lease_of_before_the_switch_ends_quietly(ordered: Any) -> None:
+    send(ordered, "m0")
+    ordered.one()
+    ordered.broker.update_group(GroupConfig("g", ordered=False), now=ordered.now)
+    ordered.wait(10.0)
+    assert ordered.ids() == ["m0"]
+
+
+def test_other_groups_keep_their_order_records(ordered: Any) -> None:
+    ordered.add_group("h", ordered=True)
+    ordered.join("d", "h")
+    send(ordered, "m0", "m1")
+    assert ordered.ids(1, client="d", group="h") == ["m0"]
+    ordered.broker.update_group(GroupConfig("g", ordered=False), now=ordered.now)
+    assert ordered.ids(1, client="d", group="h") == []
+
+
+def test_a_garbage_ack_in_an_ordered_group_is_refused(ordered: Any) -> None:
+    with pytest.raises(Refusal):
+        ordered.change("garbage", 1.0)
