@@ -1,0 +1,55 @@
+"""What is measured: the kinds of work, who does them, and what is asked of the ratios."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+STUB, OURS, APACHE = "bare grpc.aio stub", "aiorocketmq", "Apache's Python client"
+CLIENTS = {
+    STUB: "benchmarks.clients.stub",
+    OURS: "benchmarks.clients.ours",
+    APACHE: "benchmarks.clients.apache",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One row of the table."""
+
+    title: str
+    kind: str
+    in_flight: int
+    load: int = 0
+    """Messages that wait in the topic when the work starts."""
+    floor_of_rate: float | None = None
+    """Our rate beside the stub's must not be below this."""
+    ceiling_of_cpu: float | None = None
+    """Our CPU per message beside the stub's must not be above this."""
+
+
+WORKS = (
+    Work("send, 64 calls in flight", "send", 64, floor_of_rate=0.8, ceiling_of_cpu=1.3),
+    Work("send, 1 call in flight", "send", 1),
+    Work("receive 32 and acknowledge, 4 at a time", "simple", 4, load=50_000),
+    Work("be called for a backlog, and acknowledge", "push", 4, load=50_000),
+    Work("send to handler at 200 messages a second", "end_to_end", 1),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """One figure of start and size, with what is allowed."""
+
+    key: str
+    title: str
+    unit: str
+    limit: float
+
+
+SIZES = (
+    Size("fake_ready_s", "`aiorocketmq fake serve`, process start to ready", "s", 0.5),
+    Size("fake_idle_mb", "the same, resident memory when idle", "MB", 80),
+    Size("fresh_fake_ms", "a fresh fake in the process of a test, entered and left", "ms", 10),
+    Size("import_s", "`import aiorocketmq` in a fresh process, all public names loaded", "s", 0.35),
+    Size("help_s", "`aiorocketmq --help`", "s", 0.4),
+)

@@ -1,0 +1,107 @@
+"""Starts the server and one process per measurement, in rounds, so that slow times of the machine hit all alike."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from benchmarks.plan import APACHE, CLIENTS, WORKS, Work
+
+ROOT = Path(__file__).resolve().parent.parent
+BODY_BYTES = 1024
+BATCH = 32
+RATE = 200.0
+QUEUES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much is measured."""
+
+    rounds: int
+    seconds: float
+    warm_up: float
+    profile: str
+
+
+Result = dict[str, float | None]
+
+
+def slug(work: Work, client: str) -> str:
+    """Name the topic and the group of one measurement."""
+    return f"{work.kind}-{work.in_flight}-{CLIENTS[client].rpartition('.')[2]}"
+
+
+@contextmanager
+def serving(profile: str) -> Iterator[str]:
+    """Run the fake in a process of its own; yield its endpoint."""
+    names = [slug(work, client) for work in WORKS for client in CLIENTS]
+    orders = {
+        "profile": profile,
+        "queues": QUEUES,
+        "topics": [*names, "backlog"],
+        "groups": names,
+        "load": {"backlog": max(work.load for work in WORKS)},
+        "body_bytes": BODY_BYTES,
+    }
+    server = subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.server", json.dumps(orders)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
+    assert server.stdin is not None
+    assert server.stdout is not None
+    try:
+        endpoint = server.stdout.readline().strip()
+        if not endpoint:
+            raise RuntimeError("the fake did not start; its own words stand above")
+        yield endpoint
+    finally:
+        server.stdin.close()
+        try:
+            server.wait(10)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            server.wait()
+
+
+def measured(work: Work, client: str, endpoint: str, effort: Effort, pythons: Mapping[str, Path]) -> Result:
+    """Let one client do one kind of work; raises RuntimeError with its last words if it fails."""
+    name = slug(work, client)
+    orders = {
+        "work": work.kind,
+        "endpoint": endpoint,
+        "topic": "backlog" if work.load else name,
+        "group": name,
+        "warm_up": effort.warm_up,
+        "seconds": effort.seconds,
+        "in_flight": work.in_flight,
+        "body_bytes": BODY_BYTES,
+        "batch": BATCH,
+        "rate": RATE,
+        "load": work.load,
+    }
+    with TemporaryDirectory() as home:  # Apache's package writes log files below the home directory
+        done = subprocess.run(
+            [pythons[client], "-m", CLIENTS[client], json.dumps(orders)],
+            capture_output=True,
+            text=True,
+            cwd=ROOT,
+            env={**os.environ, "HOME": home} if client == APACHE else None,
+            timeout=effort.warm_up + effort.seconds + 60,
+            check=False,
+        )
+    if done.returncode or not done.stdout.strip():
+        words = done.stderr.strip().splitlines()[-1:] or ["no output"]
+        raise RuntimeError(f"{client}, {work.title}: {words[0]}")
+    result: Result = json.loads(done.stdout.strip().splitlines()[-1])
+    return result
