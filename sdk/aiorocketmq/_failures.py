@@ -34,7 +34,7 @@ def error_of(
     """The error for a call `what` to `endpoint` that failed below the contract's own status codes."""
     where = str(endpoint)
     context = about(topic, group)
-    said = failure.text.strip().rstrip(".")
+    said = " ".join(failure.text.split()).rstrip(".")
     if failure.failure in (Failure.UNREACHABLE, Failure.TIMEOUT, Failure.CANCELLED):
         timed_out = failure.failure is Failure.TIMEOUT
         text = (

@@ -88,7 +88,7 @@ class _Attempt:
         step = min(1.0, self._session.timeouts.start / 8)
         self._diagnosis = await self._session.transport.diagnose(self._session.access, step=step)
         if self._diagnosis.is_final:
-            raise self._unreachable(self._diagnosis.text) from error
+            raise self._unreachable("", self._diagnosis.text) from error
 
     def in_vain(self) -> RocketMQError:
         """The error when the deadline is over."""
@@ -96,16 +96,16 @@ class _Attempt:
             return self.last
         if self.last is not None and self.last.endpoint not in (None, str(self._session.access)):
             return self.last
-        return self._unreachable(self._diagnosis.text if self._diagnosis else "it does not answer")
+        patience = f" within {self._session.timeouts.start:g} s"
+        return self._unreachable(patience, self._diagnosis.text if self._diagnosis else "it does not answer")
 
-    def _unreachable(self, why: str) -> Unreachable:
+    def _unreachable(self, patience: str, why: str) -> Unreachable:
         session = self._session
         topics = session.declaration.all_topics
         topic = topics[0] if len(topics) == 1 else None
         context = about(topic or (", ".join(topics) or None), session.group)
         return Unreachable(
-            f"no RocketMQ server could be reached at {session.access}{context} "
-            f"within {session.timeouts.start:g} s: {why}",
+            f"no RocketMQ server could be reached at {session.access}{context}{patience}: {why}",
             tried=tuple(self._tried),
             endpoint=str(session.access),
             topic=topic,

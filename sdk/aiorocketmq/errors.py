@@ -352,7 +352,7 @@ def refusal(
         f"{word} {value!r}" for word, value in (("topic", topic), ("group", group)) if value is not None
     )
     where = f"the server at {endpoint}" if endpoint else "the server"
-    words = server_text.strip().rstrip(".")
+    words = " ".join(server_text.split()).rstrip(".")
     said = f": {words}" if words else ""
     remedy = f"; {kind.remedy}" if kind.remedy else ""
     text = f"{where} refused{f' ({about})' if about else ''} with {code_name(code)} ({code}){said}{remedy}"

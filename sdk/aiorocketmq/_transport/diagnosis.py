@@ -54,6 +54,9 @@ async def _diagnose_plain(probe: _Probe) -> Diagnosis:
 
 
 async def _diagnose_tls(probe: _Probe, tls: Tls) -> Diagnosis:
+    # Servers of the classic protocol take TLS, too, on the same port; a proxy does not answer their plain text.
+    if await probe.speaks_remoting():
+        return _REMOTING
     problem = await probe.tls_problem(tls)
     if problem is None:
         return Diagnosis("it accepts TLS but does not answer; look at the server's log", is_final=False)
@@ -64,8 +67,6 @@ async def _diagnose_tls(probe: _Probe, tls: Tls) -> Diagnosis:
         )
     if await probe.speaks_http2():
         return Diagnosis("it speaks plain text, not TLS; leave tls out", is_final=True)
-    if await probe.speaks_remoting():
-        return _REMOTING
     return Diagnosis(f"the TLS handshake fails ({problem})", is_final=True)
 
 

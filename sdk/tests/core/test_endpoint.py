@@ -2,8 +2,7 @@
 
 import pytest
 from aiorocketmq._core.endpoint import Address, Endpoint, Scheme, endpoint_of, parse_endpoint
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 PORTS = st.integers(min_value=1, max_value=65535)
 LABELS = st.from_regex(r"[a-z][a-z0-9]{0,10}", fullmatch=True)

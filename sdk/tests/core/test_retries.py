@@ -5,8 +5,7 @@ from random import Random
 import pytest
 from aiorocketmq._core.retries import jittered, renewal_delay, send_delay, start_delay
 from aiorocketmq._core.settings import Backoff
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 SERVERS = Backoff(max_attempts=3, initial=0.01, maximum=1.0, multiplier=2.0)
 

@@ -11,8 +11,7 @@ from aiorocketmq._core.session_states import (
     StreamState,
     step,
 )
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 
 def test_a_client_starts_runs_and_stops() -> None:

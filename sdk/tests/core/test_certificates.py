@@ -1,0 +1,40 @@
+"""The name of a certificate."""
+
+import base64
+
+import pytest
+import trustme
+from aiorocketmq._core.certificates import name_in
+
+# Self-signed for CN=localhost without alternative names, like the one that Apache's proxy brings.
+WITHOUT_ALTERNATIVE_NAMES = """\
+-----BEGIN CERTIFICATE-----
+MIIBJTCBywIURUgW4uZ8sroLRHqSdhLD2Z1c6Y0wCgYIKoZIzj0EAwIwFDESMBAG
+A1UEAwwJbG9jYWxob3N0MCAXDTI2MTEyMTEyMzQxN1oYDzIxMjYxMDI4MTIzNDE3
+WjAUMRIwEAYDVQQDDAlsb2NhbGhvc3QwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNC
+AASaL0jCEK/oJffdjyoAchsedlBGfJZbJdpZttYXVhWNAniKb9mxfp9rulfNUerb
+JFefIEfR6n0gRhF15uIMHvpRMAoGCCqGSM49BAMCA0kAMEYCIQC+LoTNF2EO87MX
+CUSmcaldrx+TL5Fj8DzRHk69ey/hNwIhAJezA3IkIk5z3jtxgO548rgWTl0czcUS
+OcQ26S80zkAt
+-----END CERTIFICATE-----
+"""
+
+
+def der(pem: str) -> bytes:
+    return base64.b64decode("".join(line for line in pem.splitlines() if not line.startswith("-")))
+
+
+@pytest.mark.parametrize("name", ["mq.example.org", "127.0.0.1", "::1"])
+def test_the_first_alternative_name_counts(name: str) -> None:
+    chain = trustme.CA().issue_cert(name, "other.example.org").cert_chain_pems[0]
+    assert name_in(der(chain.bytes().decode())) in (name, "other.example.org")
+
+
+def test_a_certificate_without_alternative_names_has_the_name_of_its_subject() -> None:
+    assert name_in(der(WITHOUT_ALTERNATIVE_NAMES)) == "localhost"
+
+
+@pytest.mark.parametrize("cut", [0, 1, 10, 100, 200])
+def test_something_else_has_no_name_and_does_no_harm(cut: int) -> None:
+    assert name_in(der(WITHOUT_ALTERNATIVE_NAMES)[:cut]) in (None, "localhost")
+    assert name_in(b"\x06\x03\x55\x04\x03\x0c\xff") is None
