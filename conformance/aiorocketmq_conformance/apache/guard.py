@@ -12,27 +12,27 @@ import subprocess
 import sys
 import threading
 
-GRACE = 5.0
-"""Seconds a command has to end by itself after it was told to."""
 
-
-def _end_with_parent(command: subprocess.Popen[bytes]) -> None:
+def _end_with_parent(command: subprocess.Popen[bytes], grace: float) -> None:
     while os.read(0, 4096):
         pass
     command.terminate()
     try:
-        command.wait(GRACE)
+        command.wait(grace)
     except subprocess.TimeoutExpired:
         command.kill()
 
 
 def main(arguments: list[str]) -> int:
-    """Run `arguments` as a command until it ends, or until standard input closes; return its exit code."""
+    """Run a command until it ends, or until standard input closes; return its exit code.
+
+    The first of `arguments` is the grace: seconds that the command has to end by itself after it was told to.
+    """
     # Ctrl-C is for the parent, which closes our input when it has tidied up.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    command = subprocess.Popen(arguments, stdin=subprocess.DEVNULL)
+    command = subprocess.Popen(arguments[1:], stdin=subprocess.DEVNULL)
     signal.signal(signal.SIGTERM, lambda *_: command.terminate())
-    threading.Thread(target=_end_with_parent, args=(command,), daemon=True).start()
+    threading.Thread(target=_end_with_parent, args=(command, float(arguments[0])), daemon=True).start()
     return command.wait()
 
 

@@ -30,6 +30,8 @@ from aiorocketmq_conformance.apache.unavailable import ApacheUnavailable
 logger = logging.getLogger(__name__)
 
 _LOOK_EVERY = 0.1
+# Seconds that processes have to end by themselves. Those whose store goes with them have nothing to save.
+_GRACE, _NO_GRACE = 5.0, 0.2
 
 
 class ApacheServer:
@@ -104,6 +106,10 @@ class ApacheServer:
         return f"{HOST}:{self._started.broker}"
 
     @property
+    def _grace(self) -> float:
+        return _NO_GRACE if self._directory is None else _GRACE
+
+    @property
     def _started(self) -> Ports:
         if self._ports is None:
             raise RuntimeError("the server has no addresses before it is entered with `async with`")
@@ -113,11 +119,11 @@ class ApacheServer:
         log = home / f"{program.name}.log"
         with log.open("wb") as output:
             process = await asyncio.create_subprocess_exec(
-                sys.executable, "-I", guard.__file__, *program.command,
+                sys.executable, "-I", guard.__file__, str(self._grace), *program.command,
                 stdin=asyncio.subprocess.PIPE, stdout=output, stderr=asyncio.subprocess.STDOUT,
                 cwd=home, env={**os.environ, **program.environment}, start_new_session=True,
             )  # fmt: skip
-        stack.push_async_callback(_stop, process, program.name)
+        stack.push_async_callback(_stop, process, program.name, self._grace)
         try:
             async with asyncio.timeout(self._start_timeout):
                 while program.ready not in log.read_text(errors="replace"):
@@ -135,12 +141,12 @@ class ApacheServer:
         return f"the {program.name} of Apache RocketMQ {self.version} {what}; its last words: {last_words}"
 
 
-async def _stop(process: asyncio.subprocess.Process, name: str) -> None:
+async def _stop(process: asyncio.subprocess.Process, name: str, grace: float) -> None:
     assert process.stdin is not None
     process.stdin.close()
     try:
         # The guard gives the server its grace, then kills it; so the guard itself ends soon after.
-        await asyncio.wait_for(process.wait(), guard.GRACE + 5.0)
+        await asyncio.wait_for(process.wait(), grace + 10.0)
     except TimeoutError:
         logger.warning("the guard of %s (process %d) did not end: killing it", name, process.pid)
         process.kill()

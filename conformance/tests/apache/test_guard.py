@@ -14,7 +14,8 @@ from aiorocketmq_conformance.apache import guard
 CHILD = "import signal, sys; print('up', flush=True); signal.pause()"
 PARENT = f"""
 import subprocess, sys
-guarded = subprocess.Popen([sys.executable, {guard.__file__!r}, sys.executable, "-c", {CHILD!r}], stdin=subprocess.PIPE)
+command = [sys.executable, {guard.__file__!r}, "5", sys.executable, "-c", {CHILD!r}]
+guarded = subprocess.Popen(command, stdin=subprocess.PIPE)
 guarded.wait()
 """
 
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="uses POSIX sign
 
 @pytest.fixture
 def guarded() -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, guard.__file__, sys.executable, "-c", CHILD]
+    command = [sys.executable, guard.__file__, "5", sys.executable, "-c", CHILD]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "up\n"
@@ -65,6 +66,6 @@ def test_the_command_ends_when_the_parent_is_killed() -> None:
 
 
 def test_the_guard_ends_as_its_command_does() -> None:
-    command = [sys.executable, guard.__file__, sys.executable, "-c", "raise SystemExit(7)"]
+    command = [sys.executable, guard.__file__, "5", sys.executable, "-c", "raise SystemExit(7)"]
     with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
         assert process.wait(10) == 7
