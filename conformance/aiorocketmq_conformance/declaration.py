@@ -10,7 +10,7 @@ Number = float | int | str
 
 # What every RocketMQ 5 reachable over gRPC is held to.
 COMMON_CAPABILITIES = frozenset(
-    {"type.fifo", "type.delay", "type.tx", "type.check", "dlq", "batch-send", "autorenew"}
+    {"type.fifo", "type.delay", "type.tx", "type.check", "dlq", "batch-send", "autorenew", "sdk"}
 )
 # Everything that is done over an admin interface, of the fake or of the classic wire.
 PREPARATION = frozenset({"@topic", "@group", "@delete"})

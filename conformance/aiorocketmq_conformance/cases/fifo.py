@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from itertools import pairwise
 
 from aiorocketmq_conformance.cases.stage import SHORT_POLL, Consumer, Sent, Stage, on_stage
-from aiorocketmq_conformance.cases.tolerances import PROMPT, Window, expiry, nack
+from aiorocketmq_conformance.cases.tolerances import PROMPT, expiry, nack, wake
 from aiorocketmq_conformance.probe import requests
 from aiorocketmq_conformance.probe.answers import Delivery, code_name
 from aiorocketmq_conformance.registry import case
@@ -144,7 +144,7 @@ async def ack_unblocks(stage: Stage) -> None:
     assert _texts(answer.deliveries) == ["m1"]
     woken = answer.deliveries[0].at - acked
     stage.target.note("unblocked", round(woken, 4))
-    Window(-PROMPT, stage.target.number("wake.high") + 2.0).check(woken, "the next message came")
+    wake(stage.target).check(woken, "the next message came")
     await consumer.ack(*answer.deliveries)
 
 

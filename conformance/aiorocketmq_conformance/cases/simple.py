@@ -8,7 +8,7 @@ from collections import Counter
 from aiorocketmq.wire import messages as pb
 
 from aiorocketmq_conformance.cases.stage import LEASE, SHORT_POLL, Consumer, Sent, Stage, on_stage
-from aiorocketmq_conformance.cases.tolerances import PROMPT, QUIET_WINDOW, Window, empty_poll, expiry
+from aiorocketmq_conformance.cases.tolerances import PROMPT, QUIET_WINDOW, empty_poll, expiry, wake
 from aiorocketmq_conformance.probe.answers import Delivery, code_name
 from aiorocketmq_conformance.registry import case
 
@@ -128,7 +128,7 @@ async def await_wakes(stage: Stage) -> None:
     assert [one.id for one in answer.deliveries] == [sent.id]
     woken = answer.deliveries[0].at - sent.acked_at
     stage.target.note("woken", round(woken, 4))
-    Window(-PROMPT, stage.target.number("wake.high")).check(woken, "the parked poll was answered")
+    wake(stage.target).check(woken, "the parked poll was answered")
     await consumer.ack(*answer.deliveries)
 
 

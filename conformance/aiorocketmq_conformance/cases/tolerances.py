@@ -44,22 +44,36 @@ class Window:
         )
 
 
+def lag(target: Target) -> float:
+    """How much later than promised things may come because server and machine are busy, as seen in this case."""
+    return target.clock.traffic.slowest_answer()
+
+
+def wake(target: Target) -> Window:
+    """When a parked poll has to be answered with what it waits for, counted from the answer to its cause (R5.19)."""
+    return Window(-PROMPT, target.number("wake.high") + lag(target))
+
+
 def expiry(target: Target, lease: float, *, ordered: bool = False) -> Window:
     """When a message whose lease of `lease` seconds ran out has to be delivered again (rules R7.1, R8.12)."""
     if ordered:
-        return Window(lease - target.number("early"), lease + target.number("revive.ordered.high"))
+        return Window(
+            lease - target.number("early"), lease + target.number("revive.ordered.high") + lag(target)
+        )
     low, high = target.number("revive.low"), target.number("revive.high")
-    return Window(lease + low - target.number("early"), lease + high)
+    return Window(lease + low - target.number("early"), lease + high + lag(target))
 
 
 def nack(target: Target, asked: float, *, ordered: bool = False) -> Window:
     """When a message changed to `asked` seconds has to be delivered again, counted from the call (rule R6.10)."""
     if ordered:
-        return Window(asked - target.number("early"), asked + target.number("revive.ordered.high"))
+        return Window(
+            asked - target.number("early"), asked + target.number("revive.ordered.high") + lag(target)
+        )
     low, high = target.number("nack.low"), target.number("nack.high")
-    return Window(asked + low - target.number("early"), asked + high)
+    return Window(asked + low - target.number("early"), asked + high + lag(target))
 
 
 def empty_poll(target: Target, poll: float) -> Window:
     """How long an empty poll of `poll` seconds may take (rules R5.17, R5.19)."""
-    return Window(poll - 0.2, poll + target.number("poll.late"))
+    return Window(poll - 0.2, poll + target.number("poll.late") + lag(target))

@@ -47,6 +47,15 @@ class AnyHandleAcks(Tampering):
         return _all_ok(request)
 
 
+class FirstHandlesLapse(Tampering):
+    """After a renewal an ack with the handle first delivered is OK and does nothing."""
+
+    def ack(self, request: AckRequest, *, now: float) -> AckResult:
+        if any(self.lease_of(entry.receipt_handle) for entry in request.entries):
+            return super().ack(request, now=now)
+        return _all_ok(request)
+
+
 class LateAcksOk(Broker):
     """Expired handles are acked with OK."""
 

@@ -28,7 +28,6 @@ _OPTIONS = (
     ("grpc.enable_retries", 0),
     # A broker that was restarted is found again at once.
     ("grpc.initial_reconnect_backoff_ms", 50),
-    ("grpc.min_reconnect_backoff_ms", 50),
     ("grpc.max_reconnect_backoff_ms", 200),
 )
 
@@ -127,7 +126,7 @@ class ProbeClient:
                 raise
             raise CallFailed(name, error.code().name, error.details() or "") from error
         finally:
-            traffic.end(Call(name, self.client_id, started, self.clock.now(), outcome), waits_for_time=False)
+            traffic.end(Call(name, self.client_id, started, self.clock.now(), outcome))
 
     async def send(self, *messages: pb.Message, timeout: float = STUCK) -> pb.SendMessageResponse:
         """Send all `messages` in one request."""
@@ -212,7 +211,7 @@ class ProbeClient:
             if call is not None:
                 call.cancel()
             ended = self.clock.now()
-            traffic.end(Call("ReceiveMessage", self.client_id, started, ended, outcome), waits_for_time=True)
+            traffic.end(Call("ReceiveMessage", self.client_id, started, ended, outcome, waits_for_time=True))
         return Received(tuple(frames), tuple(statuses), tuple(deliveries), started, ended, error)
 
     async def ack(

@@ -43,7 +43,10 @@ class Telemetry:
             await self._call.write(command)
 
     async def next(self, seconds: float = STUCK) -> pb.TelemetryCommand:
-        """The next command of the server; StreamEnded when it ended the stream, or nothing came in real `seconds`."""
+        """The next command of the server.
+
+        StreamEnded when it ended the stream or nothing came in real `seconds`, ConnectionError without a server.
+        """
         try:
             async with asyncio.timeout(seconds):
                 item = await self._commands.get()
@@ -51,6 +54,8 @@ class Telemetry:
             raise StreamEnded("SILENCE", f"nothing came for {seconds:g} s") from None
         if isinstance(item, StreamEnded):
             self._commands.put_nowait(item)
+            if item.code == "UNAVAILABLE":
+                raise ConnectionError(str(item))  # no server, so nothing to judge
             raise item
         return item
 
@@ -78,7 +83,7 @@ class Telemetry:
             raise
         finally:
             call = Call("Telemetry", self._client_id, started, self._clock.now(), outcome)
-            traffic.end(call, waits_for_time=False)
+            traffic.end(call)
 
     async def half_close(self) -> None:
         """Say that this side sends nothing more."""
@@ -91,6 +96,8 @@ class Telemetry:
                 await self.next(seconds)
             except StreamEnded as ended:
                 return ended.code
+            except ConnectionError:
+                return "UNAVAILABLE"
 
     async def cut(self) -> None:
         """Break the stream off without a word."""

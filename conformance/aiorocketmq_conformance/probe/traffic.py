@@ -16,6 +16,8 @@ class Call:
     ended: float
     outcome: str
     """Name of the v2 code, `grpc:NAME` when the call itself failed, `cancelled` when the caller gave up."""
+    waits_for_time: bool = False
+    """A long poll."""
 
 
 @dataclass(slots=True)
@@ -39,14 +41,18 @@ class Traffic:
         else:
             self.unary_under_way += 1
 
-    def end(self, call: Call, *, waits_for_time: bool) -> None:
+    def end(self, call: Call) -> None:
         """Count `call` as finished and keep its times."""
         self.steps += 1
-        if waits_for_time:
+        if call.waits_for_time:
             self.receives_under_way -= 1
         else:
             self.unary_under_way -= 1
         self.calls.append(call)
+
+    def slowest_answer(self) -> float:
+        """The longest that a call took which needs no waiting in the broker: how busy machine and server are."""
+        return max((call.ended - call.started for call in self.calls if not call.waits_for_time), default=0.0)
 
     def of(self, method: str, matching: Callable[[Call], bool] = lambda call: True) -> list[Call]:
         """Finished calls of one method, in the order of their end."""

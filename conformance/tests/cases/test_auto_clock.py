@@ -65,7 +65,7 @@ async def test_time_stands_still_while_a_call_is_under_way(clock: AutoClock, man
     for _ in range(20):
         await asyncio.sleep(0.001)
     assert not manual.stops
-    clock.traffic.end(Call("SendMessage", "c", 0.0, 0.0, "OK"), waits_for_time=False)
+    clock.traffic.end(Call("SendMessage", "c", 0.0, 0.0, "OK"))
     await sleeping
     assert manual.stops == [1_001.0]
 
