@@ -10,136 +10,62 @@ if TYPE_CHECKING:
     from aiorocketmq.admin import Admin as Admin
     from aiorocketmq.config import (
         CacheLimits as CacheLimits,
-    )
-    from aiorocketmq.config import (
         Credentials as Credentials,
-    )
-    from aiorocketmq.config import (
         SendRetry as SendRetry,
-    )
-    from aiorocketmq.config import (
         Timeouts as Timeouts,
-    )
-    from aiorocketmq.config import (
         Tls as Tls,
     )
     from aiorocketmq.connection import Connection as Connection
     from aiorocketmq.errors import (
         AckManyError as AckManyError,
-    )
-    from aiorocketmq.errors import (
         Busy as Busy,
-    )
-    from aiorocketmq.errors import (
         Closed as Closed,
-    )
-    from aiorocketmq.errors import (
         GroupNotFound as GroupNotFound,
-    )
-    from aiorocketmq.errors import (
         IllegalDuration as IllegalDuration,
-    )
-    from aiorocketmq.errors import (
         IllegalFilter as IllegalFilter,
-    )
-    from aiorocketmq.errors import (
         IllegalMessage as IllegalMessage,
-    )
-    from aiorocketmq.errors import (
         IllegalName as IllegalName,
-    )
-    from aiorocketmq.errors import (
         LeaseLost as LeaseLost,
-    )
-    from aiorocketmq.errors import (
         MessageTooLarge as MessageTooLarge,
-    )
-    from aiorocketmq.errors import (
         NotFound as NotFound,
-    )
-    from aiorocketmq.errors import (
         NotServed as NotServed,
-    )
-    from aiorocketmq.errors import (
         OffsetNotFound as OffsetNotFound,
-    )
-    from aiorocketmq.errors import (
         PermissionDenied as PermissionDenied,
-    )
-    from aiorocketmq.errors import (
         QuotaExceeded as QuotaExceeded,
-    )
-    from aiorocketmq.errors import (
         Refused as Refused,
-    )
-    from aiorocketmq.errors import (
         RocketMQError as RocketMQError,
-    )
-    from aiorocketmq.errors import (
         SendManyError as SendManyError,
-    )
-    from aiorocketmq.errors import (
         ServerFault as ServerFault,
-    )
-    from aiorocketmq.errors import (
         SessionForgotten as SessionForgotten,
-    )
-    from aiorocketmq.errors import (
         TopicNotFound as TopicNotFound,
-    )
-    from aiorocketmq.errors import (
         TransactionLost as TransactionLost,
-    )
-    from aiorocketmq.errors import (
         TypeMismatch as TypeMismatch,
-    )
-    from aiorocketmq.errors import (
         Unreachable as Unreachable,
-    )
-    from aiorocketmq.errors import (
         UsageError as UsageError,
     )
     from aiorocketmq.hooks import Hook as Hook
     from aiorocketmq.message import (
         Message as Message,
-    )
-    from aiorocketmq.message import (
         MessageQueue as MessageQueue,
-    )
-    from aiorocketmq.message import (
         MessageType as MessageType,
-    )
-    from aiorocketmq.message import (
         ReceivedMessage as ReceivedMessage,
-    )
-    from aiorocketmq.message import (
         SendReceipt as SendReceipt,
     )
     from aiorocketmq.producer import Producer as Producer
     from aiorocketmq.pull_consumer import (
         Offset as Offset,
-    )
-    from aiorocketmq.pull_consumer import (
         PullBatch as PullBatch,
-    )
-    from aiorocketmq.pull_consumer import (
         PullConsumer as PullConsumer,
     )
     from aiorocketmq.push_consumer import (
         DeadLetter as DeadLetter,
-    )
-    from aiorocketmq.push_consumer import (
         PushConsumer as PushConsumer,
-    )
-    from aiorocketmq.push_consumer import (
         RetryLater as RetryLater,
     )
     from aiorocketmq.recording import Recorder as Recorder
     from aiorocketmq.simple_consumer import SimpleConsumer as SimpleConsumer
     from aiorocketmq.subscription import (
         Sql as Sql,
-    )
-    from aiorocketmq.subscription import (
         Tags as Tags,
     )
 

@@ -1,0 +1,80 @@
+"""The audit of the demonstration's recording, in a process of its own: nothing of ours imports the audit."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+# An audit ends with one of these when it has a verdict: valid, invalid, unknown.
+VERDICT_EXITS = (0, 1, 3)
+
+
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """What the audit said."""
+
+    verdict: str
+    """`valid`, `invalid` or `unknown`."""
+    checks: tuple[tuple[str, str, str], ...]
+    """Name, verdict and the finding in words, of each check."""
+    exit_code: int
+
+
+class AuditFailed(Exception):
+    """The audit gave no verdict; the text says why."""
+
+
+def is_installed() -> bool:
+    """Whether Spark is there to audit with."""
+    return find_spec("pyspark") is not None
+
+
+async def audit(recording: Path, out: Path) -> Audited:
+    """Audit `recording` into `out`; AuditFailed when there is no verdict. Cancelled, it ends the process."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "aiorocketmq_audit",
+        str(recording),
+        "--out",
+        str(out),
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        _, errors = await process.communicate()
+    except asyncio.CancelledError:
+        process.terminate()
+        await process.wait()
+        raise
+    code = process.returncode
+    if code not in VERDICT_EXITS:
+        lines = errors.decode(errors="replace").strip().splitlines() or [f"it ended with exit code {code}"]
+        raise AuditFailed(f"the audit gave no verdict: {lines[-1]}")
+    return read_summary(json.loads((out / "summary.json").read_text(encoding="utf-8")), exit_code=code)
+
+
+def read_summary(summary: dict[str, object], *, exit_code: int) -> Audited:
+    """What a `summary.json` says, in words for the page."""
+    checks = summary["checks"]
+    assert isinstance(checks, list), "the summary's schema has a list of checks"
+    return Audited(
+        str(summary["verdict"]),
+        tuple((check["name"], check["verdict"], _words(check)) for check in checks),
+        exit_code,
+    )
+
+
+def _words(check: dict[str, object]) -> str:
+    words = [f"{check['judged']} judged", f"{check['broken']} broken"]
+    excused = check["excused"]
+    if isinstance(excused, dict) and (total := sum(excused.values())):
+        words.append(f"{total} excused")
+    reasons = check["reasons"]
+    return ", ".join(words) + "".join(
+        f"; {reason}" for reason in (reasons if isinstance(reasons, list) else [])
+    )

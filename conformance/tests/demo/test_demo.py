@@ -1,0 +1,71 @@
+"""The demonstration as a user starts it: a process, an exit code, and a folder of evidence."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as parquet
+import pytest
+from aiorocketmq_conformance.demo.scenario import BILLING, DESK
+from aiorocketmq_conformance.demo.story import Moment, group_waits, ladder, life
+
+
+def demo(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run `aiorocketmq demo` in a process of its own."""
+    code = "from aiorocketmq.cli import main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", code, "demo", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+
+
+def test_without_spark_it_leaves_a_page_and_a_recording_in_which_every_retry_came_at_its_time(
+    tmp_path: Path,
+) -> None:
+    done = demo("--no-spark", "--out", str(tmp_path / "out"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"The page: {tmp_path / 'out' / 'index.html'}" in done.stdout
+    rows = parquet.read_table(tmp_path / "out" / "recording").to_pylist()
+    (poisoned,) = {row["message_id"] for row in rows if row["kind"] == "dlq.deliver"}
+    told = life(rows, message_id=poisoned, group=BILLING)
+    assert [step.attempt for step in told.deliveries] == list(range(1, 18))
+    assert told.steps[-1].moment is Moment.DEAD_LETTER
+    rungs = ladder(told, group_waits(rows, BILLING))
+    assert [rung.expected for rung in rungs] == [
+        10.0,
+        30.0,
+        *(60.0 * n for n in (*range(1, 11), 20, 30, 60, 120)),
+    ]
+    assert all(rung.seen == pytest.approx(rung.expected, abs=0.01) for rung in rungs)
+    held = [row["message_id"] for row in rows if row["kind"] == "expire" and row["group"] == DESK]
+    assert len(held) == 3
+
+
+def test_a_folder_with_something_else_in_it_is_refused_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("mine", encoding="utf-8")
+    done = demo("--no-spark", "--out", str(tmp_path))
+    assert done.returncode == 2
+    assert "thesis.txt" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("planted", "objecting"),
+    [("reordering", "ordering"), ("double-delivery", "double delivery"), ("early-retry", "retry timing")],
+)
+def test_a_planted_fault_is_found_by_the_check_of_its_name_and_by_no_other(
+    tmp_path: Path, planted: str, objecting: str
+) -> None:
+    done = demo("--plant", planted, "--out", str(tmp_path / "out"))
+    assert done.returncode == 1, done.stdout + done.stderr
+    summary = json.loads((tmp_path / "out" / "audit" / "summary.json").read_text(encoding="utf-8"))
+    verdicts = {check["name"]: check["verdict"] for check in summary["checks"]}
+    assert verdicts == {name: "invalid" if name == objecting else "valid" for name in verdicts}
+    assert len(verdicts) == 3
