@@ -30,8 +30,8 @@ REFERENCE = ROOT / "docs" / "reference"
 def arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--warm-up", type=float, default=1.0)
     parser.add_argument("--profile", default="documented")
     parser.add_argument("--only", default="", help="measure only works whose title contains this text")

@@ -30,8 +30,8 @@ class Work:
 WORKS = (
     Work("send, 64 calls in flight", "send", 64, floor_of_rate=0.8, ceiling_of_cpu=1.3),
     Work("send, 1 call in flight", "send", 1),
-    Work("receive 32 and acknowledge, 4 at a time", "simple", 4, load=50_000),
-    Work("be called for a backlog, and acknowledge", "push", 4, load=50_000),
+    Work("receive 32 and acknowledge, 4 at a time", "simple", 4, load=30_000),
+    Work("be called for a backlog, and acknowledge", "push", 4, load=30_000),
     Work("send to handler at 200 messages a second", "end_to_end", 1),
 )
 

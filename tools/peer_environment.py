@@ -44,7 +44,9 @@ def apache_python() -> Path:
     try:
         version = _newest_version(folder)
     except PeerUnavailable:
-        there = sorted(folder.glob(f"{APACHE_CLIENT}-*-{PYTHON}"), key=lambda path: path.stat().st_mtime)
+        there = sorted(
+            folder.glob(f"{APACHE_CLIENT}-*-{PYTHON}"), key=lambda path: (path.stat().st_mtime_ns, path.name)
+        )
         if not there:
             raise
         return python_of(there[-1])
@@ -97,8 +99,8 @@ def _run(*command: str | Path) -> str:
     environ.pop("PYTHONPATH", None)
     try:
         done = subprocess.run(command, capture_output=True, text=True, env=environ, timeout=300, check=False)
-    except subprocess.TimeoutExpired as late:
-        raise PeerUnavailable(f"`{' '.join(map(str, command[1:]))}` took more than 300 s") from late
+    except (OSError, subprocess.TimeoutExpired) as failure:
+        raise PeerUnavailable(f"`{' '.join(map(str, command[1:]))}` did not end: {failure}") from failure
     if done.returncode:
         last = (done.stderr.strip() or done.stdout.strip() or "no output").splitlines()[-1]
         raise PeerUnavailable(f"`{' '.join(map(str, command[1:]))}` failed: {last}")
