@@ -45,7 +45,7 @@ def conformance() -> None:
     metavar="NAME",
     default="apache-5.5",
     show_default=True,
-    help="What a HOST:PORT target is taken to be: documented or apache-5.5.",
+    help="What a HOST:PORT target is taken to be: documented, apache-5.5 or apache-5.5-cluster.",
 )
 @click.option(
     "--deviations",

@@ -85,6 +85,12 @@ DECLARATIONS: Mapping[str, Declaration] = MappingProxyType(
     {
         "documented": Declaration("RocketMQ 5", "as published"),
         "apache-5.5": Declaration("Apache RocketMQ", "5.5", numbers=APACHE_NUMBERS),
+        "apache-5.5-cluster": Declaration(
+            "Apache RocketMQ",
+            "5.5 behind a separate proxy",
+            # measured: live-broker-session.md, consequence 16
+            numbers={**APACHE_NUMBERS, "receive.unknown-topic": "TOPIC_NOT_FOUND"},
+        ),
         "fake-documented": Declaration(
             "aiorocketmq fake",
             "documented",

@@ -98,6 +98,8 @@ def write_configuration(home: Path, ports: Ports, settings: Mapping[str, str]) -
         "autoCreateSubscriptionGroup": "true",
         "enablePropertyFilter": "true",
         "timerWheelEnable": "true",
+        # Milliseconds after which a waiting send is refused as "busy": the default 200 punishes slow machines.
+        "waitTimeMillsInSendQueue": "10000",
         **settings,
     }
     proxy = {

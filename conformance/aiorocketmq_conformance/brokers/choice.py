@@ -65,5 +65,5 @@ def _declaration(name: str) -> Declaration:
 
 
 def _apache_declaration(version: str, mode: str) -> Declaration:
-    base = DECLARATIONS["apache-5.5"]
+    base = DECLARATIONS["apache-5.5-cluster" if mode == "cluster" else "apache-5.5"]
     return Declaration(base.product, f"{version} ({mode} mode)", base.capabilities, base.numbers)
