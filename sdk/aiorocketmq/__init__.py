@@ -15,9 +15,12 @@ if TYPE_CHECKING:
         Timeouts as Timeouts,
         Tls as Tls,
     )
-    from aiorocketmq.connection import Connection as Connection
+    from aiorocketmq.connection import (
+        Connection as Connection,
+        ConnectionOptions as ConnectionOptions,
+        Surroundings as Surroundings,
+    )
     from aiorocketmq.errors import (
-        AckManyError as AckManyError,
         Busy as Busy,
         Closed as Closed,
         GroupNotFound as GroupNotFound,
@@ -34,7 +37,6 @@ if TYPE_CHECKING:
         QuotaExceeded as QuotaExceeded,
         Refused as Refused,
         RocketMQError as RocketMQError,
-        SendManyError as SendManyError,
         ServerFault as ServerFault,
         SessionForgotten as SessionForgotten,
         TopicNotFound as TopicNotFound,
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
         UsageError as UsageError,
     )
     from aiorocketmq.hooks import Hook as Hook
+    from aiorocketmq.many import AckManyError as AckManyError, SendManyError as SendManyError
     from aiorocketmq.message import (
         Message as Message,
         MessageQueue as MessageQueue,
@@ -72,9 +75,8 @@ if TYPE_CHECKING:
 _HOMES = {
     "admin": ("Admin",),
     "config": ("CacheLimits", "Credentials", "SendRetry", "Timeouts", "Tls"),
-    "connection": ("Connection",),
+    "connection": ("Connection", "ConnectionOptions", "Surroundings"),
     "errors": (
-        "AckManyError",
         "Busy",
         "Closed",
         "GroupNotFound",
@@ -91,7 +93,6 @@ _HOMES = {
         "QuotaExceeded",
         "Refused",
         "RocketMQError",
-        "SendManyError",
         "ServerFault",
         "SessionForgotten",
         "TopicNotFound",
@@ -101,6 +102,7 @@ _HOMES = {
         "UsageError",
     ),
     "hooks": ("Hook",),
+    "many": ("AckManyError", "SendManyError"),
     "message": ("Message", "MessageQueue", "MessageType", "ReceivedMessage", "SendReceipt"),
     "producer": ("Producer",),
     "pull_consumer": ("Offset", "PullBatch", "PullConsumer"),
@@ -118,6 +120,7 @@ __all__ = [
     "CacheLimits",
     "Closed",
     "Connection",
+    "ConnectionOptions",
     "Credentials",
     "DeadLetter",
     "GroupNotFound",
@@ -153,6 +156,7 @@ __all__ = [
     "SessionForgotten",
     "SimpleConsumer",
     "Sql",
+    "Surroundings",
     "Tags",
     "Timeouts",
     "Tls",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from typing import Protocol
 
 from aiorocketmq._calls import TELEMETRY
@@ -52,7 +51,7 @@ class LinkOwner(Protocol):
 class Link:
     """Keeps one settings stream; `run` is its task."""
 
-    def __init__(self, owner: LinkOwner, endpoint: Endpoint, *, answer_timeout: Callable[[], float]) -> None:
+    def __init__(self, owner: LinkOwner, endpoint: Endpoint, *, answer_timeout: float) -> None:
         self.endpoint = endpoint
         self.state = StreamState.CLOSED
         self._owner = owner
@@ -80,7 +79,7 @@ class Link:
             return
         answer = self._answer
         try:
-            async with asyncio.timeout(self._answer_timeout()):
+            async with asyncio.timeout(self._answer_timeout):
                 await self.write(self._owner.settings_command())
                 await answer.wait()
         except TimeoutError:
@@ -132,7 +131,7 @@ class Link:
         self._moved(StreamInput.OPEN)
         try:
             headers, _ = self._owner.next_headers()
-            async with asyncio.timeout(self._answer_timeout()):
+            async with asyncio.timeout(self._answer_timeout):
                 self._stream = await self._owner.transport.duplex(self.endpoint, TELEMETRY.path, headers)
                 await self._stream.write(self._owner.settings_command().SerializeToString())
                 while self.state is not StreamState.READY:

@@ -5,20 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from aiorocketmq import _convert
 from aiorocketmq._calls import QUERY_ROUTE
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.retries import start_delay
 from aiorocketmq._core.route import Route, RouteQueue
-from aiorocketmq._links import Link
+from aiorocketmq._standing import Standing
 from aiorocketmq.connection import loop_time
 from aiorocketmq.errors import RocketMQError, TopicNotFound, Unreachable
 from aiorocketmq.wire import messages as pb
-
-if TYPE_CHECKING:
-    from aiorocketmq._session import Session
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +22,7 @@ logger = logging.getLogger(__name__)
 class Routes:
     """Every topic's route; a route is in `cached` only when all its endpoints have answered our settings."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Standing) -> None:
         self.cached: dict[str, Route] = {}
         self._session = session
         self._in_flight: dict[str, asyncio.Task[Route | RocketMQError]] = {}
@@ -69,13 +65,7 @@ class Routes:
     async def introduce(self, endpoints: tuple[Endpoint, ...]) -> None:
         """Wait until each of `endpoints` has answered our settings; raises what hinders the first that does not."""
         session = self._session
-        links = []
-        for endpoint in endpoints:
-            link = session.links.get(endpoint)
-            if link is None:
-                link = Link(session, endpoint, answer_timeout=lambda: session.timeouts.request)
-                session.keep_link(link)
-            links.append(link)
+        links = [session.links.get(each) or session.keep_link(each) for each in endpoints]
         for link in links:
             try:
                 await link.ready()

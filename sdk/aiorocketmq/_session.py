@@ -80,7 +80,7 @@ class Session:
         self._commands = dict(commands or {})
         self._state = ClientState.NEW
         self._tasks = Tasks(role.value)
-        self._upkeep = Upkeep(self)
+        self._upkeep = Upkeep(self, self.routes)
         self._link_tasks: dict[Endpoint, asyncio.Task[None]] = {}
         self._operations = 0
         self._announced: ServerSettings | None = None
@@ -108,7 +108,7 @@ class Session:
                 namespace=self.namespace,
                 request_prefix=f"{self.surroundings.random.getrandbits(64):016x}",
             )
-            await start_within(self)
+            await start_within(self, self.routes)
             self._moved(ClientInput.USABLE)
         except BaseException as error:
             self._state = step(CLIENT_TABLE, self._state, ClientInput.FAIL)
@@ -429,10 +429,11 @@ class Session:
         """Run `function` in a task that ends with the session at the latest; what it raises is logged."""
         return self._tasks.spawn(function, *arguments, name=name)
 
-    def keep_link(self, link: Link) -> None:
-        """Keep a settings stream open from now on."""
-        self.links[link.endpoint] = link
-        self._link_tasks[link.endpoint] = self._tasks.spawn(link.run, name=f"settings for {link.endpoint}")
+    def keep_link(self, endpoint: Endpoint) -> Link:
+        """Keep a settings stream to `endpoint` open from now on."""
+        link = self.links[endpoint] = Link(self, endpoint, answer_timeout=self.timeouts.request)
+        self._link_tasks[endpoint] = self._tasks.spawn(link.run, name=f"settings for {endpoint}")
+        return link
 
     def drop_link(self, endpoint: Endpoint) -> None:
         """Close the settings stream of an endpoint that no route names any more."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
 
 from aiorocketmq._core.retries import start_delay
 from aiorocketmq._failures import about
+from aiorocketmq._routes import Routes
+from aiorocketmq._standing import Standing
 from aiorocketmq._transport.interface import Diagnosis
 from aiorocketmq.errors import (
     Busy,
@@ -19,9 +20,6 @@ from aiorocketmq.errors import (
     Unreachable,
 )
 
-if TYPE_CHECKING:
-    from aiorocketmq._session import Session
-
 logger = logging.getLogger(__name__)
 
 _PASSING = (Unreachable, Busy, ServerFault, SessionForgotten, TopicNotFound, GroupNotFound)
@@ -30,9 +28,9 @@ _GROUP_TRIES = 3
 8)."""
 
 
-async def start_within(session: Session) -> None:
+async def start_within(session: Standing, routes: Routes) -> None:
     """Find every declared topic and introduce the client to its servers, or raise one error within the deadline."""
-    attempt = _Attempt(session)
+    attempt = _Attempt(session, routes)
     try:
         async with asyncio.timeout(session.timeouts.start):
             await session.sign()
@@ -44,8 +42,9 @@ async def start_within(session: Session) -> None:
 class _Attempt:
     """The tries of one start, and what they have shown."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Standing, routes: Routes) -> None:
         self._session = session
+        self._routes = routes
         self._diagnosis: Diagnosis | None = None
         self._tried: list[str] = []
         self.last: RocketMQError | None = None
@@ -73,10 +72,10 @@ class _Attempt:
         session = self._session
         topics = session.declaration.all_topics
         for topic in topics:
-            await session.routes.fetch(topic)
+            await self._routes.fetch(topic)
         if not topics:
             # Nobody is named yet, and still the start shall show whether there is a server.
-            await session.routes.introduce((session.access,))
+            await self._routes.introduce((session.access,))
 
     async def _diagnose(self) -> None:
         """Look at the connection itself, once: raises what makes further tries useless."""

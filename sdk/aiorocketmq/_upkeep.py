@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
 
 from aiorocketmq._calls import HEARTBEAT
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.half_open import Beat, HalfOpenWatch
 from aiorocketmq._core.retries import jittered
+from aiorocketmq._routes import Routes
+from aiorocketmq._standing import Standing
 from aiorocketmq.connection import loop_time
 from aiorocketmq.errors import RocketMQError, SessionForgotten, Unreachable
 from aiorocketmq.wire import messages as pb
-
-if TYPE_CHECKING:
-    from aiorocketmq._session import Session
 
 logger = logging.getLogger(__name__)
 
@@ -30,15 +28,16 @@ class Upkeep:
     """One task for all regular jobs of one client, each a little off its period so that clients do not march in
     step."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Standing, routes: Routes) -> None:
         self._session = session
+        self._routes = routes
         self._watches: dict[Endpoint, HalfOpenWatch] = {}
 
     async def run(self) -> None:
         """Do each job when it is due, until cancelled."""
         jobs = (
             (HEARTBEAT_EVERY, self.beat),
-            (ROUTES_EVERY, self._session.routes.refresh),
+            (ROUTES_EVERY, self._routes.refresh),
             (CREDENTIALS_EVERY, self._session.sign),
             (SETTINGS_EVERY, self._session.write_settings),
         )

@@ -31,12 +31,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from aiorocketmq._core.codes import Code, code_name
-
-if TYPE_CHECKING:
-    from aiorocketmq.message import ReceivedMessage, SendReceipt
 
 
 class RocketMQError(Exception):
@@ -232,50 +229,6 @@ class Unreachable(RocketMQError):
 
 class Closed(RocketMQError):
     """The client was closed or is not open yet; use it inside its `async with`."""
-
-
-class SendManyError(RocketMQError):
-    """Some of many messages were not stored."""
-
-    def __init__(self, text: str, *, outcomes: tuple[SendReceipt | RocketMQError, ...]) -> None:
-        super().__init__(text)
-        self.outcomes = outcomes
-        """One entry for each message, in the order given: its receipt or its error."""
-        self.may_retry = any(isinstance(each, RocketMQError) and each.may_retry for each in outcomes)
-        self.may_have_taken_effect = any(
-            isinstance(each, RocketMQError) and each.may_have_taken_effect for each in outcomes
-        )
-
-    @property
-    def receipts(self) -> tuple[SendReceipt, ...]:
-        """The receipts of the messages that were stored."""
-        return tuple(each for each in self.outcomes if not isinstance(each, RocketMQError))
-
-    @property
-    def errors(self) -> tuple[RocketMQError, ...]:
-        """The errors of the messages that were not."""
-        return tuple(each for each in self.outcomes if isinstance(each, RocketMQError))
-
-
-class AckManyError(RocketMQError):
-    """Some of many acknowledgements had no effect."""
-
-    def __init__(
-        self, text: str, *, outcomes: tuple[tuple[ReceivedMessage, RocketMQError | None], ...]
-    ) -> None:
-        super().__init__(text)
-        self.outcomes = outcomes
-        """One entry for each message, in the order given: the message and its error, or None where it is
-        settled."""
-        self.may_retry = any(error is not None and error.may_retry for _, error in outcomes)
-        self.may_have_taken_effect = any(
-            error is not None and error.may_have_taken_effect for _, error in outcomes
-        )
-
-    @property
-    def failed(self) -> tuple[tuple[ReceivedMessage, RocketMQError], ...]:
-        """The messages that are not settled, each with its error."""
-        return tuple((message, error) for message, error in self.outcomes if error is not None)
 
 
 ERROR_OF_CODE: Mapping[int, type[Refused] | type[Busy]] = MappingProxyType(

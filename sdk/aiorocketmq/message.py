@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from types import MappingProxyType, TracebackType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 from aiorocketmq._core.names import check_topic
 from aiorocketmq._core.route import MessageQueue as MessageQueue
+from aiorocketmq._settler import SettlerOf
 from aiorocketmq.errors import UsageError
 
 if TYPE_CHECKING:
@@ -172,20 +173,8 @@ class SendReceipt:
     """The address that stored it."""
 
 
-class Settler(Protocol):
-    """What settles received messages; the consumers hand theirs to each message."""
-
-    async def settle_one(self, message: ReceivedMessage) -> None:
-        """Acknowledge."""
-
-    async def change(self, message: ReceivedMessage, seconds: float) -> None:
-        """Keep the message for `seconds` from now."""
-
-    async def give_back(self, message: ReceivedMessage) -> None:
-        """End the lease, so that the message comes again."""
-
-    async def abandon(self, message: ReceivedMessage) -> None:
-        """Give the message back after its handling failed; bounded, shielded, without an error of its own."""
+Settler: TypeAlias = "SettlerOf[ReceivedMessage]"
+"""What settles received messages."""
 
 
 class ReceivedMessage:

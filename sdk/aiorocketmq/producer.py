@@ -27,7 +27,6 @@ from aiorocketmq.errors import (
     MessageTooLarge,
     PermissionDenied,
     RocketMQError,
-    SendManyError,
     ServerFault,
     TypeMismatch,
     Unreachable,
@@ -35,6 +34,7 @@ from aiorocketmq.errors import (
     refusal,
 )
 from aiorocketmq.hooks import Hook, Phase, RecallEvent, Role, SendEvent, around_send
+from aiorocketmq.many import SendManyError
 from aiorocketmq.message import Message, MessageType, SendReceipt
 from aiorocketmq.wire import messages as pb
 

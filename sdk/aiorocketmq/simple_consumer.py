@@ -16,8 +16,9 @@ from aiorocketmq._settling import LONGEST_LEASE, Settling
 from aiorocketmq._simple.keep_alive import KeepAlive
 from aiorocketmq._simple.polls import Polls
 from aiorocketmq.connection import Connection, ConnectionOptions
-from aiorocketmq.errors import AckManyError, UsageError
+from aiorocketmq.errors import UsageError
 from aiorocketmq.hooks import Hook, Role
+from aiorocketmq.many import AckManyError
 from aiorocketmq.message import ReceivedMessage
 from aiorocketmq.subscription import EVERYTHING, Filter, Subscriptions, filter_of, subscriptions_by_topic
 

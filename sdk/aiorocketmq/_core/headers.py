@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import time
+from datetime import UTC, datetime
 from typing import TypeAlias
 
 Headers: TypeAlias = tuple[tuple[str, str], ...]
@@ -16,7 +16,7 @@ _LANGUAGE = "PYTHON"
 
 def date_text(now: float) -> str:
     """`now` (Unix time) as the signed header writes it, in UTC."""
-    return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
+    return datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%SZ")
 
 
 def authorization(access_key: str, secret_key: str, date: str) -> str:

@@ -12,7 +12,6 @@ from aiorocketmq.errors import (
     MessageTooLarge,
     PermissionDenied,
     RocketMQError,
-    SendManyError,
     ServerFault,
     TopicNotFound,
     TypeMismatch,
@@ -20,6 +19,7 @@ from aiorocketmq.errors import (
     UsageError,
 )
 from aiorocketmq.hooks import ClientEvent, Hook, RecallEvent, SendCall, SendEvent
+from aiorocketmq.many import SendManyError
 from aiorocketmq.message import Message, SendReceipt
 from aiorocketmq.producer import Producer
 from aiorocketmq_fake import EventStream, FakeBroker

@@ -7,8 +7,9 @@ from typing import TypeVar
 
 import pytest
 from aiorocketmq.config import Timeouts
-from aiorocketmq.errors import AckManyError, Closed, IllegalFilter, LeaseLost, RocketMQError, UsageError
+from aiorocketmq.errors import Closed, IllegalFilter, LeaseLost, RocketMQError, UsageError
 from aiorocketmq.hooks import AckEvent, ChangeEvent, DeliverEvent, ReceiveEvent, SettingsEvent
+from aiorocketmq.many import AckManyError
 from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.producer import Producer
 from aiorocketmq.simple_consumer import SimpleConsumer

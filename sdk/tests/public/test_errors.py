@@ -5,19 +5,18 @@ from aiorocketmq import errors
 from aiorocketmq._core.codes import Code, code_name
 from aiorocketmq.errors import (
     ERROR_OF_CODE,
-    AckManyError,
     Busy,
     Closed,
     LeaseLost,
     Refused,
     RocketMQError,
-    SendManyError,
     ServerFault,
     TopicNotFound,
     Unreachable,
     UsageError,
     refusal,
 )
+from aiorocketmq.many import AckManyError, SendManyError
 from aiorocketmq.message import SendReceipt
 from aiorocketmq.wire import messages as pb
 
