@@ -38,14 +38,19 @@ async def receive(
     auto_renew: bool = False,
     attempt_id: str | None = None,
     settler: Settler | None = None,
+    answer: list[ReceivedMessage] | None = None,
 ) -> list[ReceivedMessage]:
     """Ask `source` for up to `max_messages`, waiting up to `poll` seconds for the first; empty when none came.
 
     Each message is leased for `invisible` seconds and settled through `settler`. Raises what the server or the network
     says. A server that has lost our settings fails in odd ways, so they are sent again and the poll is repeated once
     (client-behaviour.md, 2.1). Cancelled or timed out, it may have taken messages, which come again after their lease.
+    Messages are put into `answer` as they arrive, where a caller wants to know them even if it cancels this.
     """
-    one = _Poll(session, source, wanted, max_messages, poll, invisible, auto_renew, attempt_id, settler)
+    messages = [] if answer is None else answer
+    one = _Poll(
+        session, source, wanted, max_messages, poll, invisible, auto_renew, attempt_id, settler, messages
+    )
     try:
         return await one.run()
     except (SessionForgotten, ServerFault) as error:
@@ -69,8 +74,10 @@ class _Poll:
         auto_renew: bool,
         attempt_id: str | None,
         settler: Settler | None,
+        messages: list[ReceivedMessage],
     ) -> None:
         self._session = session
+        self._arrived = messages
         self._source = source
         self._poll = poll
         self._invisible = invisible
@@ -124,7 +131,7 @@ class _Poll:
     async def _messages(self) -> list[ReceivedMessage]:
         session, source = self._session, self._source
         topic = source.queue.topic
-        messages: list[ReceivedMessage] = []
+        messages = self._arrived
         refused: RocketMQError | None = None
         seen_status = False
         deadline = max(self._poll, _SHORTEST_POLL) + max(_MARGIN, session.timeouts.request)

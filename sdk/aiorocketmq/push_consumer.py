@@ -141,11 +141,7 @@ class PushConsumer:
             concurrency=self._concurrency,
             invisible=self._invisible,
         )
-        try:
-            await running.start()
-        except BaseException:
-            await self._session.stop()
-            raise
+        await running.start()
         self._running = running
         return self
 

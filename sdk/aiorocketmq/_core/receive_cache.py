@@ -26,10 +26,12 @@ class ReceiveCache(Generic[QueueT]):
     more than the free part of its share. The bytes are a soft limit: sizes are known on arrival only.
     """
 
-    __slots__ = ("_closed", "_max_bytes", "_max_messages", "_open")
+    __slots__ = ("_closed", "_max_ahead", "_max_bytes", "_max_messages", "_open")
 
-    def __init__(self, *, max_messages: int, max_bytes: int) -> None:
+    def __init__(self, *, max_messages: int, max_bytes: int, max_ahead: int) -> None:
+        """Limit all queues together to `max_messages` and `max_bytes`, and each to `max_ahead` messages."""
         self._max_messages = max_messages
+        self._max_ahead = max_ahead
         self._max_bytes = max_bytes
         self._open: dict[QueueT, _Held] = {}
         self._closed: dict[QueueT, _Held] = {}
@@ -89,7 +91,7 @@ class ReceiveCache(Generic[QueueT]):
         return held.count >= self._count_share() or held.size >= self._bytes_share()
 
     def _count_share(self) -> int:
-        return max(1, self._max_messages // max(1, len(self._open)))
+        return max(1, min(self._max_messages // max(1, len(self._open)), self._max_ahead))
 
     def _bytes_share(self) -> int:
         return max(1, self._max_bytes // max(1, len(self._open)))

@@ -35,6 +35,10 @@ from aiorocketmq.message import MessageQueue, ReceivedMessage
 
 logger = logging.getLogger(__name__)
 
+AHEAD = 2
+"""Batches, and rounds of handlers, that one queue is received ahead: enough to keep all handlers busy. More would
+only keep messages from other consumers of the group, and their leases would have to be renewed meanwhile."""
+
 CANCELLED_HANDLERS_END = 1.0
 """Seconds that cancelled handlers have for their own clean-up."""
 
@@ -60,7 +64,11 @@ class Consumption:
         self.held: set[Held] = set()
         self._nothing_held = asyncio.Event()
         self._run_again: dict[Held, asyncio.TimerHandle] = {}
-        self._cache = ReceiveCache[MessageQueue](max_messages=limits.messages, max_bytes=limits.bytes)
+        self._cache = ReceiveCache[MessageQueue](
+            max_messages=limits.messages,
+            max_bytes=limits.bytes,
+            max_ahead=AHEAD * (session.settings.receive_batch + concurrency),
+        )
         settling = Settling(session)
         self._leases = LeaseKeeper(invisible=invisible, change=settling.change, spawn=session.spawn)
         self._settlement = Settlement(session, settling, ended=self._ended, rng=rng)
@@ -78,9 +86,15 @@ class Consumption:
         )
 
     async def start(self) -> None:
-        """Take up the first assignments."""
+        """Take up the first assignments; on an error, what has arrived by then is given back first."""
         self._life.apply(ConsumerEvent.STARTED)
-        await self.receiving.start()
+        try:
+            await self.receiving.start()
+        except BaseException:
+            self.stop()
+            with anyio.CancelScope(shield=True):
+                await self.finish(0.0)
+            raise
 
     def stop(self) -> None:
         """Begin the stop; what waits for a handler goes back at once."""
@@ -97,6 +111,7 @@ class Consumption:
     async def finish(self, grace: float) -> None:
         """Let handlers end within `grace`, then cancel them; settle and give back; end the session."""
         try:
+            await self.receiving.ended()
             with anyio.move_on_after(grace):
                 await self._workers.wait_idle()
             for held in self._workers.cancel():
@@ -148,6 +163,8 @@ class Consumption:
         )
 
     def _handled(self, held: Held, failure: Exception | None) -> None:
+        if held.is_settling:  # its grace was over, and it has been given back while its handler was cancelled
+            return
         if not held.lease.is_open:
             # Its handler has settled it by message.ack() or release(), or its lease was lost meanwhile.
             self._leases.release(held)
@@ -169,6 +186,7 @@ class Consumption:
                 self._run_again_after(held, outcome.delay)
                 return
             outcome = GiveBack(outcome.delay)
+        held.is_settling = True
         self._leases.release(held)
         if isinstance(outcome, Acknowledge):
             self._settlement.acknowledge(held)

@@ -21,6 +21,8 @@ class Held:
     """What it keeps its order with in an ordered group; None in a normal one."""
     attempt: int
     """The server's number, counted on with each local run in an ordered group."""
+    is_settling: bool = False
+    """Its ack, release or forward has begun."""
     failures: int = 0
     """Settling calls that failed."""
 

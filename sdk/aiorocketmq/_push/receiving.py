@@ -22,6 +22,9 @@ from aiorocketmq.message import MessageQueue, ReceivedMessage, Settler
 
 logger = logging.getLogger(__name__)
 
+LAST_ANSWERS = 1.0
+"""Seconds that answers which are arriving at a stop have to arrive."""
+
 Arrived: TypeAlias = Callable[[MessageQueue, Sequence[ReceivedMessage]], None]
 
 
@@ -53,6 +56,8 @@ class Receiving:
         self._polls: dict[MessageQueue, asyncio.Task[None]] = {}
         self._scans: dict[str, asyncio.Task[None]] = {}
         self._room: dict[MessageQueue, asyncio.Event] = {}
+        self._answers: dict[MessageQueue, list[ReceivedMessage]] = {}
+        """What each poll that is out has brought so far."""
         self._generation = 0
 
     async def start(self) -> None:
@@ -84,14 +89,26 @@ class Receiving:
         self._scans[topic] = self._session.spawn(self._scan_forever, topic, name="scan assignments")
 
     def stop(self) -> None:
-        """End all polls and scans.
+        """Start no poll any more; cancel those that wait, and let those end whose answer is arriving.
 
         A poll that is cancelled while it waits takes no messages with it on 5.5 (what it would have brought comes
         back after 3 to 5 s); older servers may hold such messages for a whole lease (live-lessons.md 4).
         """
-        for task in (*self._scans.values(), *self._polls.values()):
-            task.cancel()
         self._assigned.clear()
+        for scan in self._scans.values():
+            scan.cancel()
+        for queue, poll in self._polls.items():
+            if not self._answers.get(queue):
+                poll.cancel()
+
+    async def ended(self) -> None:
+        """Wait until the last poll has ended, for at most a second; what arrives meanwhile is handed over."""
+        if self._polls:
+            _, late = await asyncio.wait(tuple(self._polls.values()), timeout=LAST_ANSWERS)
+            for poll in late:
+                poll.cancel()
+            if late:
+                await asyncio.wait(late)
 
     def room_made(self, queue: MessageQueue) -> None:
         """Wake the poll that waits for room in its share of the cache."""
@@ -178,16 +195,25 @@ class Receiving:
         self._room.pop(queue, None)
 
     async def _receive(self, source: RouteQueue, room: int, attempt_id: str) -> Sequence[ReceivedMessage]:
-        return await receive(
-            self._session,
-            source,
-            self._filters[source.queue.topic],
-            max_messages=room,
-            poll=self._session.settings.long_polling,
-            invisible=self._invisible,
-            attempt_id=attempt_id,
-            settler=self._settler,
-        )
+        answer = self._answers[source.queue] = []
+        try:
+            return await receive(
+                self._session,
+                source,
+                self._filters[source.queue.topic],
+                max_messages=room,
+                poll=self._session.settings.long_polling,
+                invisible=self._invisible,
+                attempt_id=attempt_id,
+                settler=self._settler,
+                answer=answer,
+            )
+        except asyncio.CancelledError:
+            if answer:  # their leases run already
+                self._arrived(source.queue, answer)
+            raise
+        finally:
+            del self._answers[source.queue]
 
     async def _wait_for_room(self, queue: MessageQueue) -> None:
         event = self._room[queue]

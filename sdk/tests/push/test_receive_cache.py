@@ -2,8 +2,10 @@ from aiorocketmq._core.receive_cache import ReceiveCache
 from hypothesis import given, strategies as st
 
 
-def cache(messages: int = 100, size: int = 1000, queues: tuple[str, ...] = ("q",)) -> ReceiveCache[str]:
-    result = ReceiveCache[str](max_messages=messages, max_bytes=size)
+def cache(
+    messages: int = 100, size: int = 1000, ahead: int = 1000, queues: tuple[str, ...] = ("q",)
+) -> ReceiveCache[str]:
+    result = ReceiveCache[str](max_messages=messages, max_bytes=size, max_ahead=ahead)
     for queue in queues:
         result.open(queue)
     return result
@@ -30,6 +32,10 @@ def test_a_queue_always_may_have_one_message_however_many_queues_there_are() -> 
     crowded = cache(messages=2, queues=tuple("abcdef"))
 
     assert crowded.room("f", 32) == 1
+
+
+def test_one_queue_is_not_received_further_ahead_than_is_of_use() -> None:
+    assert cache(messages=4096, ahead=20).room("q", 32) == 20
 
 
 def test_the_byte_limit_stops_asking_and_one_huge_message_is_still_taken() -> None:

@@ -1,0 +1,69 @@
+"""A stop while the answer of a poll is arriving: its messages are leased already, and none may be forgotten."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from aiorocketmq._core.endpoint import Endpoint
+from aiorocketmq._transport.grpcio import GrpcioTransport
+from aiorocketmq._transport.interface import Metadata
+from aiorocketmq.message import Message
+from aiorocketmq.producer import Producer
+from aiorocketmq.push_consumer import PushConsumer
+from aiorocketmq.wire import messages as pb
+from aiorocketmq_fake import FakeBroker
+from aiorocketmq_fake.core.events import LeaseChanged
+
+
+class Stalling(GrpcioTransport):
+    """A network that stops in the middle of the first answer with messages, until it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.stalled = asyncio.Event()
+        self.go_on = asyncio.Event()
+
+    async def server_stream(
+        self, endpoint: Endpoint, path: str, payload: bytes, metadata: Metadata, timeout: float
+    ) -> AsyncIterator[bytes]:
+        async for frame in super().server_stream(endpoint, path, payload, metadata, timeout):
+            yield frame
+            if pb.ReceiveMessageResponse.FromString(frame).HasField("message") and not self.stalled.is_set():
+                self.stalled.set()
+                await self.go_on.wait()
+
+
+@pytest.fixture
+async def network(broker: FakeBroker, producer: Producer) -> Stalling:
+    await broker.update_topic("orders", queues=1)
+    for number in range(4):
+        await producer.send(Message("orders", b"%d" % number))
+    return Stalling()
+
+
+async def test_an_answer_that_is_arriving_is_taken_and_given_back(
+    broker: FakeBroker, network: Stalling, seen: Any, history: Any
+) -> None:
+    async with PushConsumer(
+        broker.endpoint, group="billing", subscriptions=["orders"], handler=seen, transport=network
+    ) as consumer:
+        await asyncio.wait_for(network.stalled.wait(), 10)
+        consumer.stop()
+        network.go_on.set()
+
+    assert [change.invisible for change in history.of(LeaseChanged)] == [0.0] * 4
+    assert seen.bodies == []
+
+
+async def test_an_answer_that_never_ends_does_not_hold_up_the_stop(
+    broker: FakeBroker, network: Stalling, seen: Any, history: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aiorocketmq._push.receiving.LAST_ANSWERS", 0.01)
+    async with PushConsumer(
+        broker.endpoint, group="billing", subscriptions=["orders"], handler=seen, transport=network
+    ) as consumer:
+        await asyncio.wait_for(network.stalled.wait(), 10)
+        consumer.stop()
+
+    assert [change.invisible for change in history.of(LeaseChanged)] == [0.0]
