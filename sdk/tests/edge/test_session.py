@@ -1,0 +1,276 @@
+"""What a client does besides its work: stay known, recover, share a connection, sign."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from aiorocketmq._core.endpoint import Endpoint
+from aiorocketmq._transport.grpcio import GrpcioTransport
+from aiorocketmq._transport.interface import Metadata
+from aiorocketmq.config import Credentials, SendRetry, Timeouts
+from aiorocketmq.connection import Connection
+from aiorocketmq.errors import Closed, RocketMQError, Unreachable
+from aiorocketmq.message import Message
+from aiorocketmq.producer import Producer
+from aiorocketmq.simple_consumer import SimpleConsumer
+from aiorocketmq.wire import messages as pb
+from aiorocketmq_fake import FakeBroker
+
+
+class Overheard(GrpcioTransport):
+    """The ordinary transport, which keeps what is sent."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[tuple[str, bytes, dict[str, str]]] = []
+        self.streams: list[dict[str, str]] = []
+        self.reconnections = 0
+
+    async def unary(
+        self, endpoint: Endpoint, path: str, payload: bytes, metadata: Metadata, timeout: float
+    ) -> bytes:
+        self.calls.append((path.rpartition("/")[2], payload, dict(metadata)))
+        return await super().unary(endpoint, path, payload, metadata, timeout)
+
+    async def duplex(self, endpoint: Endpoint, path: str, metadata: Metadata):  # type: ignore[no-untyped-def]
+        self.streams.append(dict(metadata))
+        return await super().duplex(endpoint, path, metadata)
+
+    async def reconnect(self, endpoint: Endpoint) -> None:
+        self.reconnections += 1
+        await super().reconnect(endpoint)
+
+    def names(self) -> list[str]:
+        return [name for name, _, _ in self.calls]
+
+
+@pytest.fixture
+async def overheard() -> AsyncIterator[Overheard]:
+    transport = Overheard()
+    yield transport
+    await transport.close()
+
+
+async def settled(producer: Producer) -> None:
+    """Wait until a server answers the settings of `producer` the next time."""
+    (link,) = producer._session.links.values()
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                await link._answer.wait()
+            except RocketMQError:
+                continue
+            return
+
+
+async def test_settings_are_known_before_anything_but_the_query_for_routes(
+    broker: FakeBroker, overheard: Overheard
+) -> None:
+    async with Producer(broker.endpoint, topics=["orders"], transport=overheard) as producer:
+        assert overheard.names() == ["QueryRoute"]
+        (client,) = broker.clients()
+        assert (client.client_id, client.type, client.topics) == (producer.client_id, "PRODUCER", ("orders",))
+        await producer.send(Message("orders", b"x"))
+    assert overheard.names() == ["QueryRoute", "SendMessage", "NotifyClientTermination"]
+    assert len(overheard.streams) == 1
+
+
+async def test_every_call_names_the_client_and_its_language(broker: FakeBroker, overheard: Overheard) -> None:
+    async with Producer(broker.endpoint, transport=overheard) as producer:
+        await producer.send(Message("orders", b"x"))
+        headers = [*(headers for _, _, headers in overheard.calls), *overheard.streams]
+        assert {each["x-mq-client-id"] for each in headers} == {producer.client_id}
+    assert {each["x-mq-language"] for each in headers} == {"PYTHON"}
+    assert len({each["x-mq-request-id"] for each in headers}) == len(headers)
+
+
+async def test_a_namespace_travels_in_headers_and_in_every_resource(
+    broker: FakeBroker, overheard: Overheard
+) -> None:
+    async with Producer(broker.endpoint, namespace="shop", transport=overheard) as producer:
+        await producer.send(Message("orders", b"x"))
+    assert {headers["x-mq-namespace"] for _, _, headers in overheard.calls} == {"shop"}
+    sent = next(
+        pb.SendMessageRequest.FromString(payload)
+        for name, payload, _ in overheard.calls
+        if name == "SendMessage"
+    )
+    asked = next(
+        pb.QueryRouteRequest.FromString(payload)
+        for name, payload, _ in overheard.calls
+        if name == "QueryRoute"
+    )
+    assert sent.messages[0].topic.resource_namespace == "shop"
+    assert asked.topic.resource_namespace == "shop"
+
+
+async def test_credentials_sign_every_call_and_a_provider_is_asked_for_them(
+    broker: FakeBroker, overheard: Overheard
+) -> None:
+    async def provider() -> Credentials:
+        return Credentials("key", "secret", session_token="token")
+
+    async with Producer(broker.endpoint, credentials=provider, transport=overheard) as producer:
+        await producer.send(Message("orders", b"x"))
+    for headers in (*(headers for _, _, headers in overheard.calls), *overheard.streams):
+        assert headers["authorization"].startswith(
+            "MQv2-HMAC-SHA1 Credential=key, SignedHeaders=x-mq-date-time"
+        )
+        assert headers["x-mq-session-token"] == "token"
+
+
+async def test_client_properties_travel_with_the_settings(broker: FakeBroker) -> None:
+    async with Producer(broker.endpoint, client_properties={"zone": "a"}) as producer:
+        declared = producer._session.settings_command().settings
+    assert dict(declared.client_properties) == {"zone": "a"}
+    assert declared.user_agent.language == pb.Language.PYTHON
+    assert declared.user_agent.hostname
+
+
+async def test_a_stream_that_breaks_is_opened_again_with_our_settings(
+    broker: FakeBroker, producer: Producer, overheard: Overheard
+) -> None:
+    async with asyncio.TaskGroup() as group:
+        group.create_task(settled(producer))
+        await asyncio.sleep(0)
+        assert broker.cut_streams() == 1
+    await producer.send(Message("orders", b"x"))
+
+
+async def test_a_heartbeat_that_shows_that_we_are_forgotten_makes_us_known_again(
+    broker: FakeBroker, producer: Producer
+) -> None:
+    with broker.faults.refuse("Heartbeat", "UNRECOGNIZED_CLIENT_TYPE", times=1):
+        async with asyncio.TaskGroup() as group:
+            group.create_task(settled(producer))
+            await asyncio.sleep(0)
+            await producer._session._upkeep.beat()
+    await producer._session._upkeep.beat()
+
+
+async def test_two_heartbeats_without_answer_make_a_new_connection(
+    broker: FakeBroker, overheard: Overheard
+) -> None:
+    timeouts = Timeouts(request=0.2)
+    async with Producer(
+        broker.endpoint, topics=["orders"], timeouts=timeouts, transport=overheard
+    ) as producer:
+        with broker.faults.drop_reply("Heartbeat", hang=True, times=2):
+            await producer._session._upkeep.beat()
+            assert overheard.reconnections == 0
+            await producer._session._upkeep.beat()
+        assert overheard.reconnections == 1
+        await producer.send(Message("orders", b"x"))
+        await producer._session._upkeep.beat()
+
+
+async def test_a_server_that_asks_for_a_new_connection_gets_one(
+    broker: FakeBroker, overheard: Overheard
+) -> None:
+    async with Producer(broker.endpoint, topics=["orders"], transport=overheard) as producer:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(settled(producer))
+            await asyncio.sleep(0)
+            await broker.reconnect_endpoints(producer.client_id)
+        assert overheard.reconnections == 1
+        await producer.send(Message("orders", b"x"))
+
+
+async def test_a_failed_send_isolates_its_server_until_a_heartbeat_is_answered(
+    broker: FakeBroker,
+) -> None:
+    async with Producer(broker.endpoint, topics=["orders"], retry=SendRetry(attempts=1)) as producer:
+        with broker.faults.fail("SendMessage", times=1), pytest.raises(Unreachable):
+            await producer.send(Message("orders", b"x"))
+        assert len(producer._session.isolated) == 1
+        await producer.send(Message("orders", b"x"))
+        await producer._session._upkeep.beat()
+        assert producer._session.isolated == set()
+
+
+async def test_routes_are_refreshed_and_a_failed_refresh_changes_nothing(
+    broker: FakeBroker, producer: Producer
+) -> None:
+    await broker.update_topic("orders", queues=8)
+    await producer._session.routes.refresh()
+    assert len((await producer._session.route("orders")).queues) == 8
+    with broker.faults.fail("QueryRoute"):
+        await producer._session.routes.refresh()
+    assert len((await producer._session.route("orders")).queues) == 8
+
+
+async def test_clients_share_one_connection_and_leave_it_open(
+    broker: FakeBroker, overheard: Overheard
+) -> None:
+    async with Connection(broker.endpoint, transport=overheard) as rocketmq:
+        async with Producer(rocketmq, topics=["orders"]) as first:
+            async with Producer(rocketmq, topics=["orders"]):
+                pass
+            await first.send(Message("orders", b"x"))
+        async with SimpleConsumer(rocketmq, group="billing", subscriptions=["orders"]) as consumer:
+            (message,) = await consumer.receive(wait=5)
+            await message.ack()
+        assert len(overheard._lines) == 1
+    assert overheard._lines == {}
+    with pytest.raises(Closed, match="the connection was closed"):
+        async with Producer(rocketmq):
+            pass
+
+
+async def test_many_clients_of_one_connection_start_side_by_side(broker: FakeBroker) -> None:
+    async with Connection(broker.endpoint) as rocketmq:
+        clients = [SimpleConsumer(rocketmq, group="billing", subscriptions=["orders"]) for _ in range(20)]
+        await asyncio.gather(*(client.__aenter__() for client in clients))
+        assert len({client.client_id for client in clients}) == 20
+        assert len(broker.clients()) == 20
+        await asyncio.gather(*(client.__aexit__(None, None, None) for client in clients))
+    assert broker.clients() == ()
+
+
+async def test_a_client_says_good_bye(broker: FakeBroker) -> None:
+    async with Producer(broker.endpoint, topics=["orders"]):
+        assert len(broker.clients()) == 1
+    assert broker.clients() == ()
+
+
+async def test_a_server_that_is_gone_delays_the_end_no_longer_than_allowed(broker: FakeBroker) -> None:
+    async with Producer(broker.endpoint, topics=["orders"], timeouts=Timeouts(stop=0.5)):
+        await broker.crash()
+        begun = asyncio.get_running_loop().time()
+    assert asyncio.get_running_loop().time() - begun < 1.5
+
+
+async def test_a_client_may_be_left_in_another_task_than_it_was_entered_in(broker: FakeBroker) -> None:
+    producer = Producer(broker.endpoint, topics=["orders"])
+    await asyncio.create_task(producer.__aenter__())
+    await producer.send(Message("orders", b"x"))
+    await asyncio.create_task(producer.__aexit__(None, None, None))
+    assert broker.clients() == ()
+
+
+async def test_after_a_crash_and_return_of_the_broker_a_producer_goes_on_by_itself(
+    broker: FakeBroker, producer: Producer
+) -> None:
+    await producer.send(Message("orders", b"before"))
+    await broker.crash()
+    with pytest.raises(RocketMQError) as raised:
+        await producer.send(Message("orders", b"lost"))
+    assert raised.value.may_retry
+    async with asyncio.TaskGroup() as group:
+        group.create_task(settled(producer))
+        await broker.start()
+    await producer.send(Message("orders", b"after"))
+    bodies = [message.body for message in broker.messages("orders")]
+    assert bodies.count(b"before") == 1
+    assert b"after" in bodies
+
+
+async def test_the_end_of_a_client_leaves_no_task_behind(broker: FakeBroker) -> None:
+    async with (
+        Producer(broker.endpoint, topics=["orders"]),
+        SimpleConsumer(broker.endpoint, group="billing", subscriptions=["orders"]),
+    ):
+        running = [task.get_name() for task in asyncio.all_tasks()]
+        assert any(name.startswith("producer: ") for name in running)
+    left = [task.get_name() for task in asyncio.all_tasks() if not task.done()]
+    assert [name for name in left if name.startswith(("producer", "simple"))] == []
