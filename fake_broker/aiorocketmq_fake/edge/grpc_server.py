@@ -14,11 +14,11 @@ __all__ = ["GrpcServer"]
 
 logger = logging.getLogger(__name__)
 
+# R1.4: larger messages are RESOURCE_EXHAUSTED before anybody sees them.
+MESSAGE_CAP = 130 * 1024 * 1024
 OPTIONS = (
     # Two brokers on one port must be an error, not a lottery.
     ("grpc.so_reuseport", 0),
-    # R1.4: larger messages are RESOURCE_EXHAUSTED before anybody sees them.
-    ("grpc.max_receive_message_length", 130 * 1024 * 1024),
     ("grpc.max_send_message_length", -1),
     # Session §10: header lists above 8 KiB are refused; without the second line chance decides near the limit.
     ("grpc.max_metadata_size", 8192),
@@ -31,8 +31,15 @@ OPTIONS = (
 class GrpcServer:
     """One listening port with its services. Opened and closed by its owner, on a running event loop."""
 
-    def __init__(self, handlers: tuple[grpc.GenericRpcHandler, ...], tls: ServerTls | None = None) -> None:
+    def __init__(
+        self,
+        handlers: tuple[grpc.GenericRpcHandler, ...],
+        tls: ServerTls | None = None,
+        *,
+        message_cap: int = MESSAGE_CAP,
+    ) -> None:
         self._handlers = handlers
+        self._options = (*OPTIONS, ("grpc.max_receive_message_length", message_cap))
         self._tls = tls
         self._server: aio.Server | None = None
 
@@ -43,7 +50,7 @@ class GrpcServer:
 
     async def open(self, host: str, port: int) -> int:
         """Listen on `host`; port 0 picks a free one. Returns the port; OSError where it cannot be had."""
-        server = aio.server(options=OPTIONS)
+        server = aio.server(options=self._options)
         server.add_generic_rpc_handlers(self._handlers)
         address = join(host, port)
         try:

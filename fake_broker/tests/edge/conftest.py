@@ -266,3 +266,15 @@ async def happened(broker: FakeBroker) -> AsyncIterator[Callable[[type], Awaitab
             raise AssertionError("the broker has ended")
 
         yield wait
+
+
+@pytest.fixture
+def until() -> Callable[[Callable[[], object]], Awaitable[None]]:
+    """Let the loop turn until something holds that no event tells: `await until(lambda: broker.clock.parked)`."""
+
+    async def wait(holds: Callable[[], object]) -> None:
+        async with asyncio.timeout(DEADLINE):
+            while not holds():  # noqa: ASYNC110  # there is no event to wait for
+                await asyncio.sleep(0)
+
+    return wait

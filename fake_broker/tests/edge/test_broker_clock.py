@@ -1,0 +1,142 @@
+"""The manual clock: everything due happens in order, answers are written, clients may keep up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from aiorocketmq.wire import messages as pb
+from aiorocketmq_fake import FakeBroker
+from aiorocketmq_fake.core.events import PollParked
+
+Happened = Callable[[type], Awaitable[Any]]
+Until = Callable[[Callable[[], object]], Awaitable[None]]
+
+
+async def test_an_unsettled_message_comes_back_until_it_is_given_up(
+    broker: FakeBroker, client: Any, consumer: Any
+) -> None:
+    """A consumer that never settles anything sees every attempt at its time."""
+    await broker.create_group("short", max_attempts=4)
+    await client.send("t", b"1")
+    begun = broker.clock.now()
+    for attempt in range(1, 5):
+        (message,) = (await consumer.receive("short", "t", invisible=100)).messages
+        assert message.system_properties.delivery_attempt == attempt
+        await broker.clock.advance(seconds=100)
+    deliveries = broker.deliveries("t", group="short")
+    assert [round(delivery.at - begun) for delivery in deliveries] == [0, 100, 200, 300]
+    assert [letter.body for letter in broker.dead_letters("short")] == [b"1"]
+
+
+async def test_patience_has_an_end(
+    broker: FakeBroker, client: Any, consumer: Any, happened: Happened
+) -> None:
+    """A consumer that settles nothing holds the clock up only so long."""
+    await client.send("t", b"1")
+    await consumer.receive("g", "t", invisible=30)
+    begun = broker.clock.now()
+    async with asyncio.TaskGroup() as tasks:
+        receiving = tasks.create_task(consumer.receive("g", "t", wait=100, deadline=None))
+        await happened(PollParked)
+        await broker.clock.advance(seconds=31, patience=0.05)
+    assert receiving.result().messages[0].system_properties.delivery_attempt == 2
+    assert broker.clock.now() == begun + 31
+
+
+async def test_with_patience_the_clock_waits_for_consumers_that_settle(
+    broker: FakeBroker, client: Any, consumer: Any, until: Until
+) -> None:
+    """Sixteen failures, each answered by the consumer within the step that handed the message out."""
+    await client.send("t", b"1")
+    begun = broker.clock.now()
+
+    async def fail_always() -> None:
+        while frames := await consumer.receive("g", "t", wait=3600, deadline=None):
+            for message in frames.messages:
+                request = pb.ChangeInvisibleDurationRequest(
+                    group=pb.Resource(name="g"),
+                    topic=pb.Resource(name="t"),
+                    receipt_handle=message.system_properties.receipt_handle,
+                )
+                request.invisible_duration.seconds = 600
+                await consumer.call("ChangeInvisibleDuration", request)
+
+    async with asyncio.TaskGroup() as tasks:
+        failing = tasks.create_task(fail_always())
+        await until(lambda: broker.clock.parked)
+        await broker.clock.advance(hours=3, patience=5)
+        failing.cancel()
+    assert [round(delivery.at - begun) for delivery in broker.deliveries("t")] == [600 * n for n in range(17)]
+    assert [letter.body for letter in broker.dead_letters("g")] == [b"1"]
+
+
+async def test_a_parked_receive_is_answered_before_advance_returns(
+    broker: FakeBroker, client: Any, consumer: Any, happened: Happened
+) -> None:
+    await broker.create_topic("later", type="DELAY", queues=1)
+    due = pb.Timestamp(seconds=int(broker.clock.now()) + 60)
+    await client.send("later", b"1", delivery_timestamp=due)
+    async with asyncio.TaskGroup() as tasks:
+        waiting = tasks.create_task(consumer.receive("g", "later", wait=100, deadline=None))
+        await happened(PollParked)
+        await broker.clock.advance(seconds=61)
+        assert len(broker.deliveries("later")) == 1
+    assert waiting.result().bodies == [b"1"]
+
+
+async def test_clients_with_a_stream_outlive_a_jump_of_the_clock(broker: FakeBroker, consumer: Any) -> None:
+    """Their heartbeats run in real time and cannot keep up."""
+    await broker.clock.advance(hours=2)
+    assert [client.client_id for client in broker.clients()] == ["consumer-1"]
+    assert (
+        await consumer.call("Heartbeat", pb.HeartbeatRequest(group=pb.Resource(name="g")))
+    ).status.code == 20000
+
+
+async def test_clients_are_forgotten_when_that_is_asked_for(broker: FakeBroker, consumer: Any) -> None:
+    """R2.15."""
+    await broker.clock.advance(minutes=3, forget_clients=True)
+    assert broker.clients() == ()
+    response = await consumer.call("Heartbeat", pb.HeartbeatRequest(group=pb.Resource(name="g")))
+    assert response.status.code == pb.Code.UNRECOGNIZED_CLIENT_TYPE
+
+
+async def test_a_manual_clock_begins_where_it_is_told(running: Callable[..., Awaitable[FakeBroker]]) -> None:
+    start = datetime(2030, 1, 1, tzinfo=UTC)
+    broker = await running(clock="manual", start=start)
+    assert broker.clock.utc() == start
+    await broker.clock.advance(hours=1, minutes=1, seconds=1)
+    assert broker.clock.now() == start.timestamp() + 3661
+    await broker.clock.advance_to(start.timestamp())
+    assert broker.clock.now() == start.timestamp() + 3661
+
+
+async def test_two_calls_move_the_clock_one_after_the_other(broker: FakeBroker) -> None:
+    begun = broker.clock.now()
+    await asyncio.gather(broker.clock.advance(hours=1), broker.clock.advance(hours=1))
+    assert broker.clock.now() == begun + 7200
+
+
+async def test_a_clock_cannot_go_back(broker: FakeBroker) -> None:
+    with pytest.raises(ValueError, match="cannot go back"):
+        await broker.clock.advance(seconds=-1)
+
+
+async def test_a_real_clock_cannot_be_moved(running: Callable[..., Awaitable[FakeBroker]]) -> None:
+    broker = await running(clock="real")
+    with pytest.raises(RuntimeError, match="moves by itself"):
+        await broker.clock.advance(seconds=1)
+
+
+async def test_the_next_deadline_tells_when_something_is_due(
+    broker: FakeBroker, client: Any, consumer: Any
+) -> None:
+    await client.send("t", b"1")
+    await consumer.receive("g", "t", invisible=30)
+    deadline = broker.clock.next_deadline()
+    assert deadline is not None
+    assert deadline - broker.clock.now() == pytest.approx(30, abs=0.01)

@@ -1,0 +1,183 @@
+"""The control service and its client: the words of `FakeBroker`, from elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import grpc
+import pytest
+from aiorocketmq.wire import messages as pb
+from aiorocketmq_fake import Code, Disturbance, FakeBroker, FakeBrokerClient, FaultRule, Refusal
+from aiorocketmq_fake.edge.control_wire.methods import METHODS
+
+
+@pytest.fixture
+async def broker(running: Callable[..., Awaitable[FakeBroker]]) -> FakeBroker:
+    return await running(clock="manual", control="127.0.0.1:0")
+
+
+@pytest.fixture
+async def remote(broker: FakeBroker) -> AsyncIterator[FakeBrokerClient]:
+    assert broker.control_endpoint is not None
+    async with FakeBrokerClient(broker.control_endpoint) as client:
+        yield client
+
+
+async def test_a_broker_says_what_it_is(broker: FakeBroker, remote: FakeBrokerClient) -> None:
+    description = await remote.describe()
+    assert description.endpoint == broker.endpoint
+    assert description.profile == "documented"
+    assert description.manual_clock
+    assert description.running
+    assert not description.tls
+
+
+async def test_everything_seen_from_elsewhere_is_what_is_seen_in_process(
+    broker: FakeBroker, remote: FakeBrokerClient, client: Any, consumer: Any
+) -> None:
+    await client.send("t", b"\xff\x00", tag="a", keys=["k1", "k2"], message_group="", message_id="m")
+    await client.send("t", b"2", message_id="m2")
+    first = await consumer.receive("g", "t", batch=1)
+    request = pb.ForwardMessageToDeadLetterQueueRequest(
+        group=pb.Resource(name="g"),
+        topic=pb.Resource(name="t"),
+        receipt_handle=first.messages[0].system_properties.receipt_handle,
+    )
+    await consumer.call("ForwardMessageToDeadLetterQueue", request)
+    await consumer.receive("g", "t", batch=1)
+    assert await remote.topics() == broker.topics() != ()
+    assert await remote.groups() == broker.groups() != ()
+    assert await remote.clients() == broker.clients() != ()
+    assert await remote.messages("t") == broker.messages("t") != ()
+    assert await remote.deliveries("t") == broker.deliveries("t") != ()
+    assert await remote.deliveries(group="other") == ()
+    assert await remote.dead_letters("g") == broker.dead_letters("g") != ()
+    assert await remote.leases("g") == broker.leases("g") != ()
+    assert await remote.progress() == broker.progress() != ()
+
+
+async def test_topics_and_groups_are_made_changed_and_deleted(
+    broker: FakeBroker, remote: FakeBrokerClient
+) -> None:
+    await remote.create_topic("orders", type="FIFO", queues=3)
+    await remote.update_topic("orders", type="FIFO", read_queues=2, write_queues=3, permission="READ")
+    (topic,) = [topic for topic in broker.topics() if topic.name == "orders"]
+    assert (topic.type, topic.read_queues, topic.write_queues, topic.permission) == ("FIFO", 2, 3, "READ")
+    await remote.create_group("billing", ordered=True)
+    await remote.update_group("billing", max_attempts=3, backoff=(1, 2.5))
+    (group,) = [group for group in broker.groups() if group.name == "billing"]
+    assert (group.ordered, group.max_attempts, group.backoff) == (False, 3, (1, 2.5))
+    await remote.delete_topic("orders")
+    await remote.delete_group("billing")
+    assert {topic.name for topic in broker.topics()} == {"t"}
+    assert {group.name for group in broker.groups()} == {"g"}
+
+
+async def test_a_refusal_is_the_same_from_elsewhere(remote: FakeBrokerClient) -> None:
+    with pytest.raises(Refusal) as refused:
+        await remote.delete_topic("nowhere")
+    assert refused.value.code is Code.TOPIC_NOT_FOUND
+    with pytest.raises(ValueError, match="no topic type is called 'ODD'"):
+        await remote.create_topic("orders", type="ODD")
+
+
+async def test_the_clock_is_moved_from_elsewhere(broker: FakeBroker, remote: FakeBrokerClient) -> None:
+    begun = broker.clock.now()
+    await remote.clock.advance(hours=1, minutes=1, seconds=1)
+    assert broker.clock.now() == begun + 3661
+    assert await remote.clock.now() == broker.clock.now()
+    assert await remote.clock.utc() == broker.clock.utc()
+    assert await remote.clock.next_deadline() == broker.clock.next_deadline()
+    assert await remote.clock.parked() == 0
+
+
+async def test_a_real_clock_cannot_be_moved_from_elsewhere(
+    running: Callable[..., Awaitable[FakeBroker]],
+) -> None:
+    broker = await running(control="127.0.0.1:0")
+    assert broker.control_endpoint is not None
+    async with FakeBrokerClient(broker.control_endpoint) as remote:
+        with pytest.raises(ValueError, match="moves by itself"):
+            await remote.clock.advance(seconds=1)
+
+
+async def test_faults_are_scripted_from_elsewhere(
+    broker: FakeBroker, remote: FakeBrokerClient, client: Any
+) -> None:
+    async with remote.faults.refuse("SendMessage", "FORBIDDEN", topic="t", client_id="raw-1") as fault:
+        assert (await client.send("t", b"1")).status.code == pb.Code.FORBIDDEN
+        assert await remote.faults.at_work() == ((fault.number, fault.rule, 1),)
+    assert (await client.send("t", b"1")).status.code == pb.Code.OK
+    every = FaultRule(
+        "Telemetry",
+        Disturbance.CUT_STREAM,
+        client_id="c",
+        topic="t",
+        group="g",
+        times=3,
+        skip=2,
+        status="INTERNAL",
+        frames=4,
+    )
+    added = await remote.faults.add(every)
+    assert [fault.rule for fault in broker.faults] == [every]
+    await added.remove()
+    await added.remove()
+    await remote.faults.add(replace(every, hang=True, seconds=1.5))
+    await remote.faults.clear()
+    assert not broker.faults
+
+
+async def test_streams_are_cut_from_elsewhere(remote: FakeBrokerClient, client: Any) -> None:
+    stream, _ = await client.publish("t")
+    assert await remote.cut_streams("nobody") == 0
+    assert await remote.cut_streams() == 1
+    assert await stream.code() == grpc.StatusCode.UNAVAILABLE
+
+
+async def test_offsets_are_reset_from_elsewhere(
+    broker: FakeBroker, remote: FakeBrokerClient, client: Any
+) -> None:
+    await client.send("t", b"1")
+    assert await remote.reset_offset("g", "t", to="end") == (1,)
+    assert await remote.reset_offset("g", "t", to=datetime.fromtimestamp(0, UTC)) == (0,)
+    with pytest.raises(ValueError, match="cannot be reset to 'middle'"):
+        await remote.reset_offset("g", "t", to="middle")  # type: ignore[arg-type]  # that is the point
+
+
+async def test_a_broker_is_restarted_from_elsewhere(
+    broker: FakeBroker, remote: FakeBrokerClient, client: Any
+) -> None:
+    await client.publish("t")
+    await remote.restart()
+    assert broker.is_running
+    assert broker.clients() == ()
+
+
+async def test_where_nobody_answers_one_sentence_says_so(broker: FakeBroker) -> None:
+    with pytest.raises(ConnectionError, match=r"no fake broker answers at 127\.0\.0\.1:1 "):
+        async with FakeBrokerClient("127.0.0.1:1", timeout=5):
+            pass
+    with pytest.raises(ConnectionError, match="UNIMPLEMENTED"):
+        async with FakeBrokerClient(broker.endpoint):
+            pass
+
+
+async def test_a_client_that_is_not_connected_says_so() -> None:
+    with pytest.raises(RuntimeError, match="inside `async with`"):
+        await FakeBrokerClient("127.0.0.1:1").topics()
+
+
+async def test_garbage_is_an_error_of_its_caller(broker: FakeBroker, remote: FakeBrokerClient) -> None:
+    assert broker.control_endpoint is not None
+    async with grpc.aio.insecure_channel(broker.control_endpoint) as channel:
+        for name in METHODS:
+            call: Any = channel.unary_unary(METHODS[name].path)
+            with pytest.raises(grpc.aio.AioRpcError) as failed:
+                await asyncio.wait_for(call(b"\xff\xff\xff"), 10)
+            assert failed.value.code() == grpc.StatusCode.INTERNAL
+    assert (await remote.describe()).running

@@ -1,0 +1,265 @@
+"""Scripted faults, each seen by a client over a real port."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import grpc
+import pytest
+from aiorocketmq.wire import messages as pb
+from aiorocketmq_fake import Disturbance, FakeBroker, FaultRule
+from aiorocketmq_fake.core.events import Stored
+
+Happened = Callable[[type], Awaitable[Any]]
+Until = Callable[[Callable[[], object]], Awaitable[None]]
+UNAVAILABLE = grpc.StatusCode.UNAVAILABLE
+
+
+async def status_of(call: Awaitable[Any]) -> grpc.StatusCode:
+    with pytest.raises(grpc.aio.AioRpcError) as failed:
+        await call
+    return failed.value.code()
+
+
+async def test_a_refused_call_does_nothing_and_the_rule_is_spent(broker: FakeBroker, client: Any) -> None:
+    fault = broker.faults.refuse("SendMessage", "TOO_MANY_REQUESTS", "slow down", times=2)
+    for _ in range(2):
+        response = await client.send("t", b"1")
+        assert (response.status.code, response.status.message) == (pb.Code.TOO_MANY_REQUESTS, "slow down")
+    assert broker.messages("t") == ()
+    assert fault.hits == 2
+    assert not broker.faults
+    assert (await client.send("t", b"1")).status.code == pb.Code.OK
+
+
+async def test_a_failed_call_does_nothing(broker: FakeBroker, client: Any) -> None:
+    with broker.faults.fail("SendMessage", "RESOURCE_EXHAUSTED"):
+        assert await status_of(client.send("t", b"1")) == grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert broker.messages("t") == ()
+    assert (await client.send("t", b"1")).status.code == pb.Code.OK
+
+
+async def test_a_dropped_reply_comes_after_the_deed(broker: FakeBroker, client: Any) -> None:
+    with broker.faults.drop_reply("SendMessage", times=1):
+        assert await status_of(client.send("t", b"1")) == UNAVAILABLE
+    assert [message.body for message in broker.messages("t")] == [b"1"]
+
+
+async def test_a_hanging_reply_leaves_the_caller_to_its_deadline(
+    broker: FakeBroker, client: Any, requests: Any
+) -> None:
+    with broker.faults.drop_reply("SendMessage", hang=True):
+        call = client.call("SendMessage", requests.send("t", b"1"), timeout=0.2)
+        assert await status_of(call) == grpc.StatusCode.DEADLINE_EXCEEDED
+    assert len(broker.messages("t")) == 1
+
+
+async def test_a_hanging_call_does_not_stop_the_clock(
+    broker: FakeBroker, client: Any, happened: Happened, requests: Any
+) -> None:
+    with broker.faults.drop_reply("SendMessage", hang=True):
+        async with asyncio.TaskGroup() as tasks:
+            hanging = tasks.create_task(client.call("SendMessage", requests.send("t", b"1"), timeout=None))
+            await happened(Stored)
+            await asyncio.wait_for(broker.clock.advance(hours=1), 2)
+            hanging.cancel()
+
+
+async def test_a_duplicated_call_is_done_twice_and_answered_once(broker: FakeBroker, client: Any) -> None:
+    with broker.faults.duplicate("SendMessage", times=1) as fault:
+        response = await client.send("t", b"1")
+    assert [entry.offset for entry in response.entries] == [0]
+    assert [message.body for message in broker.messages("t")] == [b"1", b"1"]
+    assert fault.hits == 1
+
+
+async def test_a_delayed_call_waits_on_the_brokers_clock(
+    broker: FakeBroker, client: Any, until: Until
+) -> None:
+    begun = broker.clock.now()
+    with broker.faults.delay("SendMessage", 30):
+        async with asyncio.TaskGroup() as tasks:
+            sending = tasks.create_task(client.send("t", b"1"))
+            await until(broker.clock.next_deadline)
+            await broker.clock.advance(seconds=29)
+            assert broker.messages("t") == ()
+            await broker.clock.advance(seconds=1)
+    assert sending.result().status.code == pb.Code.OK
+    assert broker.messages("t")[0].stored_at == pytest.approx(begun + 30, abs=0.001)
+
+
+async def test_a_cancelled_caller_of_a_delayed_call_changes_nothing(
+    broker: FakeBroker, client: Any, requests: Any
+) -> None:
+    with broker.faults.delay("SendMessage", 30):
+        call = client.call("SendMessage", requests.send("t", b"1"), timeout=0.2)
+        assert await status_of(call) == grpc.StatusCode.DEADLINE_EXCEEDED
+    await broker.clock.advance(minutes=1)
+    assert broker.messages("t") == ()
+
+
+async def test_a_real_clock_ends_delays_by_itself(
+    running: Callable[..., Awaitable[FakeBroker]], connect: Callable[..., Any]
+) -> None:
+    broker = await running(clock="real")
+    broker.faults.delay("SendMessage", 0.02)
+    assert (await connect(broker).send("t", b"1")).status.code == pb.Code.OK
+
+
+async def test_a_refused_receive_carries_the_code(broker: FakeBroker, consumer: Any) -> None:
+    with broker.faults.refuse("ReceiveMessage", 42900):
+        assert (await consumer.receive("g", "t")).code == pb.Code.TOO_MANY_REQUESTS
+
+
+async def test_a_failed_receive_leases_nothing(broker: FakeBroker, client: Any, consumer: Any) -> None:
+    await client.send("t", b"1")
+    with broker.faults.fail("ReceiveMessage"):
+        assert await status_of(consumer.receive("g", "t")) == UNAVAILABLE
+    assert broker.leases() == ()
+
+
+async def test_a_dropped_receive_leaves_its_messages_leased(
+    broker: FakeBroker, client: Any, consumer: Any
+) -> None:
+    await client.send("t", b"1")
+    with broker.faults.drop_reply("ReceiveMessage"):
+        assert await status_of(consumer.receive("g", "t")) == UNAVAILABLE
+    assert [lease.attempt for lease in broker.leases("g")] == [1]
+
+
+async def test_a_receive_cut_in_the_middle_gives_the_rest_back(
+    broker: FakeBroker, client: Any, consumer: Any, requests: Any
+) -> None:
+    """R5.7."""
+    for number in range(3):
+        await client.send("t", b"%d" % number, message_id=str(number))
+    with broker.faults.cut_stream("ReceiveMessage", frames=2, times=1):
+        stream = consumer.stream("ReceiveMessage", requests.receive("g", "t"))
+        kinds = [(await stream.read()).WhichOneof("content") for _ in range(2)]
+        assert kinds == ["status", "message"]
+        assert await stream.code() == UNAVAILABLE
+    assert (await consumer.receive("g", "t")).bodies == [b"1", b"2"]
+
+
+async def test_a_delayed_receive_waits_on_the_brokers_clock(
+    broker: FakeBroker, client: Any, consumer: Any, until: Until
+) -> None:
+    await client.send("t", b"1")
+    with broker.faults.delay("ReceiveMessage", 30):
+        async with asyncio.TaskGroup() as tasks:
+            receiving = tasks.create_task(consumer.receive("g", "t"))
+            await until(lambda: any(fault.hits for fault in broker.faults))
+            await broker.clock.advance(seconds=30)
+    assert receiving.result().bodies == [b"1"]
+
+
+async def test_a_pull_can_be_cut(broker: FakeBroker, client: Any) -> None:
+    request = pb.PullMessageRequest(
+        group=pb.Resource(name="g"), message_queue=pb.MessageQueue(topic=pb.Resource(name="t"), id=0)
+    )
+    with broker.faults.cut_stream("PullMessage", status="INTERNAL"):
+        stream = client.stream("PullMessage", request)
+        assert await stream.code() == grpc.StatusCode.INTERNAL
+
+
+async def test_refused_settings_get_a_status_and_a_normal_end(broker: FakeBroker, client: Any) -> None:
+    with broker.faults.refuse("Telemetry", "UNAUTHORIZED"):
+        stream, reply = await client.publish("t")
+    assert reply.status.code == pb.Code.UNAUTHORIZED
+    assert await stream.read() is grpc.aio.EOF
+    assert await stream.code() == grpc.StatusCode.OK
+
+
+async def test_a_failed_stream_ends_with_the_status(broker: FakeBroker, client: Any) -> None:
+    with broker.faults.fail("Telemetry", "PERMISSION_DENIED"):
+        assert await status_of(client.publish("t")) == grpc.StatusCode.PERMISSION_DENIED
+    assert broker.clients() == ()
+
+
+async def test_settings_without_a_reply_are_stored(broker: FakeBroker, client: Any) -> None:
+    with broker.faults.drop_reply("Telemetry"):
+        assert await status_of(client.publish("t")) == UNAVAILABLE
+    assert [known.client_id for known in broker.clients()] == ["raw-1"]
+
+
+async def test_a_telemetry_stream_breaks_after_some_frames(broker: FakeBroker, client: Any) -> None:
+    with broker.faults.cut_stream("Telemetry", frames=1):
+        stream, reply = await client.publish("t")
+        assert reply.status.code == pb.Code.OK
+        assert await status_of(stream.read()) == UNAVAILABLE
+
+
+async def test_settings_can_be_late(broker: FakeBroker, client: Any, until: Until) -> None:
+    with broker.faults.delay("Telemetry", 5):
+        async with asyncio.TaskGroup() as tasks:
+            opening = tasks.create_task(client.publish("t"))
+            await until(broker.clock.next_deadline)
+            assert broker.clients() == ()
+            await broker.clock.advance(seconds=5)
+    _, reply = opening.result()
+    assert reply.status.code == pb.Code.OK
+
+
+async def test_a_rule_means_the_calls_that_it_names_and_no_others(
+    broker: FakeBroker, client: Any, connect: Callable[..., Any]
+) -> None:
+    await broker.create_topic("u")
+    broker.faults.refuse("SendMessage", "FORBIDDEN", client_id="raw-1", topic="u", skip=1)
+    codes = [
+        (await client.send("t", b"1")).status.code,
+        (await connect(broker, "other").send("u", b"1")).status.code,
+        (await client.send("u", b"1")).status.code,
+        (await client.send("u", b"1")).status.code,
+    ]
+    assert codes == [pb.Code.OK, pb.Code.OK, pb.Code.OK, pb.Code.FORBIDDEN]
+
+
+async def test_a_rule_for_a_group_means_its_calls(broker: FakeBroker, consumer: Any) -> None:
+    await broker.create_group("h")
+    broker.faults.refuse("*", "FORBIDDEN", group="h")
+    codes = []
+    for group in ("g", "h"):
+        request = pb.QueryAssignmentRequest(topic=pb.Resource(name="t"), group=pb.Resource(name=group))
+        codes.append((await consumer.call("QueryAssignment", request)).status.code)
+    assert codes == [pb.Code.OK, pb.Code.FORBIDDEN]
+
+
+async def test_the_oldest_rule_that_fits_acts_alone(broker: FakeBroker, client: Any) -> None:
+    first = broker.faults.refuse("SendMessage", "FORBIDDEN", times=1)
+    second = broker.faults.refuse("SendMessage", "UNAUTHORIZED")
+    codes = [(await client.send("t", b"1")).status.code for _ in range(2)]
+    assert codes == [pb.Code.FORBIDDEN, pb.Code.UNAUTHORIZED]
+    assert (first.hits, second.hits) == (1, 1)
+
+
+async def test_all_rules_end_at_once(broker: FakeBroker, client: Any) -> None:
+    broker.faults.refuse("SendMessage", "FORBIDDEN")
+    broker.faults.clear()
+    assert (await client.send("t", b"1")).status.code == pb.Code.OK
+
+
+@pytest.mark.parametrize(
+    ("make", "problem"),
+    [
+        (lambda: FaultRule("Send", Disturbance.FAIL), "no RPC is called 'Send'"),
+        (lambda: FaultRule("SendMessage", Disturbance.CUT_STREAM), "has no stream"),
+        (lambda: FaultRule("Telemetry", Disturbance.DUPLICATE), "cannot be duplicated"),
+        (lambda: FaultRule("SendMessage", Disturbance.FAIL, times=0), "times is 0"),
+        (lambda: FaultRule("SendMessage", Disturbance.DELAY, seconds=-1), "cannot be negative"),
+        (lambda: FaultRule("SendMessage", Disturbance.FAIL, status="OK"), "no gRPC status"),
+    ],
+)
+def test_a_rule_that_cannot_be_is_refused_where_it_is_made(
+    make: Callable[[], FaultRule], problem: str
+) -> None:
+    with pytest.raises(ValueError, match=problem):
+        make()
+
+
+async def test_a_code_that_does_not_exist_is_refused(broker: FakeBroker) -> None:
+    with pytest.raises(ValueError, match="no status code 'NOPE'"):
+        broker.faults.refuse("SendMessage", "NOPE")
+    with pytest.raises(ValueError, match="no status code 1"):
+        broker.faults.refuse("SendMessage", 1)

@@ -1,0 +1,206 @@
+"""`aiorocketmq fake serve` and `fake ctl`, as processes of their own."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from aiorocketmq.wire import messages as pb
+from aiorocketmq.wire.methods import METHODS
+from aiorocketmq_fake.cli import fake
+from click.testing import CliRunner, Result
+
+PROGRAM = [sys.executable, "-c", "from aiorocketmq.cli import main; main()", "fake"]
+ANY_PORTS = ["--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"]
+
+
+class Served:
+    """A running `fake serve`, once it has said that it is ready."""
+
+    def __init__(self, *options: str) -> None:
+        self.process = subprocess.Popen(
+            [*PROGRAM, "serve", *ANY_PORTS, *options],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        assert self.process.stdout is not None
+        self.line = self.process.stdout.readline()
+        words = self.line.split()
+        assert words[:1] == ["ready"], self.process.communicate(timeout=10)
+        self.facts = dict(word.split("=", 1) for word in words[1:])
+
+    def end(self, number: int) -> tuple[int, str, str]:
+        self.process.send_signal(number)
+        output, errors = self.process.communicate(timeout=10)
+        return self.process.returncode, output, errors
+
+    def ctl(self, *arguments: str) -> Result:
+        """Run `fake ctl`; in this process, because a fresh one costs a fifth of a second."""
+        return CliRunner().invoke(fake, ["ctl", "--control", self.facts["control"], *arguments])
+
+    def json(self, *arguments: str) -> Any:
+        done = self.ctl("--json", *arguments)
+        assert done.exit_code == 0, done.output
+        return json.loads(done.stdout)
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., Served]]:
+    """Start `fake serve` with more options; it is ended with the test."""
+    started: list[Served] = []
+
+    def start(*options: str) -> Served:
+        started.append(Served(*options))
+        return started[-1]
+
+    yield start
+    for served in started:
+        if served.process.poll() is None:
+            served.process.kill()
+        served.process.communicate(timeout=10)
+
+
+def route(endpoint: str, topic: str, credentials: grpc.ChannelCredentials | None = None) -> Any:
+    method = METHODS["QueryRoute"]
+    channel = (
+        grpc.insecure_channel(endpoint)
+        if credentials is None
+        else grpc.secure_channel(
+            endpoint, credentials, options=[("grpc.ssl_target_name_override", "localhost")]
+        )
+    )
+    with channel:
+        call: Any = channel.unary_unary(
+            method.path,
+            request_serializer=method.request.SerializeToString,
+            response_deserializer=method.response.FromString,
+        )
+        request = pb.QueryRouteRequest(topic=pb.Resource(name=topic))
+        return call(request, timeout=10, metadata=(("x-mq-client-id", "c"),))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_broker_serves_until_it_is_told_to_end(serve: Callable[..., Served], number: int) -> None:
+    served = serve("--topic", "orders:FIFO:3", "--group", "billing:ordered:5")
+    response = route(served.facts["grpc"], "orders")
+    assert len(response.message_queues) == 3
+    assert served.end(number) == (0, "", "")
+
+
+def test_one_line_says_where_it_is(serve: Callable[..., Served]) -> None:
+    served = serve("--profile", "apache-5.5", "--clock", "manual")
+    pattern = r"ready grpc=127\.0\.0\.1:\d+ control=127\.0\.0\.1:\d+ profile=apache-5\.5 clock=manual tls=no pid=\d+\n"
+    assert re.fullmatch(pattern, served.line)
+    assert int(served.facts["pid"]) == served.process.pid
+
+
+def test_a_file_says_the_same_as_json(serve: Callable[..., Served], tmp_path: Path) -> None:
+    file = tmp_path / "ready.json"
+    served = serve("--ready-file", str(file))
+    said = json.loads(file.read_text())
+    assert {name: str(value) for name, value in said.items()} == served.facts
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_tls_is_served_with_a_certificate_that_a_file_lets_clients_trust(
+    serve: Callable[..., Served], tmp_path: Path
+) -> None:
+    served = serve("--tls-self-made", str(tmp_path / "trust.pem"), "--topic", "t")
+    credentials = grpc.ssl_channel_credentials((tmp_path / "trust.pem").read_bytes())
+    assert route(served.facts["grpc"], "t", credentials).status.code == pb.Code.OK
+
+
+def test_a_running_broker_is_steered_and_inspected(serve: Callable[..., Served]) -> None:
+    served = serve("--clock", "manual", "--topic", "t")
+    assert served.json("describe")["profile"] == "documented"
+    before = served.json("clock", "show")["now"]
+    assert served.json("clock", "advance", "--hours", "2", "--seconds", "1")["now"] == pytest.approx(
+        before + 7201
+    )
+    assert served.json("topic", "create", "orders", "--type", "FIFO", "--queues", "2") is None
+    assert [topic["name"] for topic in served.json("topic", "list")] == ["orders", "t"]
+    served.json("topic", "delete", "t")
+    served.json("group", "create", "billing", "--ordered", "--max-attempts", "3")
+    assert [(group["name"], group["ordered"]) for group in served.json("group", "list")] == [
+        ("billing", True)
+    ]
+    rule = ["QueryRoute", "refuse", "--code", "TOO_MANY_REQUESTS", "--times", "1"]
+    assert served.json("fault", "add", *rule) == {"number": 1}
+    assert [(fault["number"], fault["code"]) for fault in served.json("fault", "list")] == [(1, 42900)]
+    assert route(served.facts["grpc"], "orders").status.code == pb.Code.TOO_MANY_REQUESTS
+    assert served.json("fault", "list") == []
+    assert served.json("fault", "cut-streams") == {"streams": 0}
+    for what in (
+        ["deliveries"],
+        ["dead-letters", "billing"],
+        ["messages", "orders"],
+        ["clients"],
+        ["leases"],
+    ):
+        assert served.json("inspect", *what) == []
+    served.json("restart")
+    assert route(served.facts["grpc"], "orders").status.code == pb.Code.OK
+
+
+def test_people_get_a_table(serve: Callable[..., Served]) -> None:
+    done = serve("--topic", "orders:FIFO").ctl("topic", "list")
+    assert done.exit_code == 0
+    assert "orders" in done.stdout
+    assert "FIFO" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["--listen", "nowhere"], "'nowhere' is not HOST:PORT"),
+        (["--topic", "t:FIFO:many"], "is not NAME[:TYPE[:QUEUES]]"),
+        (["--topic", "t:ODD"], "no topic type is called 'ODD'"),
+        (["--topic", "not a topic"], "topic"),
+        (["--group", "g:sometimes"], "is not NAME[:ordered][:ATTEMPTS]"),
+        (["--profile", "apache-1"], "no profile is called 'apache-1'"),
+        (["--tls-key", __file__], "belong together"),
+    ],
+)
+def test_wrong_use_is_one_sentence_and_exit_2(options: list[str], problem: str) -> None:
+    done = CliRunner().invoke(fake, ["serve", *ANY_PORTS, *options])
+    assert done.exit_code == 2
+    assert problem in done.stderr
+
+
+def test_a_port_that_is_taken_is_one_sentence_and_exit_4(serve: Callable[..., Served]) -> None:
+    command = [*PROGRAM, "serve", "--listen", serve().facts["grpc"], "--control", "127.0.0.1:0"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=30)
+    assert done.returncode == 4
+    assert "cannot listen on" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_nobody_to_steer_is_one_sentence_and_exit_4() -> None:
+    command = [*PROGRAM, "ctl", "--control", "127.0.0.1:1", "describe"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=30)
+    assert done.returncode == 4
+    assert "no fake broker answers at 127.0.0.1:1" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_refused_order_is_one_sentence_and_exit_4(serve: Callable[..., Served]) -> None:
+    done = serve().ctl("topic", "delete", "nowhere")
+    assert done.exit_code == 4
+    assert "nowhere" in done.stderr
+
+
+def test_a_fault_that_cannot_be_is_one_sentence_and_exit_2(serve: Callable[..., Served]) -> None:
+    served = serve()
+    done = served.ctl("fault", "add", "SendMessage", "refuse")
+    assert (done.exit_code, "--code belongs to refuse" in done.stderr) == (2, True)
+    done = served.ctl("fault", "add", "Nothing", "fail")
+    assert (done.exit_code, "no RPC is called 'Nothing'" in done.stderr) == (2, True)
