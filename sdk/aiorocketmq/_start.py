@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
 
 from aiorocketmq._core.retries import start_delay
 from aiorocketmq._failures import about
+from aiorocketmq._retrying import retried
 from aiorocketmq._routes import Routes
 from aiorocketmq._standing import Standing
 from aiorocketmq._transport.interface import Diagnosis
@@ -28,9 +31,13 @@ _GROUP_TRIES = 3
 8)."""
 
 
-async def start_within(session: Standing, routes: Routes) -> None:
+FirstCall: TypeAlias = Callable[[], Awaitable[None]]
+"""What a client asks its server before it introduces itself; what it raises ends the start, unless it may pass."""
+
+
+async def start_within(session: Standing, routes: Routes, first_call: FirstCall | None) -> None:
     """Find every declared topic and introduce the client to its servers, or raise one error within the deadline."""
-    attempt = _Attempt(session, routes)
+    attempt = _Attempt(session, routes, first_call)
     try:
         async with asyncio.timeout(session.timeouts.start):
             await session.sign()
@@ -42,7 +49,8 @@ async def start_within(session: Standing, routes: Routes) -> None:
 class _Attempt:
     """The tries of one start, and what they have shown."""
 
-    def __init__(self, session: Standing, routes: Routes) -> None:
+    def __init__(self, session: Standing, routes: Routes, first_call: FirstCall | None) -> None:
+        self._first_call = first_call
         self._session = session
         self._routes = routes
         self._diagnosis: Diagnosis | None = None
@@ -51,25 +59,32 @@ class _Attempt:
 
     async def until_it_works(self) -> None:
         """Try again after passing failures; a final one is raised."""
-        failures = 0
-        while True:
-            try:
-                await self._once()
-                return
-            except _PASSING as error:
-                self.last = error
-                failures += 1
-                self._tried.append(error.text)
-                if isinstance(error, GroupNotFound) and failures >= _GROUP_TRIES:
-                    raise
-                if isinstance(error, Unreachable):
-                    await self._diagnose()
-                log = logger.warning if failures == 1 else logger.debug
-                log("start at %s failed, trying again: %s", self._session.access, error)
-            await asyncio.sleep(start_delay(failures, self._session.surroundings.random))
+        await retried(self._once, self._delay_after)
+
+    def _delay_after(self, error: RocketMQError) -> float | None:
+        """How long to wait after a failed try, or None where another one is useless."""
+        if not isinstance(error, _PASSING) or (self._diagnosis is not None and self._diagnosis.is_final):
+            return None
+        self.last = error
+        self._tried.append(error.text)
+        failures = len(self._tried)
+        if isinstance(error, GroupNotFound) and failures >= _GROUP_TRIES:
+            return None
+        log = logger.warning if failures == 1 else logger.debug
+        log("start at %s failed, trying again: %s", self._session.access, error)
+        return start_delay(failures, self._session.surroundings.random)
 
     async def _once(self) -> None:
+        try:
+            await self._introduce()
+        except Unreachable as error:
+            await self._diagnose(error)
+            raise
+
+    async def _introduce(self) -> None:
         session = self._session
+        if self._first_call is not None:
+            await self._first_call()
         topics = session.declaration.all_topics
         for topic in topics:
             await self._routes.fetch(topic)
@@ -77,12 +92,9 @@ class _Attempt:
             # Nobody is named yet, and still the start shall show whether there is a server.
             await self._routes.introduce((session.access,))
 
-    async def _diagnose(self) -> None:
+    async def _diagnose(self, error: Unreachable) -> None:
         """Look at the connection itself, once: raises what makes further tries useless."""
-        error = self.last
-        if self._diagnosis is not None or not isinstance(error, Unreachable):
-            return
-        if error.endpoint not in (None, str(self._session.access)):
+        if self._diagnosis is not None or error.endpoint not in (None, str(self._session.access)):
             return
         step = min(1.0, self._session.timeouts.start / 8)
         self._diagnosis = await self._session.transport.diagnose(self._session.access, step=step)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import socket
 from collections.abc import Iterable, Sequence
@@ -19,6 +18,7 @@ from aiorocketmq._core.names import check_topic
 from aiorocketmq._core.retries import send_delay
 from aiorocketmq._core.route import QueueChoice, Route, RouteQueue
 from aiorocketmq._core.settings import Declaration
+from aiorocketmq._retrying import retried
 from aiorocketmq._session import Session
 from aiorocketmq.config import SendRetry
 from aiorocketmq.connection import Connection, ConnectionOptions, loop_time, process_message_ids
@@ -211,9 +211,20 @@ class Producer:
     ) -> SendReceipt:
         """Carry out the retries that `_core/retries.py` decides on, after the first try has failed with `error`."""
         session = self._session
-        candidates: tuple[RouteQueue, ...] = (chosen,)
+        failed: RocketMQError | None = error
         until = None if self._retry.total is None else sending.begun + self._retry.total
-        while True:
+
+        async def attempt() -> SendReceipt:
+            nonlocal chosen, failed
+            if failed is not None:
+                earlier, failed = failed, None
+                raise earlier
+            if sending.message.message_group is None:
+                candidates = self._queues.candidates(route, turn, self._retry.attempts, session.isolated)
+                chosen = candidates[sending.attempts % len(candidates)]
+            return await sending.attempt(chosen)
+
+        def delay_after(error: RocketMQError) -> float | None:
             session.isolated.add(chosen.endpoint)
             delay = send_delay(
                 attempt=sending.attempts,
@@ -224,7 +235,7 @@ class Producer:
                 random=session.surroundings.random,
             )
             if delay is None or (until is not None and loop_time() + delay >= until):
-                raise error
+                return None
             logger.info(
                 "send %d of message %s failed, trying again: %s",
                 sending.attempts,
@@ -232,14 +243,9 @@ class Producer:
                 error,
                 extra=session.log_facts(),
             )
-            await asyncio.sleep(delay)
-            if sending.message.message_group is None:
-                candidates = self._queues.candidates(route, turn, self._retry.attempts, session.isolated)
-            chosen = candidates[sending.attempts % len(candidates)]
-            try:
-                return await sending.attempt(chosen)
-            except RocketMQError as another:
-                error = another
+            return delay
+
+        return await retried(attempt, delay_after)
 
     def _check(self, message: Message, kind: MessageType, route: Route) -> None:
         """Refuse what the server's settings say it would refuse, before it travels."""

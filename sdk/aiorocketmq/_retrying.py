@@ -1,0 +1,32 @@
+"""Performs the retries that the core has decided on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from aiorocketmq.errors import RocketMQError
+
+Result = TypeVar("Result")
+
+
+async def retried(
+    attempt: Callable[[], Awaitable[Result]], delay_after: Callable[[RocketMQError], float | None]
+) -> Result:
+    """What `attempt` gives, tried again after each error for which `delay_after` names a wait in seconds.
+
+    None makes an error final: it is raised as it came. Errors that are not ours are always final."""
+    # Imported late: most programs never fail, and the import takes longer than connecting.
+    from tenacity import AsyncRetrying, RetryCallState
+
+    wait: float | None = None
+
+    def decide(state: RetryCallState) -> bool:
+        nonlocal wait
+        error = state.outcome.exception() if state.outcome is not None else None
+        wait = delay_after(error) if isinstance(error, RocketMQError) else None
+        return wait is not None
+
+    retrying = AsyncRetrying(sleep=asyncio.sleep, retry=decide, wait=lambda _: wait or 0.0, reraise=True)
+    return await retrying(attempt)
