@@ -41,6 +41,9 @@ def conformance() -> None:
     "--namesrv", metavar="HOST:PORT", help="Name server of a HOST:PORT target, for making topics and groups."
 )
 @click.option(
+    "--control", metavar="HOST:PORT", help="Control service of a fake at HOST:PORT, for the same purpose."
+)
+@click.option(
     "--declared",
     metavar="NAME",
     default="apache-5.5",
@@ -82,6 +85,7 @@ def run(
     patterns: tuple[str, ...],
     levels: str,
     namesrv: str | None,
+    control: str | None,
     declared: str,
     deviations: Path | None,
     jobs: int | None,
@@ -107,6 +111,7 @@ def run(
         targets=targets or ("fake",),
         cases=tuple(_selected(patterns, levels)),
         namesrv=namesrv,
+        control=control,
         declared=declared,
         deviations=deviations,
         jobs=jobs,

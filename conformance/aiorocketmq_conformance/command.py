@@ -36,6 +36,7 @@ class RunOptions:
     targets: tuple[str, ...]
     cases: tuple[Case, ...]
     namesrv: str | None = None
+    control: str | None = None
     declared: str = "apache-5.5"
     deviations: Path | None = None
     jobs: int | None = None
@@ -54,7 +55,13 @@ def run_command(options: RunOptions) -> int:
     console = Console(stderr=options.as_json)
     try:
         brokers = [
-            choose(spec, namesrv=options.namesrv, declared=options.declared, record=options.record)
+            choose(
+                spec,
+                namesrv=options.namesrv,
+                control=options.control,
+                declared=options.declared,
+                record=options.record,
+            )
             for spec in options.targets
         ]
         known = [_deviations(broker, options.deviations) for broker in brokers]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from types import TracebackType
 from typing import Self
@@ -19,7 +19,10 @@ JOBS = 24
 
 
 class AddressBroker:
-    """The broker at `endpoint`; topics and groups are made through the name server at `namesrv` where one is given."""
+    """The broker at `endpoint`.
+
+    Topics and groups are made through the name server at `namesrv`, or the control service of a fake at `control`.
+    """
 
     def __init__(
         self,
@@ -27,31 +30,40 @@ class AddressBroker:
         *,
         declaration: Declaration,
         namesrv: str | None = None,
+        control: str | None = None,
         spec: str | None = None,
         deviations: str = "",
         greetings: int = 1,
     ) -> None:
         """Prepare; `greetings` is how often, 10 s each, the broker is asked for its first answer."""
-        abilities = PREPARATION if namesrv else frozenset[str]()
+        abilities = PREPARATION if namesrv or control else frozenset[str]()
         self.spec = spec or endpoint
         self.deviations = deviations
         self.declaration = replace(declaration, capabilities=declaration.capabilities | abilities)
         self.jobs = JOBS
         self._endpoint = endpoint
         self._namesrv = namesrv
+        self._control = control
         self._greetings = greetings
         self._preparation: Preparation | None = None
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
         await greet(self._endpoint, attempts=self._greetings)
-        self._preparation = await self._stack.enter_async_context(classic_preparation(self._namesrv))
+        self._preparation = await self._stack.enter_async_context(self._prepared())
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._stack.aclose()
+
+    def _prepared(self) -> AbstractAsyncContextManager[Preparation]:
+        if self._control is None:
+            return classic_preparation(self._namesrv)
+        from aiorocketmq_conformance.brokers.controlled import controlled_preparation
+
+        return controlled_preparation(self._control)
 
     @asynccontextmanager
     async def open(self, case: Case) -> AsyncIterator[Target]:

@@ -22,12 +22,14 @@ def choose(
     spec: str,
     *,
     namesrv: str | None = None,
+    control: str | None = None,
     declared: str = "apache-5.5",
     record: Path | None = None,
 ) -> BrokerUnderTest:
     """The broker that `spec` names, not entered yet; BadTarget when it names none.
 
-    `namesrv` (`host:port`) and `declared` (a name of `DECLARATIONS`) say of a HOST:PORT what it does not say itself.
+    `namesrv` or `control` (`host:port`) and `declared` (a name of `DECLARATIONS`) say of a HOST:PORT what it does
+    not say itself. `record` is a folder for recordings, which fakes in this process can make.
     """
     kind, _, rest = spec.partition(":")
     if record is not None and kind != "fake":
@@ -35,11 +37,11 @@ def choose(
     if kind != spec and _ADDRESS.fullmatch(spec) and kind not in {"fake", "apache"}:
         from aiorocketmq_conformance.brokers.address import AddressBroker
 
-        return AddressBroker(spec, declaration=_declaration(declared), namesrv=namesrv)
-    if namesrv is not None:
-        raise BadTarget(
-            "--namesrv goes with a target of the form HOST:PORT; the other targets bring their own"
-        )
+        if namesrv and control:
+            raise BadTarget("give --namesrv for a server or --control for a fake, not both")
+        return AddressBroker(spec, declaration=_declaration(declared), namesrv=namesrv, control=control)
+    if namesrv or control:
+        raise BadTarget("--namesrv goes with HOST:PORT, as does --control; the other targets bring their own")
     if kind == "fake":
         return _fake(rest or FAKE_PROFILES[0], record)
     if kind == "apache" and (matched := _APACHE.fullmatch(rest)):

@@ -41,7 +41,9 @@ class ClassicPreparation:
 class NoPreparation:
     """Stands where nobody said how to make topics: every case that needs one is not applicable."""
 
-    _REASON = "nobody said how to make topics and groups on this target: give --namesrv"
+    _REASON = (
+        "nobody said how to make topics and groups on this target: give --namesrv, or --control of a fake"
+    )
 
     async def create_topic(self, name: str, *, type: str, queues: int, permission: str) -> None:  # noqa: A002
         """Refuse."""

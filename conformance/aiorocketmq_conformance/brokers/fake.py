@@ -14,6 +14,7 @@ from aiorocketmq_fake.broker import FakeBroker
 from aiorocketmq_fake.core.broker import Broker
 from aiorocketmq_fake.core.profile import Profile
 
+from aiorocketmq_conformance.brokers.controlled import FakePreparation
 from aiorocketmq_conformance.declaration import Declaration
 from aiorocketmq_conformance.probe.clock import AutoClock
 from aiorocketmq_conformance.registry import Case
@@ -22,8 +23,6 @@ from aiorocketmq_conformance.target import Target
 REAL_SECONDS = 30.0
 """Longer than any case takes in real time when its clock is jumped."""
 JOBS = 4
-
-_PERMISSIONS = {"rw": "READ_WRITE", "r": "READ", "w": "WRITE", "": "NONE"}
 
 
 class BundledFake:
@@ -70,7 +69,7 @@ class BundledFake:
                 )
                 async with clock:
                     disturbance = _Disturbance(broker, rebooted)
-                    preparation = _Preparation(broker)
+                    preparation = FakePreparation(broker)
                     yield Target(broker.endpoint, self.declaration, clock, preparation, disturbance)
 
     @contextmanager
@@ -90,29 +89,6 @@ class BundledFake:
         return REAL_SECONDS
 
 
-class _Preparation:
-    """Topics and groups of a fake, made or replaced as administrators of a server do it."""
-
-    def __init__(self, broker: FakeBroker) -> None:
-        self._broker = broker
-
-    async def create_topic(self, name: str, *, type: str, queues: int, permission: str) -> None:  # noqa: A002
-        known = any(topic.name == name for topic in self._broker.topics())
-        make = self._broker.update_topic if known else self._broker.create_topic
-        await make(name, type=type, queues=queues, permission=_PERMISSIONS[permission])
-
-    async def delete_topic(self, name: str) -> None:
-        await self._broker.delete_topic(name)
-
-    async def create_group(self, name: str, *, ordered: bool, max_attempts: int) -> None:
-        known = any(group.name == name for group in self._broker.groups())
-        make = self._broker.update_group if known else self._broker.create_group
-        await make(name, ordered=ordered, max_attempts=max_attempts)
-
-    async def delete_group(self, name: str) -> None:
-        await self._broker.delete_group(name)
-
-
 class _Disturbance:
     """What a case may do to a fake that is its own."""
 
@@ -123,6 +99,3 @@ class _Disturbance:
     async def restart(self) -> None:
         await self._broker.restart()
         self._rebooted()
-
-    def drop_replies(self, rpc: str, times: int) -> None:
-        self._broker.faults.drop_reply(rpc, times=times)

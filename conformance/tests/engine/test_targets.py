@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 from aiorocketmq_conformance.brokers.address import AddressBroker
@@ -16,6 +16,7 @@ from aiorocketmq_conformance.probe.clock import RealClock
 from aiorocketmq_conformance.registry import Case, Level
 from aiorocketmq_conformance.target import Target
 from aiorocketmq_conformance.verdicts import NotApplicable
+from aiorocketmq_fake import FakeBroker
 
 
 @pytest.mark.parametrize(
@@ -58,6 +59,37 @@ def test_a_name_server_goes_with_an_address_only() -> None:
         choose("fake", namesrv="localhost:9876")
     assert "@topic" in choose("localhost:8081", namesrv="localhost:9876").declaration.capabilities
     assert "@topic" not in choose("localhost:8081").declaration.capabilities
+
+
+def test_topics_are_made_in_one_way_only() -> None:
+    with pytest.raises(BadTarget, match="not both"):
+        choose("localhost:8081", namesrv="localhost:9876", control="localhost:8082")
+
+
+async def test_a_fake_elsewhere_is_prepared_over_its_control_service(make_case: Callable[..., Case]) -> None:
+    async def nothing(target: Target) -> None: ...
+
+    async with (
+        FakeBroker(control="127.0.0.1:0") as fake,
+        choose(fake.endpoint, control=fake.control_endpoint) as broker,
+        broker.open(make_case(nothing)) as target,
+    ):
+        topic = await target.create_topic(type="FIFO", queues=2)
+        await target.create_topic(topic, queues=8)
+        group = await target.create_group(ordered=True)
+        await target.create_group(group)
+        assert topic in {each.name for each in fake.topics()}
+        assert group in {each.name for each in fake.groups()}
+        await target.delete_topic(topic)
+        await target.delete_group(group)
+        assert fake.groups() == ()
+
+
+async def test_a_control_service_that_is_none_is_told() -> None:
+    async with FakeBroker() as fake:
+        with pytest.raises(TargetUnavailable, match=r"127\.0\.0\.1"):
+            async with choose(fake.endpoint, control="127.0.0.1:1"):
+                raise AssertionError("entered")
 
 
 def test_what_is_declared_must_be_known() -> None:
