@@ -23,7 +23,7 @@ from aiorocketmq._core.settings import Backoff, Declaration, ServerSettings
 from aiorocketmq._failures import error_of
 from aiorocketmq._links import Link
 from aiorocketmq._routes import Routes
-from aiorocketmq._start import start_within
+from aiorocketmq._start import FirstCall, start_within
 from aiorocketmq._tasks import Arguments, Result, Tasks
 from aiorocketmq._transport.interface import Transport, TransportError
 from aiorocketmq._upkeep import Upkeep
@@ -56,6 +56,7 @@ class Session:
         role: Role,
         hooks: Sequence[Hook] = (),
         commands: Mapping[str, CommandHandler] | None = None,
+        first_call: FirstCall | None = None,
         options: ConnectionOptions | None = None,
     ) -> None:
         self.connection, self._owns_connection = as_connection(where, options or {})
@@ -78,6 +79,7 @@ class Session:
         self.links: dict[Endpoint, Link] = {}
         self.routes = Routes(self)
         self._commands = dict(commands or {})
+        self._first_call = first_call
         self._state = ClientState.NEW
         self._tasks = Tasks(role.value)
         self._upkeep = Upkeep(self, self.routes)
@@ -108,7 +110,7 @@ class Session:
                 namespace=self.namespace,
                 request_prefix=f"{self.surroundings.random.getrandbits(64):016x}",
             )
-            await start_within(self, self.routes)
+            await start_within(self, self.routes, self._first_call)
             self._moved(ClientInput.USABLE)
         except BaseException as error:
             self._state = step(CLIENT_TABLE, self._state, ClientInput.FAIL)

@@ -126,6 +126,7 @@ class PullConsumer:
             Declaration(client_type="PULL_CONSUMER", group=group, subscriptions=self._filters),
             role=Role.PULL,
             hooks=hooks,
+            first_call=self._probe,
             options=options,
         )
         connection = self._session.connection
@@ -150,11 +151,6 @@ class PullConsumer:
         """Start; raises NotServed where the server has no pull calls, and leaves nothing behind on any error."""
         session = self._session
         await session.start()
-        try:
-            await self._calls.probe()
-        except BaseException:
-            await session.stop()
-            raise
         self._fetching = Fetching(session, self._calls)
         if self._auto_commit is not None:
             session.spawn(self._commit_forever, self._auto_commit, name="commit offsets")
@@ -312,6 +308,9 @@ class PullConsumer:
                 logger.warning(
                     "offset %d of %s was not committed, it is tried again: %s", offset, queue, error
                 )
+
+    async def _probe(self) -> None:
+        await self._calls.probe()
 
     def _open(self) -> Fetching:
         if self._fetching is None:

@@ -67,11 +67,13 @@ class PullCalls:
         self._start = start
 
     async def probe(self) -> None:
-        """Raise NotServed, with the remedy, unless the server knows the calls; any refusal shows that it does."""
+        """Raise NotServed, with the remedy, unless the server knows the calls; any refusal shows that it does.
+
+        Made before our settings are sent: servers that do not know pull consumers end the stream of those."""
         endpoint = self._session.connection.endpoint
         request = pb.GetOffsetRequest(group=self._session.resource(self._group))
         try:
-            await self._session.call(endpoint, GET_OFFSET, request, group=self._group)
+            await self._session.call_early(endpoint, GET_OFFSET, request, group=self._group)
         except NotServed as error:
             raise NotServed(
                 f"the server at {endpoint} does not serve pull consumers (group {self._group!r}): it does not know "
