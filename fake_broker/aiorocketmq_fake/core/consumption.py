@@ -25,13 +25,14 @@ _ORDERS: dict[OrderGrain, Callable[[Profile, Queue, int], Order]] = {
 class Consumption:
     """What the broker keeps for one pair of group and topic."""
 
-    __slots__ = ("_positions", "_profile", "group", "orders", "retry", "retry_position", "topic")
+    __slots__ = ("_popped", "_positions", "_profile", "group", "orders", "retry", "retry_position", "topic")
 
     def __init__(self, profile: Profile, group: Group, topic: Topic) -> None:
         self._profile = profile
         self.group = group
         self.topic = topic
         self._positions: dict[int, int] = {}
+        self._popped = 0
         self.retry: Topic | None = None
         """The topic of the group's redeliveries, once there is one."""
         self.retry_position = 0
@@ -69,12 +70,15 @@ class Consumption:
         if order is None:
             start = self.position(queue)
             order = self.orders[queue.id] = _ORDERS[self._profile.order_grain](self._profile, queue, start)
+            order.popped = self._popped
         return order
 
     def forget_orders(self) -> None:
         """Keep the positions of the order records and drop the records (R8.21)."""
         for queue_id, order in self.orders.items():
             self._positions[queue_id] = order.committed
+            # A new record must not give the handles of the old one again.
+            self._popped = max(self._popped, order.popped)
         self.orders = {}
 
     def take(

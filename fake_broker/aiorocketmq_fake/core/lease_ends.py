@@ -113,7 +113,7 @@ class LeaseEnds:
         """End a lease without a return of its message: something else takes care of it."""
         self._state.agenda.cancel(lease)
         self._state.leases.remove(lease, acked=False)
-        self._tell_end(lease, reason)
+        self.tell_end(lease, reason)
 
     def give_back(self, handles: tuple[str, ...]) -> None:
         """Take deliveries back that could not be written (R5.7)."""
@@ -166,9 +166,7 @@ class LeaseEnds:
                 state.profile.changed_handles_grow,
             )
             # Two changes of one delivery within a millisecond would else give one handle to two leases.
-            if lease.order is not None or not (
-                handle in state.leases.by_handle or state.leases.is_spent(handle)
-            ):
+            if lease.order is not None or not state.leases.knows(handle):
                 return handle, popped
             popped += 1
 
@@ -189,7 +187,7 @@ class LeaseEnds:
         """The time of a lease is over."""
         state = self._state
         state.leases.remove(lease, acked=False)
-        self._tell_end(lease, lease.end)
+        self.tell_end(lease, lease.end)
         if self._gives_up(lease):
             self._dead_letters.give_up(lease.consumption, lease.message, lease.attempt)
             if self.settle_ordered(lease):
@@ -258,7 +256,8 @@ class LeaseEnds:
     def _on_waking(self, waking: _Waking) -> None:
         self._polls.wake(waking.consumption.topic.name, waking.consumption.group.name)
 
-    def _tell_end(self, lease: Lease, reason: LeaseEnd) -> None:
+    def tell_end(self, lease: Lease, reason: LeaseEnd) -> None:
+        """Tell that a lease ended without an ack."""
         self._state.events.append(
             LeaseEnded(
                 self._state.at,

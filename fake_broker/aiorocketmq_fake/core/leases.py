@@ -142,9 +142,9 @@ class LeaseBook:
         """Tell whether a spent handle was acked; False also for those that are unknown or forgotten."""
         return self._fresh.get(handle, False) or self._old.get(handle, False)
 
-    def is_spent(self, handle: str) -> bool:
-        """Tell whether a handle was used up not long ago."""
-        return handle in self._fresh or handle in self._old
+    def knows(self, handle: str) -> bool:
+        """Tell whether a handle is live or was used up not long ago, so that it must not be given again."""
+        return handle in self.by_handle or handle in self._fresh or handle in self._old
 
     def all(self) -> list[Lease]:
         """List the live leases once each, oldest first."""

@@ -221,10 +221,6 @@ class Profile:
     """Shortest lease of a receive (5.1 row 6, consumption §11.4)."""
     invisible_max: float = 43_200.0
     """Longest lease of receive and change (5.1 row 6, R6.9)."""
-    filter_failure_code: Code
-    """A filter expression with bad syntax (R5.25)."""
-    tag_collisions_filtered: bool = True
-    """Tags of equal 32-bit hash are told apart before delivery, and acked for the group (R5.23)."""
     retry_first_chance: float = 0.2
     """Chance that a receive looks at retries before fresh messages (R5.9)."""
     polls_per_key: int = 1024
@@ -315,8 +311,6 @@ class Profile:
     """All messages of an ordered batch show the smallest attempt among them (R8.13, consumption §6)."""
     ordered_old_handles_ack: bool
     """In ordered groups a handle replaced by a change still acks (consumption §1)."""
-    order_record_life: float = 86_400.0
-    """Order records unused for this long are forgotten (8.3)."""
 
     # Offsets
     reset_keeps_leases: bool
@@ -369,7 +363,6 @@ DOCUMENTED = Profile(
     empty_receive_code=Code.OK,
     bad_batch_size_code=Code.BAD_REQUEST,
     invisible_min=0.001,
-    filter_failure_code=Code.ILLEGAL_FILTER_EXPRESSION,
     new_group_start=StartPosition.CREATION,
     reset_wakes_polls=True,
     cancelled_polls_take=False,
@@ -447,7 +440,6 @@ APACHE_5_5 = Profile(
     empty_receive_code=Code.MESSAGE_NOT_FOUND,
     bad_batch_size_code=Code.INTERNAL_SERVER_ERROR,
     invisible_min=10.0,
-    filter_failure_code=Code.INTERNAL_SERVER_ERROR,
     new_group_start=StartPosition.BEGINNING,
     reset_wakes_polls=False,
     cancelled_polls_take=True,

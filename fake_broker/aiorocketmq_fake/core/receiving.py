@@ -256,17 +256,22 @@ class Receiving:
         popped, revive_queue = now, state.revive_queue
         if order is not None:
             popped, revive_queue = order.popped, limits.ORDERED_REVIVE_QUEUE
-        handle = encode(
-            message.offset,
-            popped,
-            expires - popped,
-            revive_queue,
-            message.topic != request.topic,
-            state.broker,
-            message.queue_id,
-            message.offset,
-            message.position,
-        )
+        while True:
+            handle = encode(
+                message.offset,
+                popped,
+                expires - popped,
+                revive_queue,
+                message.topic != request.topic,
+                state.broker,
+                message.queue_id,
+                message.offset,
+                message.position,
+            )
+            # A reset may hand one message out twice within a millisecond.
+            if not state.leases.knows(handle):
+                break
+            popped += 1
         lease = Lease(
             consumption,
             message,

@@ -9,6 +9,7 @@ from aiorocketmq_fake.core.consumption import Consumption
 from aiorocketmq_fake.core.dead_letters import DeadLetters
 from aiorocketmq_fake.core.events import (
     Acked,
+    LeaseEnd,
     Refused,
     Resurrected,
     WrongMessageDeadLettered,
@@ -255,6 +256,7 @@ class Settling:
             lease = self._ordered_lease(_Place(handle, message, consumption))
         self._copy(request.group, message, lease, handle)
         if lease is not None:
+            self._ends.tell_end(lease, LeaseEnd.FORWARDED)
             self._ends.settle(lease)
 
     def _copy(self, group: str, message: StoredMessage, lease: Lease | None, handle: Handle) -> None:

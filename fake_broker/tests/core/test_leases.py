@@ -16,7 +16,7 @@ def test_the_memory_of_spent_handles_is_bounded() -> None:
     assert book.was_acked(f"handle {index}")
     assert book.was_acked(f"handle {index - 16_000}")
     assert not book.was_acked("handle 0")
-    assert not book.is_spent("handle 0")
+    assert not book.knows("handle 0")
     assert len(book._fresh) + len(book._old) <= 2 * 16_384 + 1
 
 

@@ -149,9 +149,14 @@ def heartbeat(desk: Any, client_id: str = "c", group: str = "g") -> Code:
     try:
         desk.broker.heartbeat(client_id, group, now=desk.now)
     except Refusal as refusal:
-        assert refusal.surface is Surface.STATUS
         return refusal.code
     return Code.OK
+
+
+def test_a_refused_heartbeat_is_a_status_not_the_end_of_a_stream(desk: Any) -> None:
+    with pytest.raises(Refusal) as caught:
+        desk.broker.heartbeat("stranger", "g", now=desk.now)
+    assert caught.value.surface is Surface.STATUS
 
 
 def test_heartbeats(desk: Any) -> None:

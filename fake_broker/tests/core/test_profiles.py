@@ -1,0 +1,76 @@
+"""The shipped profiles."""
+
+import ast
+from dataclasses import fields, replace
+from pathlib import Path
+
+import aiorocketmq_fake.core as core
+from aiorocketmq_fake.core.profile import ALL_RPCS, APACHE_5_5, DOCUMENTED, PROFILES, PULL_RPCS, Profile
+
+CORE = Path(core.__file__).parent
+
+
+def test_the_profiles_are_found_by_name() -> None:
+    assert {"documented": DOCUMENTED, "apache-5.5": APACHE_5_5} == PROFILES
+
+
+def test_only_the_contract_serves_pulls() -> None:
+    assert PULL_RPCS <= DOCUMENTED.served_rpcs <= ALL_RPCS
+    assert not PULL_RPCS & APACHE_5_5.served_rpcs
+
+
+def test_other_servers_are_a_few_fields_away() -> None:
+    old = replace(APACHE_5_5, name="apache-5.3", auto_renews=False, retries_wake_polls=False)
+    assert old != APACHE_5_5
+
+
+def test_no_module_asks_for_a_profile_by_name() -> None:
+    """A behaviour that differs between profiles is a field, never an `if` on a name."""
+    for path in CORE.glob("*.py"):
+        if path.name == "profile.py":
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute) and node.attr == "name":
+                assert "profile" not in ast.unparse(node.value), f"{path.name}:{node.lineno}"
+
+
+def test_every_field_is_used() -> None:
+    """A field that nothing reads would promise a difference that is not there; the edge reads a few."""
+    edge_only = {"name", "served_rpcs", "languages", "unspecified_scheme_code"}
+    source = "\n".join(path.read_text() for path in CORE.glob("*.py") if path.name != "profile.py")
+    unused = {field.name for field in fields(Profile) if f".{field.name}" not in source} - edge_only
+    assert unused == set()
+
+
+def test_every_field_has_a_docstring_with_its_source() -> None:
+    tree = ast.parse((CORE / "profile.py").read_text())
+    (profile,) = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Profile"]
+    for field, following in zip(profile.body, profile.body[1:], strict=False):
+        if isinstance(field, ast.AnnAssign):
+            assert isinstance(following, ast.Expr), ast.unparse(field)
+
+
+def test_the_core_imports_the_standard_library_and_itself_only() -> None:
+    for path in CORE.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom):
+                names = [node.module or ""]
+            for name in names:
+                root = name.split(".")[0]
+                assert name.startswith("aiorocketmq_fake.core") or root in {
+                    "__future__",
+                    "base64",
+                    "binascii",
+                    "bisect",
+                    "collections",
+                    "dataclasses",
+                    "enum",
+                    "functools",
+                    "heapq",
+                    "math",
+                    "random",
+                    "re",
+                    "types",
+                    "typing",
+                }, f"{path.name} imports {name}"
