@@ -24,7 +24,8 @@ KINDS = ("reordering", "double-delivery", "early-retry")
     "--plant", "planted", type=click.Choice(KINDS), help="Break a promise and see the audit object."
 )
 @click.option("--spark/--no-spark", "with_spark", default=True, help="Leave the Spark audit out.")
-def demo(out: Path, seed: int, planted: str | None, with_spark: bool) -> int:
+@click.option("--conformance/--no-conformance", "with_conformance", default=True, help="Leave the cases out.")
+def demo(out: Path, seed: int, planted: str | None, with_spark: bool, with_conformance: bool) -> int:
     """Show every part of the toolkit in one run against the embedded fake broker.
 
     Example: aiorocketmq demo --plant early-retry
@@ -46,7 +47,14 @@ def demo(out: Path, seed: int, planted: str | None, with_spark: bool) -> int:
         from aiorocketmq_fake.planted import PLANTED
 
         core = PLANTED[planted]
-    options = Options(out=out, seed=seed, planted=planted, core=core, with_spark=with_spark)
+    options = Options(
+        out=out,
+        seed=seed,
+        planted=planted,
+        core=core,
+        with_spark=with_spark,
+        with_conformance=with_conformance,
+    )
     with Stages(console) as stages:
         try:
             performance = asyncio.run(perform(options, stages))

@@ -122,6 +122,8 @@ def _retry_ladder(rungs: Sequence[Rung]) -> str:
 
 
 def _matrix(judged: Mapping[str, Sequence[JudgedCase]]) -> str:
+    if not judged:
+        return ""
     parts = [
         "<h2>The conformance cases</h2>",
         '<p class="soft">One square for each case; point at it for its claim. Green passed, red failed, '

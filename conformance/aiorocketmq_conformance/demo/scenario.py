@@ -62,6 +62,7 @@ class Scenario(Hook):
         self._changed = asyncio.Event()
         self._billing_waits = False
         self._given_back = 0
+        self._started = broker.clock.now()
         self.played = Played(endpoint=broker.endpoint)
 
     async def prepare(self) -> None:
@@ -143,20 +144,17 @@ class Scenario(Hook):
         ready = ORDER_COUNT - 1 + SHIPMENT_GROUPS * SHIPMENTS_EACH
         await self._until(lambda: self.played.handled >= ready and self.played.attempts >= 1)
 
-    async def settle(self, tell: Tell) -> None:
-        """Take and acknowledge all orders at the desk, those of the killed consumer once their leases have ended."""
-        own: set[str] = set()
+    async def settle(self, wanted: int) -> None:
+        """Take and acknowledge `wanted` orders at the desk."""
+        taken = 0
         async with SimpleConsumer(
             self._broker.endpoint, group=DESK, subscriptions=[ORDERS], hooks=self._hooks
         ) as consumer:
-            while len(own) < ORDER_COUNT:
-                if len(own) == ORDER_COUNT - HELD:
-                    tell("the killed consumer's leases end")
-                    await self._broker.clock.advance(seconds=45, patience=SETTLING)
+            while taken < wanted:
                 async with asyncio.timeout(PATIENCE):
                     messages = await consumer.receive(max_messages=32, invisible=60, wait=5)
                 await consumer.ack(messages)
-                own.update(message.message_id for message in messages)
+                taken += len(messages)
 
     async def pull(self) -> None:
         """Read every queue of the orders from its beginning, and commit where that got."""
@@ -172,10 +170,9 @@ class Scenario(Hook):
                     if self.played.pulled >= ORDER_COUNT:
                         break
 
-    async def climb(self, tell: Tell) -> None:
-        """Move the clock from retry to retry until the poisoned message has used up its attempts."""
-        started = self._broker.clock.now()
-        while not self._broker.dead_letters(BILLING):
+    async def climb(self, tell: Tell, *, attempts: int = MAX_ATTEMPTS + 1) -> None:
+        """Move the clock from retry to retry, until the poisoned message has had `attempts` or is a dead letter."""
+        while self.played.attempts < attempts and not self._broker.dead_letters(BILLING):
             if self.played.attempts > MAX_ATTEMPTS:
                 raise RuntimeError(
                     "the poisoned message never became a dead letter: the broker keeps no limit."
@@ -187,9 +184,8 @@ class Scenario(Hook):
             await self._broker.clock.advance_to(due - 1.0)
             await self._until(lambda: self._billing_waits)
             await self._broker.clock.advance_to(due, patience=SETTLING)
-            passed = self._broker.clock.now() - started
-            tell(f"{self.played.attempts} attempts in {passed / 3600:.1f} virtual hours")
-        self.played.virtual_seconds = self._broker.clock.now() - started
+            self.played.virtual_seconds = self._broker.clock.now() - self._started
+            tell(f"{self.played.attempts} attempts in {self.played.virtual_seconds / 3600:.1f} virtual hours")
         self.played.dead_letters = len(self._broker.dead_letters(BILLING))
 
     def _watch(self, events: Sequence[Event]) -> None:
