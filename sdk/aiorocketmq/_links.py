@@ -14,7 +14,7 @@ from aiorocketmq._core.session_states import STREAM_TABLE, StreamInput, StreamSt
 from aiorocketmq._failures import error_of
 from aiorocketmq._transport.interface import DuplexStream, Failure, Transport, TransportError
 from aiorocketmq.connection import Surroundings
-from aiorocketmq.errors import RocketMQError, Unreachable, refusal
+from aiorocketmq.errors import Closed, RocketMQError, Unreachable, refusal
 from aiorocketmq.wire import messages as pb
 
 logger = logging.getLogger(__name__)
@@ -124,7 +124,9 @@ class Link:
                 self._again.clear()
         finally:
             self.state = StreamState.CLOSED
-            self._answer.give(self._silent())
+            self._answer.give(
+                Closed(f"the settings stream to {self.endpoint} was closed", endpoint=str(self.endpoint))
+            )
 
     async def _live_once(self) -> RocketMQError:
         """One stream from its opening to its end, and why it ended."""

@@ -40,7 +40,14 @@ class Routes:
             task = self._session.spawn(self._look_up_for_all, topic, name=f"route of {topic}")
             self._in_flight[topic] = task
             task.add_done_callback(lambda _: self._in_flight.pop(topic, None))
-        outcome = await asyncio.shield(task)
+        # Waited for without being cancelled with it: the session cancels the task when it closes.
+        await asyncio.wait((task,))
+        if task.cancelled():
+            self._session.check_running()
+            raise Unreachable(
+                f"the query for the route of topic {topic!r} was given up; try again", topic=topic
+            )
+        outcome = task.result()
         if isinstance(outcome, RocketMQError):
             raise outcome
         return outcome
@@ -111,7 +118,9 @@ class Routes:
         request = pb.QueryRouteRequest(
             topic=session.resource(topic), endpoints=_convert.endpoint_to_wire(session.access)
         )
-        response = await session.call_early(session.access, QUERY_ROUTE, request, topic=topic)
+        response = await session.call_early(
+            session.access, QUERY_ROUTE, request, topic=topic, group=session.group
+        )
         route = _convert.route_from_wire(topic, response, session.access)
         return Route(topic, (self.mapped(each) for each in route.queues))
 

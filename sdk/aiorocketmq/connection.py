@@ -9,6 +9,7 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from types import TracebackType
 from typing import Literal, TypeAlias, TypedDict
 from uuid import getnode
@@ -153,17 +154,11 @@ def as_connection(where: str | Connection, options: ConnectionOptions) -> tuple[
     return Connection(where, **options), True
 
 
-_ids: MessageIds | None = None
-_ids_process = 0
-
-
+@cache
 def process_message_ids() -> MessageIds:
-    """The one source of message ids of this process; a forked child gets one of its own."""
-    global _ids, _ids_process
-    process = os.getpid()
-    if _ids is None or _ids_process != process:
-        _ids, _ids_process = MessageIds(getnode().to_bytes(6, "big"), process), process
-    return _ids
+    """The one source of message ids of this process; a forked child gets one of its own, lest both mint the same."""
+    os.register_at_fork(after_in_child=process_message_ids.cache_clear)
+    return MessageIds(getnode().to_bytes(6, "big"), os.getpid())
 
 
 def new_client_id(surroundings: Surroundings) -> str:

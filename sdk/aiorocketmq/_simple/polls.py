@@ -74,6 +74,9 @@ class Polls:
                 del waiting[key]
                 if self._running.get(key) is task:
                     del self._running[key]
+                    if task.cancelled():
+                        self._session.check_running()
+                        continue
                     arrived = task.result()
                     self._kept.extend((message, arrived.good_until) for message in arrived.messages)
                     error = error or arrived.error

@@ -274,3 +274,49 @@ async def test_the_end_of_a_client_leaves_no_task_behind(broker: FakeBroker) -> 
         assert any(name.startswith("producer: ") for name in running)
     left = [task.get_name() for task in asyncio.all_tasks() if not task.done()]
     assert [name for name in left if name.startswith(("producer", "simple"))] == []
+
+
+async def test_a_send_that_waits_for_a_route_when_the_producer_closes_ends_with_closed(
+    broker: FakeBroker,
+) -> None:
+    async with Producer(broker.endpoint) as producer:
+        sending = asyncio.create_task(producer.send(Message("nothing-yet", b"x")))
+        await asyncio.sleep(0.05)
+    with pytest.raises(Closed):
+        await sending
+
+
+async def test_polls_of_several_topics_end_with_closed_when_the_consumer_closes(broker: FakeBroker) -> None:
+    await broker.create_topic("refunds")
+    consumer = SimpleConsumer(
+        broker.endpoint, group="billing", subscriptions=["orders", "refunds"], timeouts=Timeouts(stop=0.3)
+    )
+    async with consumer:
+        polling = asyncio.create_task(consumer.receive(wait=20))
+        await asyncio.sleep(0.1)
+    async with asyncio.timeout(5):
+        (outcome,) = await asyncio.gather(polling, return_exceptions=True)
+    assert outcome == [] or isinstance(outcome, Closed)
+
+
+async def test_a_cancelled_wait_for_a_route_leaves_the_question_to_the_others(broker: FakeBroker) -> None:
+    async with Producer(broker.endpoint) as producer:
+        with broker.faults.delay("QueryRoute", 0.3, times=1):
+            first = asyncio.create_task(producer.send(Message("orders", b"1")))
+            second = asyncio.create_task(producer.send(Message("orders", b"2")))
+            await asyncio.sleep(0.05)
+            first.cancel()
+            await second
+    assert first.cancelled()
+    assert [message.body for message in broker.messages("orders")] == [b"2"]
+
+
+async def test_a_server_that_answers_no_settings_gets_a_new_stream(broker: FakeBroker) -> None:
+    timeouts = Timeouts(request=0.3)
+    async with Producer(broker.endpoint, topics=["orders"], timeouts=timeouts) as producer:
+        (link,) = producer._session.links.values()
+        silent = broker.faults.drop_reply("Telemetry", hang=True)
+        with silent, pytest.raises(Unreachable, match="did not answer our settings in time"):
+            await link.resync()
+        await settled(producer)
+        await producer.send(Message("orders", b"x"))

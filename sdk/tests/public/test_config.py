@@ -1,5 +1,7 @@
 """Settings are checked when they are made."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -94,6 +96,27 @@ async def test_a_closed_connection_says_so(anyio_backend: str) -> None:
     with pytest.raises(Closed, match="the connection was closed"):
         connection.open_transport()
     await connection.close()
+
+
+def test_a_forked_child_mints_other_message_ids_than_its_parent() -> None:
+    program = """
+import os
+from aiorocketmq.connection import process_message_ids
+process_message_ids().next(0)
+reader, writer = os.pipe()
+if os.fork() == 0:
+    os.write(writer, process_message_ids().next(0).encode())
+    os._exit(0)
+os.wait()
+print(os.read(reader, 100).decode(), process_message_ids().next(0))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30
+    )
+    child, parent = done.stdout.split()
+    assert child[:14] == parent[:14]
+    assert child[14:18] != parent[14:18]
+    assert (child[-8:], parent[-8:]) == ("00000000", "00000001")
 
 
 @pytest.fixture
