@@ -40,9 +40,6 @@ class Disturbance(Protocol):
     async def restart(self) -> None:
         """Stop the broker in good order and start it on the same address with all that it stored."""
 
-    def drop_replies(self, rpc: str, times: int) -> None:
-        """Let the next `times` calls of a method take effect and never be answered."""
-
 
 @dataclass(slots=True)
 class Target:
@@ -59,7 +56,7 @@ class Target:
     """All waiting of a case goes through it."""
     preparation: Preparation
     disturbance: Disturbance | None = None
-    """How to restart it (`@restart`) and cut its network (`@net`), where the case has it for itself."""
+    """How to restart it (`@restart`), where the case has it for itself."""
     run_id: str = field(default_factory=lambda: secrets.token_hex(3))
     """Part of every fresh name, so that nothing of an earlier run can match."""
     notes: dict[str, Note] = field(default_factory=dict)
@@ -102,16 +99,9 @@ class Target:
 
     async def restart(self) -> None:
         """Stop and start the broker; NotApplicable where it is not the case's own."""
-        await self._disturbed().restart()
-
-    def drop_replies(self, rpc: str, times: int) -> None:
-        """Let the next `times` calls of a method take effect unanswered; NotApplicable where nobody can do that."""
-        self._disturbed().drop_replies(rpc, times)
-
-    def _disturbed(self) -> Disturbance:
         if self.disturbance is None:
-            raise NotApplicable("this target cannot be disturbed: other cases use it, too")
-        return self.disturbance
+            raise NotApplicable("this target cannot be restarted: other cases use it, too")
+        await self.disturbance.restart()
 
     async def create_topic(
         self,

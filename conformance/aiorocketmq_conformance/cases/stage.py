@@ -26,6 +26,9 @@ P = ParamSpec("P")
 SHORT_POLL = 5.0
 # What the priming receive and other bystanders ask for; any legal value does.
 LEASE = 30.0
+BUSY_TRIES = 10
+# Servers forget a client that they have not heard of for two minutes (rule R2.15).
+HEARTBEAT_EVERY = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +52,16 @@ class Sent:
 class Consumer:
     """A consumer of one topic in one group that remembers every delivery."""
 
-    def __init__(self, client: ProbeClient, topic: str, group: str, expression: str) -> None:
+    def __init__(self, client: ProbeClient, topic: str, group: str, expression: str, kind: int) -> None:
         self.client = client
+        self.kind = kind
         self.topic = topic
         self.group = group
         self.expression = expression
         self.seen: list[Delivery] = []
         """Every delivery in the order of arrival."""
         self._settled: set[str] = set()
+        self._heard_of = client.clock.now()
 
     @property
     def clock(self) -> Clock:
@@ -64,7 +69,10 @@ class Consumer:
         return self.client.clock
 
     async def receive(self, **asked: Any) -> Received:
-        """One receive; arguments as of `ProbeClient.receive`."""
+        """One receive; arguments as of `ProbeClient.receive`. Before it a heartbeat where the last one is long ago."""
+        if self.clock.now() > self._heard_of + HEARTBEAT_EVERY:
+            self._heard_of = self.clock.now()
+            await self.client.heartbeat(self.group, self.kind)
         asked.setdefault("expression", self.expression)
         answer = await self.client.receive(self.topic, self.group, **asked)
         self.seen += answer.deliveries
@@ -178,11 +186,11 @@ class Stage:
         """The case's clock."""
         return self.target.clock
 
-    async def client(self, **headers: str | None) -> ProbeClient:
+    async def client(self, endpoint: str | None = None, **headers: str | None) -> ProbeClient:
         """A client with a fresh id that has not said anything yet; closed at the end of the case."""
         client_id = self.target.fresh("client")
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        client = ProbeClient(self.target.endpoint, client_id, self.clock, headers=named)
+        client = ProbeClient(endpoint or self.target.endpoint, client_id, self.clock, headers=named)
         self.stack.push_async_callback(client.close)
         return client
 
@@ -216,7 +224,7 @@ class Stage:
         client = await self.client()
         kind = pb.ClientType.SIMPLE_CONSUMER if kind is None else kind
         await client.present(requests.consumer_settings(group, {topic: expression}, kind))
-        consumer = Consumer(client, topic, group, expression)
+        consumer = Consumer(client, topic, group, expression, kind)
         self._consumers.append(consumer)
         if prime:
             answer = await consumer.receive(poll=SHORT_POLL, invisible=LEASE)
@@ -249,10 +257,17 @@ class Stage:
         return list(await asyncio.gather(*(one(body) for body in bodies)))
 
     async def send_message(self, message: pb.Message, client: ProbeClient | None = None) -> Sent:
-        """Send one message; AssertionError unless the server took it."""
+        """Send one message; AssertionError unless the server took it, Inconclusive when it is too busy to say."""
         client = client or await self._main_producer(message.topic.name)
-        at, wall = self.clock.now(), self.clock.wall()
-        response = await client.send(message)
+        for _ in range(BUSY_TRIES):
+            at, wall = self.clock.now(), self.clock.wall()
+            response = await client.send(message)
+            if response.status.code != pb.Code.TOO_MANY_REQUESTS:
+                break
+            # Throttling breaks no promise; nothing was stored (broker-semantics.md 13.1).
+            await self.clock.sleep(0.5)
+        else:
+            raise Inconclusive(f"the server refused a message {BUSY_TRIES} times as too much")
         told = f"{code_name(response.status.code)}: {response.status.message}"
         assert response.status.code == pb.Code.OK, f"send answered {told}"
         assert len(response.entries) == 1, f"send of one message answered {len(response.entries)} entries"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from aiorocketmq_fake.core.broker import Broker
 
 from aiorocketmq_conformance.mutants import receiving, sending, sessions, settling, wire
+from aiorocketmq_conformance.probe.proxy import Meddling
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class Mutant:
     profile: str = "documented"
     changes: Mapping[str, object] = field(default_factory=dict)
     """Fields of the profile with other values."""
-    tamper: wire.Tamper | None = None
+    meddling: Meddling | None = None
     defect: str = ""
     """In words, where the core's docstring does not say it."""
 
@@ -73,7 +74,7 @@ MUTANTS = (
     Mutant(
         "MU93",
         ("life.client-id-required*",),
-        tamper=wire.Tamper(headers=wire.anonymous),
+        meddling=Meddling(headers=wire.anonymous),
         defect="the client-id header is not required",
     ),
     Mutant(
@@ -250,7 +251,7 @@ MUTANTS = (
     Mutant(
         "mu-no-time-stamp",
         ("simple.stream-shape",),
-        tamper=wire.Tamper(received=wire.no_time_stamp),
+        meddling=Meddling(received=wire.no_time_stamp),
         defect="the delivery time stamp is missing",
     ),
     Mutant(

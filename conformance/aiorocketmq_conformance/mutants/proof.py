@@ -11,7 +11,7 @@ from aiorocketmq_fake.core.profile import PROFILES
 from aiorocketmq_conformance.brokers.fake import BundledFake
 from aiorocketmq_conformance.declaration import DECLARATIONS
 from aiorocketmq_conformance.mutants.catalogue import MUTANTS, UNPROVEN, Mutant
-from aiorocketmq_conformance.mutants.wire import tampering_proxy
+from aiorocketmq_conformance.probe.proxy import meddling_proxy
 from aiorocketmq_conformance.registry import Case, load
 from aiorocketmq_conformance.results import CaseResult
 from aiorocketmq_conformance.runner import Run
@@ -48,16 +48,16 @@ class BrokenFake(BundledFake):
         profile = replace(PROFILES[mutant.profile], **mutant.changes)  # type: ignore[arg-type]  # fields by name
         super().__init__(profile, declaration=DECLARATIONS[f"fake-{mutant.profile}"], core=mutant.core)
         self.spec = f"mutant:{mutant.name}"
-        self._tamper = mutant.tamper
+        self._meddling = mutant.meddling
 
     @asynccontextmanager
     async def open(self, case: Case) -> AsyncIterator[Target]:
         """As for the whole fake, with the proxy between where the mutant has one."""
         async with super().open(case) as target:
-            if self._tamper is None:
+            if self._meddling is None:
                 yield target
                 return
-            async with tampering_proxy(target.endpoint, self._tamper) as endpoint:
+            async with meddling_proxy(target.endpoint, self._meddling) as endpoint:
                 target.endpoint = endpoint
                 yield target
 

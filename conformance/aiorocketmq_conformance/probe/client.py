@@ -15,7 +15,7 @@ from aiorocketmq.wire.methods import METHODS
 
 from aiorocketmq_conformance.probe.answers import Delivery, Received, code_name
 from aiorocketmq_conformance.probe.clock import STUCK, Clock
-from aiorocketmq_conformance.probe.requests import duration, resource, tag_filter
+from aiorocketmq_conformance.probe.requests import duration, endpoints, resource, tag_filter
 from aiorocketmq_conformance.probe.telemetry import Telemetry
 from aiorocketmq_conformance.probe.traffic import Call
 
@@ -57,6 +57,8 @@ class ProbeClient:
             "x-mq-protocol": "v2",
         }
         self._headers.update(headers or {})
+        # A proxy that stands apart from its broker sends these back as the route's (rule R3.5).
+        self._endpoints = endpoints(endpoint)
         self._streams: list[Telemetry] = []
         self.stream: Telemetry | None = None
         """The newest telemetry stream."""
@@ -275,14 +277,17 @@ class ProbeClient:
     async def query_route(self, topic: str) -> pb.QueryRouteResponse:
         """The topic's queues."""
         reply: pb.QueryRouteResponse = await self.unary(
-            "QueryRoute", pb.QueryRouteRequest(topic=resource(topic))
+            "QueryRoute", pb.QueryRouteRequest(topic=resource(topic), endpoints=self._endpoints)
         )
         return reply
 
     async def query_assignment(self, topic: str, group: str) -> pb.QueryAssignmentResponse:
         """The queues this client may receive from."""
         reply: pb.QueryAssignmentResponse = await self.unary(
-            "QueryAssignment", pb.QueryAssignmentRequest(topic=resource(topic), group=resource(group))
+            "QueryAssignment",
+            pb.QueryAssignmentRequest(
+                topic=resource(topic), group=resource(group), endpoints=self._endpoints
+            ),
         )
         return reply
 

@@ -22,6 +22,14 @@ def resource(name: str, namespace: str = "") -> pb.Resource:
     return pb.Resource(name=name, resource_namespace=namespace)
 
 
+def endpoints(endpoint: str) -> pb.Endpoints:
+    """`host:port` as clients tell which way they came."""
+    host, _, port = endpoint.rpartition(":")
+    address = pb.Address(host=host.strip("[]"), port=int(port))
+    scheme = pb.AddressScheme.IPv4 if host.replace(".", "").isdigit() else pb.AddressScheme.DOMAIN_NAME
+    return pb.Endpoints(scheme=pb.AddressScheme.IPv6 if ":" in host else scheme, addresses=[address])
+
+
 def message(
     topic: str,
     body: bytes | str,

@@ -1,0 +1,83 @@
+"""A gRPC proxy between a probe client and a broker that meddles with what passes through."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+import grpc.aio
+from aiorocketmq.wire import messages as pb
+from aiorocketmq.wire.methods import METHODS, Method
+
+Headers = list[tuple[str, str | bytes]]
+_OPTIONS = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1))
+_SERVICE = "apache.rocketmq.v2.MessagingService"
+
+
+@dataclass(frozen=True, slots=True)
+class Meddling:
+    """What the proxy changes; bytes of everything else pass through as they are."""
+
+    headers: Callable[[Headers], Headers] = lambda headers: headers
+    """Changes the metadata of every call."""
+    received: Callable[[list[pb.ReceiveMessageResponse]], Iterable[pb.ReceiveMessageResponse]] | None = None
+    """Changes the frames of a receive's answer, all at once."""
+    unanswered: frozenset[str] = frozenset()
+    """Unary methods that take effect and are never answered."""
+
+
+@asynccontextmanager
+async def meddling_proxy(endpoint: str, meddling: Meddling) -> AsyncIterator[str]:
+    """A server on a free loopback port that passes calls on to `endpoint`; yields its own endpoint."""
+    async with grpc.aio.insecure_channel(endpoint, options=_OPTIONS) as channel:
+        server = grpc.aio.server(options=_OPTIONS)
+        handlers = {name: _handler(channel, method, meddling) for name, method in METHODS.items()}
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(_SERVICE, handlers),))
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        try:
+            yield f"127.0.0.1:{port}"
+        finally:
+            await server.stop(None)
+
+
+def _handler(
+    channel: grpc.aio.Channel, method: Method, meddling: Meddling
+) -> Any:  # Any: stubs tie it to one type
+    def metadata(context: Any) -> Headers:
+        return meddling.headers(
+            [(key, value) for key, value in context.invocation_metadata() if key.startswith("x-")]
+        )
+
+    async def unary(request: bytes, context: Any) -> bytes:
+        call: Any = channel.unary_unary(method.path)
+        answer: bytes = await call(request, metadata=metadata(context), timeout=context.time_remaining())
+        if method.name in meddling.unanswered:
+            await asyncio.Event().wait()  # until the caller gives up
+        return answer
+
+    async def stream(request: bytes, context: Any) -> AsyncIterator[bytes]:
+        call: Any = channel.unary_stream(method.path)
+        ongoing = call(request, metadata=metadata(context), timeout=context.time_remaining())
+        if method.name != "ReceiveMessage" or meddling.received is None:
+            async for frame in ongoing:
+                yield frame
+            return
+        frames = [pb.ReceiveMessageResponse.FromString(frame) async for frame in ongoing]
+        for changed in meddling.received(frames):
+            yield changed.SerializeToString()
+
+    async def duplex(requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
+        call: Any = channel.stream_stream(method.path)
+        async for frame in call(requests, metadata=metadata(context)):
+            yield frame
+
+    if method.client_streaming:
+        return grpc.stream_stream_rpc_method_handler(duplex)
+    if method.server_streaming:
+        return grpc.unary_stream_rpc_method_handler(stream)
+    return grpc.unary_unary_rpc_method_handler(unary)
