@@ -7,7 +7,7 @@ import os
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import grpc
 from google.protobuf.message import DecodeError, Message
@@ -18,9 +18,7 @@ from aiorocketmq_fake.edge.control_conversion import fill, read
 from aiorocketmq_fake.edge.control_wire import messages as ctl
 from aiorocketmq_fake.edge.control_wire.methods import METHODS, SERVICE
 from aiorocketmq_fake.edge.faults import FaultRule
-
-if TYPE_CHECKING:
-    from aiorocketmq_fake.broker import FakeBroker
+from aiorocketmq_fake.edge.node import Node
 
 __all__ = ["CODE_HEADER", "control_service"]
 
@@ -33,7 +31,7 @@ L = TypeVar("L", bound=Message)
 Act = Callable[[Any], Awaitable[Message]]
 
 
-def control_service(broker: FakeBroker) -> grpc.GenericRpcHandler:
+def control_service(broker: Node) -> grpc.GenericRpcHandler:
     """Return the handlers that do to `broker` what the control service is asked for."""
     control = Control(broker)
     handlers = {name: _handler(name, getattr(control, _snake(name))) for name in METHODS}
@@ -66,7 +64,7 @@ def _handler(name: str, act: Act) -> grpc.RpcMethodHandler[bytes, Message]:
 class Control:
     """One method for each call, named after it; ValueError and Refusal become gRPC statuses."""
 
-    def __init__(self, broker: FakeBroker) -> None:
+    def __init__(self, broker: Node) -> None:
         self._broker = broker
 
     async def describe(self, request: ctl.Empty) -> ctl.Description:

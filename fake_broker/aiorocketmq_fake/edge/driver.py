@@ -83,6 +83,11 @@ class Driver:
             if self.parked.pop(poll_id, None) is not None:
                 self.run(self.core.cancel_poll, poll_id)
 
+    def end_polls(self) -> None:
+        """Answer every parked poll now, as if its time were over."""
+        for poll_id in tuple(self.parked):
+            self.run(self.core.end_poll, poll_id)
+
     def next_deadline(self) -> float | None:
         """Tell when something is due next, in the core or for a sleeper."""
         due = self.core.next_deadline()

@@ -96,11 +96,16 @@ class Telemetry:
         """Return the clients that have a stream."""
         return tuple(self._newest)
 
-    def cut(self, client_id: str | None = None, status: str = "UNAVAILABLE") -> int:
+    def cut(
+        self,
+        client_id: str | None = None,
+        status: str = "UNAVAILABLE",
+        text: str = "cut by a fault of the test",
+    ) -> int:
         """Break the open streams of a client, or all, with a gRPC status; tell how many there were."""
         cut = [stream for stream in self._streams if client_id in (None, stream.client_id)]
         for stream in cut:
-            stream.end(status, "cut by a fault of the test")
+            stream.end(status, text)
         return len(cut)
 
     async def reply(self, nonce: str, timeout: float) -> ClientReply | None:

@@ -71,6 +71,19 @@ async def test_a_crash_breaks_everything_that_goes_on(
         await consumer.call("Heartbeat", pb.HeartbeatRequest())
 
 
+async def test_a_stop_answers_those_who_wait(
+    broker: FakeBroker, consumer: Any, connect: Callable[..., Any], happened: Happened
+) -> None:
+    stream, _ = await connect(broker).publish("t")
+    async with asyncio.TaskGroup() as tasks:
+        waiting = tasks.create_task(consumer.receive("g", "t", wait=5))
+        await happened(PollParked)
+        await broker.stop()
+    assert waiting.result().kinds == ["status", "delivery_timestamp"]
+    assert await stream.code() == grpc.StatusCode.UNAVAILABLE
+    assert "stopped" in await stream.details()
+
+
 async def test_a_stopped_broker_can_be_started_and_stopped_again(broker: FakeBroker, client: Any) -> None:
     await broker.stop()
     await broker.stop()

@@ -1,0 +1,258 @@
+"""One broker with its port: what can be done to it and seen of it, by a test or by the control service."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Literal
+
+from aiorocketmq_fake.core.broker import Broker
+from aiorocketmq_fake.core.codes import OffsetPolicy, Permission, TopicType
+from aiorocketmq_fake.core.model import GroupConfig, OrderSnapshot, RetryPolicy, TopicConfig, Totals
+from aiorocketmq_fake.edge.address import Address
+from aiorocketmq_fake.edge.broker_clock import BrokerClock
+from aiorocketmq_fake.edge.clock import Clock
+from aiorocketmq_fake.edge.data_plane import messaging_service
+from aiorocketmq_fake.edge.driver import Driver
+from aiorocketmq_fake.edge.events import Events
+from aiorocketmq_fake.edge.faults import Faults
+from aiorocketmq_fake.edge.grpc_server import GrpcServer
+from aiorocketmq_fake.edge.telemetry import ClientReply, Telemetry
+from aiorocketmq_fake.edge.tls import ServerTls
+from aiorocketmq_fake.views import Client, DeliveredMessage, Group, Lease, Message, Progress, Topic
+
+__all__ = ["Node"]
+
+# How long an ordinary stop waits, in real seconds, for calls to end.
+STOPPING = 1.0
+# R2.11: an order to a client that has no reply after this is forgotten.
+REPLY = 5.0
+
+
+class Node:
+    """A core behind a port. Inspection and faults are plain calls; what changes the broker is awaited."""
+
+    def __init__(self, core: Broker, clock: Clock, address: Address, tls: ServerTls | None) -> None:
+        self.profile = core.profile
+        """How this broker behaves where documents and servers differ."""
+        self.faults = Faults()
+        """Scripted faults: `with broker.faults.drop_reply("AckMessage", times=1): ...`."""
+        self.events = Events()
+        """Everything that happens, as it happens."""
+        self.tls = tls
+        """The certificate of its port; None for a plain one."""
+        self._core = core
+        self._address = address
+        self._driver = Driver(core, clock, self.events)
+        self._telemetry = Telemetry(self._driver, self.faults, address)
+        self.clock = BrokerClock(self._driver, self._telemetry)
+        """What time it is for the broker; a manual clock is moved here."""
+        self._server = GrpcServer(
+            (messaging_service(self._driver, self.faults, self._telemetry, address),), tls
+        )
+
+    # Where it is
+
+    @property
+    def endpoint(self) -> str:
+        """`host:port` for clients; the port stays the same over `restart`."""
+        return self._address.endpoint
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the port accepts calls."""
+        return self._server.is_open
+
+    # Stopping and starting again
+
+    async def start(self) -> None:
+        """Listen (again, on the same port) with all that was stored; clients must say who they are anew (R12.7)."""
+        if self.is_running:
+            return
+        self._address.port = await self._server.open(self._address.host, self._address.port)
+        self._core.port = self._address.port
+        self._driver.reach(self._driver.clock.now())
+
+    async def stop(self) -> None:
+        """Close the port as a server does that is told to end: calls are finished, waiting ones answered empty,
+        telemetry streams ended. What does not end within a second is broken off. What is stored is kept."""
+        if self.is_running:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._server.close(STOPPING))
+                # Once the port takes no new calls, nobody comes back for another poll or stream.
+                await asyncio.sleep(0)
+                self._driver.end_polls()
+                self._telemetry.cut(text="the fake broker is stopped")
+        self._forget()
+
+    async def crash(self) -> None:
+        """Close the port at once, in the middle of whatever goes on. What is stored is kept."""
+        await self._server.close()
+        self._forget()
+
+    async def restart(self) -> None:
+        """Stop and start again: same port, stored state kept, settings and streams of clients lost (R12.7)."""
+        await self.stop()
+        await self.start()
+
+    # Topics and groups
+
+    async def create_topic(
+        self,
+        name: str,
+        *,
+        type: str = "NORMAL",  # noqa: A002  # the protocol's word
+        queues: int = 4,
+        read_queues: int | None = None,
+        write_queues: int | None = None,
+        permission: str = "READ_WRITE",
+    ) -> None:
+        """Create a topic of type NORMAL, FIFO, DELAY, TRANSACTION, MIXED, PRIORITY or LITE. Refusal where it exists."""
+        config = _topic(name, type, read_queues, write_queues, queues, permission)
+        self._driver.run(self._core.create_topic, config)
+
+    async def update_topic(
+        self,
+        name: str,
+        *,
+        type: str = "NORMAL",  # noqa: A002  # the protocol's word
+        queues: int = 4,
+        read_queues: int | None = None,
+        write_queues: int | None = None,
+        permission: str = "READ_WRITE",
+    ) -> None:
+        """Replace a topic's settings; messages stay. Refusal where it does not exist."""
+        config = _topic(name, type, read_queues, write_queues, queues, permission)
+        self._driver.run(self._core.update_topic, config)
+
+    async def delete_topic(self, name: str) -> None:
+        """Delete a topic and its messages. Refusal where it does not exist."""
+        self._driver.run(self._core.delete_topic, name)
+
+    async def create_group(
+        self, name: str, *, ordered: bool = False, max_attempts: int = 17, backoff: Sequence[float] = ()
+    ) -> None:
+        """Create a consumer group; `backoff` are its own retry intervals in seconds. Refusal where it exists."""
+        self._driver.run(self._core.create_group, _group(name, ordered, max_attempts, backoff))
+
+    async def update_group(
+        self, name: str, *, ordered: bool = False, max_attempts: int = 17, backoff: Sequence[float] = ()
+    ) -> None:
+        """Replace a group's settings. Refusal where it does not exist."""
+        self._driver.run(self._core.update_group, _group(name, ordered, max_attempts, backoff))
+
+    async def delete_group(self, name: str) -> None:
+        """Delete a group, its progress and its retries; its dead letters stay. Refusal where it does not exist."""
+        self._driver.run(self._core.delete_group, name)
+
+    async def reset_offset(
+        self, group: str, topic: str, *, to: Literal["beginning", "end"] | datetime
+    ) -> tuple[int, ...]:
+        """Move a group in every queue of a topic (R10.6); returns the new offsets by queue."""
+        if isinstance(to, datetime):
+            policy, timestamp = OffsetPolicy.TIMESTAMP, to.timestamp()
+        else:
+            policy, timestamp = OffsetPolicy[to.upper()], None
+        return self._driver.run(self._core.reset_offset, group, topic, policy, timestamp=timestamp)
+
+    # What is in it
+
+    def deliveries(
+        self, topic: str | None = None, *, group: str | None = None
+    ) -> tuple[DeliveredMessage, ...]:
+        """Return what was handed out so far, oldest first."""
+        return tuple(DeliveredMessage.of(delivery) for delivery in self._core.deliveries(topic, group))
+
+    def dead_letters(self, group: str) -> tuple[Message, ...]:
+        """Return what the group has given up, oldest first."""
+        return tuple(Message.of(message) for message in self._core.dead_letters(group))
+
+    def messages(self, topic: str) -> tuple[Message, ...]:
+        """Return what is stored in a topic, by queue and offset."""
+        return tuple(Message.of(message) for message in self._core.messages(topic))
+
+    def topics(self) -> tuple[Topic, ...]:
+        """Return all topics by name, those of retries and dead letters too."""
+        return tuple(Topic.of(snapshot) for snapshot in self._core.topics())
+
+    def groups(self) -> tuple[Group, ...]:
+        """Return all consumer groups by name."""
+        return tuple(Group.of(snapshot) for snapshot in self._core.groups())
+
+    def clients(self) -> tuple[Client, ...]:
+        """Return all clients whose settings are stored, by id."""
+        return tuple(Client.of(snapshot) for snapshot in self._core.clients())
+
+    def leases(self, group: str | None = None) -> tuple[Lease, ...]:
+        """Return the messages that are in the hands of consumers."""
+        return tuple(Lease.of(snapshot) for snapshot in self._core.leases(group))
+
+    def progress(self, group: str | None = None) -> tuple[Progress, ...]:
+        """Return how far groups have come, by group, topic and queue."""
+        return tuple(Progress.of(snapshot) for snapshot in self._core.offsets(group))
+
+    def order_records(self, group: str | None = None) -> tuple[OrderSnapshot, ...]:
+        """Return what ordered groups wait for."""
+        return self._core.order_records(group)
+
+    def totals(self) -> Totals:
+        """Count what the broker holds."""
+        return self._core.totals()
+
+    # What it does to clients
+
+    def cut_streams(self, client_id: str | None = None, *, status: str = "UNAVAILABLE") -> int:
+        """Break the open telemetry streams of one client, or of all, with a gRPC status; returns how many."""
+        return self._telemetry.cut(client_id, status)
+
+    async def verify_message(self, client_id: str, topic: str, message_id: str) -> ClientReply | None:
+        """Ask a consumer to consume a stored message on trial; None where no reply came within 5 s (R2.11)."""
+        for message in self._core.messages(topic):
+            if message.content.message_id == message_id:
+                nonce = self._driver.run(self._core.verify_message, client_id, message)
+                return await self._telemetry.reply(nonce, REPLY)
+        raise ValueError(
+            f"topic {topic!r} holds no message {message_id!r}: look at broker.messages({topic!r})."
+        )
+
+    async def print_stack_trace(self, client_id: str) -> ClientReply | None:
+        """Ask a client for its stack traces; None where no reply came within 5 s (R2.11)."""
+        nonce = self._driver.run(self._core.print_stack_trace, client_id)
+        return await self._telemetry.reply(nonce, REPLY)
+
+    async def reconnect_endpoints(self, client_id: str) -> None:
+        """Ask a client to connect anew (2.3); it does not reply."""
+        self._driver.run(self._core.reconnect_endpoints, client_id)
+
+    def _forget(self) -> None:
+        """Lose what lived in the proxy alone (R12.7)."""
+        self._driver.run(self._core.restart)
+        self._driver.stop()
+
+
+def _topic(
+    name: str, kind: str, read_queues: int | None, write_queues: int | None, queues: int, permission: str
+) -> TopicConfig:
+    if kind not in TopicType.__members__:
+        raise ValueError(f"no topic type is called {kind!r}: use one of {', '.join(TopicType.__members__)}.")
+    if permission not in Permission.__members__:
+        raise ValueError(
+            f"no permission is called {permission!r}: use one of {', '.join(Permission.__members__)}."
+        )
+    return TopicConfig(
+        name=name,
+        type=TopicType[kind],
+        read_queues=queues if read_queues is None else read_queues,
+        write_queues=queues if write_queues is None else write_queues,
+        permission=Permission[permission],
+    )
+
+
+def _group(name: str, ordered: bool, max_attempts: int, backoff: Sequence[float]) -> GroupConfig:
+    return GroupConfig(
+        name=name,
+        ordered=ordered,
+        max_attempts=max_attempts,
+        retry_policy=RetryPolicy(steps=tuple(backoff)) if backoff else None,
+    )
