@@ -21,7 +21,7 @@ from aiorocketmq._pull.fetching import Fetched, Fetching
 from aiorocketmq._session import Session
 from aiorocketmq.connection import Connection, ConnectionOptions
 from aiorocketmq.errors import Closed, RocketMQError, UsageError
-from aiorocketmq.hooks import AssignEvent, Hook, Role
+from aiorocketmq.hooks import AssignEvent, CommitEvent, Hook, Role
 from aiorocketmq.message import MessageQueue, ReceivedMessage
 from aiorocketmq.subscription import Subscriptions, subscriptions_by_topic
 
@@ -283,6 +283,8 @@ class PullConsumer:
     async def _store(self, fetching: Fetching, queue: MessageQueue, offset: int) -> None:
         await self._calls.commit(queue, offset)
         fetching.positions.note_committed(queue, offset)
+        if self._session.observers:
+            self._session.emit(CommitEvent(client=self._session.identity, queue=queue, offset=offset))
 
     def _finish(self, fetching: Fetching) -> None:
         """Asking for more says that the last batch is done."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from aiorocketmq.errors import Closed, NotServed, UsageError
+from aiorocketmq.hooks import AssignEvent, CommitEvent, Event, Hook
 from aiorocketmq.message import Message, MessageQueue
 from aiorocketmq.producer import Producer
 from aiorocketmq.pull_consumer import Offset, PullBatch, PullConsumer
@@ -76,6 +77,41 @@ async def test_a_committed_offset_is_where_the_next_member_starts(
         [batch] = await read(consumer, 1)
 
     assert batch[0].offset == 2
+
+
+async def test_hooks_see_assignments_and_commits(broker: FakeBroker, producer: Producer) -> None:
+    class Watch(Hook):
+        def __init__(self) -> None:
+            self.events: list[Event] = []
+
+        def observe(self, event: Event) -> None:
+            self.events.append(event)
+
+    watch = Watch()
+    async with PullConsumer(broker.endpoint, group="audit", hooks=[watch]) as consumer:
+        queues = await consumer.queues("orders")
+        consumer.assign(queues)
+        consumer.assign(queues)
+        await consumer.commit({queues[0]: 7})
+
+    assert [(each.queues, each.generation) for each in watch.events if isinstance(each, AssignEvent)] == [
+        (queues, 1)
+    ]
+    assert [(each.queue, each.offset) for each in watch.events if isinstance(each, CommitEvent)] == [
+        (queues[0], 7)
+    ]
+
+
+async def test_a_commit_without_argument_stores_every_position(
+    broker: FakeBroker, producer: Producer
+) -> None:
+    await send(producer, 10)
+    async with PullConsumer(broker.endpoint, group="audit") as consumer:
+        first, second = await consumer.queues("orders")
+        consumer.assign([first, second])
+        await read(consumer, 10)
+        await consumer.commit()
+        assert [await consumer.committed(queue) for queue in (first, second)] == [5, 5]
 
 
 async def test_nothing_committed_is_none(broker: FakeBroker) -> None:

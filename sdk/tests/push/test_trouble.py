@@ -1,0 +1,288 @@
+"""What a push consumer does when servers refuse, go silent, or change their minds."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from aiorocketmq._core.endpoint import Endpoint
+from aiorocketmq._transport.grpcio import GrpcioTransport
+from aiorocketmq._transport.interface import Metadata
+from aiorocketmq.config import Timeouts
+from aiorocketmq.errors import PermissionDenied
+from aiorocketmq.message import Message, ReceivedMessage
+from aiorocketmq.producer import Producer
+from aiorocketmq.push_consumer import PushConsumer
+from aiorocketmq_fake import FakeBroker
+from aiorocketmq_fake.core.events import Acked, DeadLettered, Delivered, LeaseChanged
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pauses a hundredth as long, since nothing here depends on their length."""
+    monkeypatch.setattr("aiorocketmq._core.pauses.FIRST_PAUSE", 0.002)
+    monkeypatch.setattr("aiorocketmq._core.pauses.FIRST_SCAN", 0.01)
+    monkeypatch.setattr("aiorocketmq._core.pauses.LONGEST_SCAN", 0.01)
+
+
+async def send(producer: Producer, *bodies: bytes) -> None:
+    for body in bodies:
+        await producer.send(Message("orders", body))
+
+
+@pytest.mark.usefixtures("hasty")
+async def test_a_refused_give_back_is_sent_again(
+    broker: FakeBroker, producer: Producer, seen: Any, history: Any
+) -> None:
+    seen.failures[b"1"] = [ValueError("no")]
+    await send(producer, b"1")
+    with broker.faults.refuse("ChangeInvisibleDuration", "INTERNAL_SERVER_ERROR", times=2) as refused:
+        async with PushConsumer(broker.endpoint, group="billing", subscriptions=["orders"], handler=seen):
+            await history.shows(LeaseChanged)
+
+    assert refused.hits == 2
+    assert len(history.of(LeaseChanged)) == 1
+
+
+async def test_a_give_back_whose_answer_is_lost_is_not_repeated(
+    broker: FakeBroker, producer: Producer, seen: Any, history: Any
+) -> None:
+    """A second change with a handle that may be spent makes a second copy of the message (R6.12)."""
+    seen.failures[b"1"] = [ValueError("no")]
+    await send(producer, b"1")
+    with broker.faults.drop_reply("ChangeInvisibleDuration") as dropped:
+        async with PushConsumer(broker.endpoint, group="billing", subscriptions=["orders"], handler=seen):
+            await history.shows(LeaseChanged)
+
+    assert dropped.hits == 1
+
+
+@pytest.mark.usefixtures("hasty")
+async def test_a_refused_forward_is_sent_again_and_its_message_group_waits(
+    ordered_broker: FakeBroker, ordered_producer: Producer, seen: Any, ordered_history: Any
+) -> None:
+    seen.failures[b"a1"] = [ValueError("no")] * 3
+    for body in (b"a1", b"a2"):
+        await ordered_producer.send(Message("orders", body, message_group="a"))
+    rpc = "ForwardMessageToDeadLetterQueue"
+    with ordered_broker.faults.refuse(rpc, "INTERNAL_SERVER_ERROR", times=3) as refused:
+        async with PushConsumer(
+            ordered_broker.endpoint, group="billing", subscriptions=["orders"], handler=seen
+        ):
+            await seen.ends(1)
+
+    assert refused.hits == 3
+    assert len(ordered_history.of(DeadLettered)) == 1
+    assert seen.bodies == [b"a1"] * 3 + [b"a2"]
+
+
+@pytest.mark.usefixtures("hasty")
+async def test_a_refused_receive_is_tried_again(
+    broker: FakeBroker, producer: Producer, seen: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    await send(producer, b"1")
+    with broker.faults.refuse("ReceiveMessage", "TOO_MANY_REQUESTS", times=3):
+        async with PushConsumer(broker.endpoint, group="billing", subscriptions=["orders"], handler=seen):
+            await seen.ends(1)
+
+    warnings = [each for each in caplog.records if each.levelname == "WARNING"]
+    assert len(warnings) == 1, "a failure that goes on is told once"
+    assert "works again" in caplog.text
+
+
+@pytest.mark.usefixtures("hasty")
+async def test_queues_stay_assigned_while_the_server_cannot_be_asked(
+    broker: FakeBroker, producer: Producer, seen: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with PushConsumer(
+        broker.endpoint, group="billing", subscriptions=["orders"], handler=seen
+    ) as consumer:
+        with broker.faults.refuse("QueryAssignment", "INTERNAL_SERVER_ERROR") as refused:
+            async with asyncio.timeout(10):
+                while refused.hits < 3:  # noqa: ASYNC110  # the broker tells nobody
+                    await asyncio.sleep(0.001)
+            await send(producer, b"1")
+            await seen.ends(1)
+            assert consumer.assigned_queues
+
+    assert "stay as they are" in caplog.text
+
+
+@pytest.mark.usefixtures("hasty")
+async def test_queues_come_and_go_with_the_assignment(
+    ordered_broker: FakeBroker, ordered_producer: Producer, seen: Any
+) -> None:
+    async def assigned(count: int) -> None:
+        async with asyncio.timeout(10):
+            while len(consumer.assigned_queues) != count:  # noqa: ASYNC110  # only a log line tells
+                await asyncio.sleep(0.001)
+
+    async with PushConsumer(
+        ordered_broker.endpoint, group="billing", subscriptions=["orders"], handler=seen
+    ) as consumer:
+        assert len(consumer.assigned_queues) == 1
+        await ordered_broker.update_topic("orders", type="FIFO", queues=3)
+        await assigned(3)
+        for name in "abcdefgh":
+            await ordered_producer.send(Message("orders", name.encode(), message_group=name))
+        await seen.ends(8)
+        await ordered_broker.update_topic("orders", type="FIFO", queues=1)
+        await assigned(1)
+
+
+class Slow(GrpcioTransport):
+    """A network on which questions about topic `refunds` travel only when let go."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.go_on = asyncio.Event()
+
+    async def unary(
+        self, endpoint: Endpoint, path: str, payload: bytes, metadata: Metadata, timeout: float
+    ) -> bytes:
+        if path.endswith("QueryAssignment") and b"refunds" in payload:
+            await self.go_on.wait()
+        return await super().unary(endpoint, path, payload, metadata, timeout)
+
+
+async def test_a_start_that_fails_gives_back_what_it_has_received_already(
+    broker: FakeBroker, producer: Producer, seen: Any, history: Any
+) -> None:
+    await broker.create_topic("refunds")
+    seen.hold(b"1")
+    await send(producer, b"1")
+    network = Slow()
+    consumer = PushConsumer(
+        broker.endpoint,
+        group="billing",
+        subscriptions=["orders", "refunds"],
+        handler=seen,
+        transport=network,
+    )
+    with broker.faults.refuse("QueryAssignment", "FORBIDDEN", topic="refunds"):
+        start = asyncio.create_task(consumer.__aenter__())
+        await seen.starts(1)
+        network.go_on.set()
+        with pytest.raises(PermissionDenied, match="refunds"):
+            await start
+
+    assert [change.invisible for change in history.of(LeaseChanged)] == [0.0]
+    assert [each for each in asyncio.all_tasks() if each.get_name().startswith("push")] == []
+
+
+async def test_what_cannot_be_settled_does_not_hold_up_the_stop(
+    broker: FakeBroker, producer: Producer, seen: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    await send(producer, b"1")
+    with broker.faults.refuse("AckMessage", "INTERNAL_SERVER_ERROR"):
+        async with PushConsumer(
+            broker.endpoint,
+            group="billing",
+            subscriptions=["orders"],
+            handler=seen,
+            timeouts=Timeouts(stop=0.05),
+        ):
+            await seen.ends(1)
+
+    assert "could not be settled, it comes again when its lease ends" in caplog.text
+
+
+async def test_a_handler_that_clings_on_after_its_grace_settles_nothing_twice(
+    broker: FakeBroker, producer: Producer, history: Any
+) -> None:
+    started = asyncio.Event()
+
+    async def handle(message: ReceivedMessage) -> None:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return  # as if all were well
+
+    await send(producer, b"1")
+    async with PushConsumer(
+        broker.endpoint, group="billing", subscriptions=["orders"], handler=handle, grace=0.01
+    ):
+        await started.wait()
+
+    assert len(history.of(LeaseChanged)) == 1
+    assert history.of(Acked) == []
+
+
+async def test_a_message_that_fails_during_the_stop_of_an_ordered_group_is_given_back(
+    ordered_broker: FakeBroker, ordered_producer: Producer, seen: Any, ordered_history: Any
+) -> None:
+    await ordered_broker.update_group("billing", ordered=True, backoff=[17])
+    gate = seen.hold(b"a1")
+    seen.failures[b"a1"] = [ValueError("no")]
+    await ordered_producer.send(Message("orders", b"a1", message_group="a"))
+    async with PushConsumer(
+        ordered_broker.endpoint, group="billing", subscriptions=["orders"], handler=seen
+    ) as consumer:
+        await seen.starts(1)
+        consumer.stop()
+        consumer.stop()
+        gate.set()
+
+    assert [change.invisible for change in ordered_history.of(LeaseChanged)] == [17.0]
+
+
+async def test_a_message_that_waits_for_its_next_local_run_is_given_back_by_a_stop(
+    ordered_broker: FakeBroker, ordered_producer: Producer, seen: Any, ordered_history: Any
+) -> None:
+    await ordered_broker.update_group("billing", ordered=True, backoff=[3600])
+    seen.failures[b"a1"] = [ValueError("no")]
+    for body in (b"a1", b"a2"):
+        await ordered_producer.send(Message("orders", body, message_group="a"))
+    async with PushConsumer(ordered_broker.endpoint, group="billing", subscriptions=["orders"], handler=seen):
+        await seen.starts(1)
+        await ordered_history.shows(Delivered, 2)
+
+    assert [change.invisible for change in ordered_history.of(LeaseChanged)] == [0.0, 0.0]
+    assert seen.bodies == [b"a1"]
+
+
+async def test_a_message_whose_lease_ended_while_it_waited_is_not_handled(
+    broker: FakeBroker, producer: Producer, seen: Any, history: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """For instance after the machine has slept: others may have it by now."""
+    gate = seen.hold(b"0", b"1")
+    await broker.update_topic("orders", queues=1)
+    await send(producer, b"0", b"1")
+    async with PushConsumer(
+        broker.endpoint, group="billing", subscriptions=["orders"], handler=seen, concurrency=1
+    ) as consumer:
+        await seen.starts(1)
+        await history.shows(Delivered, 2)
+        assert consumer._running is not None
+        for held in consumer._running.held:
+            held.lease.ends_at = 0.0
+        gate.set()
+        await seen.ends(1)
+        async with asyncio.timeout(10):
+            while consumer.messages_in_hand:  # noqa: ASYNC110  # only a log line tells
+                await asyncio.sleep(0)
+
+    assert seen.bodies == [b"0"]
+    assert "waited longer than its lease lasted" in caplog.text
+
+
+async def test_a_changed_handler_takes_over(broker: FakeBroker, producer: Producer, seen: Any) -> None:
+    await broker.create_topic("refunds")
+    other: list[bytes] = []
+    done = asyncio.Event()
+
+    async def handle(message: ReceivedMessage) -> None:
+        other.append(message.body)
+        done.set()
+
+    async with PushConsumer(
+        broker.endpoint, group="billing", subscriptions=["orders"], handlers={"orders": seen}
+    ) as consumer:
+        with pytest.raises(ValueError, match="has no handler"):
+            await consumer.subscribe("refunds")
+        await consumer.subscribe("refunds", handler=handle)
+        await producer.send(Message("refunds", b"r"))
+        await asyncio.wait_for(done.wait(), 10)
+
+    assert other == [b"r"]
