@@ -10,7 +10,8 @@ from aiorocketmq_fake.core.profile import PROFILES
 
 from aiorocketmq_conformance.brokers.fake import BundledFake
 from aiorocketmq_conformance.declaration import DECLARATIONS
-from aiorocketmq_conformance.mutants.catalogue import MUTANTS, UNPROVEN, Mutant
+from aiorocketmq_conformance.mutants.catalogue import MUTANTS, UNPROVEN
+from aiorocketmq_conformance.mutants.mutant import Mutant
 from aiorocketmq_conformance.probe.proxy import meddling_proxy
 from aiorocketmq_conformance.registry import Case, load
 from aiorocketmq_conformance.results import CaseResult

@@ -17,7 +17,10 @@ from aiorocketmq_fake.core.model import (
     TopicConfig,
 )
 
+from aiorocketmq_conformance.mutants import wire
+from aiorocketmq_conformance.mutants.mutant import Mutant
 from aiorocketmq_conformance.mutants.tampering import Tampering, content
+from aiorocketmq_conformance.probe.proxy import Meddling
 
 EMPTY = Received(Code.MESSAGE_NOT_FOUND, "no new message")
 
@@ -233,3 +236,158 @@ class BlockedByAnything(Broker):
         if any(lease.topic == request.topic for lease in self.leases(request.group)):
             request = replace(request, batch_size=0, polling=5.0)
         return super().receive(request, now=now)
+
+
+RECEIVING = (
+    Mutant(
+        "mu-wrong-status",
+        ("simple.stream-shape",),
+        core=MessagesUnderWrongStatus,
+    ),
+    Mutant(
+        "mu-no-time-stamp",
+        ("simple.stream-shape",),
+        meddling=Meddling(received=wire.no_time_stamp),
+        defect="the delivery time stamp is missing",
+    ),
+    Mutant(
+        "mu-refusals-empty",
+        ("simple.error-shape*", "simple.unknown-topic", "simple.system-group"),
+        core=RefusalsLookEmpty,
+    ),
+    Mutant(
+        "MU70",
+        ("simple.empty-await*", "simple.await-wakes"),
+        core=ImpatientPolls,
+    ),
+    Mutant(
+        "MU69",
+        ("simple.await-wakes", "fifo.ack-unblocks"),
+        core=SleepyPolls,
+    ),
+    Mutant(
+        "MU71",
+        ("simple.batch-cap",),
+        changes={"receive_batch_max": 1000},
+        defect="the batch size is not limited",
+    ),
+    Mutant(
+        "mu-batches-doubled",
+        ("simple.batch-exact*", "simple.batch-cap"),
+        core=BatchesDoubled,
+        changes={"receive_batch_max": 1000},
+    ),
+    Mutant(
+        "MU09",
+        ("simple.inflight-hidden", "simple.expiry-redelivers", "push.no-renew-without-flag"),
+        core=NoLeases,
+    ),
+    Mutant(
+        "MU10",
+        (
+            "simple.expiry-redelivers",
+            "push.no-renew-without-flag",
+            "fifo.consumer-crash",
+            "fifo.first-ack-only",
+        ),
+        core=LeasesShortened,
+    ),
+    Mutant(
+        "MU12",
+        (
+            "simple.expiry-redelivers",
+            "simple.cancelled-receive",
+            "simple.ack-garbage*",
+            "simple.ack-wrong-*",
+            "simple.nack-subset",
+            "retry.expiry-counts",
+            "retry.no-regress",
+            "push.no-renew-without-flag",
+            "push.groups-broadcast",
+            "fifo.unacked-blocks",
+            "fifo.gap-ack",
+            "fifo.attempts-grow",
+            "fifo.consumer-crash",
+        ),
+        core=EndlessLeases,
+    ),
+    Mutant(
+        "MU73",
+        ("simple.two-consumers-disjoint", "simple.four-pollers", "fifo.many-groups"),
+        core=SomeGivenTwice,
+    ),
+    Mutant("MU91", ("simple.unknown-topic",), core=ReceivesCreateTopics),
+    Mutant(
+        "MU20",
+        ("send.first-attempt-is-1*", "retry.attempt-steps", "push.consume-10"),
+        core=AttemptsFromZero,
+    ),
+    Mutant(
+        "MU18",
+        (
+            "retry.attempt-steps",
+            "retry.expiry-counts",
+            "retry.nack-counts",
+            "retry.success-ends",
+            "retry.total-attempts[1]",
+            "retry.total-attempts[3]",
+            "retry.no-regress",
+            "push.nack-interval",
+            "push.fail-redelivers",
+            "push.throw-is-failure",
+            "simple.change-*ten*",
+            "fifo.attempts-grow",
+            "fifo.unacked-blocks",
+            "fifo.change-*er",
+        ),
+        core=AttemptsAlwaysOne,
+    ),
+    Mutant(
+        "MU19",
+        ("retry.per-group", "retry.no-regress", "push.groups-broadcast"),
+        core=AttemptsOfAllGroups,
+    ),
+    Mutant(
+        "MU88",
+        ("retry.identity*", "simple.expiry-redelivers"),
+        core=NewIdsOnRetry,
+    ),
+    Mutant(
+        "mu-retry-topic-shown",
+        ("retry.topic-name-hidden", "retry.identity*"),
+        core=RetryTopicShown,
+    ),
+    Mutant("MU65", ("retry.filter-kept",), core=FiltersLostOnRetry),
+    Mutant(
+        "mu-filters-ignored",
+        ("retry.filter-kept", "fifo.tag-filter-no-block"),
+        core=FiltersIgnored,
+    ),
+    Mutant(
+        "MU24",
+        ("retry.total-attempts*", "fifo.exhausted-unblocks"),
+        core=DeadLettersUnreadable,
+    ),
+    Mutant(
+        "MU42",
+        ("retry.others-flow", "fifo.other-queue-progress"),
+        core=BlockedByAnything,
+    ),
+    Mutant(
+        "mu-everything-renewed",
+        ("push.no-renew-without-flag", "simple.expiry-redelivers"),
+        core=EverythingRenewed,
+    ),
+    Mutant(
+        "mu-batches-reversed",
+        (
+            "fifo.batch-prefix",
+            "fifo.many-groups",
+            "fifo.two-producers",
+            "fifo.two-groups-100",
+            "fifo.push-inline-retry",
+            "fifo.tag-filter-no-block",
+        ),
+        core=BatchesReversed,
+    ),
+)

@@ -8,6 +8,7 @@ from aiorocketmq_fake.core.broker import Broker
 from aiorocketmq_fake.core.codes import Code, Refusal, TopicType
 from aiorocketmq_fake.core.model import Delivery, OutgoingMessage, ReceiveRequest, SendOutcome, TopicConfig
 
+from aiorocketmq_conformance.mutants.mutant import ROUNDTRIP, SESSION, Mutant
 from aiorocketmq_conformance.mutants.tampering import Tampering, content
 
 SOME = 7  # of this many messages one is treated badly
@@ -265,3 +266,150 @@ class GroupsSpread(Tampering):
 
     def delivered(self, request: ReceiveRequest, delivery: Delivery) -> Delivery:
         return content(delivery, message_group=delivery.message.content.message_group.partition("#")[0])
+
+
+SENDING = (
+    Mutant(
+        "mu-receipts-of-others",
+        ("send.receipt", "send.id-echo", "send.type-match*"),
+        core=ReceiptsOfOthers,
+    ),
+    Mutant(
+        "MU103",
+        ("send.offsets-increase", "send.offset-value-unique"),
+        core=ReceiptsOneAhead,
+    ),
+    Mutant(
+        "MU83",
+        ("send.offset-value-unique", "send.offsets-increase"),
+        core=ReceiptsInPairs,
+    ),
+    Mutant(
+        "MU89",
+        (
+            "send.receive-10*",
+            "send.id-echo",
+            "send.offset-value-unique",
+            "send.topic-isolation",
+            "send.concurrent-producers",
+            "simple.batch-cap",
+            "simple.two-consumers-disjoint",
+            "simple.four-pollers",
+            "simple.cancelled-receive",
+            "retry.others-flow",
+            "retry.no-regress",
+            "push.consume-10",
+            "push.success-final",
+            "push.groups-broadcast",
+            "fifo.single-group",
+            "fifo.two-groups-100",
+        ),
+        core=SomeSendsLost,
+    ),
+    Mutant(
+        "MU90",
+        (
+            "send.receive-10*",
+            "send.concurrent-producers",
+            "send.topic-isolation",
+            "simple.receive-ack*",
+            "push.consume-10",
+            "push.success-final",
+            "fifo.single-group",
+            "fifo.one-inflight-consumer",
+        ),
+        core=SomeSendsDoubled,
+    ),
+    Mutant(
+        "mu-invented",
+        ("send.deadline-unknown", "send.receive-10*", "send.concurrent-producers"),
+        core=SomeSendsInvented,
+    ),
+    Mutant("mu-long-ids", ("send.id-echo",), core=LongIdsCut),
+    Mutant(
+        "MU86",
+        ("send.body-roundtrip[64KiB+1]", "send.body-max*"),
+        core=BodiesCut,
+    ),
+    Mutant(
+        "mu-bodies-as-text",
+        ("send.body-roundtrip[binary]", ROUNDTRIP, "send.body-roundtrip[emoji]"),
+        spares=SESSION,
+        core=BodiesTakenForText,
+    ),
+    Mutant(
+        "mu-bodies-padded",
+        ("send.body-roundtrip*", "send.body-max*"),
+        spares=SESSION,
+        core=BodiesPadded,
+    ),
+    Mutant(
+        "mu-largest-refused",
+        ("send.body-max*",),
+        core=LargestBodyRefused,
+    ),
+    Mutant(
+        "mu-tags-lower",
+        ("send.tag-roundtrip",),
+        core=TagsInLowerCase,
+    ),
+    Mutant("mu-keys-sorted", ("send.keys-roundtrip",), core=KeysSorted),
+    Mutant(
+        "mu-properties-cut",
+        ("send.properties-roundtrip",),
+        core=FirstPropertiesOnly,
+    ),
+    Mutant(
+        "MU87",
+        ("send.props-isolated", "send.properties-roundtrip"),
+        core=PropertiesLeak,
+    ),
+    Mutant(
+        "MU104",
+        ("send.timestamps",),
+        core=StoredWhenBorn,
+    ),
+    Mutant(
+        "mu-batch-half-stored",
+        ("send.batch-mixed-topics",),
+        core=RefusedBatchesHalfStored,
+    ),
+    Mutant(
+        "mu-empty-send",
+        ("send.batch-empty",),
+        core=EmptySendsTaken,
+    ),
+    Mutant("mu-send-creates", ("send.unknown-topic",), core=SendsCreateTopics),
+    Mutant(
+        "MU85",
+        ("send.type-mismatch*", "life.route-ok"),
+        core=TypesUnchecked,
+    ),
+    Mutant(
+        "mu-conflict-stored",
+        ("send.type-mismatch[FIFO-on-NORMAL]", "send.type-mismatch[DELAY-on-NORMAL]"),
+        core=RefusedTypesStored,
+    ),
+    Mutant(
+        "mu-types-refused",
+        ("send.type-match*", "send.receipt"),
+        spares=SESSION,
+        core=EveryTypeRefused,
+    ),
+    Mutant(
+        "mu-topics-leak",
+        ("send.topic-isolation",),
+        core=TopicsLeak,
+    ),
+    Mutant(
+        "MU35",
+        (
+            "fifo.same-queue",
+            "fifo.single-group",
+            "fifo.many-groups",
+            "fifo.two-producers",
+            "fifo.batch-prefix",
+        ),
+        core=GroupsSpread,
+    ),
+)

@@ -17,6 +17,10 @@ from aiorocketmq_fake.core.model import (
     TopicConfig,
 )
 
+from aiorocketmq_conformance.mutants import wire
+from aiorocketmq_conformance.mutants.mutant import ROUNDTRIP, SEND, Mutant
+from aiorocketmq_conformance.probe.proxy import Meddling
+
 
 class NoProducerLimits(Broker):
     """Producer settings carry no limits."""
@@ -142,3 +146,97 @@ class OneAttemptMore(Broker):
     def settings(self, client_id: str, settings: ClientSettings, *, now: float) -> MergedSettings:
         merged = super().settings(client_id, settings, now=now)
         return replace(merged, max_attempts=max(1, merged.max_attempts - 1))
+
+
+SESSIONS = (
+    Mutant(
+        "MU108",
+        ("life.settings-producer",),
+        core=NoProducerLimits,
+    ),
+    Mutant(
+        "MU92",
+        ("life.settings-consumer[ordered-17]",),
+        core=NeverFifo,
+    ),
+    Mutant(
+        "mu-advertised-attempts",
+        ("life.settings-consumer*", "life.settings-simple"),
+        spares=SEND,
+        core=OneAttemptMoreAdvertised,
+    ),
+    Mutant(
+        "mu-settings-once",
+        ("life.settings-resend", "life.stream-reconnect"),
+        core=SettingsOnce,
+    ),
+    Mutant(
+        "mu-reconnect-forgets",
+        ("life.stream-reconnect",),
+        core=ReconnectsForgetHandles,
+    ),
+    Mutant(
+        "MU93",
+        ("life.client-id-required*",),
+        meddling=Meddling(headers=wire.anonymous),
+        defect="the client-id header is not required",
+    ),
+    Mutant(
+        "mu-heartbeat-anybody",
+        ("life.heartbeat-unknown", "life.terminate-ok"),
+        core=HeartbeatsOfAnybody,
+    ),
+    Mutant(
+        "mu-heartbeat-nobody",
+        ("life.heartbeat-ok*", "life.terminate-ok"),
+        spares=(ROUNDTRIP,),
+        core=NoHeartbeats,
+    ),
+    Mutant(
+        "MU109",
+        ("life.terminate-ok", "push.client-gone-releases"),
+        core=FarewellsIgnored,
+    ),
+    Mutant("MU76", ("life.route-ok",), core=RoutesMissAQueue),
+    Mutant(
+        "mu-route-creates",
+        ("life.route-unknown-topic",),
+        core=RoutesCreateTopics,
+    ),
+    Mutant(
+        "mu-illegal-is-unknown",
+        ("life.route-illegal-topic*",),
+        core=IllegalIsUnknown,
+    ),
+    Mutant(
+        "mu-first-queue-assigned",
+        ("life.assignment-covers*",),
+        core=FirstQueueAssigned,
+    ),
+    Mutant(
+        "MU22",
+        ("retry.total-attempts*", "fifo.exhausted-unblocks"),
+        core=OneAttemptMore,
+    ),
+    Mutant(
+        "MU41",
+        (
+            "life.settings-consumer[ordered-17]",
+            "fifo.unacked-blocks",
+            "fifo.ack-unblocks",
+            "fifo.gap-ack",
+            "fifo.first-ack-only",
+            "fifo.change-shorter",
+            "fifo.change-longer",
+            "fifo.old-handle-after-redelivery",
+            "fifo.expired-ack",
+            "fifo.exhausted-unblocks",
+            "fifo.one-inflight-consumer",
+            "fifo.push-inline-retry",
+            "fifo.push-retry-3-groups",
+            "fifo.consumer-crash",
+            "fifo.other-queue-progress",
+        ),
+        core=OrderFlagIgnored,
+    ),
+)

@@ -17,6 +17,7 @@ from aiorocketmq_fake.core.model import (
     ReceiveRequest,
 )
 
+from aiorocketmq_conformance.mutants.mutant import Mutant
 from aiorocketmq_conformance.mutants.tampering import Tampering
 
 
@@ -221,3 +222,120 @@ class RestartsLoseMessages(Broker):
         for config in configs:
             self.delete_topic(config.name, now=now)
             self.create_topic(config, now=now)
+
+
+SETTLING = (
+    Mutant(
+        "MU01",
+        (
+            "simple.receive-ack*",
+            "simple.ack-batch",
+            "simple.change-new-handle",
+            "life.stream-reconnect",
+            "push.success-final",
+            "retry.success-ends",
+            "fifo.single-group",
+            "fifo.ack-unblocks",
+            "fifo.other-queue-progress",
+        ),
+        core=SecondAckCounts,
+    ),
+    Mutant(
+        "MU02",
+        ("simple.ack-garbage*", "simple.ack-late", "fifo.old-handle-after-redelivery"),
+        core=AnyHandleAcks,
+    ),
+    Mutant(
+        "MU03",
+        ("simple.ack-late", "simple.ack-mixed", "fifo.expired-ack"),
+        core=LateAcksOk,
+    ),
+    Mutant(
+        "MU04",
+        ("simple.ack-late", "fifo.expired-ack"),
+        core=LateAcksDrop,
+    ),
+    Mutant(
+        "MU05",
+        ("simple.ack-batch", "simple.nack-subset"),
+        core=OnlyFirstOfBatchAcked,
+    ),
+    Mutant(
+        "MU06",
+        ("simple.ack-mixed",),
+        core=OneBadAckSpoilsAll,
+    ),
+    Mutant(
+        "MU07",
+        ("push.groups-broadcast",),
+        core=AcksForAllGroups,
+    ),
+    Mutant(
+        "MU08",
+        ("simple.ack-wrong-group", "simple.ack-wrong-topic"),
+        core=HandleAloneCounts,
+    ),
+    Mutant(
+        "MU101",
+        ("simple.nack-subset", "fifo.gap-ack"),
+        core=AcksReachBack,
+    ),
+    Mutant(
+        "MU14-15",
+        (
+            "simple.change-shorten",
+            "simple.change-extend",
+            "push.nack-interval",
+            "retry.nack-counts",
+            "fifo.change-shorter",
+            "fifo.change-longer",
+        ),
+        core=ChangesIgnored,
+    ),
+    Mutant(
+        "MU13",
+        ("simple.change-extend", "simple.change-shorten", "push.nack-interval", "fifo.change-longer"),
+        core=ChangesAdded,
+    ),
+    Mutant(
+        "mu-changes-halved",
+        ("simple.change-extend", "push.nack-interval", "fifo.change-longer"),
+        core=ChangesHalved,
+    ),
+    Mutant(
+        "MU16",
+        ("simple.change-new-handle",),
+        core=OldHandleReturned,
+    ),
+    Mutant(
+        "MU17",
+        ("simple.change-expired",),
+        core=ExpiredChangesOk,
+    ),
+    Mutant(
+        "MU49",
+        ("send.durable-restart", "simple.inflight-survives-restart", "fifo.restart-keeps-order"),
+        core=RestartsLoseMessages,
+    ),
+    Mutant(
+        "mu-restart-releases",
+        ("simple.inflight-survives-restart",),
+        core=RestartsReleaseLeases,
+    ),
+    Mutant(
+        "mu-restart-starts-over",
+        ("fifo.restart-keeps-order", "simple.inflight-survives-restart"),
+        core=RestartsStartOver,
+    ),
+    Mutant(
+        "MU77",
+        ("push.auto-renew-holds", "push.auto-renew-original-handle"),
+        changes={"auto_renews": False},
+        defect="the server does not renew leases",
+    ),
+    Mutant(
+        "mu-first-handles-lapse",
+        ("push.auto-renew-original-handle",),
+        core=FirstHandlesLapse,
+    ),
+)
