@@ -25,6 +25,7 @@ from benchmarks.sizes import measured_sizes
 from tools.peer_environment import PeerUnavailable, apache_python
 
 REFERENCE = ROOT / "docs" / "reference"
+REPEATS = 9
 
 
 def arguments() -> argparse.Namespace:
@@ -105,10 +106,11 @@ def main() -> int:
             "warm_up": effort.warm_up,
             "profile": effort.profile,
             "queues": QUEUES,
+            "repeats": REPEATS,
         },
         "machine": machine(interpreters),
         "results": measured_works(effort, options.only, interpreters),
-        "sizes": measured_sizes(5),
+        "sizes": measured_sizes(REPEATS),
     }
     if options.no_write:
         print(page(run))

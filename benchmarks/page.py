@@ -26,6 +26,7 @@ Machines differ, ratios travel: compare within a table, not between pages.
 - CPU is user and system time of the client's process per message. Latency is per call: of a send, of a receive, or
   from send to handler. Client and server share the machine and the server is Python too: it bounds every client's rate,
   so that **CPU per message is the steadier figure**.
+- Start and size are the best of {repeats} fresh processes: other work on the machine can only add to them.
 - The stub acknowledges a whole receive with one call, as our clients do; Apache's client has no such call.
 """
 
@@ -79,7 +80,7 @@ def size_table(run: Mapping[str, Any]) -> list[str]:
     """Draw start times and sizes beside what is allowed."""
     lines = ["| what | measured | allowed |", "|---|--:|--:|"]
     for size in SIZES:
-        value = statistics.median(run["sizes"][size.key])
+        value = min(run["sizes"][size.key])
         lines.append(f"| {size.title} | {value:.3g} {size.unit} | {size.limit:g} {size.unit} |")
     return lines
 
@@ -111,7 +112,7 @@ def demands(run: Mapping[str, Any]) -> list[tuple[str, bool]]:
             at_least(f"{work.title}: our rate / Apache's client's", 1.0, ratio(run, work, "rate", APACHE))
         at_most(f"{work.title}: our CPU / Apache's client's", 1.0, ratio(run, work, "cpu_us", APACHE))
     for size in SIZES:
-        at_most(f"{size.title}, in {size.unit}", size.limit, statistics.median(run["sizes"][size.key]))
+        at_most(f"{size.title}, in {size.unit}", size.limit, min(run["sizes"][size.key]))
     return found
 
 

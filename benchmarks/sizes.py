@@ -1,11 +1,9 @@
-"""Start times and sizes: each the median of a few fresh processes."""
+"""Start times and sizes, each of a few fresh processes."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import statistics
 import subprocess
 import sys
 import time
@@ -106,12 +104,3 @@ def measured_sizes(repeats: int) -> dict[str, list[float]]:
         "import_s": [said(IMPORT_ALL) for _ in range(repeats)],
         "help_s": [timed(command(), "--help") for _ in range(repeats)],
     }
-
-
-def medians(sizes: dict[str, list[float]]) -> dict[str, float]:
-    """Return the middle of each."""
-    return {key: statistics.median(values) for key, values in sizes.items()}
-
-
-if __name__ == "__main__":
-    print(json.dumps(medians(measured_sizes(3)), indent=2))
