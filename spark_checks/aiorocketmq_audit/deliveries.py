@@ -16,8 +16,7 @@ Only built-in expressions, and only fixed-width columns are shuffled: texts beco
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
+from pyspark.sql import Column, DataFrame, Window, functions as F
 
 SETTLING = ("ack", "change", "forward")
 
@@ -95,6 +94,9 @@ def _packed(
                 F.col("message_group").isNotNull().alias("grouped"),
                 F.col("ordered"),
                 F.coalesce("locks_queue", F.lit(False)).alias("locks_queue"),
+                (F.coalesce("told_by_broker", F.lit(False)) & (F.col("observer") != "broker")).alias(
+                    "attested"
+                ),
                 F.col("max_attempts"),
                 F.coalesce("early_us", F.lit(0)).alias("early"),
                 F.coalesce("late_us", F.lit(0)).alias("late"),

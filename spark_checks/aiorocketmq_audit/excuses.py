@@ -6,8 +6,7 @@ E1 (the lease was changed) is part of the model in `deliveries`, E6 (one answer 
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, functions as F
 
 RESET, OWNER_GONE, RESTARTED, QUEUE_LOCKED = "E2 reset", "E3 owner gone", "E4 restart", "E5 queue locked"
 RESENT = "resent by its producer"

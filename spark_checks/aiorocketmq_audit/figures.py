@@ -7,10 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, Row
-from pyspark.sql import functions as F
+from pyspark.sql import Column, DataFrame, Row, functions as F
 
-from aiorocketmq_audit.double_delivery import cause
+from aiorocketmq_audit import double_delivery, retry_timing
 
 MOST_CELLS = 20_000
 """Rows of the cube that reach this process: groups × attempts × causes × buckets."""
@@ -54,14 +53,17 @@ class Figures:
     ladder: tuple[Step, ...]
     lateness: dict[str, tuple[int, ...]]
     """By what ended the hold ("retry asked for", "lease ended"): counts in the buckets, from before BUCKETS_S[0] on."""
+    suspects: dict[str, int]
+    """By check: deliveries that it must look at more closely; `ordering` is not counted here."""
     farthest: tuple[int, int] | None
     """Recorder (hash) and number of the last delivery of the message that was handed out most often."""
 
 
-def cube(deliveries: DataFrame, settings: DataFrame) -> DataFrame:
-    """Deliveries by group, attempt, cause and lateness: one small row each."""
+def cube(deliveries: DataFrame, settings: DataFrame, *, ended_us: int) -> DataFrame:
+    """Deliveries by group, attempt, cause and lateness: one small row each. `ended_us` is the recording's last instant."""
+    is_mistimed = retry_timing.is_suspiciously_early() | retry_timing.is_suspiciously_late(F.lit(ended_us))
     late = F.col("n_hi") - F.col("until_hi")
-    why = cause()
+    why = double_delivery.cause()
     names = settings.select("group", F.xxhash64("group").alias("who")).distinct()
     seen = F.when(F.col("asked"), F.col("n_hi") - F.col("asked_hi"))
     cells = deliveries.groupBy(
@@ -83,6 +85,8 @@ def cube(deliveries: DataFrame, settings: DataFrame) -> DataFrame:
         F.sum(seen).alias("seen_us"),
         F.min(seen).alias("seen_least"),
         F.max(seen).alias("seen_most"),
+        F.count_if(double_delivery.is_suspicious()).alias("doubled"),
+        F.count_if(is_mistimed).alias("mistimed"),
         F.max(F.struct("number", "recorder", "seq")).alias("farthest"),
     )
     return cells.limit(MOST_CELLS).join(F.broadcast(names), "who", "left")
@@ -121,6 +125,10 @@ def figures(cells: Iterable[Row]) -> Figures:
         attempts=dict(sorted(attempts.items())),
         ladder=tuple(_ladder(cells)),
         lateness={name: tuple(counts) for name, counts in late.items()},
+        suspects={
+            double_delivery.NAME: sum(cell.doubled for cell in cells),
+            retry_timing.NAME: sum(cell.mistimed for cell in cells),
+        },
         farthest=(farthest.recorder, farthest.seq) if farthest is not None else None,
     )
 

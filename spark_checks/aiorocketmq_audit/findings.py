@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, Window, WindowSpec
-from pyspark.sql import functions as F
+from pyspark.sql import Column, DataFrame, SparkSession, Window, WindowSpec, functions as F
+from pyspark.sql.types import DoubleType, IntegerType, LongType, StringType, StructField, StructType
+
+from aiorocketmq_audit.schema import COLUMNS
 
 BROKEN, POSSIBLE, EXCUSED = "broken", "possible", "excused"
 
@@ -77,6 +79,30 @@ EVIDENCE = (
     "client_id",
     "attempt",
 )
+
+
+NAMED = StructType(
+    [
+        *(StructField(name, StringType()) for name in ("check", "invariant", "verdict")),
+        *(StructField(name, COLUMNS[name]) for name in EVIDENCE),
+        StructField("margin_ms", DoubleType()),
+        StructField("at_us", LongType()),
+        StructField("other_message_id", StringType()),
+        StructField("other_client_id", StringType()),
+        StructField("other_attempt", IntegerType()),
+        StructField("other_offset", LongType()),
+        StructField("first_recorder", StringType()),
+        StructField("first_seq", LongType()),
+        StructField("second_recorder", StringType()),
+        StructField("second_seq", LongType()),
+    ]
+)
+"""What is written to `violations/`. Plain columns say where the later delivery was, `other_…` what the earlier one was."""
+
+
+def write_none(spark: SparkSession, path: str) -> None:
+    """Write the empty result, with its columns."""
+    spark.createDataFrame([], NAMED).coalesce(1).write.mode("overwrite").parquet(path)
 
 
 def with_evidence(findings: DataFrame, events: DataFrame) -> DataFrame:

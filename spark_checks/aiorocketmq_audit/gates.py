@@ -11,8 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, Row
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, Row, functions as F
 
 from aiorocketmq_audit.errors import NotARecording
 from aiorocketmq_audit.reading import first_line

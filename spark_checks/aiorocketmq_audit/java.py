@@ -106,12 +106,12 @@ class JavaProcess:
         self._process = process
         self._folder = folder
 
-    def close(self) -> None:
-        """Let Java end and wait for it, at most ten seconds."""
+    def close(self, patience: float = 10.0) -> None:
+        """Let Java end and wait for it, at most `patience` seconds."""
         if self._process.stdin:
             self._process.stdin.close()
         try:
-            self._process.wait(10)
+            self._process.wait(patience)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

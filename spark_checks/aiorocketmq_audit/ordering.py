@@ -11,8 +11,7 @@ ends with the next delivery of the same message, which carries on from there.
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F
+from pyspark.sql import Column, DataFrame, Window, functions as F
 
 from aiorocketmq_audit import excuses
 from aiorocketmq_audit.findings import BROKEN, EXCUSED, finding
@@ -24,23 +23,13 @@ _NEVER = 1 << 62
 
 def ordering(deliveries: DataFrame, marks: DataFrame) -> DataFrame:
     """First deliveries that came too soon or too late: rows of FINDING."""
-    ordered = deliveries.where("ordered and grouped and offset is not null")
-    seen = _beside_earlier(ordered)
-    is_first = F.col("number") == 1
-    late = F.coalesce(F.col("passed.offset") > F.col("offset"), F.lit(False))
-    soon = F.coalesce(
-        (F.col("open.end") > F.col("hi"))
-        & (F.col("open.offset") < F.col("offset"))
-        & (F.col("open.answer") != F.col("answer")),
-        F.lit(False),
-    )
-    found = seen.where(is_first & (late | soon)).withColumn("late", late)
+    found = suspects(deliveries)
 
     def proof(name: str) -> Column:
         return F.when(F.col("late"), F.col(f"passed.{name}")).otherwise(F.col(f"open.{name}"))
 
     # For an excuse the interval runs from the earlier delivery to this one.
-    suspects = found.select(
+    spans = found.select(
         "scope",
         "who",
         F.lit(None).cast("bigint").alias("client"),
@@ -55,7 +44,7 @@ def ordering(deliveries: DataFrame, marks: DataFrame) -> DataFrame:
         proof("end").alias("end"),
         "late",
     )
-    judged = excuses.with_excuse(suspects, marks)
+    judged = excuses.with_excuse(spans, marks)
     ahead = F.when(F.col("late"), F.col("n_hi") - F.col("lo")).otherwise(F.col("end") - F.col("n_hi"))
     return judged.select(
         finding(
@@ -70,6 +59,20 @@ def ordering(deliveries: DataFrame, marks: DataFrame) -> DataFrame:
             excuse=F.col("excuse"),
         )
     )
+
+
+def suspects(deliveries: DataFrame) -> DataFrame:
+    """First deliveries that broke the order, unless there is an excuse; `late` tells which of the two rules."""
+    ordered = deliveries.where("ordered and grouped and offset is not null")
+    seen = _beside_earlier(ordered)
+    late = F.coalesce(F.col("passed.offset") > F.col("offset"), F.lit(False))
+    soon = F.coalesce(
+        (F.col("open.end") > F.col("hi"))
+        & (F.col("open.offset") < F.col("offset"))
+        & (F.col("open.answer") != F.col("answer")),
+        F.lit(False),
+    )
+    return seen.where((F.col("number") == 1) & (late | soon)).withColumn("late", late)
 
 
 def _beside_earlier(ordered: DataFrame) -> DataFrame:

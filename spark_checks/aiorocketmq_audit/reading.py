@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from aiorocketmq_audit.errors import WrongUse
 from aiorocketmq_audit.files import RecordingFiles
@@ -48,6 +47,7 @@ def settings(events: DataFrame) -> DataFrame:
     grouped = said.groupBy("run_id", "case_id", "group").agg(
         F.min(ordered).alias("ordered_min"),
         F.max(ordered).alias("ordered_max"),
+        F.max(F.col("observer") == "broker").alias("by_broker"),
         *(column.alias(name) for name, column in latest.items()),
     )
     return grouped.select(
@@ -58,6 +58,7 @@ def settings(events: DataFrame) -> DataFrame:
         F.col("max_attempts").try_cast("int").alias("max_attempts"),
         F.split("steps_ms", ",").cast("array<bigint>").alias("steps_ms"),
         (F.col("order_grain") == "queue").alias("locks_queue"),
+        F.col("by_broker").alias("told_by_broker"),
         (F.coalesce(F.col("early_ms").try_cast("bigint"), F.lit(EARLY_MS)) * 1000).alias("early_us"),
         (F.coalesce(F.col("late_ms").try_cast("bigint"), F.lit(LATE_MS)) * 1000).alias("late_us"),
     )

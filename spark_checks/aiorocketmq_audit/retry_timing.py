@@ -7,11 +7,10 @@ Without such a poll nothing is said: nobody asked. Ordered groups are left out o
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import Column, DataFrame, functions as F
 
 from aiorocketmq_audit import excuses
-from aiorocketmq_audit.double_delivery import acked_in_time, other_way_round, repeated, too_early
+from aiorocketmq_audit.double_delivery import acked_in_time, looks_early, other_way_round, repeated, too_early
 from aiorocketmq_audit.findings import BROKEN, EXCUSED, POSSIBLE, finding
 
 NAME = "retry timing"
@@ -20,6 +19,25 @@ NAME = "retry timing"
 def retry_timing(deliveries: DataFrame, polls: DataFrame, marks: DataFrame, *, ended: DataFrame) -> DataFrame:
     """Retries that came too early or too late: rows of FINDING. `ended` tells the last instant of each observer's account."""
     return _early(deliveries, marks).unionByName(_late(deliveries, polls, ended))
+
+
+def is_suspiciously_early() -> Column:
+    """A retry that came, or may have come, before its time."""
+    return F.col("asked") & F.col("n_hi").isNotNull() & looks_early() & ~acked_in_time() & ~repeated()
+
+
+def is_suspiciously_late(ended: Column) -> Column:
+    """A message that was free for longer than the bound and did not come, or had not when the recording `ended`."""
+    bound = F.col("until_hi") + F.col("late")
+    is_open = F.col("n_hi").isNull() & F.col("done_lo").isNull() & (F.col("attempt") < F.col("max_attempts"))
+    waited = (F.col("n_hi") > bound) | (is_open & (ended > bound))
+    judged = (
+        ~F.coalesce("ordered", F.lit(False))
+        & F.col("acked_hi").isNull()
+        & ~F.col("unsure")
+        & ~F.col("copies")
+    )
+    return F.coalesce(waited & judged, F.lit(False))
 
 
 def polls(events: DataFrame) -> DataFrame:
@@ -36,8 +54,7 @@ def polls(events: DataFrame) -> DataFrame:
 
 
 def _early(deliveries: DataFrame, marks: DataFrame) -> DataFrame:
-    suspects = deliveries.where("asked and n_hi is not null").where(too_early("until_hi"))
-    suspects = suspects.where(~acked_in_time() & ~repeated())
+    suspects = deliveries.where(is_suspiciously_early())
     judged = excuses.with_excuse(suspects, marks)
     judged = judged.withColumn(
         "excuse", F.when(F.col("copies"), F.lit(excuses.RESENT)).otherwise(F.col("excuse"))
@@ -64,15 +81,8 @@ def _early(deliveries: DataFrame, marks: DataFrame) -> DataFrame:
 
 
 def _late(deliveries: DataFrame, polls: DataFrame, ended: DataFrame) -> DataFrame:
-    deliveries = deliveries.join(F.broadcast(ended), "account")
     bound = F.col("until_hi") + F.col("late")
-    came_late = F.col("n_hi") > bound
-    is_open = F.col("n_hi").isNull() & F.col("done_lo").isNull() & (F.col("attempt") < F.col("max_attempts"))
-    never_came = is_open & (F.col("ended_us") > bound)
-    suspects = deliveries.where(~F.coalesce("ordered", F.lit(False)) & (came_late | never_came))
-    suspects = suspects.where(
-        ~acked_in_time() & F.col("acked_hi").isNull() & ~F.col("unsure") & ~F.col("copies")
-    )
+    suspects = deliveries.join(F.broadcast(ended), "account").where(is_suspiciously_late(F.col("ended_us")))
     covered = suspects.join(
         polls,
         (F.col("poll") == F.col("p_poll"))

@@ -11,8 +11,7 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, Row, SparkSession, functions as F
 
 from aiorocketmq_audit import (
     double_delivery,
@@ -95,20 +94,51 @@ def _audit(
     settings = reading.settings(events)
     deliveries = _deliveries(events, settings, gate)
     deliveries.persist()
-    suspected = _findings(events, deliveries, gate, checks)
-    suspected.persist()
     try:
-        counts = suspected.groupBy("check", "invariant", "verdict", "excuse").count().collect()
-        numbers = figures.figures(figures.cube(deliveries, settings).collect())
-        proven = suspected.where(F.col("verdict") != findings.EXCUSED)
-        samples = _evidence(proven, events, counts, violations)
+        numbers = figures.figures(figures.cube(deliveries, settings, ended_us=gate.ended_us or 0).collect())
+        counts, samples = _find(
+            events, deliveries, gate, _with_suspects(checks, deliveries, numbers), violations
+        )
         subjects = _subjects(events, samples, numbers)
         drawn = figures.events_of(events, subjects) if subjects else []
     finally:
-        suspected.unpersist()
         deliveries.unpersist()
     results = tuple(_judge(name, counts, numbers, gate) for name in checks)
     return Audit(paths, overall(results, gate), gate, results, numbers, samples, subjects, tuple(drawn))
+
+
+def _with_suspects(checks: Sequence[str], deliveries: DataFrame, numbers: figures.Figures) -> list[str]:
+    """The checks that have anything to look into: most recordings are clean, and looking for excuses costs seconds."""
+    suspects = dict(numbers.suspects)
+    if ordering.NAME in checks:
+        suspects[ordering.NAME] = ordering.suspects(deliveries).count() if numbers.ordered_first else 0
+    return [name for name in checks if suspects[name]]
+
+
+def _find(
+    events: DataFrame,
+    deliveries: DataFrame,
+    gate: gates.Gates,
+    checks: Sequence[str],
+    violations: Path | str | None,
+) -> tuple[list[Row], dict[str, tuple[dict[str, Any], ...]]]:
+    """Run `checks`: counts of all findings, and samples of those that stand."""
+    if not checks:
+        if violations is not None:
+            findings.write_none(events.sparkSession, str(violations))
+        return [], {}
+    found = _findings(events, deliveries, gate, checks)
+    found.persist()
+    try:
+        counts = found.groupBy("check", "invariant", "verdict", "excuse").count().collect()
+        standing = found.where(F.col("verdict") != findings.EXCUSED)
+        if all(row.verdict == findings.EXCUSED for row in counts):
+            if violations is not None:
+                findings.write_none(events.sparkSession, str(violations))
+            return counts, {}
+        return counts, _evidence(standing, events, violations)
+    finally:
+        found.unpersist()
 
 
 def _deliveries(events: DataFrame, settings: DataFrame, gate: gates.Gates) -> DataFrame:
@@ -135,21 +165,19 @@ def _findings(
 
 
 def _evidence(
-    proven: DataFrame, events: DataFrame, counts: Sequence[Row], violations: Path | str | None
+    standing: DataFrame, events: DataFrame, violations: Path | str | None
 ) -> dict[str, tuple[dict[str, Any], ...]]:
     """Write all findings with their evidence, and bring some of each check here."""
-    named = findings.with_evidence(proven, events)
-    has_any = any(row.verdict != findings.EXCUSED for row in counts)
+    named = findings.with_evidence(standing, events)
     if violations is not None:
-        rows = named if has_any else proven.sparkSession.createDataFrame([], named.schema)
-        rows.coalesce(1).write.mode("overwrite").parquet(str(violations))
-    if not has_any:
-        return {}
-    if violations is not None:
-        named = proven.sparkSession.read.schema(named.schema).parquet(str(violations))
+        named.coalesce(1).write.mode("overwrite").parquet(str(violations))
+        named = events.sparkSession.read.schema(findings.NAMED).parquet(str(violations))
     samples: dict[str, list[dict[str, Any]]] = defaultdict(list)
     ranked = F.row_number().over(findings.worst_first())
-    for row in named.withColumn("rank", ranked).where(F.col("rank") <= SAMPLES).drop("rank").collect():
+    shown = (
+        named.withColumn("rank", ranked).where(F.col("rank") <= SAMPLES).orderBy("check", "rank").drop("rank")
+    )
+    for row in shown.collect():
         samples[row.check].append(row.asDict())
     return {name: tuple(rows) for name, rows in samples.items()}
 

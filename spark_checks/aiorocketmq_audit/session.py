@@ -15,6 +15,14 @@ from aiorocketmq_audit import java
 SMALL = 64 << 20
 """Recordings up to this many bytes (about two million events) are done before Java's second compiler pays."""
 
+ARCHIVING = 300.0
+"""Seconds that Java may take to write its class archive as it ends; 13 to 20 are usual."""
+
+TINY = 8 << 20
+"""Recordings up to this many bytes are done before compiled queries pay for their compilation."""
+
+_INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+
 _LOCAL = {
     "spark.ui.enabled": "false",
     "spark.sql.catalogImplementation": "in-memory",
@@ -66,6 +74,8 @@ def _own_session(master: str, *, size: int, warm_up: bool) -> Iterator[SparkSess
             *java.archive_options(runtime, make=warm_up),
         )
         conf = _LOCAL | {"spark.master": master, "spark.sql.shuffle.partitions": str(partitions(size))}
+        if size <= TINY:
+            conf |= _INTERPRETED
         process, variables = java.start(runtime, conf, options)
         before = {name: os.environ.get(name) for name in variables}
         os.environ.update(variables)
@@ -77,7 +87,8 @@ def _own_session(master: str, *, size: int, warm_up: bool) -> Iterator[SparkSess
                 spark.stop()
         finally:
             _detach()
-            process.close()
+            # A class archive is written while Java ends.
+            process.close(ARCHIVING if warm_up else 10.0)
             for name, value in before.items():
                 if value is None:
                     os.environ.pop(name, None)
@@ -94,7 +105,7 @@ def _machine_options(size: int) -> tuple[str, ...]:
 def partitions(size: int) -> int:
     """How many parts a shuffle of a recording of `size` bytes has: about three million events in each."""
     cores = os.cpu_count() or 1
-    return 1 if size <= 8 << 20 else max(cores, min(4 * cores, size >> 25), size // (96 << 20))
+    return 1 if size <= TINY else max(cores, min(4 * cores, size >> 25), size // (96 << 20))
 
 
 def _detach() -> None:

@@ -12,8 +12,7 @@ from aiorocketmq_audit.deliveries import deliveries
 from aiorocketmq_audit.double_delivery import double_delivery
 from aiorocketmq_audit.ordering import ordering
 from aiorocketmq_audit.retry_timing import polls, retry_timing
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, functions as F
 
 pytestmark = pytest.mark.spark
 
