@@ -1,0 +1,68 @@
+"""The root command says every foreseen error in one sentence and ends with the code of the command line's table."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from aiorocketmq.cli import program
+
+COMMANDS = ("audit", "conformance", "demo", "fake", "group", "topic")
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the program in a process of its own."""
+    code = "from aiorocketmq.cli import main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_help_lists_every_part() -> None:
+    done = command("--help")
+    assert done.returncode == 0
+    for name in COMMANDS:
+        assert f"\n  {name} " in done.stdout
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself_with_an_example(name: str) -> None:
+    done = command(name, "--help")
+    assert done.returncode == 0
+    assert f"aiorocketmq {name}" in done.stdout.replace("\n", " ")
+
+
+def test_the_help_loads_neither_grpc_nor_spark_nor_arrow() -> None:
+    code = (
+        "import sys; from aiorocketmq.cli.program import run; run(['--help']);"
+        "print([name for name in ('grpc', 'pyspark', 'pyarrow', 'rich') if name in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stderr.strip() == "[]"
+
+
+def test_an_unknown_command_is_wrong_use() -> None:
+    done = command("destroy")
+    assert done.returncode == 2
+    assert "destroy" in done.stderr
+
+
+def test_a_server_that_cannot_be_reached_is_one_sentence_and_code_4() -> None:
+    done = command("topic", "list", "--namesrv", "127.0.0.1:1")
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert "127.0.0.1:1" in done.stderr
+
+
+def test_a_missing_extra_is_named_with_the_command_that_brings_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def ask_for_spark(**options: object) -> None:
+        raise ModuleNotFoundError("No module named 'pyspark'", name="pyspark.sql")
+
+    monkeypatch.setattr(program.program, "main", ask_for_spark)
+    assert program.run(["audit"]) == 2
+    assert "pip install 'aiorocketmq[spark]'" in capsys.readouterr().err
