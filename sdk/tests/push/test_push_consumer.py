@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from aiorocketmq.config import CacheLimits, Timeouts
-from aiorocketmq.errors import Closed, TopicNotFound, UsageError
+from aiorocketmq.errors import Closed, PermissionDenied, TopicNotFound, UsageError
 from aiorocketmq.hooks import AckEvent, Event, HandleEvent, Hook, Phase
 from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.producer import Producer
@@ -493,7 +493,7 @@ async def test_an_unknown_topic_is_an_error_that_names_it(broker: FakeBroker, se
         group="billing",
         subscriptions=["nowhere"],
         handler=seen,
-        timeouts=Timeouts(start=0.1),  # a new topic may become known late, so that long it is asked for
+        timeouts=Timeouts(start=0.5),  # a new topic may become known late, so that long it is asked for
     )
     with pytest.raises(TopicNotFound, match="nowhere"):
         async with consumer:
@@ -592,14 +592,13 @@ async def test_a_subscription_that_the_server_refuses_changes_nothing(
     broker: FakeBroker, producer: Producer, seen: Any, history: Any
 ) -> None:
     async with PushConsumer(
-        broker.endpoint,
-        group="billing",
-        subscriptions=["orders"],
-        handler=seen,
-        timeouts=Timeouts(start=0.1),
+        broker.endpoint, group="billing", subscriptions=["orders"], handler=seen
     ) as consumer:
-        with pytest.raises(TopicNotFound, match="nowhere"):
-            await consumer.subscribe("nowhere")
+        with (
+            broker.faults.refuse("QueryRoute", "FORBIDDEN", topic="secrets"),
+            pytest.raises(PermissionDenied, match="secrets"),
+        ):
+            await consumer.subscribe("secrets")
         await send(producer, b"1")
         await seen.ends(1)
 
