@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from typing import Any
 
 from aiorocketmq.wire import messages as pb
 
-from aiorocketmq_conformance.cases.stage import Sent, Stage, on_stage
+from aiorocketmq_conformance.cases.stage import Sent, Stage, on_stage, once_each
 from aiorocketmq_conformance.cases.tolerances import QUIET_WINDOW
 from aiorocketmq_conformance.probe import requests
-from aiorocketmq_conformance.probe.answers import Delivery, code_name
+from aiorocketmq_conformance.probe.answers import code_name
 from aiorocketmq_conformance.registry import case
 
 PREPARED = ("@topic", "@group")
 # The server adds these to a reader's properties although they are not the user's (inventory O16, rule R4.4).
 LEAKED = {"__SHARDINGKEY", "__transactionId__", "TRACE_CONTEXT", "TRANSACTION_CHECK_TIMES",
           "CHECK_IMMUNITY_TIME_IN_SECONDS"}  # fmt: skip
-
-
-def _once_each(sent: list[Sent], seen: list[Delivery]) -> None:
-    expected, got = Counter(one.id for one in sent), Counter(one.id for one in seen)
-    assert got == expected, f"missing {len(expected - got)}, unexpected or double {len(got - expected)}"
 
 
 @case("send.receipt", rules=("R4.12",), needs=("@topic",))
@@ -50,7 +44,7 @@ async def receive_10(stage: Stage, concurrent: bool) -> None:
     bodies = [f"m{n}" for n in range(10)]
     sent = await stage.send_all(topic, bodies, lanes=10) if concurrent else await stage.send(topic, *bodies)
     seen = await consumer.take(10, within=30.0)
-    _once_each(sent, seen)
+    once_each(sent, seen)
 
 
 @case("send.id-echo", rules=("R4.1", "R4.14"), needs=PREPARED)
@@ -360,7 +354,7 @@ async def topic_isolation(stage: Stage) -> None:
     await stage.send(other, *(f"other-{n}" for n in range(10)))
     seen = await consumer.take(10)
     seen += await stage.nothing_but(consumer, 5.0)
-    _once_each(sent, seen)
+    once_each(sent, seen)
     assert {one.topic for one in seen} == {mine}
 
 
@@ -379,4 +373,4 @@ async def concurrent_producers(stage: Stage) -> None:
     lanes = await asyncio.gather(*map(produce, range(8)))
     seen = await consumer.take(800, within=60.0)
     seen += await stage.nothing_but(consumer, QUIET_WINDOW)
-    _once_each([one for lane in lanes for one in lane], seen)
+    once_each([one for lane in lanes for one in lane], seen)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 
 from aiorocketmq.wire import messages as pb
 
-from aiorocketmq_conformance.cases.stage import LEASE, SHORT_POLL, Consumer, Sent, Stage, on_stage
+from aiorocketmq_conformance.cases.stage import LEASE, SHORT_POLL, Consumer, Stage, on_stage, once_each
 from aiorocketmq_conformance.cases.tolerances import PROMPT, QUIET_WINDOW, empty_poll, expiry, wake
 from aiorocketmq_conformance.probe.answers import Delivery, code_name
 from aiorocketmq_conformance.registry import case
@@ -17,11 +16,6 @@ PREPARED = ("@topic", "@group")
 
 def _bodies(count: int) -> list[str]:
     return [f"m{n}" for n in range(count)]
-
-
-def _once_each(sent: list[Sent], seen: list[Delivery]) -> None:
-    expected, got = Counter(one.id for one in sent), Counter(one.id for one in seen)
-    assert got == expected, f"missing {len(expected - got)}, unexpected or double {len(got - expected)}"
 
 
 @case(
@@ -50,7 +44,7 @@ async def receive_ack(stage: Stage, concurrent: tuple[bool, bool]) -> None:
             for one in fresh:
                 await consumer.ack(one)
     seen += await stage.nothing_but(consumer, 10.0 + QUIET_WINDOW)
-    _once_each(sent, seen)
+    once_each(sent, seen)
 
 
 @case("simple.stream-shape", rules=("R5.5",), needs=PREPARED)
@@ -147,7 +141,7 @@ async def batch_cap(stage: Stage) -> None:
         assert answer.deliveries, f"{len(seen)} of 300, then an empty answer"
         seen += answer.deliveries
         await consumer.ack(*answer.deliveries)
-    _once_each(sent, seen)
+    once_each(sent, seen)
 
 
 @case("simple.batch-exact", rules=("R5.3", "R5.15"), needs=PREPARED, params={"1": 1, "5": 5, "32": 32})
@@ -206,7 +200,7 @@ async def two_consumers_disjoint(stage: Stage) -> None:
     two = await stage.consumer(topic, group=one.group, prime=False)
     sent = await stage.send_all(topic, _bodies(200), lanes=16)
     await _share([one, two], 200)
-    _once_each(sent, one.seen + two.seen)
+    once_each(sent, one.seen + two.seen)
 
 
 @case("simple.four-pollers", rules=("R5.10", "R5.13"), needs=PREPARED, timeout=120.0)
@@ -217,7 +211,7 @@ async def four_pollers(stage: Stage) -> None:
     consumer = await stage.consumer(topic)
     sent = await stage.send_all(topic, _bodies(100), lanes=16)
     await _share([consumer] * 4, 100)
-    _once_each(sent, consumer.seen)
+    once_each(sent, consumer.seen)
 
 
 async def _share(consumers: list[Consumer], count: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -339,3 +340,9 @@ def on_stage(
             await function(stage, *args, **kwargs)
 
     return run
+
+
+def once_each(sent: Iterable[Sent], seen: Iterable[Delivery]) -> None:
+    """AssertionError unless exactly the sent messages were seen, each once."""
+    expected, got = Counter(one.id for one in sent), Counter(one.id for one in seen)
+    assert got == expected, f"missing {len(expected - got)}, unexpected or double {len(got - expected)}"

@@ -89,7 +89,7 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A whole receive: its frames in order of arrival, its times, and how the stream ended."""
+    """A whole receive or pull: its frames in order of arrival, its times, and how the stream ended."""
 
     frames: tuple[tuple[str, float], ...]
     """(`status` | `message` | `delivery_timestamp`, time of arrival)."""
@@ -99,6 +99,8 @@ class Received:
     ended: float
     error: str | None
     """Name of the gRPC status where the stream did not end well, else None."""
+    next_offset: int | None = None
+    """Where to go on, told by a pull only."""
 
     @property
     def kinds(self) -> tuple[str, ...]:

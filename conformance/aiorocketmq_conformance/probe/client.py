@@ -177,35 +177,28 @@ class ProbeClient:
         self, request: pb.ReceiveMessageRequest, *, deadline: float | None, stop_after: int | None = None
     ) -> Received:
         """Receive with a request made by the caller; `deadline` None sends none."""
+        return await self.streamed("ReceiveMessage", request, deadline=deadline, stop_after=stop_after)
+
+    async def streamed(
+        self, name: str, request: Any, *, deadline: float | None, stop_after: int | None = None
+    ) -> Received:
+        """Call a method that answers with a stream of statuses and messages, and take its frames with their times."""
         traffic, started, outcome = self.clock.traffic, self.clock.now(), "cancelled"
-        method = METHODS["ReceiveMessage"]
-        frames: list[tuple[str, float]] = []
-        statuses: list[pb.Status] = []
-        deliveries: list[Delivery] = []
+        frames: list[tuple[Any, float]] = []
         error: str | None = None
         traffic.begin(waits_for_time=True)
         opened: Any = self._channel.unary_stream(  # Any: the stubs tie request and response to one type
-            method.path, lambda message: message.SerializeToString(), method.response.FromString
+            METHODS[name].path, lambda message: message.SerializeToString(), METHODS[name].response.FromString
         )
         call = None
         try:
             call = opened(request, metadata=self._metadata(), timeout=deadline)
             async for frame in call:
                 traffic.steps += 1
-                at, kind = self.clock.now(), frame.WhichOneof("content")
-                frames.append((kind or "nothing", at))
-                if kind == "status":
-                    statuses.append(frame.status)
-                elif kind == "message":
-                    deliveries.append(
-                        Delivery(
-                            frame.message, at, started, self.client_id, request.group.name, next(_SERIALS)
-                        )
-                    )
-                    if stop_after is not None and len(deliveries) >= stop_after:
-                        call.cancel()
-                        break
-            outcome = code_name(statuses[0].code) if statuses else "no status"
+                frames.append((frame, self.clock.now()))
+                if stop_after and sum(each.HasField("message") for each, _ in frames) >= stop_after:
+                    break
+            outcome = "answered"
         except grpc.aio.AioRpcError as failure:
             error = failure.code().name
             outcome = f"grpc:{error}"
@@ -213,8 +206,27 @@ class ProbeClient:
             if call is not None:
                 call.cancel()
             ended = self.clock.now()
-            traffic.end(Call("ReceiveMessage", self.client_id, started, ended, outcome, waits_for_time=True))
-        return Received(tuple(frames), tuple(statuses), tuple(deliveries), started, ended, error)
+            traffic.end(Call(name, self.client_id, started, ended, outcome, waits_for_time=True))
+        return self._told(request, frames, started, ended, error)
+
+    def _told(
+        self, request: Any, frames: list[tuple[Any, float]], started: float, ended: float, error: str | None
+    ) -> Received:
+        kinds = [(frame.WhichOneof("content") or "nothing", at) for frame, at in frames]
+        offsets = [frame.next_offset for frame, _ in frames if frame.WhichOneof("content") == "next_offset"]
+        return Received(
+            frames=tuple(kinds),
+            statuses=tuple(frame.status for frame, _ in frames if frame.HasField("status")),
+            deliveries=tuple(
+                Delivery(frame.message, at, started, self.client_id, request.group.name, next(_SERIALS))
+                for frame, at in frames
+                if frame.HasField("message")
+            ),
+            started=started,
+            ended=ended,
+            error=error,
+            next_offset=offsets[-1] if offsets else None,
+        )
 
     async def ack(
         self, topic: str, group: str, *entries: Delivery | tuple[str, str]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 
@@ -53,7 +52,3 @@ class Traffic:
     def slowest_answer(self) -> float:
         """The longest that a call took which needs no waiting in the broker: how busy machine and server are."""
         return max((call.ended - call.started for call in self.calls if not call.waits_for_time), default=0.0)
-
-    def of(self, method: str, matching: Callable[[Call], bool] = lambda call: True) -> list[Call]:
-        """Finished calls of one method, in the order of their end."""
-        return [call for call in self.calls if call.method == method and matching(call)]

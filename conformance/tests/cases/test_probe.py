@@ -3,9 +3,13 @@
 import pytest
 from aiorocketmq.wire import messages as pb
 from aiorocketmq_conformance.cases.tolerances import Window
-from aiorocketmq_conformance.probe import requests
+from aiorocketmq_conformance.probe import queues, requests
 from aiorocketmq_conformance.probe.answers import Delivery, code_name
+from aiorocketmq_conformance.probe.client import ProbeClient
+from aiorocketmq_conformance.probe.clock import RealClock
 from aiorocketmq_conformance.probe.push import interval
+from aiorocketmq_conformance.probe.telemetry import StreamEnded
+from aiorocketmq_fake import FakeBroker
 
 
 def delivery(*, asked_at: float, at: float) -> Delivery:
@@ -66,3 +70,34 @@ def test_too_early_is_counted_from_the_request_and_too_late_from_the_arrival() -
 
 def test_a_code_without_a_name_is_told_as_its_number() -> None:
     assert (code_name(20000), code_name(12345)) == ("OK", "12345")
+
+
+async def test_the_probe_reads_queues_by_offset_and_keeps_progress() -> None:
+    async with FakeBroker() as broker:
+        await broker.create_topic("t", queues=1)
+        await broker.create_group("g")
+        async with ProbeClient(broker.endpoint, "client", RealClock()) as client:
+            await client.present(requests.consumer_settings("g", {"t": "*"}))
+            await client.send(requests.message("t", "one"), requests.message("t", "two"))
+            queue = queues.queue_of("t", 0)
+            pulled = await queues.pull(client, "g", queue, 0)
+            await queues.update_offset(client, "g", queue, 1)
+            kept = await queues.get_offset(client, "g", queue)
+            end = await queues.query_offset(client, queue, "END")
+    assert [one.text for one in pulled.deliveries] == ["one", "two"]
+    assert (pulled.next_offset, kept.offset, end.offset) == (2, 1, 2)
+
+
+async def test_every_call_is_recorded_with_its_times_and_outcome() -> None:
+    clock = RealClock()
+    async with FakeBroker() as broker, ProbeClient(broker.endpoint, "client", clock) as client:
+        await client.query_route("nowhere")
+        with pytest.raises(StreamEnded):
+            await client.present(pb.Settings())
+    calls = [(call.method, call.client_id, call.outcome) for call in clock.traffic.calls]
+    assert calls == [
+        ("QueryRoute", "client", "TOPIC_NOT_FOUND"),
+        ("Telemetry", "client", "grpc:INVALID_ARGUMENT"),
+    ]
+    assert all(call.started <= call.ended for call in clock.traffic.calls)
+    assert clock.traffic.slowest_answer() > 0
