@@ -18,7 +18,14 @@ from aiorocketmq._calls import QUERY_ASSIGNMENT, TERMINATE, Call, Request, Respo
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.headers import Headers, HeaderSource
 from aiorocketmq._core.route import Route, RouteQueue
-from aiorocketmq._core.session_states import CLIENT_TABLE, ClientInput, ClientState, ImpossibleStep, step
+from aiorocketmq._core.session_states import (
+    CLIENT_TABLE,
+    ClientInput,
+    ClientState,
+    ImpossibleStep,
+    StreamState,
+    step,
+)
 from aiorocketmq._core.settings import Backoff, Declaration, ServerSettings
 from aiorocketmq._failures import error_of
 from aiorocketmq._links import Link
@@ -140,7 +147,8 @@ class Session:
         with anyio.CancelScope(shield=True):
             if polite:
                 with anyio.move_on_after(self.timeouts.stop):
-                    await asyncio.gather(*(self._terminate(endpoint) for endpoint in tuple(self.links)))
+                    known = [each for each, link in self.links.items() if link.state is StreamState.READY]
+                    await asyncio.gather(*(self._terminate(endpoint) for endpoint in known))
             await self._tasks.end()
             self.links.clear()
             if self._owns_connection:

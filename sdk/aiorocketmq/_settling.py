@@ -173,11 +173,18 @@ class Settling:
 
     async def abandon(self, message: ReceivedMessage) -> None:
         """Give the message back after its handling failed; an error is logged, because another is on its way."""
+        await self.abandon_all((message,))
+
+    async def abandon_all(self, messages: Iterable[ReceivedMessage]) -> None:
+        """Give back all that is not settled, side by side and within a few seconds whatever happens; never raises."""
         with anyio.move_on_after(_ABANDON_SECONDS, shield=True):
-            try:
-                await self.give_back(message)
-            except RocketMQError as error:
-                logger.warning("%r comes again when its lease ends: %s", message, error)
+            await asyncio.gather(*(self._abandon(message) for message in messages if not message.is_settled))
+
+    async def _abandon(self, message: ReceivedMessage) -> None:
+        try:
+            await self.give_back(message)
+        except RocketMQError as error:
+            logger.warning("%r comes again when its lease ends: %s", message, error)
 
     async def _ack_batch(
         self,

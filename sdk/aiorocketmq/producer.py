@@ -225,7 +225,8 @@ class Producer:
             return await sending.attempt(chosen)
 
         def delay_after(error: RocketMQError) -> float | None:
-            session.isolated.add(chosen.endpoint)
+            if error.may_retry:
+                session.isolated.add(chosen.endpoint)
             delay = send_delay(
                 attempt=sending.attempts,
                 may_retry=error.may_retry,

@@ -136,8 +136,7 @@ class SimpleConsumer:
         finally:
             if keeper is not None:
                 keeper.stop()
-            for message in batch:
-                await self._settling.abandon(message)
+            await self._settling.abandon_all(batch)
 
     async def ack(self, messages: Sequence[ReceivedMessage]) -> None:
         """Acknowledge many in as few calls as possible.

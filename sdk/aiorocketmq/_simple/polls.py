@@ -59,9 +59,9 @@ class Polls:
 
     async def release(self) -> None:
         """Give back what nobody asked for; polls that are still parked are left to their server."""
-        for message, _ in self._kept:
-            await self._settling.abandon(message)
+        kept = [message for message, _ in self._kept]
         self._kept.clear()
+        await self._settling.abandon_all(kept)
 
     async def _first(self, max_messages: int) -> list[ReceivedMessage]:
         waiting = dict(self._running)
@@ -111,9 +111,9 @@ class Polls:
         while self._kept and len(messages) < max_messages:
             message, good_until = self._kept.popleft()
             (messages if now < good_until else stale).append(message)
-        for message in stale:
-            logger.info("%r was asked for by nobody and is given back", message)
-            await self._settling.abandon(message)
+        if stale:
+            logger.info("%d messages were asked for by nobody and are given back", len(stale))
+            await self._settling.abandon_all(stale)
         return messages
 
     async def _sources(self) -> list[tuple[RouteQueue, FilterText]]:

@@ -3,19 +3,27 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta
-from typing import TypeVar
+from typing import Any, Protocol, TypeVar
 
 import pytest
 from aiorocketmq.config import Timeouts
-from aiorocketmq.errors import Closed, IllegalFilter, LeaseLost, RocketMQError, UsageError
-from aiorocketmq.hooks import AckEvent, ChangeEvent, DeliverEvent, ReceiveEvent, SettingsEvent
+from aiorocketmq.errors import (
+    Closed,
+    IllegalFilter,
+    LeaseLost,
+    PermissionDenied,
+    RocketMQError,
+    Unreachable,
+    UsageError,
+)
+from aiorocketmq.hooks import AckEvent, ChangeEvent, DeliverEvent, Event, ReceiveEvent, SettingsEvent
 from aiorocketmq.many import AckManyError
 from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.producer import Producer
 from aiorocketmq.simple_consumer import SimpleConsumer
 from aiorocketmq.subscription import Sql
 from aiorocketmq_fake import FakeBroker
-from aiorocketmq_fake.core.events import LeaseChanged
+from aiorocketmq_fake.core.events import LeaseChanged, LeaseEnded
 
 Result = TypeVar("Result")
 
@@ -45,6 +53,21 @@ async def insist(call: Callable[[], Awaitable[Result]]) -> Result:
             else:
                 if result:
                     return result
+
+
+class Watching(Protocol):
+    """The hook of conftest.py, which tests cannot import."""
+
+    events: list[Event]
+
+    def told(self, kind: type[Event]) -> list[str]: ...
+
+    async def until(self, kind: type[Event], phase: str) -> None: ...
+
+
+def watched_by(watching: Watching, broker: FakeBroker) -> SimpleConsumer:
+    hooks: Any = [watching]  # a Hook, told by its protocol
+    return SimpleConsumer(broker.endpoint, group="billing", subscriptions=["orders"], hooks=hooks)
 
 
 async def one(consumer: SimpleConsumer, producer: Producer, **facts: object) -> ReceivedMessage:
@@ -382,15 +405,10 @@ async def test_a_broker_that_restarts_is_found_again_by_both_clients(broker: Fak
         await consumer.ack(received)
 
 
-async def test_observers_see_polls_deliveries_and_settling(broker: FakeBroker, watching: object) -> None:
+async def test_observers_see_polls_deliveries_and_settling(broker: FakeBroker, watching: Watching) -> None:
     async with (
         Producer(broker.endpoint) as producer,
-        SimpleConsumer(
-            broker.endpoint,
-            group="billing",
-            subscriptions=["orders"],
-            hooks=[watching],  # type: ignore[list-item]
-        ) as consumer,
+        watched_by(watching, broker) as consumer,
     ):
         message = await one(consumer, producer)
         first = message.receipt_handle
@@ -398,13 +416,13 @@ async def test_observers_see_polls_deliveries_and_settling(broker: FakeBroker, w
         second = message.receipt_handle
         with broker.faults.refuse("AckMessage", "INVALID_RECEIPT_HANDLE", times=1), pytest.raises(LeaseLost):
             await message.ack()
-    told = watching.told  # type: ignore[attr-defined]
+    told = watching.told
     assert told(ReceiveEvent) == ["invoke", "ok"]
     assert told(DeliverEvent) == ["single"]
     assert told(ChangeEvent) == ["invoke", "ok"]
     assert told(AckEvent) == ["invoke", "fail"]
     assert told(SettingsEvent) == ["single"]
-    events = watching.events  # type: ignore[attr-defined]
+    events = watching.events
     (delivered,) = [event for event in events if isinstance(event, DeliverEvent)]
     assert (delivered.handle, delivered.position, delivered.invisible) == (first, 0, 30.0)
     changed = [event for event in events if isinstance(event, ChangeEvent)][-1]
@@ -463,3 +481,118 @@ async def test_an_extension_out_of_range_is_refused(producer: Producer, consumer
         with pytest.raises(ValueError, match="a lease lasts from 0 to 43200 seconds"):
             await message.extend(bad)
     await message.ack()
+
+
+async def test_what_arrived_before_a_poll_broke_off_is_handed_out(
+    broker: FakeBroker, producer: Producer, consumer: SimpleConsumer
+) -> None:
+    await producer.send_many([Message("orders", b"x") for _ in range(40)])
+    with broker.faults.cut_stream("ReceiveMessage", frames=2, times=1):
+        messages = await consumer.receive(wait=5)
+    assert messages
+    await consumer.ack(messages)
+
+
+async def test_a_poll_whose_answer_is_lost_says_that_it_may_have_taken_messages(
+    broker: FakeBroker, watching: Watching
+) -> None:
+    async with watched_by(watching, broker) as consumer:
+        with broker.faults.fail("ReceiveMessage"), pytest.raises(Unreachable) as raised:
+            await consumer.receive(wait=5)
+        assert raised.value.may_have_taken_effect
+        with broker.faults.refuse("ReceiveMessage", "FORBIDDEN"), pytest.raises(PermissionDenied):
+            await consumer.receive(wait=5)
+        polling = asyncio.create_task(consumer.receive(wait=20))
+        await asyncio.sleep(0.1)
+        polling.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await polling
+    assert watching.told(ReceiveEvent) == [
+        *("invoke", "info"),
+        *("invoke", "fail"),
+        *("invoke", "info"),
+    ]
+
+
+async def test_an_error_of_one_of_several_topics_is_raised_when_no_other_has_messages(
+    broker: FakeBroker, producer: Producer
+) -> None:
+    await broker.create_topic("refunds")
+    async with SimpleConsumer(
+        broker.endpoint, group="billing", subscriptions=["orders", "refunds"]
+    ) as consumer:
+        with broker.faults.refuse("ReceiveMessage", "FORBIDDEN"), pytest.raises(PermissionDenied):
+            await consumer.receive(wait=5)
+        with broker.faults.refuse("ReceiveMessage", "FORBIDDEN", topic="refunds"):
+            await producer.send(Message("orders", b"x"))
+            (message,) = await consumer.receive(wait=5)
+            await message.ack()
+
+
+async def test_a_message_that_waited_too_long_for_a_caller_is_given_back(
+    broker: FakeBroker, producer: Producer
+) -> None:
+    await broker.create_topic("refunds")
+    async with SimpleConsumer(
+        broker.endpoint, group="billing", subscriptions=["orders", "refunds"]
+    ) as consumer:
+        await producer.send(Message("orders", b"first"))
+        (first,) = await consumer.receive(wait=20, invisible=0.5)
+        await producer.send(Message("refunds", b"second"))
+        async with asyncio.timeout(10), broker.events.subscribe() as events:
+            async for event in events:
+                if isinstance(event, LeaseEnded) and broker.deliveries("refunds", group="billing"):
+                    break
+        messages: list[ReceivedMessage] = []
+        while not any(message.topic == "refunds" for message in messages):
+            messages = await consumer.receive(wait=5, invisible=30)
+        assert [message.attempt for message in messages if message.topic == "refunds"] == [2]
+        assert first.topic == "orders"
+
+
+async def test_renewals_stop_when_the_lease_is_lost_or_the_message_settled(
+    broker: FakeBroker, producer: Producer, watching: Watching
+) -> None:
+    async with watched_by(watching, broker) as consumer:
+        await producer.send_many([Message("orders", b"x"), Message("orders", b"y")])
+        loop = consumer.messages(invisible=0.4, wait=5, keep_alive=True)
+        await (await anext(loop)).ack()
+        message = await anext(loop)
+        with broker.faults.refuse("ChangeInvisibleDuration", "INVALID_RECEIPT_HANDLE", times=1) as fault:
+            await watching.until(ChangeEvent, "fail")
+        assert message.is_settled
+        assert fault.hits == 1
+        await loop.aclose()  # type: ignore[attr-defined]
+
+
+async def test_a_renewal_that_fails_is_tried_again_while_the_lease_lasts(
+    broker: FakeBroker, producer: Producer, watching: Watching
+) -> None:
+    async with watched_by(watching, broker) as consumer:
+        await producer.send(Message("orders", b"x"))
+        loop = consumer.messages(invisible=1.0, wait=5, keep_alive=True)
+        message = await anext(loop)
+        with broker.faults.refuse("ChangeInvisibleDuration", "TOO_MANY_REQUESTS", times=1):
+            await watching.until(ChangeEvent, "ok")
+        assert watching.told(ChangeEvent) == ["invoke", "fail", "invoke", "ok"]
+        await message.ack()
+        await loop.aclose()  # type: ignore[attr-defined]
+
+
+async def test_a_change_in_flight_that_is_cancelled_leaves_the_lease_in_doubt(
+    broker: FakeBroker, producer: Producer, consumer: SimpleConsumer
+) -> None:
+    message = await one(consumer, producer)
+    with broker.faults.drop_reply("ChangeInvisibleDuration", hang=True, times=1):
+        extending = asyncio.create_task(message.extend(60))
+        await asyncio.sleep(0.1)
+        extending.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await extending
+    with pytest.raises(UsageError, match="could duplicate"):
+        await message.extend(60)
+    acking = asyncio.create_task(message.ack())
+    await asyncio.sleep(0)
+    acking.cancel()
+    await asyncio.gather(acking, return_exceptions=True)
+    assert not message.is_settled or not acking.cancelled()

@@ -326,3 +326,24 @@ async def test_an_address_map_leads_to_where_the_server_can_be_reached(broker: F
 async def test_options_of_a_connection_are_not_given_twice(broker: FakeBroker) -> None:
     with pytest.raises(TypeError, match="tls belong to the Connection"):
         Producer(Connection(broker.endpoint), tls=Tls())
+
+
+async def test_a_server_that_answers_settings_with_a_status_says_why(
+    broker: FakeBroker, soon: Timeouts
+) -> None:
+    with broker.faults.refuse("Telemetry", "UNAUTHORIZED", "no such user"):
+        error = await start_error(broker.endpoint, soon)
+    assert isinstance(error, PermissionDenied)
+    assert "no such user" in str(error)
+
+
+async def test_a_credentials_provider_that_fails_ends_the_start_with_its_own_error(
+    broker: FakeBroker,
+) -> None:
+    async def provider() -> Credentials:
+        raise LookupError("the vault is locked")
+
+    with pytest.raises(LookupError, match="the vault is locked"):
+        async with Producer(broker.endpoint, credentials=provider):
+            pass
+    assert tasks_of_clients() == []

@@ -1,0 +1,74 @@
+"""What the transport reports becomes an error that users can act upon."""
+
+import pytest
+from aiorocketmq._core.endpoint import parse_endpoint
+from aiorocketmq._failures import error_of
+from aiorocketmq._transport.interface import Failure, TransportError
+from aiorocketmq.errors import (
+    Busy,
+    GroupNotFound,
+    NotServed,
+    PermissionDenied,
+    Refused,
+    RocketMQError,
+    ServerFault,
+    Unreachable,
+)
+
+ENDPOINT = parse_endpoint("mq:8081")
+
+
+def error(failure: Failure, text: str = "it said so", *, was_sent: bool = True) -> RocketMQError:
+    return error_of(
+        TransportError(failure, text, was_sent=was_sent),
+        what="SendMessage",
+        endpoint=ENDPOINT,
+        request_id="r1",
+        topic="orders",
+        group="billing",
+    )
+
+
+@pytest.mark.parametrize(
+    ("failure", "kind"),
+    [
+        (Failure.UNREACHABLE, Unreachable),
+        (Failure.TIMEOUT, Unreachable),
+        (Failure.CANCELLED, Unreachable),
+        (Failure.REFUSED, Refused),
+        (Failure.UNIMPLEMENTED, NotServed),
+        (Failure.UNAUTHENTICATED, PermissionDenied),
+        (Failure.EXHAUSTED, Busy),
+        (Failure.INTERNAL, ServerFault),
+    ],
+)
+def test_every_failure_has_its_error_with_all_facts(failure: Failure, kind: type[RocketMQError]) -> None:
+    raised = error(failure)
+    assert type(raised) is kind
+    assert (raised.endpoint, raised.topic, raised.group, raised.request_id) == (
+        "mq:8081",
+        "orders",
+        "billing",
+        "r1",
+    )
+    for word in ("mq:8081", "'orders'", "'billing'", "SendMessage"):
+        assert word in str(raised)
+    assert "\n" not in str(raised)
+
+
+def test_every_failure_is_covered_by_the_table_above() -> None:
+    assert {failure for failure in Failure if error(failure)} == set(Failure)
+
+
+@pytest.mark.parametrize("was_sent", [True, False])
+def test_a_request_that_never_left_cannot_have_taken_effect(was_sent: bool) -> None:
+    assert error(Failure.UNREACHABLE, was_sent=was_sent).may_have_taken_effect is was_sent
+
+
+def test_settings_of_an_unknown_group_are_told_from_other_refusals_by_their_text() -> None:
+    assert type(error(Failure.REFUSED, "group not found: billing")) is GroupNotFound
+    assert type(error(Failure.REFUSED, "topic is blank")) is Refused
+
+
+def test_a_text_of_several_lines_becomes_one() -> None:
+    assert "one two" in str(error(Failure.INTERNAL, "one\n  two\n"))
