@@ -19,6 +19,8 @@ from aiorocketmq_conformance.verdicts import Inconclusive, NotApplicable, Verdic
 
 logger = logging.getLogger(__name__)
 
+RESTART = "@restart"
+"""The ability of cases that stop and start the broker."""
 ENDING = 10.0
 """Real seconds that each clean-up of a case has."""
 
@@ -42,23 +44,25 @@ class Run:
         self._on_result = on_result
         self._results: dict[str, CaseResult] = {}
         self._workers: list[asyncio.Task[None]] = []
+        self._stopped = False
 
     def stop(self) -> None:
         """Cancel what runs and start nothing more; the rest is reported as not run."""
+        self._stopped = True
         for worker in self._workers:
             worker.cancel()
 
     async def finish(self, *, budget: float | None = None) -> RunResult:
         """Run everything, or what fits into `budget` real seconds, and return the results in the cases' order."""
         started, clock = datetime.now(UTC), time.monotonic()
-        # Those that may wait longest begin first, so that no long wait is left over at the end.
-        waiting = iter(sorted(self._cases, key=lambda case: -case.timeout))
-        async with asyncio.TaskGroup() as group:
-            self._workers = [group.create_task(self._work(waiting)) for _ in range(self._jobs)]
-            alarm = asyncio.get_running_loop().call_later(budget, self.stop) if budget is not None else None
-            await asyncio.wait(self._workers)
-            if alarm is not None:
-                alarm.cancel()
+        loop = asyncio.get_running_loop()
+        alarm = loop.call_later(budget, self.stop) if budget is not None else None
+        # A restart would disturb the others, so those who want one have the broker for themselves, together.
+        restarting = [case for case in self._cases if RESTART in case.needs]
+        await self._side_by_side([case for case in self._cases if RESTART not in case.needs], self._jobs)
+        await self._side_by_side(restarting, max(self._jobs, len(restarting)))
+        if alarm is not None:
+            alarm.cancel()
         not_run = "the run ended before its turn"
         return RunResult(
             target=self._broker.spec,
@@ -71,6 +75,15 @@ class Run:
                 for case in self._cases
             ),
         )
+
+    async def _side_by_side(self, cases: Sequence[Case], jobs: int) -> None:
+        if not cases or self._stopped:
+            return
+        # Those that may wait longest begin first, so that no long wait is left over at the end.
+        waiting = iter(sorted(cases, key=lambda case: -case.timeout))
+        async with asyncio.TaskGroup() as group:
+            self._workers = [group.create_task(self._work(waiting)) for _ in range(jobs)]
+            await asyncio.wait(self._workers)
 
     async def _work(self, waiting: Iterable[Case]) -> None:
         for case in waiting:

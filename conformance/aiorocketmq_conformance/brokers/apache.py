@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
 from aiorocketmq_conformance.apache.server import ApacheServer
 from aiorocketmq_conformance.apache.unavailable import ApacheUnavailable
 from aiorocketmq_conformance.brokers.address import JOBS, AddressBroker
+from aiorocketmq_conformance.brokers.greeting import greet
 from aiorocketmq_conformance.brokers.interface import TargetUnavailable
+from aiorocketmq_conformance.brokers.shared_restart import SharedRestart
 from aiorocketmq_conformance.declaration import Declaration
 from aiorocketmq_conformance.registry import Case
 from aiorocketmq_conformance.target import Target
@@ -30,6 +33,7 @@ class ApacheBroker:
         self.jobs = JOBS
         self._server = ApacheServer(version, mode=mode)
         self._inner: AddressBroker | None = None
+        self._restart = SharedRestart(self._restart_server)
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -46,7 +50,8 @@ class ApacheBroker:
                 greetings=GREETINGS,
             )
             self._inner = await stack.enter_async_context(broker)
-            self.declaration = broker.declaration
+            capabilities = broker.declaration.capabilities | {"@restart"}
+            self.declaration = replace(broker.declaration, capabilities=capabilities)
             self._stack = stack.pop_all()
         return self
 
@@ -59,8 +64,17 @@ class ApacheBroker:
     async def open(self, case: Case) -> AsyncIterator[Target]:
         """A view with real time on the one server of the run."""
         assert self._inner is not None, "open() outside of `async with`"
-        async with self._inner.open(case) as target:
+        async with AsyncExitStack() as stack:
+            target = await stack.enter_async_context(self._inner.open(case))
+            target.declaration = self.declaration
+            if "@restart" in case.needs:
+                await stack.enter_async_context(self._restart.party())
+                target.disturbance = self._restart
             yield target
+
+    async def _restart_server(self) -> None:
+        await self._server.restart()
+        await greet(self._server.grpc, attempts=GREETINGS)
 
     def real_seconds(self, case: Case) -> float:
         """The case's own timeout: its clock is the real one."""

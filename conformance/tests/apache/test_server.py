@@ -47,6 +47,17 @@ async def test_a_server_serves_both_wires_and_is_gone_afterwards() -> None:
 
 
 @pytest.mark.real
+async def test_a_restarted_broker_keeps_its_addresses_and_its_store() -> None:
+    async with ApacheServer("5.5.0") as server, Admin(f"namesrv://{server.namesrv}") as admin:
+        await admin.create_group("billing")
+        before = (server.grpc, server.namesrv, server.broker)
+        await server.restart()
+        assert (server.grpc, server.namesrv, server.broker) == before
+        await greet(server.grpc, attempts=6)
+        assert "billing" in await admin.groups()
+
+
+@pytest.mark.real
 async def test_a_wrong_port_is_told_from_a_dead_one() -> None:
     async with ApacheServer("5.5.0") as server:
         with pytest.raises(TargetUnavailable, match="no RocketMQ 5 proxy answers"):
@@ -72,7 +83,7 @@ async def test_a_process_that_dies_early_is_told_with_its_last_words(java: Calla
     java("#!/bin/sh\necho 'Address already in use'\nexit 1\n")
     with pytest.raises(
         ApacheUnavailable,
-        match=r"the namesrv of .* ended before it was ready; its last words: Address already in use",
+        match=r"5.5.0: the namesrv ended before it was ready; its last words: Address already in use",
     ):
         async with ApacheServer("5.5.0"):
             raise AssertionError("entered")
@@ -84,7 +95,7 @@ async def test_a_process_that_never_gets_ready_is_ended(
 ) -> None:
     java("#!/bin/sh\necho waiting\nexec sleep 600\n")
     home = tmp_path / "home"
-    with pytest.raises(ApacheUnavailable, match=r"was not ready within 0\.3 s; its last words: waiting"):
+    with pytest.raises(ApacheUnavailable, match=r"was not ready within 0\.3 s; its last words"):
         async with ApacheServer("5.5.0", start_timeout=0.3, directory=home):
             raise AssertionError("entered")
 
@@ -96,6 +107,6 @@ async def test_a_second_process_that_fails_ends_the_first(
     java(
         '#!/bin/sh\ncase "$*" in *NamesrvStartup*) echo "boot success"; exec sleep 600;; esac\necho broken; exit 3\n'
     )
-    with pytest.raises(ApacheUnavailable, match=r"the proxy of .*broken"):
+    with pytest.raises(ApacheUnavailable, match=r"the proxy ended.*broken"):
         async with asyncio.timeout(20), ApacheServer("5.5.0", directory=tmp_path / "home"):
             raise AssertionError("entered")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Protocol
 
 import pytest
+from aiorocketmq_conformance.declaration import Declaration
 from aiorocketmq_conformance.deviations import Deviation
 from aiorocketmq_conformance.registry import Case, Level
 from aiorocketmq_conformance.results import CaseResult
@@ -21,6 +23,7 @@ KNOWN = Deviation("send.one", reason="it is slow", source="page 1")
 class Broker(Protocol):
     jobs: int
     seconds: float
+    declaration: Declaration
     opened: list[str]
     closed: list[str]
 
@@ -198,6 +201,21 @@ async def test_no_more_cases_run_at_once_than_allowed(broker: Broker, make_case:
 
     await Run([make_case(count, f"send.n{n}") for n in range(9)], broker, jobs=3).finish()
     assert most == 3
+
+
+async def test_cases_that_restart_the_broker_run_together_when_all_others_have_ended(
+    broker: Broker, make_case: MakeCase
+) -> None:
+    broker.declaration = replace(broker.declaration, capabilities=frozenset({"@restart"}))
+    together = asyncio.Barrier(3)
+
+    async def restarts(target: Target) -> None:
+        await together.wait()
+
+    cases = [make_case(restarts, f"send.r{n}", needs=("@restart",), timeout=99) for n in range(3)]
+    run = await Run([*cases, make_case(holds)], broker, jobs=1).finish()
+    assert broker.opened[0] == "send.one"
+    assert {result.verdict for result in run.results} == {Verdict.PASS}
 
 
 async def test_a_stopped_run_reports_what_is_known(broker: Broker, make_case: MakeCase) -> None:
