@@ -7,9 +7,11 @@ import socket
 import threading
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import grpc
+import pyarrow.parquet
 import pytest
 from aiorocketmq.wire import messages as pb
 from aiorocketmq_fake import PROFILES, FakeBroker, FakeBrokerClient, Refusal
@@ -252,3 +254,26 @@ def test_every_public_name_can_be_imported() -> None:
     with pytest.raises(AttributeError):
         _ = aiorocketmq_fake.nothing
     assert FakeBrokerClient
+
+
+async def test_what_happens_can_be_recorded(
+    running: Callable[..., Awaitable[FakeBroker]], connect: Callable[..., Any], tmp_path: Path
+) -> None:
+    async with FakeBroker(record=tmp_path, clock="manual") as broker:
+        await broker.create_topic("t")
+        await connect(broker).send("t", b"1")
+        await broker.restart()
+    table = pyarrow.parquet.read_table(tmp_path)
+    kinds = table.column("kind").to_pylist()
+    assert (kinds[0], kinds[-1]) == ("recorder.start", "recorder.end")
+    assert "send" in kinds
+    assert len(set(table.column("boot").to_pylist())) == 2
+
+
+async def test_a_broker_that_cannot_record_does_not_half_start(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    broker = FakeBroker(record=tmp_path / "file")
+    with pytest.raises(OSError, match="file"):
+        async with broker:
+            pass
+    assert not broker.is_running

@@ -75,6 +75,11 @@ async def test_a_duplicated_call_is_done_twice_and_answered_once(broker: FakeBro
     assert fault.hits == 1
 
 
+async def test_a_duplicated_call_that_is_refused_is_answered_so(broker: FakeBroker, client: Any) -> None:
+    with broker.faults.duplicate("SendMessage"):
+        assert (await client.send("nowhere", b"1")).status.code == pb.Code.TOPIC_NOT_FOUND
+
+
 async def test_a_delayed_call_waits_on_the_brokers_clock(
     broker: FakeBroker, client: Any, until: Until
 ) -> None:

@@ -16,6 +16,7 @@ import pytest
 from aiorocketmq.wire import messages as pb
 from aiorocketmq.wire.methods import METHODS
 from aiorocketmq_fake.cli import fake
+from aiorocketmq_fake.printing import show
 from click.testing import CliRunner, Result
 
 PROGRAM = [sys.executable, "-c", "from aiorocketmq.cli import main; main()", "fake"]
@@ -147,12 +148,24 @@ def test_a_running_broker_is_steered_and_inspected(serve: Callable[..., Served])
         ["leases"],
     ):
         assert served.json("inspect", *what) == []
+    served.json("group", "delete", "billing")
+    added = served.json("fault", "add", "AckMessage", "drop_reply", "--hang")
+    served.json("fault", "remove", str(added["number"]))
+    served.json("fault", "clear")
+    assert served.json("inspect", "progress") == []
     served.json("restart")
     assert route(served.facts["grpc"], "orders").status.code == pb.Code.OK
 
 
+def test_bytes_that_are_no_text_are_printed_as_base64(capsys: pytest.CaptureFixture[str]) -> None:
+    show([{"body": b"text"}, {"body": b"\xff"}], as_json=True)
+    assert json.loads(capsys.readouterr().out) == [{"body": "text"}, {"body": {"base64": "/w=="}}]
+
+
 def test_people_get_a_table(serve: Callable[..., Served]) -> None:
-    done = serve("--topic", "orders:FIFO").ctl("topic", "list")
+    served = serve("--topic", "orders:FIFO")
+    assert "profile: documented" in served.ctl("describe").stdout
+    done = served.ctl("topic", "list")
     assert done.exit_code == 0
     assert "orders" in done.stdout
     assert "FIFO" in done.stdout
