@@ -22,7 +22,7 @@ from aiorocketmq._push.handlers import Handler, Handlers, handlers_by_topic
 from aiorocketmq._session import Session
 from aiorocketmq.config import CacheLimits
 from aiorocketmq.connection import Connection, ConnectionOptions
-from aiorocketmq.errors import Closed
+from aiorocketmq.errors import Closed, RocketMQError
 from aiorocketmq.hooks import Hook, Role
 from aiorocketmq.message import MessageQueue
 from aiorocketmq.subscription import EVERYTHING, Sql, Subscriptions, Tags, filter_of, subscriptions_by_topic
@@ -76,10 +76,10 @@ class PushConsumer:
         """Check everything; nothing is sent before `async with`.
 
         `concurrency` is the largest number of handlers that run at a time. `handler_timeout` cancels a handler that
-        takes longer, which counts as a failure. `cache` bounds what is in hand, by count and bytes. `invisible` is the
-        length of each lease in seconds (10 to 43,200): it is renewed while a message is in hand, and after a crash
-        others get the messages that much later. Raises ValueError
-        or TypeError for single arguments; a `%RETRY%` topic is one of them.
+        takes longer, which counts as a failure. `cache` bounds what is in hand, by count and bytes. `invisible` is
+        the length of each lease in seconds (10 to 43,200): it is renewed while a message is in hand, and after a
+        crash others get the messages that much later. Raises ValueError or TypeError for single arguments; a topic
+        `%RETRY%...` is refused, because reading it can stop redelivery for every group (live-lessons.md 5).
         """
         check_group(group)
         filters = subscriptions_by_topic(subscriptions)
@@ -188,8 +188,13 @@ class PushConsumer:
             self._handlers.set(topic, handler)
         elif not self._handlers.has(topic):
             raise ValueError(f"topic {topic!r} has no handler; give handler=")
-        await self._declare({**self._filters, topic: filter_text(wanted)})
-        await running.receiving.subscribe(topic)
+        before = dict(self._filters)
+        await self._declare({**before, topic: filter_text(wanted)})
+        try:
+            await running.receiving.subscribe(topic)
+        except RocketMQError:
+            await self._declare(before)
+            raise
 
     async def unsubscribe(self, topic: str) -> None:
         """Receive nothing more of `topic`; what is in hand is still handled. Without effect if not subscribed."""

@@ -21,7 +21,11 @@ async def verify_message(
     """Run the handler once with the message of the command, outside of cache and leases (client-behaviour.md 7.1)."""
     asked = command.verify_message_command
     message = message_from_wire(asked.message, endpoint=endpoint, broker="", group=session.declaration.group)
-    failure = await handlers.run(message)
+    failure: Exception | None
+    if handlers.has(message.topic):
+        failure = await handlers.run(message)
+    else:
+        failure = LookupError(f"topic {message.topic!r} has no handler here")
     code = pb.Code.OK if failure is None else pb.Code.FAILED_TO_CONSUME_MESSAGE
     answer = pb.TelemetryCommand(
         status=pb.Status(code=code, message="" if failure is None else repr(failure)),

@@ -162,3 +162,20 @@ async def test_a_lease_that_cannot_be_kept_is_told_and_the_handler_goes_on(
             await seen.ends(1)
 
     assert history.of(Acked) == []
+
+
+@pytest.mark.parametrize("ending", ["well", "badly", "for good"])
+async def test_nothing_is_planned_any_more_for_a_settled_message(
+    broker: FakeBroker, producer: Producer, seen: Any, history: Any, ending: str
+) -> None:
+    """A renewal after an ack would bring the message back (live-lessons.md 2)."""
+    seen.failures[b"badly"] = [ValueError("no")]
+    seen.failures[b"for good"] = [DeadLetter("no")]
+    await producer.send(Message("orders", ending.encode()))
+    async with PushConsumer(
+        broker.endpoint, group="billing", subscriptions=["orders"], handler=seen
+    ) as consumer:
+        await history.shows({"well": Acked, "badly": LeaseChanged, "for good": DeadLettered}[ending])
+        assert consumer._running is not None
+        leases = consumer._running._leases
+        assert len(leases._renewals) == 0

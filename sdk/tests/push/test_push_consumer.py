@@ -603,3 +603,32 @@ async def test_a_subscription_that_the_server_refuses_changes_nothing(
         await seen.ends(1)
 
         assert {queue.topic for queue in consumer.assigned_queues} == {"orders"}
+
+
+async def test_a_topic_that_is_not_assigned_is_not_declared_either(
+    broker: FakeBroker, producer: Producer, seen: Any
+) -> None:
+    await broker.create_topic("refunds")
+    async with PushConsumer(
+        broker.endpoint, group="billing", subscriptions=["orders"], handler=seen
+    ) as consumer:
+        with (
+            broker.faults.refuse("QueryAssignment", "FORBIDDEN", topic="refunds"),
+            pytest.raises(PermissionDenied),
+        ):
+            await consumer.subscribe("refunds")
+        assert consumer._session.declaration.all_topics == ("orders",)
+
+
+async def test_a_trial_of_a_topic_without_handler_has_failed(
+    broker: FakeBroker, producer: Producer, seen: Any
+) -> None:
+    await broker.create_topic("refunds")
+    receipt = await producer.send(Message("refunds", b"1"))
+    async with PushConsumer(
+        broker.endpoint, group="billing", subscriptions=["orders"], handler=seen
+    ) as consumer:
+        reply = await broker.verify_message(consumer.client_id, "refunds", receipt.message_id)
+
+    assert reply is not None
+    assert reply.code == 60000
