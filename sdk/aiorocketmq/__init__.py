@@ -7,7 +7,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from aiorocketmq.admin import Admin as Admin
+    from aiorocketmq.admin import (
+        Admin as Admin,
+        QueueRange as QueueRange,
+        TopicRoute as TopicRoute,
+        TopicType as TopicType,
+    )
     from aiorocketmq.config import (
         CacheLimits as CacheLimits,
         Credentials as Credentials,
@@ -73,7 +78,7 @@ if TYPE_CHECKING:
     )
 
 _HOMES = {
-    "admin": ("Admin",),
+    "admin": ("Admin", "QueueRange", "TopicRoute", "TopicType"),
     "config": ("CacheLimits", "Credentials", "SendRetry", "Timeouts", "Tls"),
     "connection": ("Connection", "ConnectionOptions", "Surroundings"),
     "errors": (
@@ -143,6 +148,7 @@ __all__ = [
     "PullBatch",
     "PullConsumer",
     "PushConsumer",
+    "QueueRange",
     "QuotaExceeded",
     "ReceivedMessage",
     "Recorder",
@@ -161,6 +167,8 @@ __all__ = [
     "Timeouts",
     "Tls",
     "TopicNotFound",
+    "TopicRoute",
+    "TopicType",
     "TransactionLost",
     "TypeMismatch",
     "Unreachable",
