@@ -31,7 +31,7 @@ PLANTS = {
     "fake-edge-over-core": ("aiorocketmq_fake/core/planted.py", "import aiorocketmq_fake.edge"),
     "core-under-everything": ("aiorocketmq/_core/planted.py", "import aiorocketmq.wire"),
     "grpc-behind-the-transport": ("aiorocketmq/planted.py", "import grpc"),
-    "no-cycles": ("aiorocketmq/errors.py", "import aiorocketmq.config"),
+    "no-cycles": ("aiorocketmq/errors.py", "import aiorocketmq.message"),
 }
 
 
