@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import socket
 from collections.abc import Mapping
 from functools import lru_cache
 from types import MappingProxyType
@@ -122,7 +121,9 @@ def timestamp_us(timestamp: pb.Timestamp) -> int:
     return _microseconds(timestamp)
 
 
-def settings_to_wire(declared: Declaration, access: Endpoint, namespace: str, version: str) -> pb.Settings:
+def settings_to_wire(
+    declared: Declaration, access: Endpoint, namespace: str, version: str, host: str
+) -> pb.Settings:
     """What a client tells a server before anything else (client-behaviour.md, 6.1)."""
     settings = pb.Settings(
         client_type=pb.ClientType.Value(declared.client_type),
@@ -132,7 +133,7 @@ def settings_to_wire(declared: Declaration, access: Endpoint, namespace: str, ve
             language=pb.Language.PYTHON,
             version=version,
             platform=f"{platform.system()} {platform.release()}, Python {platform.python_version()}",
-            hostname=socket.gethostname(),
+            hostname=host,
         ),
         client_properties=dict(declared.client_properties),
     )

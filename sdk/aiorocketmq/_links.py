@@ -169,6 +169,7 @@ class Link:
             raise refusal(
                 command.status.code,
                 command.status.message,
+                what="our settings",
                 endpoint=str(self.endpoint),
                 group=self._owner.group,
             )

@@ -185,6 +185,7 @@ class _Poll:
         return refusal(
             status.code,
             status.message,
+            what=RECEIVE.name,
             endpoint=str(self._source.endpoint),
             topic=self._source.queue.topic,
             group=self._session.group,

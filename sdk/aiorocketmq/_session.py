@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import anyio
 
 from aiorocketmq import _convert
+from aiorocketmq._calling import Calling
 from aiorocketmq._calls import QUERY_ASSIGNMENT, TERMINATE, Call, Request, Response
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.headers import Headers, HeaderSource
@@ -27,16 +28,15 @@ from aiorocketmq._core.session_states import (
     step,
 )
 from aiorocketmq._core.settings import Backoff, Declaration, ServerSettings
-from aiorocketmq._failures import error_of
 from aiorocketmq._links import Link
 from aiorocketmq._routes import Routes
 from aiorocketmq._start import FirstCall, start_within
 from aiorocketmq._tasks import Arguments, Result, Tasks
-from aiorocketmq._transport.interface import Transport, TransportError
+from aiorocketmq._transport.interface import Transport
 from aiorocketmq._upkeep import Upkeep
 from aiorocketmq._version import version
 from aiorocketmq.connection import Connection, ConnectionOptions, Surroundings, as_connection, new_client_id
-from aiorocketmq.errors import Closed, RocketMQError, SessionForgotten, UsageError, refusal
+from aiorocketmq.errors import Closed, RocketMQError, SessionForgotten, UsageError
 from aiorocketmq.hooks import ClientEvent, ClientIdentity, Event, Hook, Phase, Role, SettingsEvent, observers
 from aiorocketmq.wire import messages as pb
 
@@ -44,9 +44,6 @@ logger = logging.getLogger(__name__)
 
 CommandHandler: TypeAlias = Callable[[Endpoint, pb.TelemetryCommand], Awaitable[None]]
 """Carries out a server's command; runs in a task of its own, and what it raises is logged."""
-
-_OK = int(pb.Code.OK)
-_FINE = frozenset({_OK, int(pb.Code.MULTIPLE_RESULTS)})
 
 
 class Session:
@@ -93,8 +90,7 @@ class Session:
         self._link_tasks: dict[Endpoint, asyncio.Task[None]] = {}
         self._operations = 0
         self._announced: ServerSettings | None = None
-        self._transport: Transport | None = None
-        self._headers: HeaderSource | None = None
+        self._made_calling: Calling | None = None
 
     # Life
 
@@ -110,18 +106,14 @@ class Session:
         self.identity = ClientIdentity(self.client_id, self.role, self.group)
         self._emit_life(Phase.INVOKE, running=True)
         try:
-            self._transport = self.connection.open_transport()
-            self._headers = HeaderSource(
-                client_id=self.client_id,
-                version=version(),
-                namespace=self.namespace,
-                request_prefix=f"{self.surroundings.random.getrandbits(64):016x}",
-            )
+            self._made_calling = self._new_calling()
             await start_within(self, self.routes, self._first_call)
             self._moved(ClientInput.USABLE)
         except BaseException as error:
-            self._state = step(CLIENT_TABLE, self._state, ClientInput.FAIL)
+            self._moved(ClientInput.FAIL)
             await self._close(polite=False)
+            if isinstance(error, ImpossibleStep):  # it was stopped from elsewhere meanwhile
+                raise self._closed() from None
             if isinstance(error, RocketMQError):
                 self._emit_life(Phase.FAIL, running=True, error=error)
             raise
@@ -159,7 +151,7 @@ class Session:
         if self.group is not None:
             request.group.CopyFrom(self.resource(self.group))
         try:
-            await self._call_once(endpoint, TERMINATE, request, self.timeouts.request, None, self.group, ())
+            await self.call_early(endpoint, TERMINATE, request, group=self.group)
         except RocketMQError as error:
             logger.debug("%s took no notice of our good-bye: %s", endpoint, error)
 
@@ -188,9 +180,7 @@ class Session:
     @property
     def transport(self) -> Transport:
         """The network; raises Closed before the start."""
-        if self._transport is None:
-            raise self._closed()
-        return self._transport
+        return self._calling.transport
 
     def resource(self, name: str) -> pb.Resource:
         """A topic or group, in this client's namespace."""
@@ -223,11 +213,12 @@ class Session:
         it says before it does anything, our settings are sent again and the call is made once more."""
         if self._state is not ClientState.RUNNING:
             raise self._closed()
+        unary, seconds = self._calling.unary, timeout or self.timeouts.request
         try:
-            return await self._call_once(endpoint, call, request, timeout, topic, group, accept)
+            return await unary(endpoint, call, request, seconds, topic, group, accept)
         except SessionForgotten:
             await self.resync(endpoint)
-            return await self._call_once(endpoint, call, request, timeout, topic, group, accept)
+            return await unary(endpoint, call, request, seconds, topic, group, accept)
 
     async def call_early(
         self,
@@ -239,43 +230,9 @@ class Session:
         group: str | None = None,
     ) -> Response:
         """Make one call that is allowed before the client is usable, and is not repeated."""
-        return await self._call_once(endpoint, call, request, None, topic, group, ())
+        return await self._calling.unary(endpoint, call, request, self.timeouts.request, topic, group)
 
-    async def _call_once(
-        self,
-        endpoint: Endpoint,
-        call: Call[Request, Response],
-        request: Request,
-        timeout: float | None,
-        topic: str | None,
-        group: str | None,
-        accept: Sequence[int],
-    ) -> Response:
-        headers, request_id = self.next_headers()
-        try:
-            answer = await self.transport.unary(
-                endpoint, call.path, request.SerializeToString(), headers, timeout or self.timeouts.request
-            )
-        except TransportError as failure:
-            if self._state is ClientState.STOPPED or self.connection.is_closed:
-                raise self._closed() from failure
-            raise error_of(
-                failure, what=call.name, endpoint=endpoint, request_id=request_id, topic=topic, group=group
-            ) from failure
-        response = call.response.FromString(answer)
-        status: pb.Status = response.status  # type: ignore[attr-defined]  # every answer of a unary call has one
-        if status.code not in _FINE and status.code not in accept:
-            raise refusal(
-                status.code,
-                status.message,
-                request_id=request_id,
-                endpoint=str(endpoint),
-                topic=topic,
-                group=group,
-            )
-        return response
-
-    async def stream(
+    def stream(
         self,
         endpoint: Endpoint,
         call: Call[Request, Response],
@@ -287,31 +244,19 @@ class Session:
     ) -> AsyncIterator[Response]:
         """Make one call with many answers; network errors are raised, statuses among the answers are the caller's."""
         self.check_running()
-        headers, request_id = self.next_headers()
-        parse = call.response.FromString
-        try:
-            async for answer in self.transport.server_stream(
-                endpoint, call.path, request.SerializeToString(), headers, timeout
-            ):
-                yield parse(answer)
-        except TransportError as failure:
-            if not self.is_running:
-                raise self._closed() from failure
-            raise error_of(
-                failure, what=call.name, endpoint=endpoint, request_id=request_id, topic=topic, group=group
-            ) from failure
+        return self._calling.stream(endpoint, call, request, timeout, topic, group)
 
     def next_headers(self) -> tuple[Headers, str]:
         """Headers and request id of a new call."""
-        if self._headers is None:
-            raise self._closed()
-        return self._headers.next(self.surroundings.wall())
+        return self._calling.next_headers()
 
     async def sign(self) -> None:
         """Take the credentials as they are now for all later calls."""
         credentials = await self.connection.current_credentials()
-        if credentials is not None and self._headers is not None:
-            self._headers.sign_with(credentials.access_key, credentials.secret_key, credentials.session_token)
+        if credentials is not None:
+            self._calling.headers.sign_with(
+                credentials.access_key, credentials.secret_key, credentials.session_token
+            )
 
     # Routes
 
@@ -363,7 +308,9 @@ class Session:
     def settings_command(self) -> pb.TelemetryCommand:
         """Our settings as they are now."""
         return pb.TelemetryCommand(
-            settings=_convert.settings_to_wire(self.declaration, self.access, self.namespace, version())
+            settings=_convert.settings_to_wire(
+                self.declaration, self.access, self.namespace, version(), self.surroundings.host
+            )
         )
 
     def take_settings(self, endpoint: Endpoint, settings: pb.Settings) -> None:
@@ -470,6 +417,30 @@ class Session:
 
     def _moved(self, given: ClientInput) -> None:
         self._state = step(CLIENT_TABLE, self._state, given)
+
+    @property
+    def _calling(self) -> Calling:
+        if self._made_calling is None:
+            raise self._closed()
+        return self._made_calling
+
+    def _new_calling(self) -> Calling:
+        headers = HeaderSource(
+            client_id=self.client_id,
+            version=version(),
+            namespace=self.namespace,
+            request_prefix=f"{self.surroundings.random.getrandbits(64):016x}",
+        )
+        return Calling(
+            self.connection.open_transport(),
+            headers,
+            wall=self.surroundings.wall,
+            closed=lambda: self._closed() if self._is_over or self.connection.is_closed else None,
+        )
+
+    @property
+    def _is_over(self) -> bool:
+        return self._state in (ClientState.STOPPING, ClientState.STOPPED)
 
     def _closed(self) -> Closed:
         when = (

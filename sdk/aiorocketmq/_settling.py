@@ -235,7 +235,14 @@ class Settling:
                 errors.append(None)
                 continue
             errors.append(
-                refusal(own.code, own.message, endpoint=str(endpoint), topic=topic, group=self._session.group)
+                refusal(
+                    own.code,
+                    own.message,
+                    what=ACK.name,
+                    endpoint=str(endpoint),
+                    topic=topic,
+                    group=self._session.group,
+                )
             )
         return errors
 

@@ -26,10 +26,12 @@ AddressMap: TypeAlias = Mapping[str, str] | Callable[[str], str]
 
 @dataclass(slots=True)
 class Surroundings:
-    """What a client takes from the world: the wall clock and chance. Simulations bring their own."""
+    """What a client takes from the world: wall clock, chance, name of the machine. Simulations bring their own."""
 
     wall: Callable[[], float] = time.time
     random: random.Random = field(default_factory=random.Random)
+    host: str = field(default_factory=socket.gethostname)
+    """The name of this machine, which servers show with clients and messages."""
 
 
 class Connection:
@@ -163,7 +165,7 @@ def process_message_ids() -> MessageIds:
 
 def new_client_id(surroundings: Surroundings) -> str:
     """A name for one client, unique among all: servers keep settings and consumers by it."""
-    return f"{socket.gethostname()}@{os.getpid()}@{surroundings.random.getrandbits(48):012x}"
+    return f"{surroundings.host}@{os.getpid()}@{surroundings.random.getrandbits(48):012x}"
 
 
 def loop_time() -> float:

@@ -294,12 +294,13 @@ def refusal(
     code: int,
     server_text: str,
     *,
+    what: str = "",
     request_id: str | None = None,
     endpoint: str | None = None,
     topic: str | None = None,
     group: str | None = None,
 ) -> Refused | Busy:
-    """The error for a status `code` other than OK, its sentence made of the facts given."""
+    """The error for a status `code` other than OK of the call `what`, its sentence made of the facts given."""
     kind = ERROR_OF_CODE.get(code, Refused)
     about = ", ".join(
         f"{word} {value!r}" for word, value in (("topic", topic), ("group", group)) if value is not None
@@ -308,7 +309,8 @@ def refusal(
     words = " ".join(server_text.split()).rstrip(".")
     said = f": {words}" if words else ""
     remedy = f"; {kind.remedy}" if kind.remedy else ""
-    text = f"{where} refused{f' ({about})' if about else ''} with {code_name(code)} ({code}){said}{remedy}"
+    refused = " ".join(filter(None, ("refused", what, f"({about})" if about else "")))
+    text = f"{where} {refused} with {code_name(code)} ({code}){said}{remedy}"
     return kind(
         text,
         server_text=server_text,

@@ -1,0 +1,113 @@
+"""One message on its way to a broker: its request, its receipt, its events."""
+
+from __future__ import annotations
+
+from aiorocketmq import _convert
+from aiorocketmq._calls import SEND
+from aiorocketmq._core.route import RouteQueue
+from aiorocketmq._session import Session
+from aiorocketmq.connection import loop_time
+from aiorocketmq.errors import RocketMQError, ServerFault, refusal
+from aiorocketmq.hooks import Phase, SendEvent
+from aiorocketmq.message import Message, MessageType, SendReceipt
+from aiorocketmq.wire import messages as pb
+
+_OK = int(pb.Code.OK)
+
+
+class Sending:
+    """One message on its way, over all its tries."""
+
+    __slots__ = ("_due_us", "_kind", "_session", "attempts", "begun", "message", "message_id")
+
+    def __init__(self, session: Session, message: Message, kind: MessageType, message_id: str) -> None:
+        self._session = session
+        self._kind = kind
+        self.message = message
+        self.message_id = message_id
+        self.attempts = 0
+        self.begun = loop_time()
+        # The moment of delivery counts from the first try, or a retry would move it.
+        self._due_us = None if kind is not MessageType.DELAY else self._due(message)
+
+    def _due(self, message: Message) -> int:
+        if message.deliver_at is not None:
+            return round(message.deliver_at.timestamp() * 1_000_000)
+        return round((self._session.surroundings.wall() + (message.delay or 0.0)) * 1_000_000)
+
+    async def attempt(self, chosen: RouteQueue) -> SendReceipt:
+        """Send once to `chosen`."""
+        self.attempts += 1
+        if not self._session.observers:
+            return await self._call(chosen)
+        operation = self._session.next_operation()
+        self._emit(operation, Phase.INVOKE)
+        try:
+            receipt = await self._call(chosen)
+        except RocketMQError as error:
+            self._emit(operation, Phase.INFO if error.may_have_taken_effect else Phase.FAIL, error=error)
+            raise
+        except BaseException:
+            self._emit(operation, Phase.INFO)
+            raise
+        self._emit(operation, Phase.OK, receipt=receipt)
+        return receipt
+
+    async def _call(self, chosen: RouteQueue) -> SendReceipt:
+        session, topic = self._session, self.message.topic
+        request = pb.SendMessageRequest()
+        _convert.fill_message(
+            request.messages.add(),
+            self.message,
+            message_id=self.message_id,
+            now=session.surroundings.wall(),
+            host=session.surroundings.host,
+            queue_id=chosen.queue.id,
+            namespace=session.namespace,
+            message_type=self._kind,
+            due_us=self._due_us,
+        )
+        response = await session.call(chosen.endpoint, SEND, request, topic=topic)
+        if len(response.entries) != 1:
+            raise ServerFault(
+                f"{chosen.endpoint} answered a send to topic {topic!r} with {len(response.entries)} results "
+                "instead of one; look at the server's log",
+                endpoint=str(chosen.endpoint),
+                topic=topic,
+            )
+        entry = response.entries[0]
+        if entry.status.code not in (_OK, 0):
+            raise refusal(entry.status.code, entry.status.message, endpoint=str(chosen.endpoint), topic=topic)
+        return SendReceipt(
+            message_id=entry.message_id or self.message_id,
+            topic=topic,
+            queue=chosen.queue,
+            offset=entry.offset,
+            attempts=self.attempts,
+            recall_handle=entry.recall_handle or None,
+            transaction_id=entry.transaction_id or None,
+            endpoint=str(chosen.endpoint),
+        )
+
+    def _emit(
+        self,
+        operation: str,
+        phase: Phase,
+        *,
+        error: RocketMQError | None = None,
+        receipt: SendReceipt | None = None,
+    ) -> None:
+        session = self._session
+        session.emit(
+            SendEvent(
+                client=session.identity,
+                phase=phase,
+                operation=operation,
+                error=error,
+                message=self.message,
+                message_id=self.message_id,
+                attempt=self.attempts,
+                due_us=self._due_us,
+                receipt=receipt,
+            )
+        )
