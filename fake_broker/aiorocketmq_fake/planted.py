@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import TYPE_CHECKING, TypeAlias
 
 from aiorocketmq_fake.core.agenda import Alarm
 from aiorocketmq_fake.core.broker import Broker
@@ -15,14 +16,16 @@ from aiorocketmq_fake.core.groups import retry_policy
 from aiorocketmq_fake.core.lease_ends import LeaseEnds
 from aiorocketmq_fake.core.leases import Lease
 from aiorocketmq_fake.core.model import ReceiveRequest, StoredMessage
-from aiorocketmq_fake.core.orders import Order
 from aiorocketmq_fake.core.polls import Poll
 from aiorocketmq_fake.core.receiving import Receiving
 from aiorocketmq_fake.core.state import milliseconds
 
+if TYPE_CHECKING:
+    from aiorocketmq_fake.core.leases import Order
+
 __all__ = ["PLANTED"]
 
-Taken = list[tuple[StoredMessage, int, Order | None]]
+Taken: TypeAlias = "list[tuple[StoredMessage, int, Order | None]]"
 
 
 class _SwapsOnce(Receiving):

@@ -1,17 +1,19 @@
 """From events to deliveries: one row for each time a message was handed out, with how that ended and what came next.
 
-The model. A broker promises a consumer group: a message that was handed out stays away from the group for a *hold*, which
-begins with the delivery, lasts as long as was asked for, and moves with every change of that lease. It comes back only when the hold
-has ended without a *terminal* (an ack, a forward, a dead letter). Observers see the ends of operations, not the operations, so
-each instant here is an interval: a delivery lies between the call of its receive (`lo`) and the moment it was seen (`hi`), a change
-between call and answer. `until_lo` and `until_hi` bound the end of a hold in the same way. What is true for every choice of instants is
-definite; what is true only for some is possible. The checks decide on these columns alone.
+The model. A broker promises a consumer group: a message that was handed out stays away from the group for a
+*hold*, which begins with the delivery, lasts as long as was asked for, and moves with every change of that
+lease. It comes back only when the hold has ended without a *terminal* (an ack, a forward, a dead letter).
+Observers see the ends of operations, not the operations, so each instant here is an interval: a delivery lies
+between the call of its receive (`lo`) and the moment it was seen (`hi`), a change between call and answer.
+`until_lo` and `until_hi` bound the end of a hold in the same way. What is true for every choice of instants
+is definite; what is true only for some is possible. The checks decide on these columns alone.
 
-The plan. Every event of a message, whatever its group of consumers, lands in one *lane*: a hash of run, observer, topic,
-consumer group and message group (or message, where it has none). One exchange by lane; one sort by (lane, message, time); a window numbers
-the deliveries of a message; an aggregation on the same sort folds the changes and acks after each delivery into it; `lead` puts
-the next delivery beside it. Order within a lane needs no further exchange.
-Only built-in expressions, and only fixed-width columns are shuffled: texts become 64-bit hashes, and findings get them back at the end.
+The plan. Every event of a message, whatever its group of consumers, lands in one *lane*: a hash of run,
+observer, topic, consumer group and message group (or message, where it has none). One exchange by lane; one
+sort by (lane, message, time); a window numbers the deliveries of a message; an aggregation on the same sort
+folds the changes and acks after each delivery into it; `lead` puts the next delivery beside it. Order within
+a lane needs no further exchange. Only built-in expressions, and only fixed-width columns are shuffled: texts
+become 64-bit hashes, and findings get them back at the end.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ CLOCK_SLACK_US = 50_000
 def deliveries(
     events: DataFrame, settings: DataFrame, *, cut_at: dict[str, int], clocks_agree: bool
 ) -> DataFrame:
-    """One row per (observer, group, message, delivery), with its end and its successor (`n_…` columns, null at the last one).
+    """One row per (observer, group, message, delivery), with its end and its successor (`n_…` columns, null
+    at the last one).
 
     `cut_at` names recorders that were cut short with the last time each wrote. `clocks_agree` allows
     the server's own delivery time to narrow the interval of a delivery.

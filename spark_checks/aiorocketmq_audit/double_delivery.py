@@ -1,9 +1,9 @@
 """Check `double delivery`: while one consumer of a group holds a message, or after it was acked, nobody else gets it.
 
-INV-EXCL: of two consecutive deliveries of a message to a group, the second is not before the hold of the first has ended.
-INV-ACKED: an ack on a live lease is final.
-INV-DUP: every delivery after the first has a cause; the ones without are the findings, the others are counted by `causes`.
-A hold that ended because the client asked for a retry after some time belongs to the check `retry timing`.
+INV-EXCL: of two consecutive deliveries of a message to a group, the second is not before the hold of the
+first has ended. INV-ACKED: an ack on a live lease is final. INV-DUP: every delivery after the first has a
+cause; the ones without are the findings, the others are counted by `causes`. A hold that ended because the
+client asked for a retry after some time belongs to the check `retry timing`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ def double_delivery(deliveries: DataFrame, marks: DataFrame) -> DataFrame:
 
 
 def is_suspicious() -> Column:
-    """A second delivery that needs an excuse; told by the columns of `deliveries` alone, so that it can be counted first."""
+    """A second delivery that needs an excuse; told by the columns of `deliveries` alone, so that it can be
+    counted first."""
     wrong = acked_in_time() | (looks_early() & ~F.col("asked"))
     return F.col("n_hi").isNotNull() & wrong & ~repeated()
 

@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, Row, functions as F
 from aiorocketmq_audit import double_delivery, retry_timing
 
 MOST_CELLS = 20_000
-"""Rows of the cube that reach this process: groups × attempts × causes × buckets."""
+"""Rows of the cube that reach this process: groups by attempts by causes by buckets."""
 
 MOST_EVENTS = 1_500
 """Events of single messages that are drawn."""
@@ -60,7 +60,8 @@ class Figures:
 
 
 def cube(deliveries: DataFrame, settings: DataFrame, *, ended_us: int) -> DataFrame:
-    """Deliveries by group, attempt, cause and lateness: one small row each. `ended_us` is the recording's last instant."""
+    """Deliveries by group, attempt, cause and lateness: one small row each. `ended_us` is the recording's
+    last instant."""
     is_mistimed = retry_timing.is_suspiciously_early() | retry_timing.is_suspiciously_late(F.lit(ended_us))
     late = F.col("n_hi") - F.col("until_hi")
     why = double_delivery.cause()

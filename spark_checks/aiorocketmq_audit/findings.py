@@ -22,8 +22,9 @@ FINDING = (
     "second_seq",
     "cut",
 )
-"""Columns of every check's result. `first` and `second` are the two deliveries that prove the finding, by hash of the
-recorder and by `seq`; `second` is null where the finding is that nothing came. `cut` is when the first one's recorder was cut short."""
+"""Columns of every check's result. `first` and `second` are the two deliveries that prove the finding, by
+hash of the recorder and by `seq`; `second` is null where the finding is that nothing came. `cut` is when the
+first one's recorder was cut short."""
 
 
 def finding(
@@ -97,7 +98,8 @@ NAMED = StructType(
         StructField("second_seq", LongType()),
     ]
 )
-"""What is written to `violations/`. Plain columns say where the later delivery was, `other_…` what the earlier one was."""
+"""What is written to `violations/`. Plain columns say where the later delivery was, `other_…` what the
+earlier one was."""
 
 
 def write_none(spark: SparkSession, path: str) -> None:

@@ -1,7 +1,8 @@
 """What must hold before any verdict counts: the recording is whole (INV-RECORD), its clocks agree (INV-CLOCK).
 
-One aggregation by recorder and boot. A recorder's numbers are gap-free exactly when count, sum, exclusive-or and a sum of squares
-are those of 0, 1, 2 … n; this needs no sort. Only when they are not, a second pass tells duplicates from gaps.
+One aggregation by recorder and boot. A recorder's numbers are gap-free exactly when count, sum, exclusive-or
+and a sum of squares are those of 0, 1, 2 … n; this needs no sort. Only when they are not, a second pass tells
+duplicates from gaps.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def examine(events: DataFrame, *, unfinished: tuple[str, ...] = ()) -> Gates:
     foreign = sum(row.foreign for row in rows)
     if foreign:
         raise NotARecording(
-            f"{foreign} of {sum(row.n for row in rows)} rows lack {', '.join(REQUIRED[:4])} or another required column: "
+            f"{foreign} of {sum(row.n for row in rows)} rows lack {REQUIRED[0]} or another required column: "
             "these files are not a recording (docs/reference/recording.md)."
         )
     versions = tuple(sorted({row.version for row in rows if row.version}))

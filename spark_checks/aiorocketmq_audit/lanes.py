@@ -11,7 +11,8 @@ from aiorocketmq_audit import svg
 
 LEFT, RIGHT, TOP, LANE = 148.0, 28.0, 52.0, 46.0
 NARROW, WIDE = 14.0, 74.0
-"""Least and greatest width of the gap between two instants: time is drawn by its logarithm, so that a ladder of hours fits."""
+"""Least and greatest width of the gap between two instants: time is drawn by its logarithm, so that a ladder
+of hours fits."""
 
 MOST_INSTANTS = 120
 """A picture ends after so many instants; the table beside it goes on."""
@@ -84,10 +85,10 @@ def _hold(
     for other in later:
         if other["kind"] == "deliver" and _lane_of(other) == client:
             break
-        if other["kind"] in ("ack", "forward", "dlq.deliver") and other["phase"] != "fail":
-            if other["kind"] == "dlq.deliver" or _lane_of(other) == client:
-                end = min(end, other["t_wall_us"])
-                break
+        is_own = other["kind"] == "dlq.deliver" or _lane_of(other) == client
+        if is_own and other["kind"] in ("ack", "forward", "dlq.deliver") and other["phase"] != "fail":
+            end = min(end, other["t_wall_us"])
+            break
         if other["kind"] == "change" and other["phase"] == "ok" and _lane_of(other) == client:
             end = other["t_wall_us"] + (other["invisible_ms"] or 0) * 1000
     return _Hold(client, begin, max(begin, end), row, (row["recorder"], row["seq"]) in suspects)

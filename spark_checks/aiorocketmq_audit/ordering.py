@@ -1,12 +1,14 @@
-"""Check `ordering`: an ordered group gets the messages of a message group in the order of their offsets, one after the other.
+"""Check `ordering`: an ordered group gets the messages of a message group in the order of their offsets, one
+after the other.
 
-INV-ORD: before a message is handed out, every earlier one of its message group that was handed out is settled (acked, forwarded,
-dead-lettered, attempts exhausted), or comes with it in the same answer.
-INV-ORD-FIRST: first deliveries have increasing offsets.
+INV-ORD: before a message is handed out, every earlier one of its message group that was handed out is settled
+(acked, forwarded, dead-lettered, attempts exhausted), or comes with it in the same answer. INV-ORD-FIRST:
+first deliveries have increasing offsets.
 
-Both are running maxima over the deliveries of a (lane, queue) in the order of time. For INV-ORD the maximum is that of the ends of what was
-handed out before, taken where an answer begins, so that messages of one answer do not accuse each other. A delivery's part in it
-ends with the next delivery of the same message, which carries on from there.
+Both are running maxima over the deliveries of a (lane, queue) in the order of time. For INV-ORD the maximum
+is that of the ends of what was handed out before, taken where an answer begins, so that messages of one
+answer do not accuse each other. A delivery's part in it ends with the next delivery of the same message,
+which carries on from there.
 """
 
 from __future__ import annotations
@@ -76,7 +78,8 @@ def suspects(deliveries: DataFrame) -> DataFrame:
 
 
 def _beside_earlier(ordered: DataFrame) -> DataFrame:
-    """Put beside each delivery what was handed out before it: `open`, last to be settled, and `passed`, highest offset."""
+    """Put beside each delivery what was handed out before it: `open`, last to be settled, and `passed`,
+    highest offset."""
     by_time = Window.partitionBy("lane", "place").orderBy("hi", "at_seq")
     before = by_time.rowsBetween(Window.unboundedPreceding, -1)
     so_far = by_time.rowsBetween(Window.unboundedPreceding, Window.currentRow)

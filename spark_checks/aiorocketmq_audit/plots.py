@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from aiorocketmq_audit import svg
@@ -103,7 +104,7 @@ def lateness_histogram(lateness: Mapping[str, Sequence[int]]) -> str:
             if counts[index]:
                 size = max(2.0, counts[index] / most * (height - top - bottom))
                 y -= size
-                note = svg.tip(f"{counts[index]:,} × {series}, {name}")
+                note = svg.tip(f"{counts[index]:,} times {series}, {name}")
                 colour = svg.BAD if early else colours[series]
                 parts.append(
                     svg.element("rect", note, x=x + 4, y=y, width=slot - 8, height=size, rx=2, fill=colour)
@@ -134,7 +135,7 @@ def bucket_names() -> list[str]:
     def name(border: float) -> str:
         return svg.duration(border).replace("-", "\N{MINUS SIGN}")
 
-    middle = [f"{name(a)} … {name(b)}" for a, b in zip(BUCKETS_S, BUCKETS_S[1:], strict=False)]
+    middle = [f"{name(a)} … {name(b)}" for a, b in pairwise(BUCKETS_S)]
     return [f"< {name(BUCKETS_S[0])}", *middle, f"≥ {name(BUCKETS_S[-1])}"]
 
 

@@ -46,6 +46,7 @@ def show(audit: Audit, folder: Path | None, console: Console | None = None) -> N
 def sentence(sample: dict[str, object]) -> str:
     """One finding in words."""
     message, group, margin = sample["message_id"], sample["group"], sample["margin_ms"]
+    other = sample["other_message_id"]
     how = f" by {float(margin) / 1000:,.3f} s" if isinstance(margin, float | int) else ""
     seen = f"seen by the {sample['observer']}"
     if sample["invariant"] == "INV-EXCL":
@@ -57,8 +58,8 @@ def sentence(sample: dict[str, object]) -> str:
     elif sample["invariant"] == "INV-LATE":
         text = f"{message} came back to group {group} later than it was due, or not at all,{how} while it was asked for"
     elif sample["invariant"] == "INV-ORD":
-        text = f"{message} was handed to group {group} before {sample['other_message_id']}, ahead of it, was settled{how}"
+        text = f"{message} was handed to group {group} before {other}, ahead of it, was settled{how}"
     else:
-        text = f"{message} was first handed to group {group} after {sample['other_message_id']}, which is behind it{how}"
+        text = f"{message} was first handed to group {group} after {other}, which is behind it{how}"
     doubt = "" if sample["verdict"] == "broken" else " (possible, not proven)"
     return f"{text}, {seen}{doubt}."

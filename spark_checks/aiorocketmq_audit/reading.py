@@ -10,14 +10,16 @@ from aiorocketmq_audit.files import RecordingFiles
 from aiorocketmq_audit.schema import RECORDING
 
 EARLY_MS = 100
-"""How much early is tolerated where the recording does not say: a server's own rounding (live-broker-consumption.md 12)."""
+"""How much early is tolerated where the recording does not say: a server's own rounding
+(live-broker-consumption.md 12)."""
 
 LATE_MS = 15_000
 """How late a redelivery may be while a poll is open: the slowest seen on real servers was 10 s and one sweep."""
 
 
 def read(spark: SparkSession, files: RecordingFiles) -> DataFrame:
-    """All events, as declared; no rows when every file is unfinished. Raises WrongUse for a remote path that is not there."""
+    """All events, as declared; no rows when every file is unfinished. Raises WrongUse for a remote path that
+    is not there."""
     if not files.readable:
         return spark.createDataFrame([], RECORDING)
     try:

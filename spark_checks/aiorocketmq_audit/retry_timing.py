@@ -1,8 +1,10 @@
-"""Check `retry timing`: a message comes again when it was asked to, not before, and not much later while someone asks for it.
+"""Check `retry timing`: a message comes again when it was asked to, not before, and not much later while
+someone asks for it.
 
 INV-EARLY: after a change of its lease that asked for a retry, a message is not handed out before that time.
-INV-LATE: when a hold has ended and a poll of the group stays open from then until the bound, the message has come by then.
-Without such a poll nothing is said: nobody asked. Ordered groups are left out of INV-LATE, as others may have to go first.
+INV-LATE: when a hold has ended and a poll of the group stays open from then until the bound, the message has
+come by then. Without such a poll nothing is said: nobody asked. Ordered groups are left out of INV-LATE, as
+others may have to go first.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ NAME = "retry timing"
 
 
 def retry_timing(deliveries: DataFrame, polls: DataFrame, marks: DataFrame, *, ended: DataFrame) -> DataFrame:
-    """Retries that came too early or too late: rows of FINDING. `ended` tells the last instant of each observer's account."""
+    """Retries that came too early or too late: rows of FINDING. `ended` tells the last instant of each
+    observer's account."""
     return _early(deliveries, marks).unionByName(_late(deliveries, polls, ended))
 
 

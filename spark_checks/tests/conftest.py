@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -133,9 +134,14 @@ class History:
         return len(self.rows) - 1
 
 
-@pytest.fixture
-def new_history() -> type[History]:
+@pytest.fixture(scope="session")
+def history_type() -> type[History]:
     return History
+
+
+@pytest.fixture
+def new_history(history_type: type[History]) -> type[History]:
+    return history_type
 
 
 @pytest.fixture
@@ -154,3 +160,70 @@ def _no_other_java(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests of the session must not see what a surrounding spark-submit may have set."""
     if "SPARK_REMOTE" in os.environ:
         monkeypatch.delenv("SPARK_REMOTE")
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> Callable[..., Path]:
+    """Write histories as the recorders do, one file each; returns the folder."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    from aiorocketmq._recording_files import SCHEMA
+    from pyarrow import Table
+
+    def write(*histories: History, name: str = "runs") -> Path:
+        folder = tmp_path / name
+        folder.mkdir(parents=True, exist_ok=True)
+        for history in histories:
+            rows = [{key: row[key] for key in SCHEMA.names} for row in history.rows]
+            path = folder / f"{history.rows[0]['recorder']}-00000.parquet"
+            parquet.write_table(Table.from_pylist(rows, SCHEMA), path)
+        return folder
+
+    return write
+
+
+@pytest.fixture
+def clean(new_history: type[History]) -> tuple[History, History]:
+    """Two recorders: a normal group that climbs a ladder, and an ordered one; everything as promised."""
+    normal = new_history(recorder="normal-", group="billing")
+    normal.config(ordered=False, max_attempts=17, steps_ms="10000,30000")
+    at = 1.0
+    for attempt, wait in ((1, 10), (2, 30), (3, 0)):
+        delivered = normal.deliver("/7", at, attempt=attempt)
+        if wait:
+            normal.settle("change", delivered, at + 1, seconds=wait, reason="retry")
+        else:
+            normal.settle("ack", delivered, at + 1)
+        at += 1 + wait
+    ordered = new_history(recorder="ordered-", group="shipping")
+    ordered.config(ordered=True, max_attempts=17)
+    for offset in range(4):
+        delivered = ordered.deliver(f"x/{offset}", 2.0 * offset)
+        ordered.settle("ack", delivered, 2.0 * offset + 1)
+    return normal, ordered
+
+
+@pytest.fixture
+def plant(clean: tuple[History, History]) -> Callable[[str], tuple[History, History]]:
+    """Break one promise in the clean recording: "ordering", "double delivery" or "retry timing"."""
+
+    def broken(kind: str) -> tuple[History, History]:
+        normal, ordered = clean
+        if kind == "ordering":
+            early = ordered.deliver("x/5", 8.0)
+            late = ordered.deliver("x/4", 9.5)
+            ordered.settle("ack", early, 9.0)
+            ordered.settle("ack", late, 10.0)
+        elif kind == "double delivery":
+            normal.deliver("/8", 100.0, client_id="c1")
+            second = normal.deliver("/8", 101.0, client_id="c2", attempt=2)
+            normal.settle("ack", second, 102.0)
+        elif kind == "retry timing":
+            first = normal.deliver("/9", 100.0)
+            normal.settle("change", first, 101.0, seconds=10, reason="retry")
+            second = normal.deliver("/9", 106.0, attempt=2)
+            normal.settle("ack", second, 107.0)
+        else:
+            raise ValueError(kind)
+        return normal, ordered
+
+    return broken

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -92,7 +93,8 @@ def by_message(rows: Iterable[Row]) -> Iterator[tuple[list[Row], list[Row]]]:
 
 
 def hold(first: Row, then: Row | None, operations: list[Row]) -> tuple[int, int, Row | None, bool]:
-    """Bounds of the hold's end as of the next delivery, the change that counts, and whether one of unknown effect did."""
+    """Bounds of the hold's end as of the next delivery, the change that counts, and whether one of unknown
+    effect did."""
     length = first["invisible_ms"] * 1000
     low, high, last, unsure = lo(first) + length, first["t_wall_us"] + length, None, []
     began = (low, high)
@@ -129,9 +131,10 @@ def not_before(operation: Row, delivery: Row | None) -> bool:
 
 
 def redeliveries(rows: list[Row]) -> Iterator[Finding]:
-    """INV-EXCL, INV-ACKED, INV-EARLY in plain words: nothing comes back before its hold is over, and never after an ack."""
+    """INV-EXCL, INV-ACKED, INV-EARLY in plain words: nothing comes back before its hold is over, and never
+    after an ack."""
     for given, operations in by_message(rows):
-        for first, then in zip(given, given[1:], strict=False):
+        for first, then in pairwise(given):
             low, high, change, unsure = hold(first, then, operations)
             acks = [
                 r["t_wall_us"]

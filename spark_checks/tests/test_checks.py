@@ -1,0 +1,337 @@
+"""The checks, promise by promise: each history is kept or broken by the smallest margin; all are judged in one go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+from aiorocketmq_audit import excuses, reading
+from aiorocketmq_audit.deliveries import deliveries
+from aiorocketmq_audit.double_delivery import cause, double_delivery
+from aiorocketmq_audit.ordering import ordering
+from aiorocketmq_audit.retry_timing import polls, retry_timing
+from pyspark.sql import DataFrame, functions as F
+
+pytestmark = pytest.mark.spark
+
+Write = Callable[[Any], None]
+HISTORIES: dict[str, tuple[Write, bool, set[tuple[str, str]]]] = {}
+
+
+def history(name: str, *found: tuple[str, str], ordered: bool = False) -> Callable[[Write], Write]:
+    """Register a history under its claim, with the (invariant, verdict) pairs that must come out."""
+
+    def register(write: Write) -> Write:
+        HISTORIES[name] = (write, ordered, set(found))
+        return write
+
+    return register
+
+
+@history("a message may come back when its lease has ended")
+def _(h: Any) -> None:
+    h.deliver("/0", 0, hold=10)
+    h.deliver("/0", 9.9, attempt=2)
+
+
+@history("a message must not come back while its lease lasts", ("INV-EXCL", "broken"))
+def _(h: Any) -> None:
+    h.deliver("/0", 0, hold=10)
+    h.deliver("/0", 9.899, attempt=2)
+
+
+@history(
+    "a long poll leaves open when its message was handed out, and doubt is no proof", ("INV-EXCL", "possible")
+)
+def _(h: Any) -> None:
+    h.deliver("/0", 20, call=0, hold=30)
+    h.deliver("/0", 40, attempt=2)
+
+
+@history("an extension keeps a message away for longer", ("INV-EXCL", "broken"))
+def _(h: Any) -> None:
+    h.settle("change", h.deliver("/0", 0, hold=10), 5, seconds=10, reason="extend")
+    h.deliver("/0", 12, attempt=2)
+
+
+@history("a change whose outcome nobody knows excuses an early return")
+def _(h: Any) -> None:
+    h.settle("change", h.deliver("/0", 0, hold=30), 1, seconds=5, reason="extend", phase="info")
+    h.deliver("/0", 7, attempt=2)
+
+
+@history("a change that was refused excuses nothing", ("INV-EXCL", "broken"))
+def _(h: Any) -> None:
+    h.settle("change", h.deliver("/0", 0, hold=30), 1, seconds=5, reason="retry", phase="fail")
+    h.deliver("/0", 7, attempt=2)
+
+
+@history("a change of another delivery's lease does not count", ("INV-EXCL", "broken"))
+def _(h: Any) -> None:
+    first = h.deliver("/0", 0, hold=10)
+    h.deliver("/0", 11, hold=30, attempt=2)
+    h.settle("change", first, 12, seconds=0, reason="retry")
+    h.deliver("/0", 15, attempt=3)
+
+
+@history("an acked message never comes back", ("INV-ACKED", "broken"))
+def _(h: Any) -> None:
+    h.settle("ack", h.deliver("/0", 0, hold=10), 5)
+    h.deliver("/0", 60, attempt=2)
+
+
+@history("an ack after the lease's end may be without effect")
+def _(h: Any) -> None:
+    h.settle("ack", h.deliver("/0", 0, hold=10), 11)
+    h.deliver("/0", 12, attempt=2)
+
+
+@history("an ack without an answer proves nothing")
+def _(h: Any) -> None:
+    h.settle("ack", h.deliver("/0", 0, hold=10), 5, phase="info")
+    h.deliver("/0", 12, attempt=2)
+
+
+@history("one request that was answered twice is one delivery (E6)")
+def _(h: Any) -> None:
+    h.deliver("/0", 0, receive_attempt="a")
+    h.deliver("/0", 1, receive_attempt="a")
+
+
+@history("a reset brings messages back (E2)", ("INV-ACKED", "excused"))
+def _(h: Any) -> None:
+    h.settle("ack", h.deliver("/0", 0), 1)
+    h.note("reset", 2, group="g", topic="t")
+    h.deliver("/0", 3, attempt=1)
+
+
+@history("a client that is gone holds nothing (E3)", ("INV-EXCL", "excused"))
+def _(h: Any) -> None:
+    h.deliver("/0", 0)
+    h.note("client.stop", 2, client_id="c1")
+    h.deliver("/0", 5, client_id="c2", attempt=2)
+
+
+@history("another client's end is no excuse", ("INV-EXCL", "broken"))
+def _(h: Any) -> None:
+    h.deliver("/0", 0)
+    h.note("client.stop", 2, client_id="c3")
+    h.deliver("/0", 5, client_id="c2", attempt=2)
+
+
+@history("a restart may forget the last acks (E4)", ("INV-ACKED", "excused"))
+def _(h: Any) -> None:
+    h.settle("ack", h.deliver("/0", 0), 5)
+    h.note("fault", 8, fault={"kind": "restart"})
+    h.deliver("/0", 9, attempt=1)
+
+
+@history("a restart forgets no ack of long ago", ("INV-ACKED", "broken"))
+def _(h: Any) -> None:
+    h.settle("ack", h.deliver("/0", 0), 5)
+    h.note("fault", 20, fault={"kind": "restart"})
+    h.deliver("/0", 21, attempt=1)
+
+
+@history("a message that was sent twice is two messages", ("INV-ACKED", "excused"))
+def _(h: Any) -> None:
+    h.settle("ack", h.deliver("/0", 0), 1)
+    h.deliver("/0", 2, offset=9)
+
+
+@history("a retry comes when it was asked for")
+def _(h: Any) -> None:
+    h.settle("change", h.deliver("/0", 0), 1, seconds=10, reason="retry")
+    h.deliver("/0", 10.9, attempt=2)
+
+
+@history("a retry must not come sooner", ("INV-EARLY", "broken"))
+def _(h: Any) -> None:
+    h.settle("change", h.deliver("/0", 0), 1, seconds=10, reason="retry")
+    h.deliver("/0", 10.899, attempt=2)
+
+
+@history("a change by the group's own step is a retry, whoever saw it", ("INV-EARLY", "broken"))
+def _(h: Any) -> None:
+    h.settle("change", h.deliver("/0", 0), 1, seconds=40)
+    h.deliver("/0", 20, attempt=2)
+
+
+@history("a message is late when a poll waits for it beyond the bound", ("INV-LATE", "broken"))
+def _(h: Any) -> None:
+    h.deliver("/0", 0, hold=10)
+    h.poll(9, 26)
+    h.deliver("/0", 25.001, attempt=2)
+
+
+@history("without a poll over the whole bound nothing is late")
+def _(h: Any) -> None:
+    h.deliver("/0", 0, hold=10)
+    h.poll(9, 24)
+    h.deliver("/0", 60, attempt=2)
+
+
+@history("a message that never comes back is late as well", ("INV-LATE", "broken"))
+def _(h: Any) -> None:
+    h.deliver("/0", 0, hold=10)
+    h.poll(9, 40)
+
+
+@history("after its last attempt a message need not come back")
+def _(h: Any) -> None:
+    h.deliver("/0", 0, hold=10, attempt=17)
+    h.poll(9, 40)
+
+
+@history("ordered messages come one after the other", ordered=True)
+def _(h: Any) -> None:
+    h.settle("ack", h.deliver("x/0", 0), 5)
+    h.deliver("x/1", 5)
+
+
+@history("an ordered message waits for the one before it", ("INV-ORD", "broken"), ordered=True)
+def _(h: Any) -> None:
+    h.settle("ack", h.deliver("x/0", 0), 5)
+    h.deliver("x/1", 4.999)
+
+
+@history("other message groups do not wait", ordered=True)
+def _(h: Any) -> None:
+    h.deliver("x/0", 0)
+    h.deliver("y/1", 1)
+
+
+@history("messages of one answer may come together", ordered=True)
+def _(h: Any) -> None:
+    h.deliver("x/0", 0, batch="b")
+    h.deliver("x/1", 0, batch="b")
+
+
+@history("within one answer the order counts too", ("INV-ORD-FIRST", "broken"), ordered=True)
+def _(h: Any) -> None:
+    h.deliver("x/1", 0, batch="b")
+    h.deliver("x/0", 0, batch="b")
+
+
+@history(
+    "an ack in between does not hide an earlier message that is open", ("INV-ORD", "broken"), ordered=True
+)
+def _(h: Any) -> None:
+    h.deliver("x/0", 0, batch="b")
+    h.settle("ack", h.deliver("x/1", 0, batch="b"), 1)
+    h.deliver("x/2", 2)
+
+
+@history("an ordered message that was forwarded is settled", ordered=True)
+def _(h: Any) -> None:
+    h.settle("forward", h.deliver("x/0", 0), 5)
+    h.deliver("x/1", 6)
+
+
+@history("after its last attempt the server gives an ordered message up", ordered=True)
+def _(h: Any) -> None:
+    h.deliver("x/0", 0, hold=10, attempt=17)
+    h.deliver("x/1", 10)
+
+
+@history("a reset starts the order anew", ("INV-ORD-FIRST", "excused"), ordered=True)
+def _(h: Any) -> None:
+    h.settle("ack", h.deliver("x/5", 0), 1)
+    h.note("reset", 2, group="g", topic="t")
+    h.deliver("x/4", 3)
+
+
+@history(
+    "followers come back behind a gap where whole queues are locked (E5)",
+    ("INV-ACKED", "excused"),
+    ordered=True,
+)
+def _(h: Any) -> None:
+    h.rows[-1]["cfg"]["order_grain"] = "queue"
+    h.deliver("x/0", 0, batch="b", hold=10)
+    h.settle("ack", h.deliver("x/1", 0, batch="b", hold=10), 1)
+    h.deliver("x/0", 11, batch="c", attempt=2)
+    h.deliver("x/1", 11, batch="c", attempt=2)
+
+
+@history(
+    "followers stay away behind a gap where message groups are locked", ("INV-ACKED", "broken"), ordered=True
+)
+def _(h: Any) -> None:
+    h.deliver("x/0", 0, batch="b", hold=10)
+    h.settle("ack", h.deliver("x/1", 0, batch="b", hold=10), 1)
+    h.deliver("x/0", 11, batch="c", attempt=2)
+    h.deliver("x/1", 11, batch="c", attempt=2)
+
+
+@history("two accounts of one delivery are not two deliveries")
+def _(h: Any) -> None:
+    h.deliver("/0", 0)
+    h.deliver("/0", 0.001, observer="broker", recorder="other")
+
+
+@pytest.fixture(scope="module")
+def results(request: pytest.FixtureRequest) -> dict[str, set[tuple[str, str]]]:
+    """What the three checks find in each history, judged in one frame."""
+    from aiorocketmq_audit.schema import COLUMNS, RECORDING
+    from pyspark.sql import SparkSession
+
+    spark: SparkSession = request.getfixturevalue("spark")
+    builder = request.getfixturevalue("history_type")
+    rows = []
+    for name, (write, ordered, _) in HISTORIES.items():
+        made = builder(name)
+        made.config(ordered=ordered, max_attempts=17, steps_ms="40000")
+        write(made)
+        rows += [tuple(row[column] for column in COLUMNS) for row in made.end().rows]
+    events = spark.createDataFrame(rows, RECORDING)
+    given = deliveries(events, reading.settings(events), cut_at={}, clocks_agree=True).cache()
+    marks = excuses.marks(events)
+    found = double_delivery(given, marks).unionByName(ordering(given, marks))
+    found = found.unionByName(retry_timing(given, polls(events), marks, ended=reading.last_instants(events)))
+    names = events.select(F.xxhash64("recorder").alias("key"), "case_id").distinct()
+    pairs = found.join(names, F.col("first_recorder") == F.col("key")).select(
+        "case_id", "invariant", "verdict"
+    )
+    collected: dict[str, set[tuple[str, str]]] = {name: set() for name in HISTORIES}
+    for row in pairs.collect():
+        collected[row.case_id].add((row.invariant, row.verdict))
+    given.unpersist()
+    return collected
+
+
+@pytest.mark.parametrize("name", HISTORIES)
+def test_history(name: str, results: dict[str, set[tuple[str, str]]]) -> None:
+    assert results[name] == HISTORIES[name][2]
+
+
+def test_every_redelivery_has_a_cause(
+    new_history: type[Any], frame: Callable[[Iterable[Any]], DataFrame]
+) -> None:
+    h = new_history()
+    h.config(ordered=False, max_attempts=17)
+    h.deliver("/0", 0, hold=10)
+    h.settle("change", h.deliver("/0", 11, attempt=2), 12, seconds=5, reason="retry")
+    h.settle("ack", h.deliver("/0", 17, attempt=3, hold=10), 18, phase="info")
+    h.settle("ack", h.deliver("/0", 30, attempt=4), 31)
+    h.deliver("/0", 32, attempt=5)
+    events = frame([h.end()])
+    given = deliveries(events, reading.settings(events), cut_at={}, clocks_agree=True)
+    causes = [row.cause for row in given.orderBy("number").select(cause().alias("cause")).collect()]
+    assert causes == ["lease ended", "retry asked for", "ack of unknown effect", "none", None]
+
+
+def test_the_events_are_exchanged_once_and_read_in_few_columns(
+    spark: Any, record: Any, clean: tuple[Any, Any]
+) -> None:
+    folder = record(*(history.end() for history in clean))
+    from aiorocketmq_audit.schema import RECORDING
+
+    events = spark.read.schema(RECORDING).parquet(str(folder))
+    given = deliveries(events, reading.settings(events), cut_at={}, clocks_agree=True)
+    plan = given._jdf.queryExecution().executedPlan().toString()
+    main = [line for line in plan.splitlines() if "Exchange" in line and "Broadcast" not in line]
+    # One for the events, one for the few settings beside them.
+    assert len(main) == 2, plan
+    assert "body_sha" not in plan

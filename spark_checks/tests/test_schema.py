@@ -1,0 +1,47 @@
+"""One contract: the page, the schema that the audit declares, and what both recorders write."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from aiorocketmq_audit.schema import COLUMNS, RECORDING, REQUIRED, VERSION
+from pyspark.sql.types import StructType
+
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "recording.md"
+
+
+def rows_of_the_page() -> list[tuple[str, str, str]]:
+    table = PAGE.read_text("utf-8").partition("## Columns")[2].partition("## Kinds")[0]
+    return re.findall(r"^\| `(\w+)` \| ([\w<>:,]+) \| (yes|no) \|", table, re.MULTILINE)
+
+
+def test_the_page_and_the_schema_name_the_same_columns_in_the_same_order_with_the_same_types() -> None:
+    assert [(name, kind) for name, kind, _ in rows_of_the_page()] == [
+        (name, kind.simpleString()) for name, kind in COLUMNS.items()
+    ]
+
+
+def test_the_page_and_the_schema_require_the_same_columns() -> None:
+    assert tuple(name for name, _, required in rows_of_the_page() if required == "yes") == REQUIRED
+
+
+def test_the_page_tells_the_version_that_is_read() -> None:
+    assert f"**version {VERSION}**" in PAGE.read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    "writer",
+    ["aiorocketmq._recording_files", "aiorocketmq_fake.edge.recording_files"],
+    ids=["client", "broker"],
+)
+def test_what_a_recorder_writes_is_what_the_audit_declares(writer: str) -> None:
+    pyarrow_types = pytest.importorskip("pyspark.sql.pandas.types")
+    module = pytest.importorskip(writer)
+    written: StructType = pyarrow_types.from_arrow_schema(module.SCHEMA)
+    assert set(written.names) <= set(RECORDING.names)
+    for field in written:
+        assert field.dataType.simpleString() == COLUMNS[field.name].simpleString(), field.name
+        assert field.nullable is (field.name not in REQUIRED), field.name
+    assert module.SCHEMA.metadata[b"aiorocketmq.recording.version"] == str(VERSION).encode()
