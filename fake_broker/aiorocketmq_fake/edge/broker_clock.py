@@ -7,7 +7,8 @@ import logging
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
-from aiorocketmq_fake.core.events import Acked, Delivered, Event, LeaseChanged, LeaseEnded
+from aiorocketmq_fake.core.events import Acked, Delivered, Event, LeaseChanged, LeaseEnded, ReceiveEnded
+from aiorocketmq_fake.core.model import LeaseSnapshot
 from aiorocketmq_fake.edge.driver import Driver
 from aiorocketmq_fake.edge.telemetry import Telemetry
 
@@ -62,9 +63,9 @@ class BrokerClock:
     ) -> None:
         """Move a manual clock: everything due happens, in order, each at its own time, and every answer is written.
 
-        Clients live in real time. With `patience`, each time that messages were handed out the clock rests until they
-        are settled (acknowledged, changed or forwarded) and as many receives wait as before, but at most so many real
-        seconds: a whole ladder of retries passes in one call. With 0 it does not wait for anybody.
+        Clients live in real time. With `patience`, the clock rests at its start and each time that a receive was
+        answered until what was handed out is settled (acknowledged, changed or forwarded) and the consumer waits for
+        more, but at most so many real seconds: a whole ladder of retries passes in one call. With 0 it never waits.
         Their heartbeats cannot keep up with a clock that jumps, so clients with an open telemetry stream count as
         alive, unless `forget_clients` says otherwise. Two calls at once move the clock one after the other.
         Raises ValueError for a negative step, RuntimeError where the clock is real. Cancelled, it stops where it is.
@@ -87,6 +88,10 @@ class BrokerClock:
             )
         async with self._moving:
             target = target_of()
+            if patience:
+                await self._settle(
+                    _HandedOut(self._driver.core.leases(), self._telemetry.client_ids()), patience
+                )
             await self._move(self.now(), patience)
             while (instant := self._next_stop(target, forget_clients)) < target:
                 await self._move(instant, patience)
@@ -105,33 +110,40 @@ class BrokerClock:
 
     async def _move(self, instant: float, patience: float) -> None:
         handed_out = _HandedOut()
-        receives = len(self._driver.parked)
         with self._driver.events.listen(handed_out.watch):
             self._driver.reach(instant)
             if not await self._driver.quiet.wait(WRITING):
                 logger.warning(
                     "an answer could not be written within %s s: the clock goes on without it", WRITING
                 )
-            if patience and handed_out.happened:
-                await handed_out.wait(patience, lambda: len(self._driver.parked) >= receives)
-                await self._driver.quiet.wait(WRITING)
+        if patience and handed_out.clients:
+            await self._settle(handed_out, patience)
+
+    async def _settle(self, handed_out: _HandedOut, patience: float) -> None:
+        """Wait until consumers have settled what they have and wait for more."""
+        with self._driver.events.listen(handed_out.watch):
+            await handed_out.wait(patience, self._driver.parked.is_back)
+            await self._driver.quiet.wait(WRITING)
 
 
 class _HandedOut:
-    """Follows the messages handed out since it began to listen, until their consumers have settled them."""
+    """Follows messages in the hands of consumers until they are settled."""
 
-    def __init__(self) -> None:
-        self.happened = False
-        self._open: set[str] = set()
+    def __init__(self, leases: Sequence[LeaseSnapshot] = (), clients: Sequence[str] = ()) -> None:
+        self.clients = set(clients)
+        """Who got something, or is expected to wait for something."""
+        self._open = {lease.receipt_handle for lease in leases if lease.client_id in self.clients}
         self._changed = asyncio.Event()
 
     def watch(self, events: Sequence[Event]) -> None:
         """Take note of what happened."""
         for event in events:
             match event:
-                case Delivered(delivery=delivery):
-                    self.happened = True
+                case Delivered(client_id=client_id, delivery=delivery):
+                    self.clients.add(client_id)
                     self._open.add(delivery.receipt_handle)
+                case ReceiveEnded(client_id=client_id, cancelled=False):
+                    self.clients.add(client_id)
                 case LeaseChanged(previous_handle=handle):
                     self._open.discard(handle)
                 case Acked(receipt_handle=handle) | LeaseEnded(receipt_handle=handle):
@@ -140,11 +152,11 @@ class _HandedOut:
                     pass
         self._changed.set()
 
-    async def wait(self, timeout: float, is_ready: Callable[[], bool]) -> None:
-        """Wait until nothing handed out is open and `is_ready` holds, or `timeout` real seconds are over."""
+    async def wait(self, timeout: float, is_back: Callable[[str], bool]) -> None:
+        """Wait until nothing is open and every client is back, or `timeout` real seconds are over."""
         try:
             async with asyncio.timeout(timeout):
-                while self._open or not is_ready():
+                while self._open or not all(map(is_back, self.clients)):
                     self._changed.clear()
                     await self._changed.wait()
         except TimeoutError:

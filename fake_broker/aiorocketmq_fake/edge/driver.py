@@ -8,9 +8,19 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.model import CommandForClient, Output, Parked, PollAnswered, Pulled, Received
+from aiorocketmq_fake.core.model import (
+    CommandForClient,
+    Output,
+    Parked,
+    PollAnswered,
+    Pulled,
+    PullRequest,
+    Received,
+    ReceiveRequest,
+)
 from aiorocketmq_fake.edge.clock import Clock
 from aiorocketmq_fake.edge.events import Events
+from aiorocketmq_fake.edge.parking import Parking
 from aiorocketmq_fake.edge.quiet import Quiet
 
 __all__ = ["Driver"]
@@ -31,8 +41,8 @@ class Driver:
         self.clock = clock
         self.events = events
         self.quiet = Quiet()
-        self.parked: dict[int, asyncio.Future[Received | Pulled]] = {}
-        """Polls that wait, by their number."""
+        self.parked = Parking()
+        """The polls that wait."""
         self.deliver_command: Callable[[CommandForClient], None] = lambda order: None
         """Where orders for clients go: set by the telemetry service."""
         self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
@@ -46,7 +56,7 @@ class Driver:
             result = command(*arguments, now=self.clock.now(), **keywords)
             if isinstance(result, Parked):
                 # Its place must be there before the outputs are: this very command may have brought the answer.
-                self.parked[result.poll_id] = asyncio.get_running_loop().create_future()
+                self.parked.add(result.poll_id, _client_of(arguments))
             return result
         finally:
             self.settle()
@@ -80,12 +90,12 @@ class Driver:
                 self.quiet.enter()
             raise
         finally:
-            if self.parked.pop(poll_id, None) is not None:
+            if self.parked.pop(poll_id) is not None:
                 self.run(self.core.cancel_poll, poll_id)
 
     def end_polls(self) -> None:
         """Answer every parked poll now, as if its time were over."""
-        for poll_id in tuple(self.parked):
+        for poll_id in self.parked.numbers():
             self.run(self.core.end_poll, poll_id)
 
     def next_deadline(self) -> float | None:
@@ -129,7 +139,7 @@ class Driver:
     def _hand_out(self, outputs: tuple[Output, ...]) -> None:
         for output in outputs:
             if isinstance(output, PollAnswered):
-                future = self.parked.pop(output.poll_id, None)
+                future = self.parked.pop(output.poll_id)
                 if future is None or future.done():
                     self._give_back(output.result)
                 else:
@@ -164,6 +174,11 @@ class Driver:
             # A loop may fire a hair early; the core must never see a time before the one it asked for.
             now = max(due, now)
         self.reach(now)
+
+
+def _client_of(arguments: tuple[object, ...]) -> str:
+    """Return who sent a request that was parked."""
+    return next((item.client_id for item in arguments if isinstance(item, (ReceiveRequest, PullRequest))), "")
 
 
 def _has_answer(future: asyncio.Future[R]) -> bool:

@@ -228,6 +228,7 @@ class Node:
     def _forget(self) -> None:
         """Lose what lived in the proxy alone (R12.7)."""
         self._driver.run(self._core.restart)
+        self._driver.parked.forget()
         self._driver.stop()
 
 
