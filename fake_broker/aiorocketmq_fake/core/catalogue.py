@@ -4,12 +4,13 @@ from aiorocketmq_fake.core import limits
 from aiorocketmq_fake.core.codes import Code, Refusal, TopicType
 from aiorocketmq_fake.core.delays import Delays
 from aiorocketmq_fake.core.events import LeaseEnd, TopicChanged
-from aiorocketmq_fake.core.groups import Group, tell_changed
+from aiorocketmq_fake.core.groups import Group
 from aiorocketmq_fake.core.lease_ends import LeaseEnds
 from aiorocketmq_fake.core.model import GroupConfig, TopicConfig
 from aiorocketmq_fake.core.names import check_group, retry_topic
 from aiorocketmq_fake.core.pulling import Pulling
 from aiorocketmq_fake.core.receiving import Receiving
+from aiorocketmq_fake.core.registry import tell_changed
 from aiorocketmq_fake.core.state import State
 from aiorocketmq_fake.core.topics import Topic
 from aiorocketmq_fake.core.transactions import Transactions

@@ -1,7 +1,6 @@
 """Clients: their settings, their registration, and how they are forgotten (2)."""
 
 from aiorocketmq_fake.core import limits
-from aiorocketmq_fake.core.agenda import Alarm
 from aiorocketmq_fake.core.codes import ClientType, Code, Refusal, Surface
 from aiorocketmq_fake.core.events import ClientJoined, ClientLeft
 from aiorocketmq_fake.core.filters import parse
@@ -15,26 +14,8 @@ from aiorocketmq_fake.core.model import (
     RetryPolicy,
     Subscription,
 )
+from aiorocketmq_fake.core.sessions import Client
 from aiorocketmq_fake.core.state import State, milliseconds
-
-
-class Client(Alarm):
-    """A client that is registered; its alarm is its expiry."""
-
-    __slots__ = ("groups", "id", "last_seen", "settings")
-
-    def __init__(self, id_: str, settings: ClientSettings, now: int) -> None:
-        self.ticket = 0
-        self.id = id_
-        self.settings = settings
-        self.last_seen = now
-        self.groups: set[str] = set()
-        """Consumer groups in which it is registered (R2.14)."""
-
-    @property
-    def group(self) -> str:
-        """The group of its settings, empty for producers."""
-        return self.settings.subscription.group if self.settings.subscription else ""
 
 
 class Clients:

@@ -9,8 +9,9 @@ from aiorocketmq_fake.core.codes import TopicType
 from aiorocketmq_fake.core.filters import Filter
 from aiorocketmq_fake.core.groups import Group
 from aiorocketmq_fake.core.lanes import LaneOrder
+from aiorocketmq_fake.core.leases import Order, Skipped
 from aiorocketmq_fake.core.model import StoredMessage
-from aiorocketmq_fake.core.orders import Order, QueueOrder, Skipped
+from aiorocketmq_fake.core.orders import QueueOrder
 from aiorocketmq_fake.core.profile import OrderGrain, Profile, StartPosition
 from aiorocketmq_fake.core.topics import Queue, Topic
 

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-from aiorocketmq_fake.core.consumption import Consumption
 from aiorocketmq_fake.core.events import DeadLettered, StoredAs
 from aiorocketmq_fake.core.model import StoredMessage
 from aiorocketmq_fake.core.names import dead_letter_topic
@@ -17,9 +16,9 @@ class DeadLetters:
         self._state = state
         self._storage = storage
 
-    def give_up(self, consumption: Consumption, message: StoredMessage, attempt: int) -> None:
+    def give_up(self, group: str, message: StoredMessage, attempt: int) -> None:
         """Copy a message after its last attempt; the caller settles the original."""
-        self._move(consumption.group.name, message, attempt, by_client=False)
+        self._move(group, message, attempt, by_client=False)
 
     def forward(self, group: str, message: StoredMessage, attempt: int) -> None:
         """Copy a message because its consumer asks so; the caller settles the original."""

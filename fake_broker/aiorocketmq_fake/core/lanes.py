@@ -9,9 +9,8 @@ from collections import deque
 from heapq import heappop, heappush
 
 from aiorocketmq_fake.core.filters import Filter
-from aiorocketmq_fake.core.leases import Lease
+from aiorocketmq_fake.core.leases import Lease, Skipped
 from aiorocketmq_fake.core.model import StoredMessage
-from aiorocketmq_fake.core.orders import Skipped
 from aiorocketmq_fake.core.topics import Queue
 
 

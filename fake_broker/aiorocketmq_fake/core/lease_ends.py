@@ -2,7 +2,6 @@
 8)."""
 
 from aiorocketmq_fake.core.agenda import Alarm
-from aiorocketmq_fake.core.consumption import Consumption
 from aiorocketmq_fake.core.dead_letters import DeadLetters
 from aiorocketmq_fake.core.events import (
     LeaseChanged,
@@ -14,7 +13,7 @@ from aiorocketmq_fake.core.events import (
 )
 from aiorocketmq_fake.core.groups import retry_delay
 from aiorocketmq_fake.core.handles import encode
-from aiorocketmq_fake.core.leases import Lease
+from aiorocketmq_fake.core.leases import Lease, Reader
 from aiorocketmq_fake.core.model import ReceiveRequest
 from aiorocketmq_fake.core.names import retry_topic
 from aiorocketmq_fake.core.polls import PollBook
@@ -28,7 +27,7 @@ class _Waking(Alarm):
 
     __slots__ = ("consumption",)
 
-    def __init__(self, consumption: Consumption) -> None:
+    def __init__(self, consumption: Reader) -> None:
         self.ticket = 0
         self.consumption = consumption
 
@@ -189,7 +188,7 @@ class LeaseEnds:
         state.leases.remove(lease, acked=False)
         self.tell_end(lease, lease.end)
         if self._gives_up(lease):
-            self._dead_letters.give_up(lease.consumption, lease.message, lease.attempt)
+            self._dead_letters.give_up(lease.consumption.group.name, lease.message, lease.attempt)
             if self.settle_ordered(lease):
                 self._wake(lease)
         elif lease.order is not None:

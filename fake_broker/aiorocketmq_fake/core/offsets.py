@@ -3,11 +3,12 @@
 from aiorocketmq_fake.core.codes import Code, OffsetPolicy, Refusal
 from aiorocketmq_fake.core.consumption import Consumption
 from aiorocketmq_fake.core.events import LeaseEnd, OffsetCommitted, OffsetReset
-from aiorocketmq_fake.core.groups import Group, known_group
+from aiorocketmq_fake.core.groups import Group
 from aiorocketmq_fake.core.lease_ends import LeaseEnds
 from aiorocketmq_fake.core.model import OffsetQuery, ReceiveRequest
 from aiorocketmq_fake.core.polls import PollBook
 from aiorocketmq_fake.core.pulling import find_queue
+from aiorocketmq_fake.core.registry import known_group
 from aiorocketmq_fake.core.state import State
 from aiorocketmq_fake.core.topics import Queue
 

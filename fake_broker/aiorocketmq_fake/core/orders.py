@@ -5,58 +5,10 @@ whatever was acked behind a gap is delivered again (R8.8). `lanes.py` is the oth
 methods of `Order`.
 """
 
-from collections.abc import Callable
-from typing import Protocol
-
 from aiorocketmq_fake.core.filters import Filter
-from aiorocketmq_fake.core.leases import Lease
+from aiorocketmq_fake.core.leases import Lease, Skipped
 from aiorocketmq_fake.core.model import StoredMessage
 from aiorocketmq_fake.core.topics import Queue
-
-Skipped = Callable[[StoredMessage], None]
-"""Called for a message that a filter rejects, once."""
-
-
-class Order(Protocol):
-    """What an ordered group knows about one queue."""
-
-    committed: int
-    """Lowest offset that is not settled."""
-    popped: int
-    """Time of the last receive, ms; grows with each so that no two deliveries have one handle."""
-
-    def release(self, attempt_id: str) -> list[Lease]:
-        """End the leases of an earlier receive with the same attempt id, without counting an attempt
-        (R8.14)."""
-        ...
-
-    def take(
-        self, limit: int, wanted: Filter | None, attempt_id: str, skipped: Skipped
-    ) -> list[tuple[StoredMessage, int]]:
-        """Take messages in order, each with the number of its earlier deliveries; nothing while blocked
-        (R8.4)."""
-        ...
-
-    def opened(self, lease: Lease) -> None:
-        """Note the lease of a message just taken."""
-        ...
-
-    def settle(self, message: StoredMessage) -> bool:
-        """Note that a message is consumed for good; True when something can be taken now that could not
-        before."""
-        ...
-
-    def ended(self, message: StoredMessage, counted: bool) -> bool:
-        """Note that a lease ended without ack; True when something can be taken now that could not before."""
-        ...
-
-    def outstanding(self) -> int:
-        """Count the messages that were delivered and are not settled."""
-        ...
-
-    def reset(self, offset: int) -> list[Lease]:
-        """Start anew at an offset; answers the leases that hung on the old record."""
-        ...
 
 
 class QueueOrder:

@@ -8,10 +8,9 @@ from aiorocketmq_fake.core.consumption import Consumption
 from aiorocketmq_fake.core.dead_letters import DeadLetters
 from aiorocketmq_fake.core.events import Delivered, Filtered, LeaseEnd, OffsetCommitted, ReceiveEnded
 from aiorocketmq_fake.core.filters import Filter, parse
-from aiorocketmq_fake.core.groups import known_group
 from aiorocketmq_fake.core.handles import encode
 from aiorocketmq_fake.core.lease_ends import LeaseEnds
-from aiorocketmq_fake.core.leases import Lease
+from aiorocketmq_fake.core.leases import Lease, Order
 from aiorocketmq_fake.core.model import (
     Delivery,
     Parked,
@@ -20,8 +19,8 @@ from aiorocketmq_fake.core.model import (
     ReceiveRequest,
     StoredMessage,
 )
-from aiorocketmq_fake.core.orders import Order
 from aiorocketmq_fake.core.polls import Poll, PollBook
+from aiorocketmq_fake.core.registry import known_group
 from aiorocketmq_fake.core.state import State, milliseconds
 
 ReceivePoll = Poll[ReceiveRequest]
@@ -175,7 +174,7 @@ class Receiving:
                 if poll.wanted is not None and not poll.wanted.confirms(message):
                     self._skip(consumption, message)
                 elif before >= max_attempts:
-                    self._dead_letters.give_up(consumption, message, before)
+                    self._dead_letters.give_up(consumption.group.name, message, before)
                 else:
                     deliveries.append(self._lease(poll, consumption, message, before, order, len(deliveries)))
                     continue

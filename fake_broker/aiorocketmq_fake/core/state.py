@@ -1,24 +1,19 @@
 """The state that the broker's modules share: everything that is, and what waits to be told."""
 
-from __future__ import annotations
-
 from collections import deque
 from math import ceil
 from random import Random
-from typing import TYPE_CHECKING
 
 from aiorocketmq_fake.core.agenda import Agenda
+from aiorocketmq_fake.core.consumption import Consumption
+from aiorocketmq_fake.core.events import Delivered, Event
+from aiorocketmq_fake.core.groups import Group
 from aiorocketmq_fake.core.leases import LeaseBook
+from aiorocketmq_fake.core.model import Output, StoredMessage
 from aiorocketmq_fake.core.names import check_group, check_topic
-
-if TYPE_CHECKING:
-    from aiorocketmq_fake.core.clients import Client
-    from aiorocketmq_fake.core.consumption import Consumption
-    from aiorocketmq_fake.core.events import Delivered, Event
-    from aiorocketmq_fake.core.groups import Group
-    from aiorocketmq_fake.core.model import Output, StoredMessage
-    from aiorocketmq_fake.core.profile import Profile
-    from aiorocketmq_fake.core.topics import Topic
+from aiorocketmq_fake.core.profile import Profile
+from aiorocketmq_fake.core.sessions import Client
+from aiorocketmq_fake.core.topics import Topic
 
 
 class State:

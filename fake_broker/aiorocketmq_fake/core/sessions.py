@@ -1,0 +1,23 @@
+"""What the broker keeps of one client."""
+
+from aiorocketmq_fake.core.agenda import Alarm
+from aiorocketmq_fake.core.model import ClientSettings
+
+
+class Client(Alarm):
+    """A client that is registered; its alarm is its expiry."""
+
+    __slots__ = ("groups", "id", "last_seen", "settings")
+
+    def __init__(self, id_: str, settings: ClientSettings, now: int) -> None:
+        self.ticket = 0
+        self.id = id_
+        self.settings = settings
+        self.last_seen = now
+        self.groups: set[str] = set()
+        """Consumer groups in which it is registered (R2.14)."""
+
+    @property
+    def group(self) -> str:
+        """The group of its settings, empty for producers."""
+        return self.settings.subscription.group if self.settings.subscription else ""
