@@ -156,8 +156,6 @@ class Receiving:
             self._start_poll(queue)
         if change.added or change.dropped:
             self._announce()
-            for event in self._room.values():
-                event.set()  # shares of the cache have changed
             return True
         return False
 
@@ -221,6 +219,9 @@ class Receiving:
         await event.wait()
 
     def _announce(self) -> None:
+        """Tell of a new assignment, and wake polls that wait for room: each queue's share has changed."""
+        for event in self._room.values():
+            event.set()
         self._generation += 1
         queues = self.queues
         logger.info(

@@ -277,6 +277,24 @@ async def test_a_full_cache_receives_no_more_until_a_message_is_settled(
         await history.shows(Acked, 12)
 
 
+async def test_no_more_is_taken_from_other_consumers_than_keeps_the_handlers_busy(
+    broker: FakeBroker, producer: Producer, seen: Any, history: Any
+) -> None:
+    bodies = numbered(150)
+    gate = seen.hold(*bodies)
+    await producer.send_many(Message("orders", body) for body in bodies)
+    async with PushConsumer(
+        broker.endpoint, group="billing", subscriptions=["orders"], handler=seen, concurrency=1
+    ):
+        taken = 2 * (32 + 1)
+        await history.shows(Delivered, taken)
+        other = type(seen)()
+        async with PushConsumer(broker.endpoint, group="billing", subscriptions=["orders"], handler=other):
+            await other.ends(150 - taken)
+        gate.set()
+        await seen.ends(taken)
+
+
 async def test_the_cache_counts_bytes_too(
     broker: FakeBroker, producer: Producer, seen: Any, history: Any
 ) -> None:
@@ -632,3 +650,23 @@ async def test_a_trial_of_a_topic_without_handler_has_failed(
 
     assert reply is not None
     assert reply.code == 60000
+
+
+async def test_a_queue_that_goes_leaves_its_room_to_the_others(
+    broker: FakeBroker, producer: Producer, seen: Any, history: Any
+) -> None:
+    await broker.create_topic("refunds")
+    gate = seen.hold(b"1", b"2")
+    await send(producer, b"1", b"2")
+    async with PushConsumer(
+        broker.endpoint,
+        group="billing",
+        subscriptions=["orders", "refunds"],
+        handler=seen,
+        cache=CacheLimits(messages=2),
+    ) as consumer:
+        await seen.starts(1)
+        assert len(history.of(Delivered)) == 1
+        await consumer.unsubscribe("refunds")
+        await seen.starts(2)
+        gate.set()
