@@ -1,4 +1,4 @@
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 from aiorocketmq.producer import Producer
@@ -23,3 +23,11 @@ async def broker() -> AsyncIterator[FakeBroker]:
 async def producer(broker: FakeBroker) -> AsyncIterator[Producer]:
     async with Producer(broker.endpoint) as producer:
         yield producer
+
+
+@pytest.fixture(autouse=True)
+def no_background_fault(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """A task of a client that ends by an error of ours shows nowhere but in the log."""
+    yield
+    faults = [each for each in caplog.get_records("call") if each.name == "aiorocketmq._tasks"]
+    assert faults == []

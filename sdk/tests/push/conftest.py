@@ -140,3 +140,11 @@ def ordered_history(ordered_broker: FakeBroker) -> Iterator[History]:
     history = History()
     with ordered_broker.events.listen(history.add):
         yield history
+
+
+@pytest.fixture(autouse=True)
+def no_background_fault(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """A task of a client that ends by an error of ours shows nowhere but in the log."""
+    yield
+    faults = [each for each in caplog.get_records("call") if each.name == "aiorocketmq._tasks"]
+    assert faults == []

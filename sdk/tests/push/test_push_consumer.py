@@ -661,7 +661,7 @@ async def test_a_queue_that_goes_leaves_its_room_to_the_others(
     async with PushConsumer(
         broker.endpoint,
         group="billing",
-        subscriptions=["orders", "refunds"],
+        subscriptions=["refunds", "orders"],
         handler=seen,
         cache=CacheLimits(messages=2),
     ) as consumer:

@@ -1,5 +1,5 @@
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
 from aiorocketmq.message import ReceivedMessage
@@ -51,3 +51,11 @@ class Arrivals:
 @pytest.fixture
 def arrivals() -> Arrivals:
     return Arrivals()
+
+
+@pytest.fixture(autouse=True)
+def no_background_fault(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """A task of a client that ends by an error of ours shows nowhere but in the log."""
+    yield
+    faults = [each for each in caplog.get_records("call") if each.name == "aiorocketmq._tasks"]
+    assert faults == []
