@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import shutil
 import tempfile
@@ -10,6 +11,9 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+from aiorocketmq.admin import Admin
+from aiorocketmq.errors import Unreachable
 
 from aiorocketmq_conformance.apache.jars import fetch_jars, find_java, has_proxy
 from aiorocketmq_conformance.apache.layout import (
@@ -24,6 +28,7 @@ from aiorocketmq_conformance.apache.unavailable import ApacheUnavailable
 
 # Seconds that processes have to end by themselves. Those whose store goes with them have nothing to save.
 _GRACE, _NO_GRACE = 5.0, 0.2
+_LOOK_EVERY = 0.1
 
 
 class ApacheServer:
@@ -74,6 +79,7 @@ class ApacheServer:
                 self._processes[program.name] = process
                 stack.push_async_callback(process.end)
                 await self._begin(process)
+            await self._registered()
             self._stack = stack.pop_all()
         return self
 
@@ -91,6 +97,7 @@ class ApacheServer:
         process = self._processes["proxy" if self.mode == "local" else "broker"]
         await process.finish(timeout=self._start_timeout)
         await self._begin(process)
+        await self._registered()
 
     @property
     def grpc(self) -> str:
@@ -116,6 +123,22 @@ class ApacheServer:
             await process.start(timeout=self._start_timeout)
         except ApacheUnavailable as error:
             raise ApacheUnavailable(f"Apache RocketMQ {self.version}: {error}") from error
+
+    async def _registered(self) -> None:
+        """Wait until the name server knows the broker, which calls itself ready a moment before."""
+        try:
+            async with asyncio.timeout(self._start_timeout):
+                while True:
+                    try:
+                        async with Admin(f"namesrv://{self.namesrv}"):
+                            return
+                    except Unreachable:
+                        await asyncio.sleep(_LOOK_EVERY)
+        except TimeoutError:
+            raise ApacheUnavailable(
+                f"the broker of Apache RocketMQ {self.version} did not register with its name server "
+                f"within {self._start_timeout:g} s"
+            ) from None
 
     @property
     def _grace(self) -> float:
