@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass
 
 from aiorocketmq._calls import HEARTBEAT
 from aiorocketmq._core.endpoint import Endpoint
@@ -17,29 +18,35 @@ from aiorocketmq.wire import messages as pb
 
 logger = logging.getLogger(__name__)
 
-# Seconds; servers forget a client after 120 s without heartbeat (client-behaviour.md, 1.3 and 6.3).
-HEARTBEAT_EVERY = 10.0
-ROUTES_EVERY = 30.0
-CREDENTIALS_EVERY = 60.0
-SETTINGS_EVERY = 300.0
+
+@dataclass(frozen=True, slots=True)
+class Periods:
+    """Seconds between two runs of each job (client-behaviour.md, 1.3)."""
+
+    heartbeat: float = 10.0
+    """Servers forget a client after 120 s without one."""
+    routes: float = 30.0
+    credentials: float = 60.0
+    settings: float = 300.0
 
 
 class Upkeep:
     """One task for all regular jobs of one client, each a little off its period so that clients do not march in
     step."""
 
-    def __init__(self, session: Standing, routes: Routes) -> None:
+    def __init__(self, session: Standing, routes: Routes, *, periods: Periods | None = None) -> None:
         self._session = session
         self._routes = routes
+        self._periods = periods or Periods()
         self._watches: dict[Endpoint, HalfOpenWatch] = {}
 
     async def run(self) -> None:
         """Do each job when it is due, until cancelled."""
         jobs = (
-            (HEARTBEAT_EVERY, self.beat),
-            (ROUTES_EVERY, self._routes.refresh),
-            (CREDENTIALS_EVERY, self._session.sign),
-            (SETTINGS_EVERY, self._session.write_settings),
+            (self._periods.heartbeat, self.beat),
+            (self._periods.routes, self._routes.refresh),
+            (self._periods.credentials, self._session.sign),
+            (self._periods.settings, self._session.write_settings),
         )
         random = self._session.surroundings.random
         due = [loop_time() + jittered(period, random) for period, _ in jobs]

@@ -7,6 +7,7 @@ import pytest
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._transport.grpcio import GrpcioTransport
 from aiorocketmq._transport.interface import Metadata
+from aiorocketmq._upkeep import Periods, Upkeep
 from aiorocketmq.config import Credentials, SendRetry, Timeouts
 from aiorocketmq.connection import Connection
 from aiorocketmq.errors import Closed, RocketMQError, Unreachable
@@ -320,3 +321,45 @@ async def test_a_server_that_answers_no_settings_gets_a_new_stream(broker: FakeB
             await link.resync()
         await settled(producer)
         await producer.send(Message("orders", b"x"))
+
+
+async def test_regular_jobs_go_on_whatever_one_of_them_raises(
+    broker: FakeBroker, overheard: Overheard, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked = 0
+
+    async def provider() -> Credentials:
+        nonlocal asked
+        asked += 1
+        if asked == 2:
+            raise LookupError("the vault is locked")
+        return Credentials(f"key{asked}", "secret")
+
+    async with Producer(
+        broker.endpoint, topics=["orders"], credentials=provider, transport=overheard
+    ) as producer:
+        session = producer._session
+        periods = Periods(heartbeat=0.03, routes=0.05, credentials=0.02, settings=0.07)
+        upkeep = asyncio.create_task(Upkeep(session, session.routes, periods=periods).run())
+        async with asyncio.timeout(10):
+            await settled(producer)
+            await settled(producer)
+            while asked < 4 or overheard.names().count("Heartbeat") < 2:
+                await settled(producer)
+        upkeep.cancel()
+        await asyncio.gather(upkeep, return_exceptions=True)
+    assert overheard.names().count("QueryRoute") > 1
+    assert "a regular job of client" in caplog.text
+    assert overheard.calls[-1][2]["authorization"].startswith("MQv2-HMAC-SHA1 Credential=key")
+
+
+async def test_settings_and_commands_that_mean_nothing_to_a_client_are_passed_over(
+    producer: Producer, caplog: pytest.LogCaptureFixture
+) -> None:
+    session = producer._session
+    before = session.settings
+    session.take_settings(session.access, pb.Settings(subscription=pb.Subscription(fifo=True)))
+    session.take_command(session.access, "something_new_command", pb.TelemetryCommand())
+    assert session.settings == before
+    assert "settings of another kind of client" in caplog.text
+    assert "does not carry out" in caplog.text
