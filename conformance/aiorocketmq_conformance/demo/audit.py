@@ -52,7 +52,8 @@ async def audit(recording: Path, out: Path) -> Audited:
         await process.wait()
         raise
     code = process.returncode
-    if code not in VERDICT_EXITS:
+    # A program that breaks ends with 1 as well: only the summary tells a verdict from a breakdown.
+    if code not in VERDICT_EXITS or not (out / "summary.json").exists():
         lines = errors.decode(errors="replace").strip().splitlines() or [f"it ended with exit code {code}"]
         raise AuditFailed(f"the audit gave no verdict: {lines[-1]}")
     return read_summary(json.loads((out / "summary.json").read_text(encoding="utf-8")), exit_code=code)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from importlib.metadata import EntryPoint, entry_points, version
 
@@ -24,6 +25,7 @@ EXTRAS = {
 }
 
 EXIT_USAGE = 2
+EXIT_UNKNOWN = 3
 EXIT_OTHER_SIDE = 4
 
 
@@ -78,6 +80,12 @@ def run(arguments: Sequence[str]) -> int:
         return _refuse(str(error), code=EXIT_USAGE)
     except RocketMQError as error:
         return _refuse(str(error), code=EXIT_OTHER_SIDE)
+    except Exception:
+        # The outer border: a program that breaks has no verdict, and must not end with the code of a broken promise.
+        traceback.print_exc()
+        return _refuse(
+            "this is a defect of aiorocketmq itself: please report the lines above.", code=EXIT_UNKNOWN
+        )
     return result if isinstance(result, int) else 0
 
 

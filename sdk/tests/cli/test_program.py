@@ -66,3 +66,14 @@ def test_a_missing_extra_is_named_with_the_command_that_brings_it(
     monkeypatch.setattr(program.program, "main", ask_for_spark)
     assert program.run(["audit"]) == 2
     assert "pip install 'aiorocketmq[spark]'" in capsys.readouterr().err
+
+
+def test_a_defect_shows_its_lines_and_is_no_verdict(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def break_down(**options: object) -> None:
+        raise ZeroDivisionError("planted")
+
+    monkeypatch.setattr(program.program, "main", break_down)
+    assert program.run(["audit"]) == 3
+    assert "ZeroDivisionError: planted" in capsys.readouterr().err
