@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from types import MappingProxyType
 
+from aiorocketmq_fake.core.codes import ClientType
 from aiorocketmq_fake.core.events import Acked, Delivered, Event, LeaseChanged, LeaseEnded, ReceiveEnded
-from aiorocketmq_fake.core.model import LeaseSnapshot
 from aiorocketmq_fake.edge.driver import Driver
 from aiorocketmq_fake.edge.telemetry import Telemetry
 
@@ -20,6 +22,7 @@ logger = logging.getLogger(__name__)
 HEARTBEAT = 60.0
 # A caller that does not read its answer must not stop the clock: so long is waited for it, in real seconds.
 WRITING = 5.0
+NOBODY: Mapping[str, int] = MappingProxyType({})
 
 
 class BrokerClock:
@@ -89,9 +92,7 @@ class BrokerClock:
         async with self._moving:
             target = target_of()
             if patience:
-                await self._settle(
-                    _HandedOut(self._driver.core.leases(), self._telemetry.client_ids()), patience
-                )
+                await self._settle(_HandedOut(self._unsettled(), self._expected()), patience)
             await self._move(self.now(), patience)
             while (instant := self._next_stop(target, forget_clients)) < target:
                 await self._move(instant, patience)
@@ -119,6 +120,23 @@ class BrokerClock:
         if patience and handed_out.clients:
             await self._settle(handed_out, patience)
 
+    def _unsettled(self) -> set[str]:
+        """Return the handles of messages that consumers have and did nothing about: a change makes a new one."""
+        held = {lease.receipt_handle for lease in self._driver.core.leases()}
+        return held.intersection(delivery.receipt_handle for delivery in self._driver.core.deliveries())
+
+    def _expected(self) -> dict[str, int]:
+        """Return the clients that are there, each with the number of polls that it has at the least.
+
+        Push consumers poll all the time; one that has only just begun must not miss the first step.
+        """
+        connected = self._telemetry.client_ids()
+        return {
+            client.client_id: int(client.settings.client_type is ClientType.PUSH_CONSUMER)
+            for client in self._driver.core.clients()
+            if client.client_id in connected
+        }
+
     async def _settle(self, handed_out: _HandedOut, patience: float) -> None:
         """Wait until consumers have settled what they have and wait for more."""
         with self._driver.events.listen(handed_out.watch):
@@ -129,10 +147,10 @@ class BrokerClock:
 class _HandedOut:
     """Follows messages in the hands of consumers until they are settled."""
 
-    def __init__(self, leases: Sequence[LeaseSnapshot] = (), clients: Sequence[str] = ()) -> None:
-        self.clients = set(clients)
-        """Who got something, or is expected to wait for something."""
-        self._open = {lease.receipt_handle for lease in leases if lease.client_id in self.clients}
+    def __init__(self, handles: Iterable[str] = (), clients: Mapping[str, int] = NOBODY) -> None:
+        self.clients = dict(clients)
+        """Who got an answer, or is expected to wait for one, and with how many polls at the least."""
+        self._open = set(handles)
         self._changed = asyncio.Event()
 
     def watch(self, events: Sequence[Event]) -> None:
@@ -140,10 +158,10 @@ class _HandedOut:
         for event in events:
             match event:
                 case Delivered(client_id=client_id, delivery=delivery):
-                    self.clients.add(client_id)
+                    self.clients.setdefault(client_id, 0)
                     self._open.add(delivery.receipt_handle)
                 case ReceiveEnded(client_id=client_id, cancelled=False):
-                    self.clients.add(client_id)
+                    self.clients.setdefault(client_id, 0)
                 case LeaseChanged(previous_handle=handle):
                     self._open.discard(handle)
                 case Acked(receipt_handle=handle) | LeaseEnded(receipt_handle=handle):
@@ -152,11 +170,11 @@ class _HandedOut:
                     pass
         self._changed.set()
 
-    async def wait(self, timeout: float, is_back: Callable[[str], bool]) -> None:
+    async def wait(self, timeout: float, is_back: Callable[[str, int], bool]) -> None:
         """Wait until nothing is open and every client is back, or `timeout` real seconds are over."""
         try:
             async with asyncio.timeout(timeout):
-                while self._open or not all(map(is_back, self.clients)):
+                while self._open or not all(itertools.starmap(is_back, self.clients.items())):
                     self._changed.clear()
                     await self._changed.wait()
         except TimeoutError:

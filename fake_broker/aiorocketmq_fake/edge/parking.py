@@ -44,9 +44,9 @@ class Parking:
             self._now[client_id] -= 1
         return answer
 
-    def is_back(self, client_id: str) -> bool:
-        """Tell whether as many polls of a client wait as ever did at once."""
-        return self._now[client_id] >= self._most[client_id]
+    def is_back(self, client_id: str, at_least: int = 0) -> bool:
+        """Tell whether as many polls of a client wait as ever did at once, and at least so many."""
+        return self._now[client_id] >= max(self._most[client_id], at_least)
 
     def forget(self) -> None:
         """Forget what clients usually do: they start anew."""

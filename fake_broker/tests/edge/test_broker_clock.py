@@ -74,6 +74,41 @@ async def test_with_patience_the_clock_waits_for_consumers_that_settle(
     assert [letter.body for letter in broker.dead_letters("g")] == [b"1"]
 
 
+async def test_with_patience_consumers_whose_poll_was_empty_come_back_in_time(
+    broker: FakeBroker, client: Any, consumer: Any, until: Until
+) -> None:
+    """A message that becomes visible between two polls is handed out at its time, not where the clock stops."""
+    await broker.create_topic("later", type="DELAY", queues=1)
+    due = int(broker.clock.now()) + 1003
+    await client.send("later", b"1", delivery_timestamp=pb.Timestamp(seconds=due))
+
+    async def poll() -> None:
+        while not (await consumer.receive("g", "later", wait=20, deadline=None)).messages:
+            pass
+
+    async with asyncio.TaskGroup() as tasks:
+        polling = tasks.create_task(poll())
+        await until(lambda: broker.clock.parked)
+        await broker.clock.advance(hours=1, patience=0.5)
+        await polling
+    assert [delivery.at for delivery in broker.deliveries("later")] == [due]
+
+
+async def test_with_patience_a_push_consumer_that_has_only_begun_misses_nothing(
+    broker: FakeBroker, client: Any, connect: Callable[..., Any]
+) -> None:
+    await client.send("t", b"1")
+    begun = broker.clock.now()
+    pushed = connect(broker, "push-1")
+    subscription = pb.Subscription(group=pb.Resource(name="g"))
+    await pushed.settings(pb.Settings(client_type=pb.ClientType.PUSH_CONSUMER, subscription=subscription))
+    async with asyncio.TaskGroup() as tasks:
+        receiving = tasks.create_task(pushed.receive("g", "t"))
+        await broker.clock.advance(hours=1, patience=0.5)
+    assert receiving.result().bodies == [b"1"]
+    assert broker.deliveries("t")[0].at == pytest.approx(begun, abs=0.001)
+
+
 async def test_a_parked_receive_is_answered_before_advance_returns(
     broker: FakeBroker, client: Any, consumer: Any, happened: Happened
 ) -> None:
