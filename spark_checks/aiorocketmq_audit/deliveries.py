@@ -128,7 +128,7 @@ def _cut(cut_at: dict[str, int]) -> Column:
     if not cut_at:
         return F.lit(None).cast("bigint")
     pairs = [F.lit(part) for pair in cut_at.items() for part in pair]
-    return F.create_map(*pairs).getItem(F.col("recorder"))
+    return F.create_map(*pairs)[F.col("recorder")]
 
 
 def _numbered(packed: DataFrame) -> DataFrame:

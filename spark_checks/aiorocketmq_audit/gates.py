@@ -11,11 +11,12 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, functions as F
 
 from aiorocketmq_audit.errors import NotARecording
-from aiorocketmq_audit.reading import first_line
+from aiorocketmq_audit.reading import reason
 from aiorocketmq_audit.schema import REQUIRED, VERSION
 
 STEP_US = 50_000
@@ -56,9 +57,9 @@ def examine(events: DataFrame, *, unfinished: tuple[str, ...] = ()) -> Gates:
     """Judge the recording itself. Raises NotARecording when the rows are no recording's, or one of another version."""
     try:
         rows = _summary(events).collect()
-    except PySparkException as error:
+    except (PySparkException, Py4JJavaError) as error:
         raise NotARecording(
-            f"Spark cannot read these files as a recording of version {VERSION} ({first_line(error)}): "
+            f"Spark cannot read these files as a recording of version {VERSION} ({reason(error)}): "
             "give the folder that Recorder(...) or --record wrote."
         ) from error
     foreign = sum(row.foreign for row in rows)

@@ -25,7 +25,7 @@ def read(spark: SparkSession, files: RecordingFiles) -> DataFrame:
     try:
         return spark.read.schema(RECORDING).parquet(*files.readable)
     except AnalysisException as error:
-        raise WrongUse(f"{', '.join(files.readable)} cannot be read: {first_line(error)}") from error
+        raise WrongUse(f"{', '.join(files.readable)} cannot be read: {reason(error)}") from error
 
 
 def without_duplicates(events: DataFrame) -> DataFrame:
@@ -72,6 +72,8 @@ def last_instants(events: DataFrame) -> DataFrame:
     return events.groupBy(account).agg(F.max("t_wall_us").alias("ended_us"))
 
 
-def first_line(error: Exception) -> str:
-    """The first line of an error of Spark, whose texts run over many."""
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+def reason(error: Exception) -> str:
+    """The deepest cause that an error of Spark names, or its first line; their texts run over many."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    return (causes or lines)[-1 if causes else 0].rpartition("Exception: ")[2]

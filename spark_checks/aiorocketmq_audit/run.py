@@ -168,17 +168,17 @@ def _evidence(
     standing: DataFrame, events: DataFrame, violations: Path | str | None
 ) -> dict[str, tuple[dict[str, Any], ...]]:
     """Write all findings with their evidence, and bring some of each check here."""
-    named = findings.with_evidence(standing, events)
-    if violations is not None:
-        named.coalesce(1).write.mode("overwrite").parquet(str(violations))
-        named = events.sparkSession.read.schema(findings.NAMED).parquet(str(violations))
-    samples: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    named = findings.with_evidence(standing, events).persist()
     ranked = F.row_number().over(findings.worst_first())
     shown = (
         named.withColumn("rank", ranked).where(F.col("rank") <= SAMPLES).orderBy("check", "rank").drop("rank")
     )
+    samples: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in shown.collect():
         samples[row.check].append(row.asDict())
+    if violations is not None:
+        named.coalesce(1).write.mode("overwrite").parquet(str(violations))
+    named.unpersist()
     return {name: tuple(rows) for name, rows in samples.items()}
 
 
