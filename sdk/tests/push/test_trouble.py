@@ -188,7 +188,7 @@ async def test_what_cannot_be_settled_does_not_hold_up_the_stop(
 
 
 async def test_a_handler_that_clings_on_after_its_grace_settles_nothing_twice(
-    broker: FakeBroker, producer: Producer, history: Any
+    broker: FakeBroker, producer: Producer, history: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     started = asyncio.Event()
 
@@ -207,6 +207,7 @@ async def test_a_handler_that_clings_on_after_its_grace_settles_nothing_twice(
 
     assert len(history.of(LeaseChanged)) == 1
     assert history.of(Acked) == []
+    assert "will be delivered again" not in caplog.text, "no ack was tried"
 
 
 async def test_a_message_that_fails_during_the_stop_of_an_ordered_group_is_given_back(
