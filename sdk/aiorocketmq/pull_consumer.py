@@ -4,54 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from types import TracebackType
-from typing import Self, Unpack, overload
+from typing import Self, Unpack
 
 import anyio
 
 from aiorocketmq._convert import filter_text
 from aiorocketmq._core.names import check_group
-from aiorocketmq._core.pull_positions import PullTicket, lag
+from aiorocketmq._core.pull_positions import lag
 from aiorocketmq._core.settings import Declaration, FilterText
+from aiorocketmq._pull.batch import PullBatch
 from aiorocketmq._pull.calls import Offset, PullCalls
 from aiorocketmq._pull.fetching import Fetched, Fetching
 from aiorocketmq._session import Session
 from aiorocketmq.connection import Connection, ConnectionOptions
 from aiorocketmq.errors import Closed, RocketMQError, UsageError
 from aiorocketmq.hooks import AssignEvent, CommitEvent, Hook, Role
-from aiorocketmq.message import MessageQueue, ReceivedMessage
+from aiorocketmq.message import MessageQueue
 from aiorocketmq.subscription import Subscriptions, subscriptions_by_topic
 
 __all__ = ["Offset", "PullBatch", "PullConsumer"]
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class PullBatch(Sequence[ReceivedMessage]):
-    """Messages of one queue in the order of their offsets; gaps are what the filter left out."""
-
-    queue: MessageQueue
-    messages: tuple[ReceivedMessage, ...]
-    next_offset: int
-    """Where reading goes on after this batch, and what committing it stores."""
-    _ticket: PullTicket[MessageQueue]
-
-    @overload
-    def __getitem__(self, index: int) -> ReceivedMessage: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[ReceivedMessage]: ...
-    def __getitem__(self, index: int | slice) -> ReceivedMessage | Sequence[ReceivedMessage]:
-        return self.messages[index]
-
-    def __len__(self) -> int:
-        return len(self.messages)
-
-    def __iter__(self) -> Iterator[ReceivedMessage]:
-        return iter(self.messages)
 
 
 class PullConsumer:
