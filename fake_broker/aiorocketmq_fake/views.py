@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from aiorocketmq_fake.core.model import (
+from aiorocketmq_fake.core.model import StoredMessage
+from aiorocketmq_fake.core.snapshots import (
     ClientSnapshot,
     DeliverySnapshot,
     GroupSnapshot,
     LeaseSnapshot,
     OffsetSnapshot,
-    StoredMessage,
     TopicSnapshot,
 )
 

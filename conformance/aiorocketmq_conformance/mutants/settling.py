@@ -12,10 +12,10 @@ from aiorocketmq_fake.core.model import (
     AckRequest,
     AckResult,
     ChangeRequest,
-    LeaseSnapshot,
     Received,
     ReceiveRequest,
 )
+from aiorocketmq_fake.core.snapshots import LeaseSnapshot
 
 from aiorocketmq_conformance.mutants.mutant import Mutant
 from aiorocketmq_conformance.mutants.tampering import Tampering

@@ -10,7 +10,6 @@ from aiorocketmq_fake.core.model import (
     AckEntry,
     AckRequest,
     Delivery,
-    LeaseSnapshot,
     OutgoingMessage,
     Output,
     Parked,
@@ -20,6 +19,7 @@ from aiorocketmq_fake.core.model import (
     SendOutcome,
 )
 from aiorocketmq_fake.core.profile import Profile
+from aiorocketmq_fake.core.snapshots import LeaseSnapshot
 
 
 class Tampering(Broker):

@@ -23,18 +23,12 @@ from aiorocketmq_fake.core.model import (
     AckResult,
     ChangeRequest,
     ClientSettings,
-    ClientSnapshot,
     Command,
-    DeliverySnapshot,
     EndTransactionRequest,
     ForwardRequest,
     GroupConfig,
-    GroupSnapshot,
-    LeaseSnapshot,
     MergedSettings,
     OffsetQuery,
-    OffsetSnapshot,
-    OrderSnapshot,
     OutgoingMessage,
     Output,
     Parked,
@@ -48,8 +42,6 @@ from aiorocketmq_fake.core.model import (
     SendOutcome,
     StoredMessage,
     TopicConfig,
-    TopicSnapshot,
-    Totals,
     VerifyMessage,
 )
 from aiorocketmq_fake.core.offsets import Offsets
@@ -60,6 +52,16 @@ from aiorocketmq_fake.core.pulling import Pulling
 from aiorocketmq_fake.core.receiving import Receiving
 from aiorocketmq_fake.core.routes import query_assignment, query_route
 from aiorocketmq_fake.core.settling import Settling
+from aiorocketmq_fake.core.snapshots import (
+    ClientSnapshot,
+    DeliverySnapshot,
+    GroupSnapshot,
+    LeaseSnapshot,
+    OffsetSnapshot,
+    OrderSnapshot,
+    TopicSnapshot,
+    Totals,
+)
 from aiorocketmq_fake.core.state import State, milliseconds
 from aiorocketmq_fake.core.storage import Storage
 from aiorocketmq_fake.core.topics import Topic

@@ -7,18 +7,18 @@ from collections.abc import Iterable
 from aiorocketmq_fake.core.events import Delivered
 from aiorocketmq_fake.core.lanes import LaneOrder
 from aiorocketmq_fake.core.leases import Order
-from aiorocketmq_fake.core.model import (
+from aiorocketmq_fake.core.model import StoredMessage
+from aiorocketmq_fake.core.names import dead_letter_topic
+from aiorocketmq_fake.core.orders import QueueOrder
+from aiorocketmq_fake.core.snapshots import (
     ClientSnapshot,
     DeliverySnapshot,
     GroupSnapshot,
     LeaseSnapshot,
     OffsetSnapshot,
     OrderSnapshot,
-    StoredMessage,
     TopicSnapshot,
 )
-from aiorocketmq_fake.core.names import dead_letter_topic
-from aiorocketmq_fake.core.orders import QueueOrder
 from aiorocketmq_fake.core.state import State
 
 

@@ -9,7 +9,8 @@ from typing import Literal
 
 from aiorocketmq_fake.core.broker import Broker
 from aiorocketmq_fake.core.codes import OffsetPolicy, Permission, TopicType
-from aiorocketmq_fake.core.model import GroupConfig, OrderSnapshot, RetryPolicy, TopicConfig, Totals
+from aiorocketmq_fake.core.model import GroupConfig, RetryPolicy, TopicConfig
+from aiorocketmq_fake.core.snapshots import OrderSnapshot, Totals
 from aiorocketmq_fake.edge.address import Address
 from aiorocketmq_fake.edge.broker_clock import BrokerClock
 from aiorocketmq_fake.edge.clock import Clock

@@ -220,3 +220,21 @@ def documented(make_documented: MakeDesk) -> Desk:
 def apache(make_apache: MakeDesk) -> Desk:
     """A desk with the profile of a real server."""
     return make_apache()
+
+
+@pytest.fixture
+def ordered(make_desk: MakeDesk) -> Desk:
+    """An ordered group on a FIFO topic of one queue, in each profile."""
+    return make_desk(ordered=True, type=TopicType.FIFO)
+
+
+@pytest.fixture
+def lanes(make_documented: MakeDesk) -> Desk:
+    """The same where the message group is the grain."""
+    return make_documented(ordered=True, type=TopicType.FIFO)
+
+
+@pytest.fixture
+def queues(make_apache: MakeDesk) -> Desk:
+    """The same where the queue is the grain."""
+    return make_apache(ordered=True, type=TopicType.FIFO)

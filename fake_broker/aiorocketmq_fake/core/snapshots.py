@@ -1,0 +1,114 @@
+"""Snapshots: what inspection answers, frozen, taken at one moment."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from aiorocketmq_fake.core.model import ClientSettings, GroupConfig, StoredMessage, TopicConfig
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSnapshot:
+    """A topic and how far its queues reach."""
+
+    config: TopicConfig
+    min_offsets: tuple[int, ...]
+    max_offsets: tuple[int, ...]
+    system: bool
+    """A retry or dead-letter topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSnapshot:
+    """A consumer group and its live members."""
+
+    config: GroupConfig
+    auto_created: bool
+    client_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSnapshot:
+    """A client that the broker knows."""
+
+    client_id: str
+    settings: ClientSettings
+    last_seen: float
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseSnapshot:
+    """A message in the hands of a consumer."""
+
+    group: str
+    topic: str
+    queue_id: int
+    offset: int
+    message_id: str
+    attempt: int
+    client_id: str
+    receipt_handle: str
+    invisible_until: float
+    auto_renew: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OrderSnapshot:
+    """What blocks one queue, or one message group of it, in an ordered group (8.3)."""
+
+    group: str
+    topic: str
+    queue_id: int
+    message_group: str
+    """Empty where the whole queue is the grain."""
+    attempt_id: str
+    offsets: tuple[int, ...]
+    acked: tuple[int, ...]
+    counts: tuple[int, ...]
+    visible_at: tuple[float, ...]
+    committed: int
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetSnapshot:
+    """Progress of a group in one queue."""
+
+    group: str
+    topic: str
+    queue_id: int
+    offset: int
+    min_offset: int
+    max_offset: int
+
+    @property
+    def lag(self) -> int:
+        """Messages stored but not yet passed (in-flight ones count as passed in normal groups, R10.4)."""
+        return self.max_offset - max(self.offset, self.min_offset)
+
+
+@dataclass(frozen=True, slots=True)
+class DeliverySnapshot:
+    """One delivery that happened, for tests that ask what a group has seen."""
+
+    at: float
+    group: str
+    topic: str
+    queue_id: int
+    offset: int
+    message: StoredMessage
+    attempt: int
+    client_id: str
+    receipt_handle: str
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Sizes of what the broker holds, for watching it."""
+
+    messages: int = 0
+    leases: int = 0
+    polls: int = 0
+    clients: int = 0
+    delayed: int = 0
+    half: int = 0
+    deadlines: int = 0
+    by_topic: Mapping[str, int] = field(default_factory=dict)
