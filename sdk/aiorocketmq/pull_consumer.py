@@ -121,6 +121,7 @@ class PullConsumer:
             start=start,
         )
         self._fetching: Fetching | None = None
+        self._committing: asyncio.Task[None] | None = None
         self._unfinished: Fetched | None = None
         self._generation = 0
 
@@ -130,7 +131,9 @@ class PullConsumer:
         await session.start()
         self._fetching = Fetching(session, self._calls)
         if self._auto_commit is not None:
-            session.spawn(self._commit_forever, self._auto_commit, name="commit offsets")
+            self._committing = session.spawn(
+                self._commit_forever, self._fetching, self._auto_commit, name="commit offsets"
+            )
         return self
 
     async def __aexit__(
@@ -142,9 +145,10 @@ class PullConsumer:
         with anyio.CancelScope(shield=True):
             try:
                 await fetching.close()
-                if self._auto_commit is not None:
+                if self._committing is not None:
+                    self._committing.cancel()
                     with anyio.move_on_after(session.timeouts.stop):
-                        await self._commit_due()
+                        await self._commit_due(fetching)
             finally:
                 self._fetching = None
                 await session.stop()
@@ -271,15 +275,14 @@ class PullConsumer:
 
     def _hand_out(self, fetched: Fetched) -> PullBatch:
         self._unfinished = fetched
-        return PullBatch(fetched.ticket.queue, tuple(fetched.messages), fetched.next_offset, fetched.ticket)
+        return PullBatch(fetched.ticket.queue, tuple(fetched.messages), fetched.next_offset)
 
-    async def _commit_forever(self, interval: float) -> None:
+    async def _commit_forever(self, fetching: Fetching, interval: float) -> None:
         while True:
             await asyncio.sleep(interval)
-            await self._commit_due()
+            await self._commit_due(fetching)
 
-    async def _commit_due(self) -> None:
-        fetching = self._open()
+    async def _commit_due(self, fetching: Fetching) -> None:
         for queue, offset in fetching.positions.due_commits().items():
             try:
                 await self._store(fetching, queue, offset)

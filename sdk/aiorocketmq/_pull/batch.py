@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import overload
 
-from aiorocketmq._core.pull_positions import PullTicket
 from aiorocketmq.message import MessageQueue, ReceivedMessage
 
 
@@ -18,7 +17,6 @@ class PullBatch(Sequence[ReceivedMessage]):
     messages: tuple[ReceivedMessage, ...]
     next_offset: int
     """Where reading goes on after this batch, and what committing it stores."""
-    _ticket: PullTicket[MessageQueue]
 
     @overload
     def __getitem__(self, index: int) -> ReceivedMessage: ...
