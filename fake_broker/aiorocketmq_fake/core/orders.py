@@ -16,7 +16,7 @@ class QueueOrder:
 
     __slots__ = (
         "_per_batch",
-        "_scanned",
+        "_rejected",
         "acked",
         "attempt_id",
         "committed",
@@ -38,7 +38,8 @@ class QueueOrder:
         self.counts: dict[int, int] = {}
         """Earlier deliveries of each offset of the batch."""
         self.open: dict[int, Lease] = {}
-        self._scanned = committed
+        self._rejected: set[int] = set()
+        """Offsets from the committed one on that a filter rejected, so that each is told once."""
         self._per_batch = attempts_per_batch
 
     def release(self, attempt_id: str) -> list[Lease]:
@@ -102,7 +103,8 @@ class QueueOrder:
     def reset(self, offset: int) -> list[Lease]:
         """See `Order.reset` (R8.20)."""
         leases = list(self.open.values())
-        self.committed = self._scanned = offset
+        self.committed = offset
+        self._rejected = set()
         self.attempt_id = ""
         self.offsets = []
         self.acked = set()
@@ -113,14 +115,15 @@ class QueueOrder:
     def _read(self, limit: int, wanted: Filter | None, skipped: Skipped) -> list[StoredMessage]:
         queue = self.queue
         offset = self.committed = min(max(self.committed, queue.min_offset), queue.max_offset)
+        self._rejected = {rejected for rejected in self._rejected if rejected >= offset}
         messages: list[StoredMessage] = []
         while len(messages) < limit and (message := queue.get(offset)) is not None:
             if wanted is None or wanted.selects(message):
                 messages.append(message)
-            elif offset >= self._scanned:
+            elif offset not in self._rejected:
+                self._rejected.add(offset)
                 skipped(message)
             offset += 1
-            self._scanned = max(self._scanned, offset)
         if not messages:
             self.committed = offset
         return messages

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from aiorocketmq_fake.core.codes import Code, Refusal, TopicType
-from aiorocketmq_fake.core.events import OffsetCommitted
+from aiorocketmq_fake.core.events import Filtered, OffsetCommitted
 from aiorocketmq_fake.core.model import GroupConfig
 
 
@@ -316,6 +316,25 @@ def test_a_queue_of_unwanted_messages_is_passed_for_good(ordered: Any) -> None:
     assert ordered.ids(tag="a") == []
     assert ordered.broker.offsets("g")[0].offset == 2
     assert ordered.ids(tag="*") == []
+
+
+def test_a_delivered_message_may_be_passed_by_the_filter_of_the_next_receive(ordered: Any) -> None:
+    """R8.18: told as filtered, so that nobody looks for it."""
+    ordered.send("m0", message_group="A")
+    ordered.one()
+    ordered.wait(10.0)
+    assert ordered.ids(tag="a") == []
+    assert [event.message.content.message_id for event in ordered.seen(Filtered)] == ["m0"]
+    assert ordered.ids() == []
+
+
+def test_each_rejected_message_is_told_once(ordered: Any) -> None:
+    ordered.send("m0", message_group="A", tag="b")
+    ordered.send("m1", message_group="A", tag="a")
+    for _ in range(3):
+        assert ordered.ids(tag="a") == ["m1"]
+        ordered.wait(10.0)
+    assert [event.message.content.message_id for event in ordered.seen(Filtered)] == ["m0"]
 
 
 def test_a_tag_of_equal_hash_does_not_block(ordered: Any) -> None:
