@@ -24,7 +24,7 @@ SETTLING = ("ack", "change", "forward")
 
 DELIVER, ACK, CHANGE, FORWARD, DEAD = range(1, 6)
 INVOKED, OK, FAILED, UNKNOWN = range(1, 5)
-RETRY, EXTEND = 1, 2
+RETRY, EXTEND, NO_LADDER = 1, 2, 3
 
 CLOCK_SLACK_US = 50_000
 """How far a server's clock, which gate INV-CLOCK found agreeing, is trusted."""
@@ -74,7 +74,7 @@ def _packed(
             {"deliver": DELIVER, "ack": ACK, "change": CHANGE, "forward": FORWARD, "dlq.deliver": DEAD},
         ),
         _code("phase", {"invoke": INVOKED, "ok": OK, "fail": FAILED, "info": UNKNOWN}),
-        _code("reason", {"retry": RETRY, "extend": EXTEND}),
+        _reason().alias("reason"),
         (F.col("invisible_ms") * 1000).alias("hold"),
         F.when(F.col("delivery").isNotNull(), F.xxhash64("delivery")).alias("delivery"),
         F.when(
@@ -115,6 +115,13 @@ def _code(name: str, codes: dict[str, int]) -> Column:
     for text, code in codes.items():
         column = F.when(F.col(name) == text, F.lit(code)).otherwise(column)
     return column.alias(name)
+
+
+def _reason() -> Column:
+    """Why a lease was changed; simple consumers do not climb the group's ladder, whatever time they ask for."""
+    told = _code("reason", {"retry": RETRY, "extend": EXTEND})
+    is_simple = F.col("reason").isNull() & (F.col("role") == "simple")
+    return F.when(is_simple, F.lit(NO_LADDER)).otherwise(told)
 
 
 def _step() -> Column:
@@ -219,8 +226,9 @@ def _with_hold(paired: DataFrame) -> DataFrame:
     until_lo = F.least(F.when(change.isNotNull(), last_lo).otherwise(base_lo), "unsure_lo")
     until_hi = F.greatest(F.when(change.isNotNull(), last_hi).otherwise(base_hi), "unsure_hi")
     # A broker cannot see why a lease was changed: the group's own step, or less than was left, means "come again then".
-    looks_like_retry = (change["hold"] == F.col("step")) | (moved_lo < base_lo)
-    asked = change.isNotNull() & F.when(change["reason"].isNotNull(), change["reason"] == RETRY).otherwise(
+    reason = F.coalesce(change["reason"], F.lit(0))
+    looks_like_retry = ((change["hold"] == F.col("step")) & (reason != NO_LADDER)) | (moved_lo < base_lo)
+    asked = change.isNotNull() & F.when(reason.isin(RETRY, EXTEND), reason == RETRY).otherwise(
         F.coalesce(looks_like_retry, F.lit(False))
     )
     exhausted = F.col("n_hi").isNull() & (F.col("attempt") >= F.coalesce("max_attempts", F.lit(1)))

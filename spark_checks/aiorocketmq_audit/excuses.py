@@ -18,7 +18,7 @@ MOST_MARKS = 10_000
 
 
 def marks(events: DataFrame) -> DataFrame:
-    """One row holding an array of (excuse, scope, key, at): key is a group's or client's hash, null for everyone."""
+    """One row holding an array of (excuse, scope, key, at, by, number); a null key concerns everyone."""
     fault = F.col("fault").getItem("kind")
     excuse = (
         F.when(F.col("kind") == "reset", F.lit(RESET))
@@ -35,15 +35,22 @@ def marks(events: DataFrame) -> DataFrame:
         F.xxhash64("run_id", "case_id").alias("scope"),
         key.alias("key"),
         F.col("t_wall_us").alias("at"),
+        F.xxhash64("recorder").alias("by"),
+        F.col("seq").alias("number"),
     )
     few = marked.where("excuse is not null").limit(MOST_MARKS)
-    return few.agg(F.collect_list(F.struct("excuse", "scope", "key", "at")).alias("marks"))
+    return few.agg(F.collect_list(F.struct("excuse", "scope", "key", "at", "by", "number")).alias("marks"))
 
 
 def with_excuse(suspects: DataFrame, marks: DataFrame) -> DataFrame:
-    """Add `excuse`: the first mark between a delivery (`lo`) and the one that looks wrong (`n_hi`), or null."""
+    """Add `excuse`: the first mark between a delivery (`lo`) and the one that looks wrong (`n_hi`), or null.
+
+    With a manual clock much happens at one instant; there the recorder's own numbers tell what came first.
+    """
     found = F.expr(
-        f"""get(filter(marks, m -> m.scope = scope and m.at > lo and m.at <= n_hi
+        f"""get(filter(marks, m -> m.scope = scope
+                   and (m.at > lo or (m.at = lo and m.by = recorder and m.number > seq))
+                   and (m.at < n_hi or (m.at = n_hi and m.by = n_recorder and m.number < n_seq))
                    and (m.key is null or m.key = who or m.key = client)
                    and (m.excuse <> '{RESTARTED}' or acked_hi is null or acked_hi > m.at - {FLUSH_US})
             ), 0).excuse"""

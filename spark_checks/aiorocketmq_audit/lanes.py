@@ -14,6 +14,9 @@ NARROW, WIDE = 14.0, 74.0
 """Least and greatest width of the gap between two instants: time is drawn by its logarithm, so that a ladder
 of hours fits."""
 
+SHORTEST = 820.0
+"""Least width of the picture."""
+
 MOST_INSTANTS = 120
 """A picture ends after so many instants; the table beside it goes on."""
 
@@ -23,7 +26,7 @@ _MARKS = {
     "forward": ("forward", svg.SECOND, "»"),
     "dlq.deliver": ("dead letter", svg.BAD, "✕"),
     "send": ("send", svg.ACCENT, "●"),
-    "expire": ("lease ended", svg.INK, "⏱"),
+    "expire": ("lease ended", svg.INK, "○"),
 }
 
 
@@ -108,7 +111,10 @@ def _scale(instants: Sequence[int]) -> tuple[dict[int, float], float]:
             x += NARROW + min(WIDE - NARROW, 14 * math.log10(1 + gap * 20))
         places[instant] = x
         before = instant
-    return places, max(640.0, x + RIGHT + 14)
+    # A short story fills the width that a long one has.
+    stretch = min(3.0, max(1.0, (SHORTEST - LEFT - RIGHT - 28) / max(x - LEFT - 14, 1.0)))
+    places = {instant: LEFT + 14 + (place - LEFT - 14) * stretch for instant, place in places.items()}
+    return places, max(SHORTEST, places[instants[-1]] + RIGHT + 14) if instants else SHORTEST
 
 
 def _bar(hold: _Hold, x: Mapping[int, float], y: float) -> str:

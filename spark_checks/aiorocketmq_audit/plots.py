@@ -12,6 +12,9 @@ from aiorocketmq_audit.figures import BUCKETS_S, Step
 
 WIDTH = 860.0
 
+TICKS_S = (0.01, 0.1, 1.0, 10.0, 60.0, 600.0, 3600.0, 36_000.0, 360_000.0)
+"""Where a logarithmic axis of durations has lines: at numbers that people use."""
+
 
 def retry_ladder(steps: Sequence[Step]) -> str:
     """One group's ladder: the wait that was asked for after each attempt, and the wait that was seen."""
@@ -30,9 +33,10 @@ def retry_ladder(steps: Sequence[Step]) -> str:
     parts = [
         svg.legend(left, 20, [(svg.ACCENT, "asked for"), (svg.GOOD, "seen"), (svg.BAD, "seen too early")])
     ]
-    for power in range(floor, ceiling + 1):
-        parts.append(svg.line(left, y(10**power), width - right, y(10**power)))
-        parts.append(svg.text(left - 8, y(10**power) + 4, svg.duration(10**power), anchor="end"))
+    for tick in TICKS_S:
+        if 10**floor <= tick <= 10**ceiling:
+            parts.append(svg.line(left, y(tick), width - right, y(tick)))
+            parts.append(svg.text(left - 8, y(tick) + 4, svg.duration(tick), anchor="end"))
     for index, step in enumerate(steps):
         parts.append(_ladder_step(step, left + slot * (index + 0.5), slot, y))
         parts.append(
@@ -109,7 +113,12 @@ def lateness_histogram(lateness: Mapping[str, Sequence[int]]) -> str:
                 parts.append(
                     svg.element("rect", note, x=x + 4, y=y, width=slot - 8, height=size, rx=2, fill=colour)
                 )
-        parts.append(svg.text(x + slot / 2, height - bottom + 16, name, anchor="middle", size=10))
+        if index < len(BUCKETS_S):
+            border = svg.duration(BUCKETS_S[index]).replace("-", "\N{MINUS SIGN}")
+            parts.append(
+                svg.line(x + slot, height - bottom, x + slot, height - bottom + 5, stroke_opacity=0.6)
+            )
+            parts.append(svg.text(x + slot, height - bottom + 18, border, anchor="middle"))
     edge = left + slot * 3
     parts.append(svg.line(edge, top - 8, edge, height - bottom, stroke_opacity=0.6, stroke_dasharray="3 3"))
     parts.append(svg.text(edge - 6, top - 2, "too early", anchor="end", fill_opacity=0.7))

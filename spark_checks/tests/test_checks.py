@@ -113,6 +113,13 @@ def _(h: Any) -> None:
     h.deliver("/0", 5, client_id="c2", attempt=2)
 
 
+@history("a client's end at the same instant, but later, is no excuse", ("INV-EXCL", "broken"))
+def _(h: Any) -> None:
+    h.deliver("/0", 0)
+    h.deliver("/0", 5, client_id="c2", attempt=2)
+    h.note("client.stop", 5, client_id="c1")
+
+
 @history("another client's end is no excuse", ("INV-EXCL", "broken"))
 def _(h: Any) -> None:
     h.deliver("/0", 0)

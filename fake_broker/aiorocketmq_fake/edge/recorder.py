@@ -65,6 +65,7 @@ class Recorder:
         self._boot = secrets.token_hex(4)
         self._seq = 0
         self._block: list[_Fact] = []
+        self._roles: dict[str, object] = {}
         self._closed = False
         self._files = _series_files()(
             path, name, rows_per_file=rows_per_file, seconds_per_file=seconds_per_file
@@ -122,11 +123,23 @@ class Recorder:
         row: dict[str, object] = {**self._constant, "seq": seq, "boot": boot, "t_real_us": real_us, **cells}
         if "topic" in cells:
             row["broker"] = self._broker
+        self._note_role(row)
         if "invoked_us" in cells:
             row["invoked_seq"] = seq
         # The core's time never goes back, so it serves as the monotonic clock too.
         row["t_mono_ns"] = cast(int, cells["t_wall_us"]) * 1000
         return row
+
+    def _note_role(self, row: dict[str, object]) -> None:
+        """Put the role of its client on every row: what a change of a lease means depends on who made it."""
+        client = row.get("client_id")
+        if not isinstance(client, str):
+            return
+        if row["kind"] == "client.start":
+            self._roles[client] = row.get("role")
+        row.setdefault("role", self._roles.get(client))
+        if row["kind"] in ("client.stop", "client.crash"):
+            self._roles.pop(client, None)
 
     def _own_row(self, kind: str, now_us: int) -> dict[str, object]:
         cells: dict[str, object] = {"kind": kind, "t_wall_us": now_us}
