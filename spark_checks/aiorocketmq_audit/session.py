@@ -12,14 +12,14 @@ from pyspark.sql import SparkSession
 
 from aiorocketmq_audit import java
 
-SMALL = 64 << 20
-"""Recordings up to this many bytes (about two million events) are done before Java's second compiler pays."""
+SMALL = 16 << 20
+"""Recordings up to this many bytes (about a million events) are done before Java's second compiler pays."""
 
 ARCHIVING = 300.0
 """Seconds that Java may take to write its class archive as it ends; 13 to 20 are usual."""
 
-TINY = 8 << 20
-"""Recordings up to this many bytes are done before compiled queries pay for their compilation."""
+TINY = 1 << 20
+"""Recordings up to this many bytes (some ten thousand events) are done before compiled queries pay."""
 
 _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
@@ -105,7 +105,7 @@ def _machine_options(size: int) -> tuple[str, ...]:
 def partitions(size: int) -> int:
     """How many parts a shuffle of a recording of `size` bytes has: about three million events in each."""
     cores = os.cpu_count() or 1
-    return 1 if size <= TINY else max(cores, min(4 * cores, size >> 25), size // (96 << 20))
+    return 1 if size <= 8 << 20 else max(cores, min(4 * cores, size >> 25), size // (96 << 20))
 
 
 def _detach() -> None:
