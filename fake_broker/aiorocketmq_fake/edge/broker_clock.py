@@ -121,8 +121,12 @@ class BrokerClock:
             await self._settle(handed_out, patience)
 
     def _unsettled(self) -> set[str]:
-        """Return the handles of messages that consumers have and did nothing about: a change makes a new one."""
-        held = {lease.receipt_handle for lease in self._driver.core.leases()}
+        """Return the handles of messages that consumers have and did nothing about: a change makes a new one.
+
+        Who has no telemetry stream any more will never do anything about them.
+        """
+        connected = self._telemetry.client_ids()
+        held = {lease.receipt_handle for lease in self._driver.core.leases() if lease.client_id in connected}
         return held.intersection(delivery.receipt_handle for delivery in self._driver.core.deliveries())
 
     def _expected(self) -> dict[str, int]:

@@ -52,6 +52,7 @@ class Raw:
         self.client_id = client_id
         given = {"x-mq-client-id": client_id, "x-mq-language": "PYTHON", "x-mq-client-version": "5.0.8"}
         given.update({f"x-mq-{name.replace('_', '-')}": value for name, value in headers.items()})
+        self.streams: list[Any] = []
         self.metadata = tuple((name, value) for name, value in given.items() if value)
         self.channel = (
             aio.insecure_channel(endpoint)
@@ -86,7 +87,10 @@ class Raw:
             request_serializer=lambda value: value if isinstance(value, bytes) else value.SerializeToString(),
             response_deserializer=method.response.FromString,
         )
-        return stub(metadata=self.metadata)
+        stream = stub(metadata=self.metadata)
+        # Older grpcio cancels a call that nobody holds.
+        self.streams.append(stream)
+        return stream
 
     async def settings(self, settings: Any) -> tuple[Any, Any]:
         """Open a telemetry stream, send settings, and return the stream with the first answer."""

@@ -56,6 +56,7 @@ async def test_with_patience_the_clock_waits_for_consumers_that_settle(
 
     async def fail_always() -> None:
         while frames := await consumer.receive("g", "t", wait=3600, deadline=None):
+            assert frames.code == pb.Code.OK
             for message in frames.messages:
                 request = pb.ChangeInvisibleDurationRequest(
                     group=pb.Resource(name="g"),
@@ -83,8 +84,8 @@ async def test_with_patience_consumers_whose_poll_was_empty_come_back_in_time(
     await client.send("later", b"1", delivery_timestamp=pb.Timestamp(seconds=due))
 
     async def poll() -> None:
-        while not (await consumer.receive("g", "later", wait=20, deadline=None)).messages:
-            pass
+        while not (frames := await consumer.receive("g", "later", wait=20, deadline=None)).messages:
+            assert frames.code == pb.Code.OK
 
     async with asyncio.TaskGroup() as tasks:
         polling = tasks.create_task(poll())

@@ -186,7 +186,7 @@ def test_people_get_a_table(serve: Callable[..., Served]) -> None:
 def test_wrong_use_is_one_sentence_and_exit_2(options: list[str], problem: str) -> None:
     done = CliRunner().invoke(fake, ["serve", *ANY_PORTS, *options])
     assert done.exit_code == 2
-    assert problem in done.stderr
+    assert problem in done.output
 
 
 def test_a_port_that_is_taken_is_one_sentence_and_exit_4(serve: Callable[..., Served]) -> None:
@@ -208,12 +208,12 @@ def test_nobody_to_steer_is_one_sentence_and_exit_4() -> None:
 def test_a_refused_order_is_one_sentence_and_exit_4(serve: Callable[..., Served]) -> None:
     done = serve().ctl("topic", "delete", "nowhere")
     assert done.exit_code == 4
-    assert "nowhere" in done.stderr
+    assert "nowhere" in done.output
 
 
 def test_a_fault_that_cannot_be_is_one_sentence_and_exit_2(serve: Callable[..., Served]) -> None:
     served = serve()
     done = served.ctl("fault", "add", "SendMessage", "refuse")
-    assert (done.exit_code, "--code belongs to refuse" in done.stderr) == (2, True)
+    assert (done.exit_code, "--code belongs to refuse" in done.output) == (2, True)
     done = served.ctl("fault", "add", "Nothing", "fail")
-    assert (done.exit_code, "no RPC is called 'Nothing'" in done.stderr) == (2, True)
+    assert (done.exit_code, "no RPC is called 'Nothing'" in done.output) == (2, True)
