@@ -228,6 +228,8 @@ async def connect() -> AsyncIterator[Callable[..., Raw]]:
 
     yield make
     for client in clients:
+        for stream in client.streams:
+            stream.cancel()
         await client.channel.close()
 
 
