@@ -18,7 +18,7 @@ def show(audit: Audit, folder: Path | None, console: Console | None = None) -> N
     """Print one line per check, the worst findings, and where the page is."""
     console = console or Console(highlight=False)
     table = Table(box=None, pad_edge=False)
-    for heading in ("check", "verdict", "judged", "broken", "possible", "excused", "why"):
+    for heading in ("check", "verdict", "judged", "broken", "possible", "excused"):
         table.add_column(
             heading, justify="right" if heading in ("judged", "broken", "possible", "excused") else "left"
         )
@@ -31,10 +31,11 @@ def show(audit: Audit, folder: Path | None, console: Console | None = None) -> N
                 str(number)
                 for number in (tally.judged, tally.broken, tally.possible, sum(tally.excused.values()))
             ),
-            escape(result.reasons[0]) if result.reasons else "",
         )
     console.print(table)
     for result in audit.checks:
+        if result.verdict is not Verdict.VALID:
+            console.print(f"  {result.name}: {escape(' '.join(result.reasons))}", soft_wrap=True)
         for sample in audit.samples.get(result.name, ())[:3]:
             console.print(f"  {result.name}: {escape(sentence(sample))}", soft_wrap=True)
     events = f"{audit.gates.events:,} events by {len(audit.gates.recorders)} recorder(s)"
