@@ -117,7 +117,7 @@ def lowest(session: nox.Session) -> None:
 @nox.session
 def lint(session: nox.Session) -> None:
     """Check format, lint, types and who imports whom."""
-    install(session, "lint", extras="all")
+    install(session, "lint", "test", extras="all")
     session.run("ruff", "format", "--check", ".")
     session.run("ruff", "check", ".")
     session.run("mypy")
