@@ -19,11 +19,6 @@ pytestmark = pytest.mark.spark
 CHECK_OF = {"reordering": "ordering", "double-delivery": "double delivery", "early-retry": "retry timing"}
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 async def play(core: type[Broker], folder: Path) -> None:
     """An ordered and a normal group; one handler fails once, and its message climbs the first step of the ladder."""
     handled: list[bytes] = []

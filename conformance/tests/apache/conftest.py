@@ -11,11 +11,6 @@ from aiorocketmq_conformance.apache.jars import cache_directory
 MISSING = [program for program in ("java", "mvn") if shutil.which(program) is None]
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.fixture(autouse=True)
 def needs_java_and_maven(request: pytest.FixtureRequest) -> None:
     """Skip tests marked `real` where a real server cannot be started, and say why."""

@@ -1,8 +1,1 @@
 """What the tests of the cases share."""
-
-import pytest
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"

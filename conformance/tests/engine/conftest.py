@@ -48,11 +48,6 @@ class Nothing:
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def broker() -> Nothing:
     return Nothing()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
@@ -153,16 +154,16 @@ class Fault:
         self.remove()
 
 
-class FaultScript(Generic[T]):
+class FaultScript(ABC, Generic[T]):
     """The words for rules, the same for a broker in this process and for one elsewhere.
 
     Every word takes the RPC's name first and narrows by `client_id`, `topic`, `group`; `times` bounds how many calls
     are disturbed, `skip` lets the first fitting ones through.
     """
 
+    @abstractmethod
     def add(self, rule: FaultRule) -> T:
         """Put a rule to work."""
-        raise NotImplementedError
 
     def refuse(self, rpc: str, code: int | str, message: str | None = None, **which: Unpack[Which]) -> T:
         """Answer with the protocol's `code`, given as number, or by name such as `TOO_MANY_REQUESTS`; do nothing."""

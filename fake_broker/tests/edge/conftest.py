@@ -193,11 +193,6 @@ async def collect(stream: Any) -> Frames:
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 async def running() -> AsyncIterator[Callable[..., Awaitable[FakeBroker]]]:
     """Start brokers with the keywords of `FakeBroker`; each has a topic `t` and a group `g`."""
     async with AsyncExitStack() as stack:

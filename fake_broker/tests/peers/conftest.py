@@ -15,12 +15,6 @@ DRIVER = Path(__file__).with_name("apache_driver.py")
 PATIENCE = 60.0
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    """The fake lives on asyncio."""
-    return "asyncio"
-
-
 class ApacheRefused(Exception):
     """Apache's client raised an error that carries a code."""
 

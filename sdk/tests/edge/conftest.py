@@ -12,12 +12,8 @@ from aiorocketmq.simple_consumer import SimpleConsumer
 from aiorocketmq_fake import FakeBroker
 
 Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+Awaiting = Callable[[type[object]], AbstractAsyncContextManager[None]]
 Serve = Callable[[Answer], AbstractAsyncContextManager[str]]
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
 
 
 @pytest.fixture
@@ -38,6 +34,22 @@ async def producer(broker: FakeBroker) -> AsyncIterator[Producer]:
 async def consumer(broker: FakeBroker) -> AsyncIterator[SimpleConsumer]:
     async with SimpleConsumer(broker.endpoint, group="billing", subscriptions=["orders"]) as consumer:
         yield consumer
+
+
+@pytest.fixture
+def awaiting(broker: FakeBroker) -> Awaiting:
+    """`async with awaiting(PollParked): ...` ends when the broker has told such an event after the block began."""
+
+    @asynccontextmanager
+    async def awaiting(kind: type[object]) -> AsyncIterator[None]:
+        async with broker.events.subscribe() as stream:
+            yield
+            async with asyncio.timeout(5):
+                async for event in stream:
+                    if isinstance(event, kind):
+                        return
+
+    return awaiting
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
 """What a client does besides its work: stay known, recover, share a connection, sign."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
 
 import pytest
 from aiorocketmq._core.endpoint import Endpoint
@@ -16,6 +17,9 @@ from aiorocketmq.producer import Producer
 from aiorocketmq.simple_consumer import SimpleConsumer
 from aiorocketmq.wire import messages as pb
 from aiorocketmq_fake import FakeBroker
+from aiorocketmq_fake.core.events import PollParked, Refused
+
+Awaiting = Callable[[type[object]], AbstractAsyncContextManager[None]]
 
 
 class Overheard(GrpcioTransport):
@@ -278,23 +282,23 @@ async def test_the_end_of_a_client_leaves_no_task_behind(broker: FakeBroker) -> 
 
 
 async def test_a_send_that_waits_for_a_route_when_the_producer_closes_ends_with_closed(
-    broker: FakeBroker,
+    broker: FakeBroker, awaiting: Awaiting
 ) -> None:
-    async with Producer(broker.endpoint) as producer:
+    async with Producer(broker.endpoint) as producer, awaiting(Refused):
         sending = asyncio.create_task(producer.send(Message("nothing-yet", b"x")))
-        await asyncio.sleep(0.05)
     with pytest.raises(Closed):
         await sending
 
 
-async def test_polls_of_several_topics_end_with_closed_when_the_consumer_closes(broker: FakeBroker) -> None:
+async def test_polls_of_several_topics_end_with_closed_when_the_consumer_closes(
+    broker: FakeBroker, awaiting: Awaiting
+) -> None:
     await broker.create_topic("refunds")
     consumer = SimpleConsumer(
         broker.endpoint, group="billing", subscriptions=["orders", "refunds"], timeouts=Timeouts(stop=0.3)
     )
-    async with consumer:
+    async with consumer, awaiting(PollParked):
         polling = asyncio.create_task(consumer.receive(wait=20))
-        await asyncio.sleep(0.1)
     async with asyncio.timeout(5):
         (outcome,) = await asyncio.gather(polling, return_exceptions=True)
     assert outcome == [] or isinstance(outcome, Closed)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol, TypeVar
 
@@ -23,7 +24,9 @@ from aiorocketmq.producer import Producer
 from aiorocketmq.simple_consumer import SimpleConsumer
 from aiorocketmq.subscription import Sql
 from aiorocketmq_fake import FakeBroker
-from aiorocketmq_fake.core.events import LeaseChanged, LeaseEnded
+from aiorocketmq_fake.core.events import LeaseChanged, LeaseEnded, PollParked
+
+Awaiting = Callable[[type[object]], AbstractAsyncContextManager[None]]
 
 Result = TypeVar("Result")
 
@@ -442,12 +445,16 @@ async def test_after_the_end_everything_says_closed(broker: FakeBroker, producer
         await message.ack()
 
 
-async def test_a_poll_in_flight_ends_with_the_consumer_empty_or_closed(broker: FakeBroker) -> None:
-    async with SimpleConsumer(
-        broker.endpoint, group="billing", subscriptions=["orders"], timeouts=Timeouts(stop=0.3)
-    ) as consumer:
+async def test_a_poll_in_flight_ends_with_the_consumer_empty_or_closed(
+    broker: FakeBroker, awaiting: Awaiting
+) -> None:
+    async with (
+        SimpleConsumer(
+            broker.endpoint, group="billing", subscriptions=["orders"], timeouts=Timeouts(stop=0.3)
+        ) as consumer,
+        awaiting(PollParked),
+    ):
         polling = asyncio.create_task(consumer.receive(wait=20))
-        await asyncio.sleep(0.1)
     async with asyncio.timeout(5):
         (outcome,) = await asyncio.gather(polling, return_exceptions=True)
     assert outcome == [] or isinstance(outcome, Closed)
@@ -494,7 +501,7 @@ async def test_what_arrived_before_a_poll_broke_off_is_handed_out(
 
 
 async def test_a_poll_whose_answer_is_lost_says_that_it_may_have_taken_messages(
-    broker: FakeBroker, watching: Watching
+    broker: FakeBroker, watching: Watching, awaiting: Awaiting
 ) -> None:
     async with watched_by(watching, broker) as consumer:
         with broker.faults.fail("ReceiveMessage"), pytest.raises(Unreachable) as raised:
@@ -502,8 +509,8 @@ async def test_a_poll_whose_answer_is_lost_says_that_it_may_have_taken_messages(
         assert raised.value.may_have_taken_effect
         with broker.faults.refuse("ReceiveMessage", "FORBIDDEN"), pytest.raises(PermissionDenied):
             await consumer.receive(wait=5)
-        polling = asyncio.create_task(consumer.receive(wait=20))
-        await asyncio.sleep(0.1)
+        async with awaiting(PollParked):
+            polling = asyncio.create_task(consumer.receive(wait=20))
         polling.cancel()
         with pytest.raises(asyncio.CancelledError):
             await polling
@@ -580,12 +587,12 @@ async def test_a_renewal_that_fails_is_tried_again_while_the_lease_lasts(
 
 
 async def test_a_change_in_flight_that_is_cancelled_leaves_the_lease_in_doubt(
-    broker: FakeBroker, producer: Producer, consumer: SimpleConsumer
+    broker: FakeBroker, producer: Producer, consumer: SimpleConsumer, awaiting: Awaiting
 ) -> None:
     message = await one(consumer, producer)
     with broker.faults.drop_reply("ChangeInvisibleDuration", hang=True, times=1):
-        extending = asyncio.create_task(message.extend(60))
-        await asyncio.sleep(0.1)
+        async with awaiting(LeaseChanged):
+            extending = asyncio.create_task(message.extend(60))
         extending.cancel()
         with pytest.raises(asyncio.CancelledError):
             await extending

@@ -25,6 +25,9 @@ from aiorocketmq.message import Message
 from aiorocketmq.producer import Producer
 from aiorocketmq.simple_consumer import SimpleConsumer
 from aiorocketmq_fake import FakeBroker, ServerTls
+from aiorocketmq_fake.core.events import Refused as CommandRefused
+
+Awaiting = Callable[[type[object]], AbstractAsyncContextManager[None]]
 
 Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 Serve = Callable[[Answer], AbstractAsyncContextManager[str]]
@@ -239,9 +242,12 @@ async def test_settings_that_the_server_refuses(broker: FakeBroker, soon: Timeou
     assert isinstance(error, Refused)
 
 
-async def test_a_topic_that_appears_while_the_client_starts_is_waited_for(broker: FakeBroker) -> None:
+async def test_a_topic_that_appears_while_the_client_starts_is_waited_for(
+    broker: FakeBroker, awaiting: Awaiting
+) -> None:
     async def create_later() -> None:
-        await asyncio.sleep(0.3)
+        async with awaiting(CommandRefused):
+            pass
         await broker.create_topic("later")
 
     creating = asyncio.create_task(create_later())

@@ -117,8 +117,3 @@ print(os.read(reader, 100).decode(), process_message_ids().next(0))
     assert child[:14] == parent[:14]
     assert child[14:18] != parent[14:18]
     assert (child[-8:], parent[-8:]) == ("00000000", "00000001")
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"

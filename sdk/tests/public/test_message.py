@@ -11,11 +11,6 @@ from hypothesis import given, strategies as st
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def received(**facts: object) -> ReceivedMessage:
     given = {"topic": "t", "body": b"x", "message_id": "m", "queue": MessageQueue("t", "b", 0), "offset": 1}
     return ReceivedMessage(**{**given, **facts})  # type: ignore[arg-type]

@@ -6,11 +6,6 @@ from aiorocketmq_fake import FakeBroker
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 async def broker() -> AsyncIterator[FakeBroker]:
     """A fake broker that serves pull calls, with a topic of two queues."""
     async with FakeBroker() as broker:

@@ -13,11 +13,6 @@ PATIENCE = 10.0
 """Seconds after which a test that waits for something has failed."""
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.fixture(params=["documented", "apache-5.5"])
 async def broker(request: pytest.FixtureRequest) -> AsyncIterator[FakeBroker]:
     """A fake broker whose clock stands still, with a topic and a group of the usual names."""

@@ -9,11 +9,6 @@ PATIENCE = 20.0
 """Seconds after which a client has not recovered: the longest pause between two of its tries is well below."""
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.fixture(params=["documented", "apache-5.5"])
 async def broker(request: pytest.FixtureRequest) -> AsyncIterator[FakeBroker]:
     """A fake broker on a fixed port that can be stopped, crashed and started again."""

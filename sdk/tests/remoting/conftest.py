@@ -41,11 +41,6 @@ class Server:
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 async def serve() -> AsyncIterator[Callable[[Reply], Awaitable[Server]]]:
     """Start a server that answers by the function given; all end with the test."""
     async with AsyncExitStack() as stack:

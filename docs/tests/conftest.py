@@ -1,9 +1,0 @@
-"""Fixtures of the documentation's tests."""
-
-import pytest
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    """The examples run on asyncio."""
-    return "asyncio"
