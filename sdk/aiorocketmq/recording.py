@@ -14,6 +14,7 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -66,7 +67,7 @@ class Recorder(Hook):
         self._rows_per_file = rows_per_file
         self._seconds_per_file = seconds_per_file
         self._series: _Series | None = None
-        self._ended: RecordingFiles | None = None
+        self._ended: list[RecordingFiles] = []
 
     def observe(self, event: Event) -> None:
         """Note one fact. Called by the clients, on their event loop."""
@@ -83,8 +84,9 @@ class Recorder(Hook):
 
         Blocks for the time of the last write: call it after the clients have stopped, or in a thread."""
         self._end()
-        if self._ended is not None:
-            self._ended.finish(wait=True)
+        with ExitStack() as every_one:
+            for files in self._ended:
+                every_one.callback(files.finish, wait=True)
 
     def __enter__(self) -> Recorder:
         return self
@@ -110,7 +112,7 @@ class Recorder(Hook):
         if series is not None:
             atexit.unregister(self.close)
             series.end()
-            self._ended = series.files
+            self._ended.append(series.files)
 
 
 class _Series:

@@ -100,8 +100,11 @@ def test_a_recording_runs_from_the_first_event_to_the_last_clients_stop(recorder
 
 
 def test_a_client_that_starts_again_begins_a_recorder_of_its_own(recorder: Recorder) -> None:
-    for running in (True, False, True, False):
-        recorder.observe(ClientEvent(client=PRODUCER, running=running))
+    for facts in (20_000, 0):  # the first one's file is still being written when the second one has ended
+        recorder.observe(ClientEvent(client=PRODUCER, running=True))
+        for _ in range(facts):
+            recorder.observe(SettingsEvent(client=PRODUCER, ordered=False, max_attempts=3))
+        recorder.observe(ClientEvent(client=PRODUCER, running=False))
     names = {row["recorder"] for row in rows_of(recorder)}
     assert len(names) == 2
 
