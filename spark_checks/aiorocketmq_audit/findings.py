@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, SparkSession, Window, WindowSpec, functions as F
 from pyspark.sql.types import DoubleType, IntegerType, LongType, StringType, StructField, StructType
 
+from aiorocketmq_audit.reading import empty
 from aiorocketmq_audit.schema import COLUMNS
 
 BROKEN, POSSIBLE, EXCUSED = "broken", "possible", "excused"
@@ -104,9 +105,7 @@ earlier one was."""
 
 def write_none(spark: SparkSession, path: str) -> None:
     """Write the empty result, with its columns."""
-    # Made by Spark alone: an empty list of Python values would start a Python worker.
-    nothing = spark.range(0).select(*(F.lit(None).cast(field.dataType).alias(field.name) for field in NAMED))
-    nothing.coalesce(1).write.mode("overwrite").parquet(path)
+    empty(spark, NAMED).coalesce(1).write.mode("overwrite").parquet(path)
 
 
 def with_evidence(findings: DataFrame, events: DataFrame) -> DataFrame:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession, functions as F
+from pyspark.sql.types import StructField
 
 from aiorocketmq_audit.errors import WrongUse
 from aiorocketmq_audit.files import RecordingFiles
@@ -21,11 +24,16 @@ def read(spark: SparkSession, files: RecordingFiles) -> DataFrame:
     """All events, as declared; no rows when every file is unfinished. Raises WrongUse for a remote path that
     is not there."""
     if not files.readable:
-        return spark.createDataFrame([], RECORDING)
+        return empty(spark, RECORDING)
     try:
         return spark.read.schema(RECORDING).parquet(*files.readable)
     except AnalysisException as error:
         raise WrongUse(f"{', '.join(files.readable)} cannot be read: {reason(error)}") from error
+
+
+def empty(spark: SparkSession, columns: Iterable[StructField]) -> DataFrame:
+    """No rows of these columns, made by Spark alone: an empty list of Python values would start a Python worker."""
+    return spark.range(0).select(*(F.lit(None).cast(each.dataType).alias(each.name) for each in columns))
 
 
 def without_duplicates(events: DataFrame) -> DataFrame:

@@ -137,7 +137,7 @@ def test_settings_that_end_the_stream(desk: Any, value: ClientSettings, code: Co
 )
 def test_subscriptions_are_hardly_looked_at(desk: Any, filters: Any) -> None:
     """Consumption §11.23."""
-    settings(desk, consumer(filters=filters))
+    assert settings(desk, consumer(filters=filters)) == settings(desk, consumer(), client_id="y")
 
 
 def test_pull_consumers_are_known_to_the_contract_only(documented: Any, apache: Any) -> None:

@@ -63,7 +63,9 @@ async def test_a_hanging_call_does_not_stop_the_clock(
         async with asyncio.TaskGroup() as tasks:
             hanging = tasks.create_task(client.call("SendMessage", requests.send("t", b"1"), timeout=None))
             await happened(Stored)
+            start = broker.clock.now()
             await asyncio.wait_for(broker.clock.advance(hours=1), 2)
+            assert broker.clock.now() == start + 3600
             hanging.cancel()
 
 

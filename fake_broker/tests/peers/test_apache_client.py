@@ -224,6 +224,7 @@ async def test_a_client_that_is_shut_down_is_forgotten(broker: FakeBroker, apach
     await client("stop", name="simple")
     await client("stop", name="producer")
     await until(lambda: broker.clients() == ())
+    assert broker.leases() == ()
 
 
 async def pass_time_until(broker: FakeBroker, holds: Callable[[], bool]) -> None:

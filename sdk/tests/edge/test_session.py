@@ -151,6 +151,7 @@ async def test_a_heartbeat_that_shows_that_we_are_forgotten_makes_us_known_again
             await asyncio.sleep(0)
             await producer._session._upkeep.beat()
     await producer._session._upkeep.beat()
+    assert [client.client_id for client in broker.clients()] == [producer.client_id]
 
 
 async def test_two_heartbeats_without_answer_make_a_new_connection(

@@ -390,9 +390,11 @@ async def test_a_server_that_lost_our_settings_is_told_again_and_the_poll_goes_o
             Producer(broker.endpoint, topics=["orders"]) as producer,
             SimpleConsumer(broker.endpoint, group="billing", subscriptions=["orders"]) as consumer,
         ):
-            with broker.faults.refuse("ReceiveMessage", "INTERNAL_SERVER_ERROR", times=1):
+            with broker.faults.refuse("ReceiveMessage", "INTERNAL_SERVER_ERROR", times=1) as refused:
                 message = await one(consumer, producer)
             await message.ack()
+        assert refused.hits == 1
+        assert broker.leases() == ()
 
 
 async def test_a_broker_that_restarts_is_found_again_by_both_clients(broker: FakeBroker) -> None:

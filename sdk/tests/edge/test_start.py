@@ -254,6 +254,7 @@ async def test_a_topic_that_appears_while_the_client_starts_is_waited_for(
     async with Producer(broker.endpoint, topics=["later"]) as producer:
         await producer.send(Message("later", b"x"))
     await creating
+    assert [message.body for message in broker.messages("later")] == [b"x"]
 
 
 async def test_a_server_that_comes_up_while_the_client_starts_is_found(broker: FakeBroker) -> None:
@@ -267,6 +268,7 @@ async def test_a_server_that_comes_up_while_the_client_starts_is_found(broker: F
     async with Producer(broker.endpoint, topics=["orders"]) as producer:
         await producer.send(Message("orders", b"x"))
     await starting
+    assert [message.body for message in broker.messages("orders")] == [b"x"]
 
 
 async def test_a_producer_without_topics_still_shows_that_there_is_no_server(soon: Timeouts) -> None:

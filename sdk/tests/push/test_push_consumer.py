@@ -293,6 +293,7 @@ async def test_no_more_is_taken_from_other_consumers_than_keeps_the_handlers_bus
             await other.ends(150 - taken)
         gate.set()
         await seen.ends(taken)
+    assert {*seen.bodies, *other.bodies} == set(bodies)
 
 
 async def test_the_cache_counts_bytes_too(

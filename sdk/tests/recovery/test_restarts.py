@@ -74,6 +74,7 @@ async def test_a_push_consumer_goes_on_by_itself(broker: FakeBroker, restart: Re
         await restart(broker)
         await persistently(lambda: producer.send(Message("orders", b"after")))
         await arrivals.contain(b"after")
+    assert set(arrivals.bodies) == {b"before", b"after"}
 
 
 async def test_a_message_in_hand_over_a_restart_is_acked_and_not_delivered_again(
@@ -246,3 +247,4 @@ async def test_a_consumer_whose_settings_were_forgotten_sends_them_again(arrival
             await happens(broker, PollParked, lambda: broker.clock.advance(minutes=5, forget_clients=True))
             await persistently(lambda: producer.send(Message("orders", b"after")))
             await arrivals.contain(b"after")
+        assert arrivals.bodies == [b"after"]

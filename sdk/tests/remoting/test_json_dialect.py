@@ -64,4 +64,5 @@ def test_bytes_that_are_no_utf_8_are_refused() -> None:
 @given(text=st.text('{}[]:,"0123e.-\\ truefalsn', max_size=30))
 def test_any_text_is_read_or_refused(text: str) -> None:
     with contextlib.suppress(ValueError):
-        loads(text.encode())
+        read = loads(text.encode())
+        assert loads(json.dumps(read).encode()) == read
