@@ -139,7 +139,7 @@ def conformance(session: nox.Session) -> None:
     if session.posargs:
         session.run("aiorocketmq", "conformance", "run", *session.posargs)
     else:
-        for target in ("fake", "fake:apache-5.5"):
+        for target in ("fake", "fake:apache-5.5", "fake:apache-5.5-cluster"):
             session.run("aiorocketmq", "conformance", "run", "--target", target)
 
 

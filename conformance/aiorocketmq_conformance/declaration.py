@@ -60,6 +60,13 @@ APACHE_NUMBERS: Mapping[str, Number] = MappingProxyType(
 )
 
 
+# measured: live-broker-session.md, consequence 16
+CLUSTER_NUMBERS: Mapping[str, Number] = MappingProxyType(
+    {**APACHE_NUMBERS, "receive.unknown-topic": "TOPIC_NOT_FOUND"}
+)
+_FAKE = COMMON_CAPABILITIES | PREPARATION | {"@clock", "@restart"}
+
+
 @dataclass(frozen=True, slots=True)
 class Declaration:
     """A target's own statement, frozen into the result of every run."""
@@ -90,19 +97,12 @@ DECLARATIONS: Mapping[str, Declaration] = MappingProxyType(
         "apache-5.5-cluster": Declaration(
             "Apache RocketMQ",
             "5.5 behind a separate proxy",
-            # measured: live-broker-session.md, consequence 16
-            numbers={**APACHE_NUMBERS, "receive.unknown-topic": "TOPIC_NOT_FOUND"},
+            numbers=CLUSTER_NUMBERS,
         ),
-        "fake-documented": Declaration(
-            "aiorocketmq fake",
-            "documented",
-            COMMON_CAPABILITIES | PREPARATION | {"@clock", "@restart"},
-        ),
-        "fake-apache-5.5": Declaration(
-            "aiorocketmq fake",
-            "apache-5.5",
-            COMMON_CAPABILITIES | PREPARATION | {"@clock", "@restart"},
-            APACHE_NUMBERS,
+        "fake-documented": Declaration("aiorocketmq fake", "documented", _FAKE),
+        "fake-apache-5.5": Declaration("aiorocketmq fake", "apache-5.5", _FAKE, APACHE_NUMBERS),
+        "fake-apache-5.5-cluster": Declaration(
+            "aiorocketmq fake", "apache-5.5-cluster", _FAKE, CLUSTER_NUMBERS
         ),
     }
 )

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from aiorocketmq_fake.broker import FakeBroker
     from aiorocketmq_fake.client import FakeBrokerClient
     from aiorocketmq_fake.core.codes import Code, Refusal
-    from aiorocketmq_fake.core.profile import APACHE_5_5, DOCUMENTED, PROFILES, Profile
+    from aiorocketmq_fake.core.profile import APACHE_5_5, APACHE_5_5_CLUSTER, DOCUMENTED, PROFILES, Profile
     from aiorocketmq_fake.edge.events import EventsLost, EventStream
     from aiorocketmq_fake.edge.faults import Disturbance, Fault, FaultRule
     from aiorocketmq_fake.edge.telemetry import ClientReply
@@ -23,7 +23,13 @@ _HOMES = {
     "aiorocketmq_fake.broker": ("FakeBroker",),
     "aiorocketmq_fake.client": ("FakeBrokerClient",),
     "aiorocketmq_fake.core.codes": ("Code", "Refusal"),
-    "aiorocketmq_fake.core.profile": ("APACHE_5_5", "DOCUMENTED", "PROFILES", "Profile"),
+    "aiorocketmq_fake.core.profile": (
+        "APACHE_5_5",
+        "APACHE_5_5_CLUSTER",
+        "DOCUMENTED",
+        "PROFILES",
+        "Profile",
+    ),
     "aiorocketmq_fake.edge.events": ("EventStream", "EventsLost"),
     "aiorocketmq_fake.edge.faults": ("Disturbance", "Fault", "FaultRule"),
     "aiorocketmq_fake.edge.telemetry": ("ClientReply",),
@@ -42,6 +48,7 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
 __all__ = [
     "APACHE_5_5",
+    "APACHE_5_5_CLUSTER",
     "DOCUMENTED",
     "PROFILES",
     "Client",

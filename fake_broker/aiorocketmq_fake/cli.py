@@ -35,7 +35,9 @@ def fake() -> None:
     metavar="HOST:PORT",
     help="Where `fake ctl` connects.",
 )
-@click.option("--profile", default="documented", show_default=True, help="documented or apache-5.5.")
+@click.option(
+    "--profile", default="documented", show_default=True, help="documented, apache-5.5 or apache-5.5-cluster."
+)
 @click.option("--clock", type=click.Choice(["real", "manual"]), default="real", show_default=True)
 @click.option(
     "--topic",

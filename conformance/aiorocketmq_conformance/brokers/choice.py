@@ -8,7 +8,7 @@ from pathlib import Path
 from aiorocketmq_conformance.brokers.interface import BrokerUnderTest
 from aiorocketmq_conformance.declaration import DECLARATIONS, Declaration
 
-FAKE_PROFILES = ("documented", "apache-5.5")
+FAKE_PROFILES = ("documented", "apache-5.5", "apache-5.5-cluster")
 _ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:/\[\]]+):(\d{1,5})")
 _APACHE = re.compile(r"(\d+\.\d+\.\d+)(:cluster)?")
 _FORMS = "fake, fake:PROFILE, HOST:PORT, apache:VERSION or apache:VERSION:cluster"

@@ -27,7 +27,7 @@ def told(found: list[CaseResult], *expected: Verdict) -> list[str]:
 
 
 @pytest.mark.parametrize("group", GROUPS)
-@pytest.mark.parametrize("profile", ["documented", "apache-5.5"])
+@pytest.mark.parametrize("profile", ["documented", "apache-5.5", "apache-5.5-cluster"])
 async def test_every_case_passes_on_the_fake(profile: str, group: str) -> None:
     found = await results(f"fake:{profile}", CASES.select([f"{group}.*"]))
     assert not told(found, Verdict.PASS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
+from aiorocketmq_fake.core.choices import OrderGrain, StartPosition
 from aiorocketmq_fake.core.codes import TopicType
 from aiorocketmq_fake.core.filters import Filter
 from aiorocketmq_fake.core.groups import Group
@@ -12,7 +13,7 @@ from aiorocketmq_fake.core.lanes import LaneOrder
 from aiorocketmq_fake.core.leases import Order, Skipped
 from aiorocketmq_fake.core.model import StoredMessage
 from aiorocketmq_fake.core.orders import QueueOrder
-from aiorocketmq_fake.core.profile import OrderGrain, Profile, StartPosition
+from aiorocketmq_fake.core.profile import Profile
 from aiorocketmq_fake.core.topics import Queue, Topic
 
 _ORDERS: dict[OrderGrain, Callable[[Profile, Queue, int], Order]] = {

@@ -2,6 +2,7 @@
 8)."""
 
 from aiorocketmq_fake.core.agenda import Alarm
+from aiorocketmq_fake.core.choices import Exhaustion
 from aiorocketmq_fake.core.dead_letters import DeadLetters
 from aiorocketmq_fake.core.events import (
     LeaseChanged,
@@ -17,7 +18,6 @@ from aiorocketmq_fake.core.leases import Lease, Reader
 from aiorocketmq_fake.core.model import ReceiveRequest
 from aiorocketmq_fake.core.names import retry_topic
 from aiorocketmq_fake.core.polls import PollBook
-from aiorocketmq_fake.core.profile import Exhaustion
 from aiorocketmq_fake.core.state import State, milliseconds
 from aiorocketmq_fake.core.storage import Storage
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from aiorocketmq_fake.core import limits
+from aiorocketmq_fake.core.choices import BatchReceipt
 from aiorocketmq_fake.core.codes import Code, Encoding, MessageType, Refusal
 from aiorocketmq_fake.core.delays import Delays
 from aiorocketmq_fake.core.events import StoredAs
 from aiorocketmq_fake.core.model import OutgoingMessage, SendOutcome, StoredMessage
 from aiorocketmq_fake.core.names import is_internal
 from aiorocketmq_fake.core.placement import queue_of_group
-from aiorocketmq_fake.core.profile import BatchReceipt
 from aiorocketmq_fake.core.state import State, milliseconds_up
 from aiorocketmq_fake.core.storage import Storage
 from aiorocketmq_fake.core.topics import Topic

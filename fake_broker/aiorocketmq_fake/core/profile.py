@@ -1,104 +1,26 @@
 """Profiles: every point where the published contract and real servers differ, one named field each.
 
 Times are seconds. `DOCUMENTED` is the published contract, `APACHE_5_5` what Apache 5.5.0 with the broker in
-the proxy's process was seen to do; other servers differ by a few fields (`dataclasses.replace`). Sources:
+the proxy's process was seen to do, `APACHE_5_5_CLUSTER` the same behind a separate proxy; other servers differ by a
+few fields (`dataclasses.replace`). Sources:
 "consumption §1" means `live-broker-consumption.md` section 1, "session §0" `live-broker-session.md`, "R…"
 `broker-semantics.md`, "O…" the list of disagreements in `conformance-inventory.md` section 2.
 """
 
-from dataclasses import dataclass
-from enum import Enum
+from dataclasses import dataclass, replace
 
+from aiorocketmq_fake.core.choices import (
+    ALL_RPCS,
+    PULL_RPCS,
+    SERVER_LANGUAGES,
+    Backoff,
+    BatchReceipt,
+    Exhaustion,
+    OrderGrain,
+    StartPosition,
+    WrongHandle,
+)
 from aiorocketmq_fake.core.codes import ClientType, Code, MessageType
-
-
-class OrderGrain(Enum):
-    """What one un-acked message of an ordered group blocks (O13)."""
-
-    MESSAGE_GROUP = "message group"
-    QUEUE = "queue"
-
-
-class BatchReceipt(Enum):
-    """What the answer to a batch of n messages holds (R4.15, session §4.7)."""
-
-    PER_MESSAGE = "one entry per message"
-    SINGLE_FRESH_ID = "one entry with an id made by the server"
-    SINGLE_JOINED_IDS = "one entry with all ids joined by commas"
-
-
-class StartPosition(Enum):
-    """Where a group begins in a queue it never read (O3, R10.3)."""
-
-    BEGINNING = "first message of the queue"
-    CREATION = "first message stored after the group was created"
-
-
-class Exhaustion(Enum):
-    """When a message with no attempts left goes to the dead-letter topic (R5.26, R5.27)."""
-
-    AT_LEASE_END = "as soon as its last lease has ended"
-    AT_RECEIVE = "when somebody receives it once more"
-
-
-class WrongHandle(Enum):
-    """What a change of the lease does with a handle that no longer holds the message (R6.12, O6)."""
-
-    REFUSED = "INVALID_RECEIPT_HANDLE"
-    NEW_LEASE = "OK, and one more lease: the message comes back once more"
-
-
-class Backoff(Enum):
-    """Which table of retry intervals settings carry (R7.5 table, O1)."""
-
-    DOCUMENTED = (10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
-    SERVER = (1, 5, 10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
-
-
-ALL_RPCS = frozenset(
-    {
-        "QueryRoute",
-        "Heartbeat",
-        "SendMessage",
-        "QueryAssignment",
-        "ReceiveMessage",
-        "AckMessage",
-        "ForwardMessageToDeadLetterQueue",
-        "PullMessage",
-        "UpdateOffset",
-        "GetOffset",
-        "QueryOffset",
-        "EndTransaction",
-        "Telemetry",
-        "NotifyClientTermination",
-        "ChangeInvisibleDuration",
-        "RecallMessage",
-        "SyncLiteSubscription",
-    }
-)
-"""Every RPC of the service, as the wire names them (0.3)."""
-PULL_RPCS = frozenset({"PullMessage", "UpdateOffset", "GetOffset", "QueryOffset"})
-"""The RPCs of queue-granular consumption (10.1)."""
-
-SERVER_LANGUAGES = frozenset(
-    [
-        "JAVA",
-        "CPP",
-        "DOTNET",
-        "PYTHON",
-        "DELPHI",
-        "ERLANG",
-        "RUBY",
-        "OTHER",
-        "HTTP",
-        "GO",
-        "PHP",
-        "OMS",
-        "RUST",
-        "NODE_JS",
-    ]
-)
-"""The client languages that servers know (1.1)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -473,5 +395,13 @@ APACHE_5_5 = Profile(
 )
 """Apache RocketMQ 5.5.0, proxy in local mode, default settings, quirks included."""
 
-PROFILES = {profile.name: profile for profile in (DOCUMENTED, APACHE_5_5)}
+APACHE_5_5_CLUSTER = replace(
+    APACHE_5_5,
+    name="apache-5.5-cluster",
+    unknown_topic_receive_code=Code.TOPIC_NOT_FOUND,
+    batch_receipt=BatchReceipt.SINGLE_JOINED_IDS,
+)
+"""Apache RocketMQ 5.5.0 behind a proxy of its own, which tells the broker's refusals apart (session, consequence 16)."""
+
+PROFILES = {profile.name: profile for profile in (DOCUMENTED, APACHE_5_5, APACHE_5_5_CLUSTER)}
 """The shipped profiles by name."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from aiorocketmq_fake.core.choices import WrongHandle
 from aiorocketmq_fake.core.codes import Code, Refusal
 from aiorocketmq_fake.core.consumption import Consumption
 from aiorocketmq_fake.core.dead_letters import DeadLetters
@@ -28,7 +29,6 @@ from aiorocketmq_fake.core.model import (
 )
 from aiorocketmq_fake.core.names import retry_topic
 from aiorocketmq_fake.core.orders import QueueOrder
-from aiorocketmq_fake.core.profile import WrongHandle
 from aiorocketmq_fake.core.state import State, milliseconds
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from aiorocketmq_fake.core import events
 from aiorocketmq_fake.core.broker import Broker
+from aiorocketmq_fake.core.choices import OrderGrain
 from aiorocketmq_fake.core.codes import ClientType, OffsetPolicy, Refusal, TopicType
 from aiorocketmq_fake.core.consumption import Consumption
 from aiorocketmq_fake.core.lease_ends import LeaseEnds
@@ -35,7 +36,7 @@ from aiorocketmq_fake.core.model import (
     Subscription,
     TopicConfig,
 )
-from aiorocketmq_fake.core.profile import APACHE_5_5, DOCUMENTED, OrderGrain, Profile
+from aiorocketmq_fake.core.profile import APACHE_5_5, DOCUMENTED, Profile
 from aiorocketmq_fake.core.receiving import Receiving
 from hypothesis import HealthCheck, Phase, settings, strategies as st
 from hypothesis.stateful import (

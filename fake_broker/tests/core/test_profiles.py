@@ -5,13 +5,15 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 import aiorocketmq_fake.core as core
-from aiorocketmq_fake.core.profile import ALL_RPCS, APACHE_5_5, DOCUMENTED, PROFILES, PULL_RPCS, Profile
+from aiorocketmq_fake.core.choices import ALL_RPCS, PULL_RPCS
+from aiorocketmq_fake.core.profile import APACHE_5_5, DOCUMENTED, PROFILES, Profile
 
 CORE = Path(core.__file__).parent
 
 
 def test_the_profiles_are_found_by_name() -> None:
-    assert {"documented": DOCUMENTED, "apache-5.5": APACHE_5_5} == PROFILES
+    assert set(PROFILES) == {"documented", "apache-5.5", "apache-5.5-cluster"}
+    assert all(profile.name == name for name, profile in PROFILES.items())
 
 
 def test_only_the_contract_serves_pulls() -> None:

@@ -349,7 +349,7 @@ def test_a_real_server_answers_one_entry_with_an_id_of_its_own(apache: Any) -> N
 
 
 def test_a_cluster_answers_one_entry_with_all_ids(make_apache: Any) -> None:
-    from aiorocketmq_fake.core.profile import BatchReceipt
+    from aiorocketmq_fake.core.choices import BatchReceipt
 
     desk = make_apache(fields={"batch_receipt": BatchReceipt.SINGLE_JOINED_IDS})
     (entry,) = batch(desk, "a", "b")

@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
+from aiorocketmq_fake.core.choices import WrongHandle
 from aiorocketmq_fake.core.codes import Code, Refusal
 from aiorocketmq_fake.core.events import Acked, LeaseChanged, LeaseEnded, Refused, Resurrected
 from aiorocketmq_fake.core.model import TopicConfig
-from aiorocketmq_fake.core.profile import WrongHandle
 
 
 def changing(desk: Any, *args: Any, **fields: Any) -> Code:
