@@ -401,7 +401,7 @@ APACHE_5_5_CLUSTER = replace(
     unknown_topic_receive_code=Code.TOPIC_NOT_FOUND,
     batch_receipt=BatchReceipt.SINGLE_JOINED_IDS,
 )
-"""Apache RocketMQ 5.5.0 behind a proxy of its own, which tells the broker's refusals apart (session, consequence 16)."""
+"""Apache RocketMQ 5.5.0 behind a separate proxy, which tells refusals apart (session, consequence 16)."""
 
 PROFILES = {profile.name: profile for profile in (DOCUMENTED, APACHE_5_5, APACHE_5_5_CLUSTER)}
 """The shipped profiles by name."""
