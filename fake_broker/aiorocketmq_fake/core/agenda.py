@@ -36,6 +36,11 @@ class Agenda:
     def __len__(self) -> int:
         return len(self._heap) - self._forgotten
 
+    @property
+    def tickets(self) -> int:
+        """How many alarms were ever set."""
+        return self._tickets
+
     def set(self, alarm: Alarm, at: int, action: Action) -> None:
         """Call `action(alarm)` at the time `at`, and not at the time set before."""
         self.cancel(alarm)

@@ -64,7 +64,7 @@ from aiorocketmq_fake.core.snapshots import (
 )
 from aiorocketmq_fake.core.state import State, milliseconds
 from aiorocketmq_fake.core.storage import Storage
-from aiorocketmq_fake.core.topics import Topic
+from aiorocketmq_fake.core.topics import NewEntries, Topic
 from aiorocketmq_fake.core.transactions import Transactions
 
 Parameters = ParamSpec("Parameters")
@@ -118,6 +118,20 @@ class Broker:
     def now(self) -> float:
         """The time of the last command or of the last thing that happened by itself, Unix seconds."""
         return self._state.at
+
+    # Keeping
+
+    def mark(self) -> tuple[int, int, int]:
+        """Tell by three numbers how far the broker has come: equal histories have equal marks."""
+        return self._state.mark()
+
+    def keep_entries(self, new_entries: NewEntries) -> None:
+        """Let queues made from now on keep their messages elsewhere than in lists."""
+        self._state.new_entries = new_entries
+
+    def forget_deliveries(self) -> None:
+        """Let `deliveries` begin anew."""
+        self._state.history.clear()
 
     # Time and outputs
 

@@ -42,7 +42,7 @@ class Catalogue:
             raise Refusal(Code.BAD_REQUEST, f"The topic {config.name} exists already.")
         state.check_topic(config.name)
         self._check_topic_config(config)
-        state.topics[config.name] = Topic(config)
+        state.topics[config.name] = Topic(config, state.new_entries)
         state.events.append(TopicChanged(state.at, config, deleted=False))
 
     def update_topic(self, config: TopicConfig) -> None:

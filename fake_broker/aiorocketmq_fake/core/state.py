@@ -13,7 +13,7 @@ from aiorocketmq_fake.core.model import Output, StoredMessage
 from aiorocketmq_fake.core.names import check_group, check_topic
 from aiorocketmq_fake.core.profile import Profile
 from aiorocketmq_fake.core.sessions import Client
-from aiorocketmq_fake.core.topics import Topic
+from aiorocketmq_fake.core.topics import NewEntries, Topic
 
 
 class State:
@@ -30,6 +30,7 @@ class State:
         "history",
         "leases",
         "log_end",
+        "new_entries",
         "now",
         "outputs",
         "profile",
@@ -53,6 +54,8 @@ class State:
         self.history: deque[Delivered] = deque(maxlen=history)
         """The last deliveries."""
         self.outputs: list[Output] = []
+        self.new_entries: NewEntries = list
+        """Where a new queue keeps its messages."""
         self.topics: dict[str, Topic] = {}
         self.groups: dict[str, Group] = {}
         self.clients: dict[str, Client] = {}
@@ -68,6 +71,10 @@ class State:
     def at(self) -> float:
         """The present time as events tell it."""
         return self.now / 1000
+
+    def mark(self) -> tuple[int, int, int]:
+        """Tell by three numbers how far the state has come: equal histories have equal marks."""
+        return self.log_end, self.serial, self.agenda.tickets
 
     def next_serial(self) -> int:
         """Number receives and server commands."""

@@ -68,5 +68,5 @@ class Storage:
         topic = self._state.topics.get(name)
         if topic is None:
             config = TopicConfig(name, TopicType.NORMAL, 1, 1, Permission.READ_WRITE)
-            topic = self._state.topics[name] = Topic(config, system=True)
+            topic = self._state.topics[name] = Topic(config, self._state.new_entries, system=True)
         return topic

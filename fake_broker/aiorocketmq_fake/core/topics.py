@@ -1,6 +1,8 @@
 """Topics and their queues: append-only lists with offsets."""
 
 from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from typing import Protocol, overload
 
 from aiorocketmq_fake.core.codes import MessageType, TopicType
 from aiorocketmq_fake.core.model import StoredMessage, TopicConfig
@@ -18,15 +20,41 @@ ACCEPTED: dict[TopicType, tuple[MessageType, ...]] = {
 """Message types that a topic takes, as routes tell them (R3.4); UNSPECIFIED takes none (session §4.3)."""
 
 
+class Entries(Protocol):
+    """The messages of a queue: a list, or what behaves like one and keeps most of them elsewhere."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[StoredMessage]: ...
+
+    @overload
+    def __getitem__(self, index: int) -> StoredMessage: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[StoredMessage]: ...
+
+    def __delitem__(self, index: slice) -> None:
+        """Drop the oldest ones: only `del entries[:count]` is asked for."""
+        ...
+
+    def append(self, message: StoredMessage) -> None:
+        """Add a message at the end."""
+        ...
+
+
+NewEntries = Callable[[], Entries]
+"""Makes the place for the messages of a new queue."""
+
+
 class Queue:
     """One queue: messages by offset, the oldest ones perhaps gone."""
 
     __slots__ = ("entries", "id", "min_offset")
 
-    def __init__(self, id_: int) -> None:
+    def __init__(self, id_: int, entries: Entries) -> None:
         self.id = id_
         self.min_offset = 0
-        self.entries: list[StoredMessage] = []
+        self.entries = entries
 
     @property
     def max_offset(self) -> int:
@@ -51,10 +79,11 @@ class Topic:
     """A topic: its settings, and its queues of which the first `read_queues` are read, `write_queues`
     written."""
 
-    __slots__ = ("config", "queues", "system")
+    __slots__ = ("_new_entries", "config", "queues", "system")
 
-    def __init__(self, config: TopicConfig, system: bool = False) -> None:
+    def __init__(self, config: TopicConfig, new_entries: NewEntries, *, system: bool = False) -> None:
         self.config = config
+        self._new_entries = new_entries
         self.system = system
         self.queues: list[Queue] = []
         self.resize()
@@ -72,7 +101,7 @@ class Topic:
     def resize(self) -> None:
         """Make the queues that the settings ask for; queues beyond them keep their messages."""
         for id_ in range(len(self.queues), max(self.config.read_queues, self.config.write_queues)):
-            self.queues.append(Queue(id_))
+            self.queues.append(Queue(id_, self._new_entries()))
 
 
 def _store_timestamp(message: StoredMessage) -> float:
