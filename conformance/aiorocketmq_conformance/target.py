@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
+
+from aiorocketmq.admin import ExponentialBackoff
 
 from aiorocketmq_conformance.declaration import Declaration, Number
 from aiorocketmq_conformance.probe.clock import Clock
@@ -18,6 +20,18 @@ Ending = Callable[[], Awaitable[str | None]]
 PREFIX = "cf"
 
 
+@dataclass(frozen=True, slots=True)
+class GroupSettings:
+    """A consumer group as a case wants it."""
+
+    ordered: bool = False
+    max_attempts: int = 17
+    """Counts the first delivery: 17 is 16 retries, the servers' default (R7.5)."""
+    backoff: Sequence[float] | ExponentialBackoff | None = None
+    """Its own retry intervals in seconds; None takes the server's."""
+    consume_enabled: bool = True
+
+
 class Preparation(Protocol):
     """How topics and groups are made on this target; each call returns when the broker knows them."""
 
@@ -27,7 +41,7 @@ class Preparation(Protocol):
     async def delete_topic(self, name: str) -> None:
         """Remove a topic with its messages."""
 
-    async def create_group(self, name: str, *, ordered: bool, max_attempts: int) -> None:
+    async def create_group(self, name: str, settings: GroupSettings) -> None:
         """Make or replace a consumer group."""
 
     async def delete_group(self, name: str) -> None:
@@ -125,14 +139,21 @@ class Target:
         await self.preparation.delete_topic(name)
 
     async def create_group(
-        self, name: str | None = None, *, ordered: bool = False, max_attempts: int = 17
+        self,
+        name: str | None = None,
+        *,
+        ordered: bool = False,
+        max_attempts: int = 17,
+        backoff: Sequence[float] | ExponentialBackoff | None = None,
+        consume_enabled: bool = True,
     ) -> str:
-        """Make a consumer group (a fresh name when none is given) and return its name.
+        """Make or replace a consumer group (a fresh name when none is given) and return its name.
 
-        `max_attempts` counts the first delivery: 17 is 16 retries, the servers' default. R7
+        The keywords are those of `GroupSettings`.
         """
         name = name or self.fresh("group")
-        await self.preparation.create_group(name, ordered=ordered, max_attempts=max_attempts)
+        settings = GroupSettings(ordered, max_attempts, backoff, consume_enabled)
+        await self.preparation.create_group(name, settings)
         return name
 
     async def delete_group(self, name: str) -> None:

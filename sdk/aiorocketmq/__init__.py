@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from aiorocketmq.admin import (
         Admin as Admin,
+        ExponentialBackoff as ExponentialBackoff,
         QueueRange as QueueRange,
         TopicRoute as TopicRoute,
         TopicType as TopicType,
@@ -78,7 +79,7 @@ if TYPE_CHECKING:
     )
 
 _HOMES = {
-    "admin": ("Admin", "QueueRange", "TopicRoute", "TopicType"),
+    "admin": ("Admin", "ExponentialBackoff", "QueueRange", "TopicRoute", "TopicType"),
     "config": ("CacheLimits", "Credentials", "SendRetry", "Timeouts", "Tls"),
     "connection": ("Connection", "ConnectionOptions", "Surroundings"),
     "errors": (
@@ -128,6 +129,7 @@ __all__ = [
     "ConnectionOptions",
     "Credentials",
     "DeadLetter",
+    "ExponentialBackoff",
     "GroupNotFound",
     "Hook",
     "IllegalDuration",

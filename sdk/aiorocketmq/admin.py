@@ -28,7 +28,7 @@ from aiorocketmq._remoting.routes import (
 )
 from aiorocketmq.errors import Closed, NotServed, RocketMQError, TopicNotFound, Unreachable
 
-__all__ = ["Admin", "QueueRange", "TopicRoute", "TopicType"]
+__all__ = ["Admin", "ExponentialBackoff", "QueueRange", "TopicRoute", "TopicType"]
 
 _SCHEME = re.compile(r"(namesrv|broker)://(.+)", re.DOTALL)
 _LOOK_EVERY = 0.02
@@ -46,6 +46,22 @@ class TopicType(Enum):
     MIXED = "MIXED"
     PRIORITY = "PRIORITY"
     LITE = "LITE"
+
+
+@dataclass(frozen=True, slots=True)
+class ExponentialBackoff:
+    """Seconds before each redelivery that begin with `initial` and grow by `multiplier` up to `maximum`."""
+
+    initial: float
+    maximum: float
+    multiplier: int = 2
+    """Servers keep it as a whole number."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.initial <= self.maximum or self.multiplier < 1:
+            raise ValueError(
+                f"{self!r} does not grow: take 0 < initial <= maximum and a multiplier of at least 1"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,29 +177,26 @@ class Admin:
         *,
         ordered: bool = False,
         max_attempts: int = 17,
-        backoff: Sequence[float] | None = None,
+        backoff: Sequence[float] | ExponentialBackoff | None = None,
+        consume_enabled: bool = True,
     ) -> None:
         """Create the consumer group `group` on every master, or replace all of its settings by these.
 
         `max_attempts` (at least 1) counts the first delivery. `backoff` are the seconds before each redelivery, the
-        last repeating; 5.x servers know it, and without it they use their own list. Request 200.
+        last repeating; 5.x servers know it, and without it they use their own list. A group that is not
+        `consume_enabled` is refused every message. Request 200.
         """
         check_group(group)
         if max_attempts < 1:
             raise ValueError(f"max_attempts must be at least 1, not {max_attempts!r}")
-        if backoff is not None and (not backoff or any(step < 0 for step in backoff)):
-            raise ValueError("backoff must hold at least one number of seconds, none of them negative")
         settings: dict[str, object] = {
             "groupName": group,
             "consumeMessageOrderly": ordered,
             "retryMaxTimes": max_attempts - 1,
+            "consumeEnable": consume_enabled,
         }
         if backoff is not None:
-            steps = [round(step * 1000) for step in backoff]
-            settings["groupRetryPolicy"] = {
-                "type": "CUSTOMIZED",
-                "customizedRetryPolicy": {"next": steps},
-            }
+            settings["groupRetryPolicy"] = _retry_policy(backoff)
         body = json.dumps(settings).encode()
         await self._on_masters(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, {}, body, group=group)
 
@@ -345,3 +358,18 @@ class Admin:
         raise RocketMQError(
             f"the server at {self._names()} sent {what} that cannot be read: {error}"
         ) from error
+
+
+def _retry_policy(backoff: Sequence[float] | ExponentialBackoff) -> dict[str, object]:
+    if isinstance(backoff, ExponentialBackoff):
+        bounds = {"initial": round(backoff.initial * 1000), "max": round(backoff.maximum * 1000)}
+        return {
+            "type": "EXPONENTIAL",
+            "exponentialRetryPolicy": {**bounds, "multiplier": backoff.multiplier},
+        }
+    if not backoff or any(step < 0 for step in backoff):
+        raise ValueError("backoff must hold at least one number of seconds, none of them negative")
+    return {
+        "type": "CUSTOMIZED",
+        "customizedRetryPolicy": {"next": [round(step * 1000) for step in backoff]},
+    }

@@ -9,7 +9,7 @@ from aiorocketmq.admin import Admin, TopicType
 from aiorocketmq.errors import RocketMQError
 
 from aiorocketmq_conformance.brokers.interface import TargetUnavailable
-from aiorocketmq_conformance.target import Preparation
+from aiorocketmq_conformance.target import GroupSettings, Preparation
 from aiorocketmq_conformance.verdicts import NotApplicable
 
 
@@ -29,9 +29,15 @@ class ClassicPreparation:
         """Remove a topic with its messages."""
         await self._admin.delete_topic(name)
 
-    async def create_group(self, name: str, *, ordered: bool, max_attempts: int) -> None:
+    async def create_group(self, name: str, settings: GroupSettings) -> None:
         """Make or replace a consumer group."""
-        await self._admin.create_group(name, ordered=ordered, max_attempts=max_attempts)
+        await self._admin.create_group(
+            name,
+            ordered=settings.ordered,
+            max_attempts=settings.max_attempts,
+            backoff=settings.backoff,
+            consume_enabled=settings.consume_enabled,
+        )
 
     async def delete_group(self, name: str) -> None:
         """Remove a consumer group with its progress."""
@@ -53,7 +59,7 @@ class NoPreparation:
         """Refuse."""
         raise NotApplicable(self._REASON)
 
-    async def create_group(self, name: str, *, ordered: bool, max_attempts: int) -> None:
+    async def create_group(self, name: str, settings: GroupSettings) -> None:
         """Refuse."""
         raise NotApplicable(self._REASON)
 

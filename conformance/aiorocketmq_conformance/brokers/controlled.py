@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
+from aiorocketmq.admin import ExponentialBackoff
 from aiorocketmq_fake.broker import FakeBroker
 from aiorocketmq_fake.client import FakeBrokerClient
 from aiorocketmq_fake.core.codes import Refusal
+from aiorocketmq_fake.core.model import RetryPolicy
 
 from aiorocketmq_conformance.brokers.interface import TargetUnavailable
-from aiorocketmq_conformance.target import Preparation
+from aiorocketmq_conformance.target import GroupSettings, Preparation
+from aiorocketmq_conformance.verdicts import NotApplicable
 
 _PERMISSIONS = {"rw": "READ_WRITE", "r": "READ", "w": "WRITE", "": "NONE"}
 
@@ -33,16 +37,35 @@ class FakePreparation:
         """Remove a topic with its messages."""
         await self._broker.delete_topic(name)
 
-    async def create_group(self, name: str, *, ordered: bool, max_attempts: int) -> None:
+    async def create_group(self, name: str, settings: GroupSettings) -> None:
         """Make or replace a consumer group."""
+        wanted = self._keywords(settings)
         try:
-            await self._broker.create_group(name, ordered=ordered, max_attempts=max_attempts)
+            await self._broker.create_group(name, **wanted)
         except Refusal:
-            await self._broker.update_group(name, ordered=ordered, max_attempts=max_attempts)
+            await self._broker.update_group(name, **wanted)
 
     async def delete_group(self, name: str) -> None:
         """Remove a consumer group with its progress."""
         await self._broker.delete_group(name)
+
+    def _keywords(self, settings: GroupSettings) -> dict[str, Any]:  # Any: keywords of two kinds of broker
+        plain = {
+            "ordered": settings.ordered,
+            "max_attempts": settings.max_attempts,
+            "backoff": _backoff(settings.backoff),
+        }
+        if isinstance(self._broker, FakeBroker):
+            return {**plain, "consume_enabled": settings.consume_enabled}
+        if isinstance(settings.backoff, ExponentialBackoff) or not settings.consume_enabled:
+            raise NotApplicable("the control service of a fake makes no such groups")
+        return plain
+
+
+def _backoff(wanted: Sequence[float] | ExponentialBackoff | None) -> Sequence[float] | RetryPolicy:
+    if isinstance(wanted, ExponentialBackoff):
+        return RetryPolicy(initial=wanted.initial, maximum=wanted.maximum, multiplier=wanted.multiplier)
+    return wanted or ()
 
 
 @asynccontextmanager

@@ -132,16 +132,34 @@ class Node:
         self._driver.run(self._core.delete_topic, name)
 
     async def create_group(
-        self, name: str, *, ordered: bool = False, max_attempts: int = 17, backoff: Sequence[float] = ()
+        self,
+        name: str,
+        *,
+        ordered: bool = False,
+        max_attempts: int = 17,
+        backoff: Sequence[float] | RetryPolicy = (),
+        consume_enabled: bool = True,
     ) -> None:
-        """Create a consumer group; `backoff` are its own retry intervals in seconds. Refusal where it exists."""
-        self._driver.run(self._core.create_group, _group(name, ordered, max_attempts, backoff))
+        """Create a consumer group; Refusal where it exists.
+
+        `backoff` are its own retry intervals in seconds, the last one repeating, or a `RetryPolicy` that grows
+        exponentially. A group that is not `consume_enabled` gets nothing.
+        """
+        config = _group(name, ordered, max_attempts, backoff, consume_enabled)
+        self._driver.run(self._core.create_group, config)
 
     async def update_group(
-        self, name: str, *, ordered: bool = False, max_attempts: int = 17, backoff: Sequence[float] = ()
+        self,
+        name: str,
+        *,
+        ordered: bool = False,
+        max_attempts: int = 17,
+        backoff: Sequence[float] | RetryPolicy = (),
+        consume_enabled: bool = True,
     ) -> None:
         """Replace a group's settings. Refusal where it does not exist."""
-        self._driver.run(self._core.update_group, _group(name, ordered, max_attempts, backoff))
+        config = _group(name, ordered, max_attempts, backoff, consume_enabled)
+        self._driver.run(self._core.update_group, config)
 
     async def delete_group(self, name: str) -> None:
         """Delete a group, its progress and its retries; its dead letters stay. Refusal where it does not exist."""
@@ -251,10 +269,18 @@ def _topic(
     )
 
 
-def _group(name: str, ordered: bool, max_attempts: int, backoff: Sequence[float]) -> GroupConfig:
+def _group(
+    name: str,
+    ordered: bool,
+    max_attempts: int,
+    backoff: Sequence[float] | RetryPolicy,
+    consume_enabled: bool,
+) -> GroupConfig:
+    policy = backoff if isinstance(backoff, RetryPolicy) else RetryPolicy(steps=tuple(backoff))
     return GroupConfig(
         name=name,
         ordered=ordered,
         max_attempts=max_attempts,
-        retry_policy=RetryPolicy(steps=tuple(backoff)) if backoff else None,
+        retry_policy=policy if policy != RetryPolicy() else None,
+        consume_enabled=consume_enabled,
     )

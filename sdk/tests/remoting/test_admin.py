@@ -9,7 +9,7 @@ from typing import Protocol
 import pytest
 from aiorocketmq._core.endpoint import Address
 from aiorocketmq._remoting.frame import RESPONSE, Frame
-from aiorocketmq.admin import Admin, QueueRange, TopicRoute, TopicType
+from aiorocketmq.admin import Admin, ExponentialBackoff, QueueRange, TopicRoute, TopicType
 from aiorocketmq.errors import Closed, NotServed, Refused, RocketMQError, TopicNotFound, Unreachable
 
 
@@ -91,15 +91,34 @@ async def test_permissions_are_bits(serve: Serve, readable: bool, writable: bool
 async def test_a_group_is_written_as_settings_with_retries_after_the_first_attempt(serve: Serve) -> None:
     broker = await serve(answer)
     async with Admin(f"broker://{broker.address}") as admin:
-        await admin.create_group("billing", ordered=True, max_attempts=3, backoff=[1, 2.5])
+        await admin.create_group(
+            "billing", ordered=True, max_attempts=3, backoff=[1, 2.5], consume_enabled=False
+        )
     (request,) = broker.seen
     assert request.code == 200
     assert json.loads(request.body) == {
         "groupName": "billing",
         "consumeMessageOrderly": True,
         "retryMaxTimes": 2,
+        "consumeEnable": False,
         "groupRetryPolicy": {"type": "CUSTOMIZED", "customizedRetryPolicy": {"next": [1000, 2500]}},
     }
+
+
+async def test_intervals_may_grow_exponentially(serve: Serve) -> None:
+    broker = await serve(answer)
+    async with Admin(f"broker://{broker.address}") as admin:
+        await admin.create_group("billing", backoff=ExponentialBackoff(0.5, 6, multiplier=3))
+    assert json.loads(broker.seen[0].body)["groupRetryPolicy"] == {
+        "type": "EXPONENTIAL",
+        "exponentialRetryPolicy": {"initial": 500, "max": 6000, "multiplier": 3},
+    }
+
+
+def test_intervals_that_do_not_grow_are_refused() -> None:
+    for wrong in ((0, 6, 2), (7, 6, 2), (1, 6, 0)):
+        with pytest.raises(ValueError, match="does not grow"):
+            ExponentialBackoff(*wrong)
 
 
 async def test_without_backoff_the_server_keeps_its_own_list(serve: Serve) -> None:
@@ -107,7 +126,7 @@ async def test_without_backoff_the_server_keeps_its_own_list(serve: Serve) -> No
     async with Admin(f"broker://{broker.address}") as admin:
         await admin.create_group("billing")
     assert json.loads(broker.seen[0].body) == {
-        "groupName": "billing", "consumeMessageOrderly": False, "retryMaxTimes": 16
+        "groupName": "billing", "consumeMessageOrderly": False, "retryMaxTimes": 16, "consumeEnable": True
     }  # fmt: skip
 
 
