@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from aiorocketmq_fake.broker import FakeBroker
     from aiorocketmq_fake.client import FakeBrokerClient
     from aiorocketmq_fake.core.codes import Code, Refusal
-    from aiorocketmq_fake.core.profile import APACHE_5_5, APACHE_5_5_CLUSTER, DOCUMENTED, PROFILES, Profile
+    from aiorocketmq_fake.core.profile import Profile
+    from aiorocketmq_fake.core.profiles import APACHE_5_5, APACHE_5_5_CLUSTER, DOCUMENTED, PROFILES
     from aiorocketmq_fake.edge.events import EventsLost, EventStream
     from aiorocketmq_fake.edge.faults import Disturbance, Fault, FaultRule
     from aiorocketmq_fake.edge.telemetry import ClientReply
@@ -23,13 +24,8 @@ _HOMES = {
     "aiorocketmq_fake.broker": ("FakeBroker",),
     "aiorocketmq_fake.client": ("FakeBrokerClient",),
     "aiorocketmq_fake.core.codes": ("Code", "Refusal"),
-    "aiorocketmq_fake.core.profile": (
-        "APACHE_5_5",
-        "APACHE_5_5_CLUSTER",
-        "DOCUMENTED",
-        "PROFILES",
-        "Profile",
-    ),
+    "aiorocketmq_fake.core.profile": ("Profile",),
+    "aiorocketmq_fake.core.profiles": ("APACHE_5_5", "APACHE_5_5_CLUSTER", "DOCUMENTED", "PROFILES"),
     "aiorocketmq_fake.edge.events": ("EventStream", "EventsLost"),
     "aiorocketmq_fake.edge.faults": ("Disturbance", "Fault", "FaultRule"),
     "aiorocketmq_fake.edge.telemetry": ("ClientReply",),

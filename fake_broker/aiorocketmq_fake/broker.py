@@ -11,7 +11,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Literal
 
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.profile import PROFILES, Profile
+from aiorocketmq_fake.core.profile import Profile
+from aiorocketmq_fake.core.profiles import PROFILES
 from aiorocketmq_fake.edge.address import Address
 from aiorocketmq_fake.edge.clock import ManualClock, RealClock
 from aiorocketmq_fake.edge.endpoint import split

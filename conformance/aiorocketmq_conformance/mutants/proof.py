@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
-from aiorocketmq_fake.core.profile import PROFILES
+from aiorocketmq_fake.core.profiles import PROFILES
 
 from aiorocketmq_conformance.brokers.fake import BundledFake
 from aiorocketmq_conformance.declaration import DECLARATIONS

@@ -12,11 +12,13 @@ from typing import ParamSpec, TypeVar
 
 from aiorocketmq_fake.core import inspection
 from aiorocketmq_fake.core.catalogue import Catalogue
+from aiorocketmq_fake.core.checks import Checks
 from aiorocketmq_fake.core.clients import Clients
 from aiorocketmq_fake.core.codes import OffsetPolicy, Refusal
 from aiorocketmq_fake.core.dead_letters import DeadLetters
 from aiorocketmq_fake.core.delays import Delays
 from aiorocketmq_fake.core.events import Event, Refused
+from aiorocketmq_fake.core.halves import Halves
 from aiorocketmq_fake.core.lease_ends import LeaseEnds
 from aiorocketmq_fake.core.model import (
     AckRequest,
@@ -56,6 +58,7 @@ from aiorocketmq_fake.core.snapshots import (
     ClientSnapshot,
     DeliverySnapshot,
     GroupSnapshot,
+    HalfSnapshot,
     LeaseSnapshot,
     OffsetSnapshot,
     OrderSnapshot,
@@ -77,6 +80,7 @@ class Broker:
     # Seams for brokers that break a promise on purpose, to prove that somebody notices.
     _receiving_class: type[Receiving] = Receiving
     _ends_class: type[LeaseEnds] = LeaseEnds
+    _checks_class: type[Checks] = Checks
 
     def __init__(
         self,
@@ -108,7 +112,9 @@ class Broker:
         self._clients = Clients(state, self._ends)
         self._offsets = Offsets(state, self._receive_polls, self._ends)
         self._delays = Delays(state, storage)
-        self._transactions = Transactions(state, storage)
+        self._halves = Halves()
+        checks = self._checks_class(state, self._halves)
+        self._transactions = Transactions(state, storage, self._halves, checks, self._delays.add)
         self._producing = Producing(state, storage, self._delays, self._transactions)
         self._catalogue = Catalogue(
             state, self._receiving, self._pulling, self._ends, self._delays, self._transactions
@@ -223,6 +229,11 @@ class Broker:
         """Count a client as heard of, without any check; unknown ids are ignored."""
         self._advance(milliseconds(now))
         self._clients.keep_alive(client_id)
+
+    def lose_stream(self, client_id: str) -> None:
+        """Tell that a client's telemetry stream is gone: orders go to others until its next settings;
+        unknown ids are ignored."""
+        self._clients.lose_stream(client_id)
 
     def terminate(self, client_id: str, group: str, *, now: float) -> None:
         """Unregister a client (R2.16). Refused: UNRECOGNIZED_CLIENT_TYPE; ILLEGAL_CONSUMER_GROUP (settings
@@ -381,6 +392,10 @@ class Broker:
     def order_records(self, group: str | None = None) -> tuple[OrderSnapshot, ...]:
         """What ordered groups wait for."""
         return inspection.order_records(self._state, group)
+
+    def half_messages(self, topic: str | None = None) -> tuple[HalfSnapshot, ...]:
+        """Transactions that nobody ended yet, by topic and transaction id."""
+        return inspection.half_messages(self._halves, topic)
 
     def offsets(self, group: str | None = None) -> tuple[OffsetSnapshot, ...]:
         """Progress of groups, by group, topic and queue."""

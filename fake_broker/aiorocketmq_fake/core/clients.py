@@ -34,6 +34,7 @@ class Clients:
             client = state.clients[client_id] = Client(client_id, settings, state.now)
             state.events.append(ClientJoined(state.at, client_id, settings.client_type, client.group))
         client.settings = settings
+        client.reachable = True
         if client.group:
             client.groups.add(client.group)
         self._touch(client)
@@ -59,6 +60,12 @@ class Clients:
         client = self._state.clients.get(client_id)
         if client is not None:
             self._touch(client)
+
+    def lose_stream(self, client_id: str) -> None:
+        """Note that a client has no telemetry stream; closing one unregisters nobody (session §11.12)."""
+        client = self._state.clients.get(client_id)
+        if client is not None:
+            client.reachable = False
 
     def terminate(self, client_id: str, group: str) -> None:
         """Unregister a client (R2.16)."""

@@ -79,6 +79,42 @@ class TransactionEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class DecidedAgain:
+    """A transaction that had ended was committed by one more decision: its message is stored again (R9.11).
+
+    Only where the profile's `decisions_repeat` allows it; the next `Stored` event is that copy."""
+
+    at: float
+    topic: str
+    transaction_id: str
+    client_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionChecked:
+    """A producer was asked what became of a transaction; `client_id` is empty when none could be asked, then
+    the check is lost (R9.8)."""
+
+    at: float
+    message: OutgoingMessage
+    transaction_id: str
+    client_id: str
+    check: int
+    """Number of this check, from 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionGivenUp:
+    """A half message was dropped without a decision: asked for too often, or too old (R9.7)."""
+
+    at: float
+    message: OutgoingMessage
+    transaction_id: str
+    checks: int
+    """How often its outcome had been asked for."""
+
+
+@dataclass(frozen=True, slots=True)
 class ReceiveEnded:
     """A receive was answered; `deliveries` of `Delivered` events with the same `batch`, perhaps none."""
 
@@ -315,6 +351,9 @@ Event = (
     | Prepared
     | Recalled
     | TransactionEnded
+    | DecidedAgain
+    | TransactionChecked
+    | TransactionGivenUp
     | ReceiveEnded
     | Delivered
     | Acked

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from aiorocketmq_fake.core.events import Delivered
+from aiorocketmq_fake.core.halves import Halves
 from aiorocketmq_fake.core.lanes import LaneOrder
 from aiorocketmq_fake.core.leases import Order
 from aiorocketmq_fake.core.model import StoredMessage
@@ -14,6 +15,7 @@ from aiorocketmq_fake.core.snapshots import (
     ClientSnapshot,
     DeliverySnapshot,
     GroupSnapshot,
+    HalfSnapshot,
     LeaseSnapshot,
     OffsetSnapshot,
     OrderSnapshot,
@@ -121,6 +123,17 @@ def order_records(state: State, group_name: str | None) -> tuple[OrderSnapshot, 
             for queue_id, order in sorted(consumption.orders.items()):
                 found.extend(_records(group, topic, queue_id, order))
     return tuple(found)
+
+
+def half_messages(halves: Halves, topic_name: str | None) -> tuple[HalfSnapshot, ...]:
+    """List half messages by topic and transaction id."""
+    found = sorted(
+        (half for half in halves if topic_name in (None, half.topic.name)), key=lambda half: half.key
+    )
+    return tuple(
+        HalfSnapshot(half.topic.name, half.queue_id, half.content, half.content.message_id, half.checks)
+        for half in found
+    )
 
 
 def offsets(state: State, group_name: str | None) -> tuple[OffsetSnapshot, ...]:

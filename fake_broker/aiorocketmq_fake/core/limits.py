@@ -21,6 +21,10 @@ MESSAGE_GROUP_BYTES_MAX = 63
 """UTF-8 bytes of a message group (4.1 row 14)."""
 RECOVERY_DURATION_MAX = 3600.0
 """Seconds of a transactional message's own recovery duration (4.1 row 12)."""
+TRANSACTION_MEMORY_MAX = 15
+"""Decisions that are awaited for one transaction id at a time (R9.1)."""
+CHECK_TRIES = 3
+"""Producers that are looked at for one that can be asked (R9.8)."""
 QUEUES_MAX = 1024
 """Queues of one topic; ours, to keep mistakes cheap."""
 
@@ -128,3 +132,9 @@ MESSAGE_GROUP_PROPERTY = "__SHARDINGKEY"
 """Where the message group leaks to consumers (R4.4)."""
 TRACE_CONTEXT_PROPERTY = "TRACE_CONTEXT"
 """Where the trace context leaks to consumers (R4.4)."""
+TRANSACTION_ID_PROPERTY = "__transactionId__"
+"""Where the transaction id leaks to consumers and checkers (R4.4)."""
+CHECK_TIMES_PROPERTY = "TRANSACTION_CHECK_TIMES"
+"""Where the number of checks leaks to consumers and checkers (R4.4)."""
+IMMUNITY_PROPERTY = "CHECK_IMMUNITY_TIME_IN_SECONDS"
+"""Where a message's own recovery duration leaks to consumers and checkers (R4.4)."""

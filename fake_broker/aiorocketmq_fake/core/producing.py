@@ -137,10 +137,8 @@ class Producing:
         """Store a message by its type: at once, later, or when its transaction is committed."""
         if kind is MessageType.TRANSACTION:
             content = self._content(message)
-            transaction_id = self._transactions.prepare(topic, queue_id, content, client_id)
-            return SendOutcome(
-                Code.OK, message.message_id, transaction_id, self._state.next_serial(), queue_id
-            )
+            transaction_id, offset = self._transactions.prepare(topic, queue_id, content, client_id)
+            return SendOutcome(Code.OK, message.message_id, transaction_id, offset, queue_id)
         timestamp = message.delivery_timestamp
         if timestamp is not None and milliseconds_up(timestamp) > self._state.now:
             handle = self._delays.add(topic, queue_id, self._content(message), kind, client_id)

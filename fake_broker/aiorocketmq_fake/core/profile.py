@@ -1,18 +1,13 @@
-"""Profiles: every point where the published contract and real servers differ, one named field each.
+"""What a profile is: every point where the published contract and real servers differ, one named field each.
 
-Times are seconds. `DOCUMENTED` is the published contract, `APACHE_5_5` what Apache 5.5.0 with the broker in
-the proxy's process was seen to do, `APACHE_5_5_CLUSTER` the same behind a separate proxy; other servers differ by a
-few fields (`dataclasses.replace`). Sources:
+Times are seconds; the shipped profiles are in `profiles`. Sources:
 "consumption §1" means `live-broker-consumption.md` section 1, "session §0" `live-broker-session.md`, "R…"
 `broker-semantics.md`, "O…" the list of disagreements in `conformance-inventory.md` section 2.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from aiorocketmq_fake.core.choices import (
-    ALL_RPCS,
-    PULL_RPCS,
-    SERVER_LANGUAGES,
     Backoff,
     BatchReceipt,
     Exhaustion,
@@ -118,6 +113,32 @@ class Profile:
     """A decision is accepted this long after the send or the last check (R9.1)."""
     unknown_transaction_code: Code
     """EndTransaction for a transaction that is not known (any more) (9.2)."""
+    decisions_repeat: bool
+    """DANGEROUS, real: the send and each check let one decision be taken, also after the end; a COMMIT then
+    stores the message once more (R9.11). `events.DecidedAgain` tells when it strikes."""
+    late_decisions_vanish: bool
+    """A client's decision later than the message's own recovery duration is OK without effect (R9.3)."""
+    delayed_transactions_vanish: bool
+    """A committed message with a delivery time to come is never delivered (session §4.3)."""
+    check_immunity: float = 6.0
+    """A half message is not checked before this, unless it has a recovery duration of its own (9.3)."""
+    check_interval: float
+    """Time between two checks (9.3, O9)."""
+    checks_scan: bool
+    """Checks happen at scans of the whole broker, every interval from its start: the first one falls up to an
+    interval after the immunity (R9.6, session §6). Else each message keeps its own time."""
+    check_limit: int | None
+    """A half message is given up instead of asked for once more than this; None asks until it is too old
+    (R9.7, O10)."""
+    half_lifetime: float
+    """A half message older than this is given up (9.3, O10)."""
+    half_age_from_born: bool
+    """Age and immunity count from the born time that the producer claims: without one the message is given up
+    unasked, one from the future is asked for at once (session §6). Else from the send."""
+    recovery_in_whole_seconds: bool
+    """Fractions of a recovery duration are cut off (9.3)."""
+    mixed_topics_checked: bool = True
+    """Half messages of MIXED topics are checked; behind a separate proxy they are not (R9.9)."""
 
     # Receiving
     polling_min: float
@@ -237,171 +258,3 @@ class Profile:
     # Offsets
     reset_keeps_leases: bool
     """Messages in flight survive a reset and come back in addition (R10.6, consumption §7)."""
-
-
-DOCUMENTED = Profile(
-    name="documented",
-    served_rpcs=ALL_RPCS - {"SyncLiteSubscription"},
-    client_types=frozenset(
-        {ClientType.PUSH_CONSUMER, ClientType.SIMPLE_CONSUMER, ClientType.PULL_CONSUMER},
-    ),
-    no_settings_code=Code.UNRECOGNIZED_CLIENT_TYPE,
-    settling_needs_client=False,
-    session_needs_group=False,
-    termination_ends_polls=True,
-    illegal_termination_unregisters=False,
-    languages=None,
-    unspecified_scheme_code=Code.ILLEGAL_ACCESS_POINT,
-    lite_subscription_quota=0,
-    max_lite_topic_size=0,
-    mixed_topics=True,
-    auto_create_groups=False,
-    unknown_group_code=Code.CONSUMER_GROUP_NOT_FOUND,
-    disabled_group_code=Code.FORBIDDEN,
-    unknown_topic_receive_code=Code.TOPIC_NOT_FOUND,
-    unknown_topic_send_code=Code.TOPIC_NOT_FOUND,
-    client_settings_decide=False,
-    backoff=Backoff.DOCUMENTED,
-    batch_receipt=BatchReceipt.PER_MESSAGE,
-    batch_is_one_block=False,
-    keys_split_at_spaces=False,
-    empty_properties_vanish=False,
-    internal_properties_leak=False,
-    missing_born_time_is_zero=False,
-    store_refusal_code=Code.BAD_REQUEST,
-    transaction_id_always=False,
-    delay_grain=0.0,
-    delay_latency=0.0,
-    recall_enabled=True,
-    recall_margin=0.0,
-    recall_finds_message=True,
-    recall_failure_code=Code.MESSAGE_NOT_FOUND,
-    unknown_transaction_code=Code.INVALID_TRANSACTION_ID,
-    polling_min=0.0,
-    polling_max=3600.0,
-    polling_margin=0.0,
-    polling_code_since="",
-    deadline_required=False,
-    empty_receive_code=Code.OK,
-    bad_batch_size_code=Code.BAD_REQUEST,
-    invisible_min=0.001,
-    new_group_start=StartPosition.CREATION,
-    reset_wakes_polls=True,
-    cancelled_polls_take=False,
-    undelivered_hold=0.0,
-    undelivered_counts=False,
-    ordered_undelivered_counts=False,
-    exhaustion=Exhaustion.AT_LEASE_END,
-    dropped_ends_poll=False,
-    revive_latency=0.0,
-    retries_keep_position=True,
-    malformed_handle_code=Code.INVALID_RECEIPT_HANDLE,
-    unknown_position_code=Code.INVALID_RECEIPT_HANDLE,
-    no_entries_code=Code.BAD_REQUEST,
-    ack_without_lease_ok=False,
-    change_after_ack=WrongHandle.REFUSED,
-    change_with_old_handle=WrongHandle.REFUSED,
-    suspend_counts=False,
-    ordered_suspend_counts=False,
-    dead_letters_keep_attempts=False,
-    dead_letter_type=None,
-    dead_letters_tell_origin=True,
-    forward_checks_handle=True,
-    forward_changed_handle_takes_first=False,
-    forward_unknown_group_ok=False,
-    order_grain=OrderGrain.MESSAGE_GROUP,
-    ordered_wake_latency=0.0,
-    ordered_extension_wakes=True,
-    ordered_attempts_per_batch=False,
-    ordered_old_handles_ack=False,
-    reset_keeps_leases=False,
-)
-"""The published contract: comments of the `.proto` files and the product documents; the default."""
-
-APACHE_5_5 = Profile(
-    name="apache-5.5",
-    served_rpcs=ALL_RPCS - PULL_RPCS,
-    client_types=frozenset({ClientType.PUSH_CONSUMER, ClientType.SIMPLE_CONSUMER}),
-    no_settings_code=Code.INTERNAL_SERVER_ERROR,
-    settling_needs_client=True,
-    session_needs_group=True,
-    termination_ends_polls=False,
-    illegal_termination_unregisters=True,
-    languages=SERVER_LANGUAGES,
-    unspecified_scheme_code=Code.INTERNAL_SERVER_ERROR,
-    lite_subscription_quota=2000,
-    max_lite_topic_size=64,
-    mixed_topics=False,
-    auto_create_groups=True,
-    unknown_group_code=Code.INTERNAL_SERVER_ERROR,
-    disabled_group_code=Code.INTERNAL_SERVER_ERROR,
-    unknown_topic_receive_code=Code.INTERNAL_SERVER_ERROR,
-    unknown_topic_send_code=Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE,
-    client_settings_decide=True,
-    backoff=Backoff.SERVER,
-    batch_receipt=BatchReceipt.SINGLE_FRESH_ID,
-    batch_is_one_block=True,
-    keys_split_at_spaces=True,
-    empty_properties_vanish=True,
-    internal_properties_leak=True,
-    missing_born_time_is_zero=True,
-    store_refusal_code=Code.INTERNAL_SERVER_ERROR,
-    transaction_id_always=True,
-    delay_grain=1.0,
-    delay_latency=0.01,
-    recall_enabled=False,
-    recall_margin=0.5,
-    recall_finds_message=False,
-    recall_failure_code=Code.INTERNAL_SERVER_ERROR,
-    unknown_transaction_code=Code.INTERNAL_SERVER_ERROR,
-    polling_min=5.0,
-    polling_max=20.0,
-    polling_margin=0.02,
-    polling_code_since="5.0.3",
-    deadline_required=True,
-    empty_receive_code=Code.MESSAGE_NOT_FOUND,
-    bad_batch_size_code=Code.INTERNAL_SERVER_ERROR,
-    invisible_min=10.0,
-    new_group_start=StartPosition.BEGINNING,
-    reset_wakes_polls=False,
-    cancelled_polls_take=True,
-    undelivered_hold=1.0,
-    undelivered_counts=False,
-    ordered_undelivered_counts=True,
-    exhaustion=Exhaustion.AT_RECEIVE,
-    dropped_ends_poll=True,
-    revive_latency=2.0,
-    retries_keep_position=False,
-    malformed_handle_code=Code.INTERNAL_SERVER_ERROR,
-    unknown_position_code=Code.INTERNAL_SERVER_ERROR,
-    no_entries_code=Code.INTERNAL_SERVER_ERROR,
-    ack_without_lease_ok=True,
-    change_after_ack=WrongHandle.NEW_LEASE,
-    change_with_old_handle=WrongHandle.NEW_LEASE,
-    suspend_counts=False,
-    ordered_suspend_counts=True,
-    dead_letters_keep_attempts=True,
-    dead_letter_type=MessageType.DELAY,
-    dead_letters_tell_origin=False,
-    forward_checks_handle=False,
-    forward_changed_handle_takes_first=True,
-    forward_unknown_group_ok=True,
-    order_grain=OrderGrain.QUEUE,
-    ordered_wake_latency=0.1,
-    ordered_extension_wakes=False,
-    ordered_attempts_per_batch=True,
-    ordered_old_handles_ack=True,
-    reset_keeps_leases=True,
-)
-"""Apache RocketMQ 5.5.0, proxy in local mode, default settings, quirks included."""
-
-APACHE_5_5_CLUSTER = replace(
-    APACHE_5_5,
-    name="apache-5.5-cluster",
-    unknown_topic_receive_code=Code.TOPIC_NOT_FOUND,
-    batch_receipt=BatchReceipt.SINGLE_JOINED_IDS,
-)
-"""Apache RocketMQ 5.5.0 behind a separate proxy, which tells refusals apart (session, consequence 16)."""
-
-PROFILES = {profile.name: profile for profile in (DOCUMENTED, APACHE_5_5, APACHE_5_5_CLUSTER)}
-"""The shipped profiles by name."""

@@ -3,7 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from aiorocketmq_fake.core.model import ClientSettings, GroupConfig, StoredMessage, TopicConfig
+from aiorocketmq_fake.core.model import (
+    ClientSettings,
+    GroupConfig,
+    OutgoingMessage,
+    StoredMessage,
+    TopicConfig,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +55,19 @@ class LeaseSnapshot:
     receipt_handle: str
     invisible_until: float
     auto_renew: bool
+
+
+@dataclass(frozen=True, slots=True)
+class HalfSnapshot:
+    """A half message: sent in a transaction, neither committed nor rolled back."""
+
+    topic: str
+    queue_id: int
+    """Where it will go when it is committed."""
+    message: OutgoingMessage
+    transaction_id: str
+    checks: int
+    """How often its outcome was asked for."""
 
 
 @dataclass(frozen=True, slots=True)

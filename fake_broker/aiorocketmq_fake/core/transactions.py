@@ -1,44 +1,50 @@
 """Transactions: half messages that wait for commit or rollback (9.1, 9.2)."""
 
+from collections.abc import Callable
+from dataclasses import replace
+
+from aiorocketmq_fake.core import limits
+from aiorocketmq_fake.core.checks import Checks
 from aiorocketmq_fake.core.codes import Code, MessageType, Refusal, Resolution
-from aiorocketmq_fake.core.events import Prepared, StoredAs, TransactionEnded
+from aiorocketmq_fake.core.events import DecidedAgain, Prepared, StoredAs, TransactionEnded
+from aiorocketmq_fake.core.halves import Half, Halves
 from aiorocketmq_fake.core.model import EndTransactionRequest, OutgoingMessage
-from aiorocketmq_fake.core.state import State, milliseconds
+from aiorocketmq_fake.core.state import State, milliseconds, milliseconds_up
 from aiorocketmq_fake.core.storage import Storage
 from aiorocketmq_fake.core.topics import Topic
 
-
-class Half:
-    """A half message, and until when its producer's decision is accepted."""
-
-    __slots__ = ("content", "known_until", "queue_id", "topic")
-
-    def __init__(self, topic: Topic, queue_id: int, content: OutgoingMessage, known_until: int) -> None:
-        self.topic = topic
-        self.queue_id = queue_id
-        self.content = content
-        self.known_until = known_until
+Delay = Callable[[Topic, int, OutgoingMessage, MessageType, str], str]
+"""Keeps a message until its delivery time."""
 
 
 class Transactions:
-    """Half messages by topic and transaction id; the newest of equal ids is ended first (R9.1)."""
+    """The half of producing that waits for decisions."""
 
-    def __init__(self, state: State, storage: Storage) -> None:
+    def __init__(self, state: State, storage: Storage, halves: Halves, checks: Checks, delay: Delay) -> None:
         self._state = state
         self._storage = storage
-        self._halves: dict[tuple[str, str], list[Half]] = {}
+        self._halves = halves
+        self._checks = checks
+        self._delay = delay
 
     def __len__(self) -> int:
-        return sum(map(len, self._halves.values()))
+        return len(self._halves)
 
-    def prepare(self, topic: Topic, queue_id: int, content: OutgoingMessage, client_id: str) -> str:
-        """Keep a half message; answers the transaction id, which is the message's (9.1)."""
+    def prepare(
+        self, topic: Topic, queue_id: int, content: OutgoingMessage, client_id: str
+    ) -> tuple[str, int]:
+        """Keep a half message; answers the transaction id, which is the message's (9.1), and a meaningless
+        offset."""
         state = self._state
-        known_until = state.now + milliseconds(state.profile.transaction_memory)
-        half = Half(topic, queue_id, content, known_until)
-        self._halves.setdefault((topic.name, content.message_id), []).append(half)
+        if state.profile.internal_properties_leak:
+            content = self._marked(content)
+        half = Half(topic, queue_id, content, state.now, self._halves.next_offset())
+        self._halves.add(half)
+        until = state.now + milliseconds(state.profile.transaction_memory)
+        self._halves.await_decision(half, until, state.now)
+        self._checks.watch(half)
         state.events.append(Prepared(state.at, content, client_id, None))
-        return content.message_id
+        return content.message_id, half.offset
 
     def end(self, request: EndTransactionRequest) -> None:
         """Commit, roll back, or only use up the producer's chance to do so (9.2)."""
@@ -47,15 +53,35 @@ class Transactions:
         if not request.transaction_id.strip():
             raise Refusal(Code.INVALID_TRANSACTION_ID, "The transaction id is blank.")
         key = (request.topic, request.transaction_id)
-        half = next(
-            (half for half in reversed(self._halves.get(key, [])) if half.known_until >= state.now), None
-        )
-        if half is None:
+        half = self._halves.awaits(key, state.now)
+        if half is None or (half.ended and not state.profile.decisions_repeat):
             raise Refusal(
                 state.profile.unknown_transaction_code,
                 f"The transaction {request.transaction_id[:80]!r} on topic {request.topic} is not known (any more).",
             )
-        half.known_until = -1
+        self._halves.take_decision(key, state.now)
+        if not half.ended:
+            self._decide(half, request)
+        elif request.resolution is Resolution.COMMIT:
+            state.events.append(
+                DecidedAgain(state.at, request.topic, request.transaction_id, request.client_id)
+            )
+            self._commit(half, request)
+
+    def forget_decisions(self) -> None:
+        """Forget which decisions are awaited: the proxy lost its memory (R12.7)."""
+        self._halves.forget_decisions()
+
+    def forget_topic(self, topic_name: str) -> None:
+        """Drop the half messages of a topic that is deleted."""
+        for half in self._halves.of_topic(topic_name):
+            self._checks.leave(half)
+        self._halves.forget_topic(topic_name)
+
+    def _decide(self, half: Half, request: EndTransactionRequest) -> None:
+        state = self._state
+        if self._comes_too_late(half, request):
+            return
         state.events.append(
             TransactionEnded(
                 state.at,
@@ -68,28 +94,44 @@ class Transactions:
         )
         if request.resolution is Resolution.UNSPECIFIED:
             return
-        self._halves[key].remove(half)
-        if not self._halves[key]:
-            del self._halves[key]
+        self._checks.leave(half)
+        self._halves.remove(half, state.now)
         if request.resolution is Resolution.COMMIT:
-            stored = self._storage.append(
-                half.topic,
-                half.queue_id,
-                half.content,
-                MessageType.TRANSACTION,
-                StoredAs.COMMITTED,
-                client_id=request.client_id,
-                transaction_id=request.transaction_id,
-            )
-            self._storage.announce(half.topic, stored)
+            self._commit(half, request)
 
-    def forget_decisions(self) -> None:
-        """Forget which decisions are awaited: the proxy lost its memory (R12.7)."""
-        for halves in self._halves.values():
-            for half in halves:
-                half.known_until = -1
+    def _comes_too_late(self, half: Half, request: EndTransactionRequest) -> bool:
+        """R9.3: nobody is told that a decision after the message's own recovery duration has no effect."""
+        return (
+            self._state.profile.late_decisions_vanish
+            and half.content.recovery_duration is not None
+            and not request.from_check
+            and half.immune_until is not None
+            and self._state.now > half.immune_until
+        )
 
-    def forget_topic(self, topic_name: str) -> None:
-        """Drop the half messages of a topic that is deleted."""
-        for key in [key for key in self._halves if key[0] == topic_name]:
-            del self._halves[key]
+    def _commit(self, half: Half, request: EndTransactionRequest) -> None:
+        state = self._state
+        timestamp = half.content.delivery_timestamp
+        if timestamp is not None and milliseconds_up(timestamp) > state.now:
+            if not state.profile.delayed_transactions_vanish:
+                self._delay(
+                    half.topic, half.queue_id, half.content, MessageType.TRANSACTION, request.client_id
+                )
+            return
+        stored = self._storage.append(
+            half.topic,
+            half.queue_id,
+            half.content,
+            MessageType.TRANSACTION,
+            StoredAs.COMMITTED,
+            client_id=request.client_id,
+            transaction_id=request.transaction_id,
+        )
+        self._storage.announce(half.topic, stored)
+
+    def _marked(self, content: OutgoingMessage) -> OutgoingMessage:
+        """Add the internal properties that come to light (session §6)."""
+        properties = {**content.properties, limits.TRANSACTION_ID_PROPERTY: content.message_id}
+        if content.recovery_duration is not None:
+            properties[limits.IMMUNITY_PROPERTY] = str(int(content.recovery_duration))
+        return replace(content, properties=properties)

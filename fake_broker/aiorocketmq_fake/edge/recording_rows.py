@@ -33,6 +33,9 @@ def is_recorded(event: facts.Event) -> bool:
         return event.reason is facts.StoredAs.SENT
     if isinstance(event, facts.Acked):
         return event.message is not None
+    if isinstance(event, facts.TransactionChecked):
+        # With nobody to ask, the server asked nobody.
+        return bool(event.client_id)
     if isinstance(event, facts.GroupChanged):
         return not event.deleted
     return type(event) in _CELLS
@@ -141,6 +144,26 @@ def _transaction_ended(event: facts.TransactionEnded) -> Cells:
         "tx_id": event.transaction_id,
         "resolution": names.get(event.resolution, "unknown"),
         "source": "check" if event.from_check else "client",
+    }
+
+
+def _decided_again(event: facts.DecidedAgain) -> Cells:
+    return {
+        "kind": "tx.end",
+        "phase": "ok",
+        "client_id": event.client_id,
+        "topic": event.topic,
+        "tx_id": event.transaction_id,
+        "resolution": "commit",
+    }
+
+
+def _transaction_checked(event: facts.TransactionChecked) -> Cells:
+    return _named(event.message) | {
+        "kind": "tx.check",
+        "client_id": event.client_id,
+        "attempt": event.check,
+        "tx_id": event.transaction_id,
     }
 
 
@@ -288,6 +311,8 @@ _CELLS: dict[type[facts.Event], Callable[[Any], Cells]] = {
     facts.Prepared: _prepared,
     facts.Recalled: _recalled,
     facts.TransactionEnded: _transaction_ended,
+    facts.DecidedAgain: _decided_again,
+    facts.TransactionChecked: _transaction_checked,
     facts.ReceiveEnded: _receive_ended,
     facts.Delivered: _delivered,
     facts.Acked: _acked,

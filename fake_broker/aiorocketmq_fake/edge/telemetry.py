@@ -143,6 +143,7 @@ class Telemetry:
             self._streams.remove(stream)
             if self._newest.get(stream.client_id) is stream:
                 del self._newest[stream.client_id]
+                self._driver.core.lose_stream(stream.client_id)
             while not stream.outbox.empty():
                 if not isinstance(stream.outbox.get_nowait(), _End):
                     self._driver.quiet.leave()

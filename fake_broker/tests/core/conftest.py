@@ -29,7 +29,8 @@ from aiorocketmq_fake.core.model import (
     Subscription,
     TopicConfig,
 )
-from aiorocketmq_fake.core.profile import APACHE_5_5, DOCUMENTED, Profile
+from aiorocketmq_fake.core.profile import Profile
+from aiorocketmq_fake.core.profiles import APACHE_5_5, DOCUMENTED
 
 START = 1_000_000.0
 

@@ -36,7 +36,8 @@ from aiorocketmq_fake.core.model import (
     Subscription,
     TopicConfig,
 )
-from aiorocketmq_fake.core.profile import APACHE_5_5, DOCUMENTED, Profile
+from aiorocketmq_fake.core.profile import Profile
+from aiorocketmq_fake.core.profiles import APACHE_5_5, DOCUMENTED
 from aiorocketmq_fake.core.receiving import Receiving
 from hypothesis import HealthCheck, Phase, settings, strategies as st
 from hypothesis.stateful import (
