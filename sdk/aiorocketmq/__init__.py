@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         ReceivedMessage as ReceivedMessage,
         SendReceipt as SendReceipt,
     )
+    from aiorocketmq.otel import OpenTelemetryHook as OpenTelemetryHook
     from aiorocketmq.producer import Producer as Producer
     from aiorocketmq.pull_consumer import (
         Offset as Offset,
@@ -110,6 +111,7 @@ _HOMES = {
     "hooks": ("Hook",),
     "many": ("AckManyError", "SendManyError"),
     "message": ("Message", "MessageQueue", "MessageType", "ReceivedMessage", "SendReceipt"),
+    "otel": ("OpenTelemetryHook",),
     "producer": ("Producer",),
     "pull_consumer": ("Offset", "PullBatch", "PullConsumer"),
     "push_consumer": ("DeadLetter", "PushConsumer", "RetryLater"),
@@ -145,6 +147,7 @@ __all__ = [
     "NotServed",
     "Offset",
     "OffsetNotFound",
+    "OpenTelemetryHook",
     "PermissionDenied",
     "Producer",
     "PullBatch",

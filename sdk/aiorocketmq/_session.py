@@ -29,6 +29,7 @@ from aiorocketmq._core.session_states import (
 )
 from aiorocketmq._core.settings import Backoff, Declaration, ServerSettings
 from aiorocketmq._links import Link
+from aiorocketmq._metrics_export import MetricsExport
 from aiorocketmq._routes import Routes
 from aiorocketmq._start import FirstCall, start_within
 from aiorocketmq._tasks import Arguments, Result, Tasks
@@ -37,7 +38,17 @@ from aiorocketmq._upkeep import Upkeep
 from aiorocketmq._version import version
 from aiorocketmq.connection import Connection, ConnectionOptions, Surroundings, as_connection, new_client_id
 from aiorocketmq.errors import Closed, RocketMQError, SessionForgotten, UsageError
-from aiorocketmq.hooks import ClientEvent, ClientIdentity, Event, Hook, Phase, Role, SettingsEvent, observers
+from aiorocketmq.hooks import (
+    ClientEvent,
+    ClientIdentity,
+    Event,
+    Hook,
+    Phase,
+    Role,
+    SettingsEvent,
+    metric_sources,
+    observers,
+)
 from aiorocketmq.wire import messages as pb
 
 logger = logging.getLogger(__name__)
@@ -78,6 +89,9 @@ class Session:
         """Called with the settings in force after each answer of a server."""
         self.isolated: set[Endpoint] = set()
         """Endpoints that sends avoid, because a call failed there and no heartbeat has been answered since."""
+        sources = metric_sources(self.hooks)
+        if sources:
+            self.on_settings.append(MetricsExport(self, sources).follow)
         self.client_id = ""
         self.identity = ClientIdentity("", role, declaration.group)
         self.links: dict[Endpoint, Link] = {}

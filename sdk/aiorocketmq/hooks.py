@@ -220,6 +220,12 @@ class Hook:
     def observe(self, event: Event) -> None:
         """Watch one fact; called on the event loop, so it must be quick and must not block."""
 
+    def metrics(self, client_id: str) -> bytes | None:
+        """The metrics of one client as an OTLP `ExportMetricsServiceRequest`, None where there are none to tell.
+
+        Asked at once and then every minute while the server's settings want metrics; the client sends them there."""
+        return None
+
 
 def around_send(hooks: tuple[Hook, ...], call: SendCall) -> SendCall:
     """`call` inside all hooks that wrap sends, the first one outermost; `call` itself where there are
@@ -242,6 +248,11 @@ def around_handle(hooks: tuple[Hook, ...], call: HandleCall) -> HandleCall:
 def observers(hooks: tuple[Hook, ...]) -> tuple[Callable[[Event], None], ...]:
     """The `observe` methods of those hooks that have one of their own."""
     return tuple(hook.observe for hook in hooks if type(hook).observe is not Hook.observe)
+
+
+def metric_sources(hooks: tuple[Hook, ...]) -> tuple[Callable[[str], bytes | None], ...]:
+    """The `metrics` methods of those hooks that have one of their own."""
+    return tuple(hook.metrics for hook in hooks if type(hook).metrics is not Hook.metrics)
 
 
 def _bind_send(hook: Hook, call: SendCall) -> SendCall:

