@@ -1,0 +1,1 @@
+"""The stores that remember which messages were handled."""

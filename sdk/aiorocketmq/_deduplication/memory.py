@@ -1,0 +1,59 @@
+"""A store in the memory of this process."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+from aiorocketmq._deduplication.interface import Claim
+
+
+class MemoryStore:
+    """Remembers handled messages in this process, at most `max_entries`, the oldest forgotten first.
+
+    Nothing is left of it after a restart and other processes do not see it: good for tests, and where one process alone
+    consumes and a repetition after a restart does no harm. `clock` gives seconds and replaces the machine's."""
+
+    def __init__(self, *, max_entries: int = 100_000, clock: Callable[[], float] = time.monotonic) -> None:
+        if max_entries < 1:
+            raise ValueError(f"max_entries must be at least 1, not {max_entries}")
+        self._max_entries = max_entries
+        self._clock = clock
+        self._entries: OrderedDict[str, tuple[str | None, float]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    async def claim(self, key: str, owner: str, seconds: float) -> Claim:
+        """Grant `key` to `owner` unless it is done or claimed by another."""
+        now = self._clock()
+        holder, until = self._entries.get(key, (owner, now))
+        if until > now and holder != owner:
+            return Claim.DONE if holder is None else Claim.HELD
+        self._put(key, owner, now + seconds)
+        return Claim.GRANTED
+
+    async def renew(self, key: str, owner: str, seconds: float) -> None:
+        """Let the claim of `owner` end `seconds` from now."""
+        if self._is_held(key, owner):
+            self._put(key, owner, self._clock() + seconds)
+
+    async def done(self, key: str, owner: str, seconds: float) -> None:
+        """Note that `key` is done."""
+        if self._is_held(key, owner):
+            self._put(key, None, self._clock() + seconds)
+
+    async def release(self, key: str, owner: str) -> None:
+        """Give the claim of `owner` up."""
+        if self._is_held(key, owner):
+            del self._entries[key]
+
+    def _is_held(self, key: str, owner: str) -> bool:
+        return self._entries.get(key, (None, 0.0))[0] == owner
+
+    def _put(self, key: str, owner: str | None, until: float) -> None:
+        self._entries[key] = (owner, until)
+        self._entries.move_to_end(key)
+        if len(self._entries) > self._max_entries:
+            self._entries.popitem(last=False)

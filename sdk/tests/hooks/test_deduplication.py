@@ -1,0 +1,379 @@
+"""Each message is handled once: the same promises of every store, and of the hook on a broker that delivers twice."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from aiorocketmq.deduplication import (
+    Claim,
+    DeduplicationHook,
+    DeduplicationStore,
+    MemoryStore,
+    RedisStore,
+    SqliteStore,
+)
+from aiorocketmq.errors import Closed
+from aiorocketmq.hooks import AckEvent, Event, Hook, Phase
+from aiorocketmq.message import Message, ReceivedMessage
+from aiorocketmq.producer import Producer
+from aiorocketmq.push_consumer import PushConsumer
+from aiorocketmq_fake import FakeBroker
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class Shop:
+    """A store, a second view of the same memory, and time."""
+
+    store: DeduplicationStore
+    elsewhere: DeduplicationStore
+    pass_time: Callable[[float], Awaitable[None]]
+
+
+@pytest.fixture(scope="session")
+def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A real Redis server of this test run; skips where none is installed."""
+    program = shutil.which("redis-server")
+    if program is None:
+        pytest.skip("redis-server is not installed: apt-get install redis-server")
+    # Not below pytest's own folder: the path of a socket has room for 107 bytes.
+    folder = tmp_path_factory.mktemp("redis")
+    socket = folder / "s"
+    with (folder / "log").open("wb") as log:
+        server = subprocess.Popen(
+            [program, "--port", "0", "--unixsocket", str(socket), "--save", "", "--dir", str(folder)],
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        yield f"unix://{socket}"
+    finally:
+        server.terminate()
+        server.wait(10)
+
+
+@pytest.fixture(params=["memory", "sqlite", "redis"])
+async def shop(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Shop]:
+    clock = Clock()
+
+    async def move(seconds: float) -> None:
+        clock.now += seconds
+
+    if request.param == "memory":
+        memory = MemoryStore(clock=clock)
+        yield Shop(memory, memory, move)
+    elif request.param == "sqlite":
+        path = tmp_path / "handled.db"
+        async with SqliteStore(path, clock=clock) as store, SqliteStore(path, clock=clock) as elsewhere:
+            yield Shop(store, elsewhere, move)
+    else:
+        url = request.getfixturevalue("redis_url")
+        async with _redis_shop(url, prefix=f"{tmp_path.name}:") as shop:
+            yield shop
+
+
+class _redis_shop:
+    def __init__(self, url: str, prefix: str) -> None:
+        self._url = url
+        self._prefix = prefix
+
+    async def __aenter__(self) -> Shop:
+        from redis import exceptions
+        from redis.asyncio import Redis
+
+        self._redis = Redis.from_url(self._url)
+        async with asyncio.timeout(20):
+            while True:
+                try:
+                    await self._redis.ping()
+                    break
+                except (exceptions.ConnectionError, exceptions.BusyLoadingError):
+                    await asyncio.sleep(0.01)  # the server has just been started
+        self._own = RedisStore(self._url, prefix=self._prefix)
+        return Shop(RedisStore(self._redis, prefix=self._prefix), self._own, self._pass_time)
+
+    async def _pass_time(self, seconds: float) -> None:
+        """A server's time cannot be moved, but the rest of every key's time can."""
+        async for key in self._redis.scan_iter(self._prefix + "*"):
+            await self._redis.pexpire(key, await self._redis.pttl(key) - round(seconds * 1000))
+
+    async def __aexit__(self, *failure: object) -> None:
+        async with self._own:
+            pass
+        await self._redis.aclose()
+
+
+async def test_a_claim_keeps_others_away_until_it_is_given_up(shop: Shop) -> None:
+    assert await shop.store.claim("m", "a", 60) is Claim.GRANTED
+    assert await shop.elsewhere.claim("m", "b", 60) is Claim.HELD
+    await shop.store.release("m", "a")
+    assert await shop.elsewhere.claim("m", "b", 60) is Claim.GRANTED
+
+
+async def test_what_is_done_stays_done_for_its_time(shop: Shop) -> None:
+    await shop.store.claim("m", "a", 60)
+    await shop.store.done("m", "a", 3600)
+    await shop.pass_time(3599)
+    assert await shop.elsewhere.claim("m", "b", 60) is Claim.DONE
+    await shop.pass_time(2)
+    assert await shop.elsewhere.claim("m", "b", 60) is Claim.GRANTED
+
+
+async def test_the_claim_of_one_who_died_ends_and_a_renewed_one_does_not(shop: Shop) -> None:
+    for key in ("dead", "alive"):
+        await shop.store.claim(key, "a", 60)
+    await shop.pass_time(50)
+    await shop.store.renew("alive", "a", 60)
+    await shop.pass_time(11)
+    assert await shop.elsewhere.claim("dead", "b", 60) is Claim.GRANTED
+    assert await shop.elsewhere.claim("alive", "b", 60) is Claim.HELD
+
+
+async def test_who_has_lost_a_claim_can_do_nothing_to_it(shop: Shop) -> None:
+    await shop.store.claim("m", "slow", 1)
+    await shop.pass_time(2)
+    assert await shop.elsewhere.claim("m", "b", 60) is Claim.GRANTED
+    await shop.store.renew("m", "slow", 600)
+    await shop.store.release("m", "slow")
+    await shop.store.done("m", "slow", 600)
+    assert await shop.store.claim("m", "c", 60) is Claim.HELD
+    await shop.pass_time(61)
+    assert await shop.store.claim("m", "c", 60) is Claim.GRANTED
+
+
+async def test_of_many_who_ask_at_once_one_is_granted(shop: Shop) -> None:
+    stores = (shop.store, shop.elsewhere)
+    answers = await asyncio.gather(*(stores[n % 2].claim("m", f"owner {n}", 60) for n in range(20)))
+    assert sorted(answer.value for answer in answers) == ["granted", *["held"] * 19]
+
+
+async def test_a_memory_store_forgets_the_oldest_beyond_its_size() -> None:
+    store = MemoryStore(max_entries=2)
+    for key in ("1", "2", "3"):
+        await store.claim(key, "a", 60)
+        await store.done(key, "a", 60)
+    assert len(store) == 2
+    assert await store.claim("1", "b", 60) is Claim.GRANTED
+    assert await store.claim("3", "b", 60) is Claim.DONE
+
+
+async def test_a_sqlite_store_outlives_its_process_and_is_open_only_inside_its_block(tmp_path: Path) -> None:
+    async with SqliteStore(tmp_path / "handled.db") as store:
+        await store.claim("m", "a", 60)
+        await store.done("m", "a", 60)
+    with pytest.raises(Closed):
+        await store.claim("m", "b", 60)
+    async with SqliteStore(tmp_path / "handled.db") as again:
+        assert await again.claim("m", "b", 60) is Claim.DONE
+
+
+async def test_what_is_over_does_not_fill_a_sqlite_store_for_ever(tmp_path: Path) -> None:
+    clock = Clock()
+    async with SqliteStore(tmp_path / "handled.db", clock=clock) as store:
+        for number in range(2500):
+            clock.now += 1
+            await store.claim(f"m{number}", "a", 10)
+        count = await store._step(
+            lambda database: database.execute("SELECT count(*) FROM handled").fetchone()[0]
+        )
+    assert count < 1100
+
+
+class Deliveries(Hook):
+    """Counts what a handler was called with, and tells of acks; stands before the hook under test."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.acks = 0
+        self._more = asyncio.Event()
+
+    def observe(self, event: Event) -> None:
+        if isinstance(event, AckEvent) and event.phase is Phase.OK:
+            self.acks += 1
+            self._more.set()
+
+    async def acked(self, times: int) -> None:
+        async with asyncio.timeout(20):
+            while self.acks < times:
+                self._more.clear()
+                await self._more.wait()
+
+
+async def test_a_message_that_was_stored_twice_is_handled_once(broker: FakeBroker, shop: Shop) -> None:
+    bodies: list[bytes] = []
+    seen = Deliveries()
+
+    async def handle(message: ReceivedMessage) -> None:
+        bodies.append(message.body)
+
+    with broker.faults.drop_reply("SendMessage", times=1):
+        async with Producer(broker.endpoint) as producer:
+            await producer.send(Message("orders", b"1"))
+    assert len(broker.messages("orders")) == 2
+    hooks = [seen, DeduplicationHook(shop.store, busy_wait=0)]
+    async with PushConsumer(
+        broker.endpoint, group="billing", subscriptions=["orders"], handler=handle, hooks=hooks
+    ):
+        await seen.acked(2)
+    assert bodies == [b"1"]
+
+
+async def test_two_sends_of_one_order_are_one_by_a_key_of_the_users(broker: FakeBroker) -> None:
+    bodies: list[bytes] = []
+    seen = Deliveries()
+
+    async def handle(message: ReceivedMessage) -> None:
+        bodies.append(message.body)
+
+    async with Producer(broker.endpoint) as producer:
+        for body in (b"1", b"again"):
+            await producer.send(Message("orders", body, keys=["order 42"]))
+    hooks = [seen, DeduplicationHook(MemoryStore(), key=lambda message: message.keys[0], busy_wait=0)]
+    async with PushConsumer(
+        broker.endpoint, group="billing", subscriptions=["orders"], handler=handle, hooks=hooks, concurrency=1
+    ):
+        await seen.acked(2)
+    assert len(bodies) == 1
+
+
+async def test_a_failed_message_is_handled_again(broker: FakeBroker) -> None:
+    attempts: list[int] = []
+    seen = Deliveries()
+
+    async def fail_once(message: ReceivedMessage) -> None:
+        attempts.append(message.attempt)
+        if message.attempt == 1:
+            raise ValueError("not yet")
+
+    async with Producer(broker.endpoint) as producer:
+        await producer.send(Message("orders", b"1"))
+    async with PushConsumer(
+        broker.endpoint,
+        group="billing",
+        subscriptions=["orders"],
+        handler=fail_once,
+        hooks=[seen, DeduplicationHook(MemoryStore())],
+    ):
+        await seen.acked(1)
+    assert attempts == [1, 2]
+
+
+def received() -> ReceivedMessage:
+    from aiorocketmq.message import MessageQueue
+
+    return ReceivedMessage(
+        topic="orders",
+        body=b"",
+        message_id="1",
+        queue=MessageQueue("orders", "b", 0),
+        offset=0,
+        group="billing",
+    )
+
+
+class Broken(MemoryStore):
+    """Cannot be asked or told from the step `broken` on."""
+
+    def __init__(self, broken: str) -> None:
+        super().__init__()
+        self._broken = broken
+        self.renewed = asyncio.Event()
+
+    async def claim(self, key: str, owner: str, seconds: float) -> Claim:
+        if self._broken == "claim":
+            raise OSError("the store is away")
+        return await super().claim(key, owner, seconds)
+
+    async def done(self, key: str, owner: str, seconds: float) -> None:
+        if self._broken == "done":
+            raise OSError("the store is away")
+        await super().done(key, owner, seconds)
+
+    async def release(self, key: str, owner: str) -> None:
+        if self._broken == "release":
+            raise OSError("the store is away")
+        await super().release(key, owner)
+
+    async def renew(self, key: str, owner: str, seconds: float) -> None:
+        self.renewed.set()
+        if self._broken == "renew":
+            raise OSError("the store is away")
+        await super().renew(key, owner, seconds)
+
+
+async def test_a_store_that_cannot_be_asked_fails_the_message() -> None:
+    async def never(message: ReceivedMessage) -> None:
+        raise AssertionError("the handler ran")
+
+    with pytest.raises(OSError, match="the store is away"):
+        await DeduplicationHook(Broken("claim")).handle(received(), never)
+
+
+async def test_a_store_that_cannot_be_told_does_not_undo_the_handling(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def handle(message: ReceivedMessage) -> None:
+        return
+
+    await DeduplicationHook(Broken("done")).handle(received(), handle)
+    assert "could not be noted" in caplog.text
+
+
+async def test_the_error_of_a_handler_is_told_even_if_the_claim_cannot_be_given_up() -> None:
+    async def fail(message: ReceivedMessage) -> None:
+        raise ValueError("the handler's own")
+
+    with pytest.raises(ValueError, match="the handler's own"):
+        await DeduplicationHook(Broken("release")).handle(received(), fail)
+
+
+@pytest.mark.parametrize("broken", ["nothing", "renew"])
+async def test_the_claim_of_a_long_handler_is_renewed(broken: str) -> None:
+    store = Broken(broken)
+
+    async def wait(message: ReceivedMessage) -> None:
+        async with asyncio.timeout(20):
+            await store.renewed.wait()
+
+    await DeduplicationHook(store, claim=0.05).handle(received(), wait)
+    assert store.renewed.is_set()
+
+
+async def test_a_cancelled_handler_gives_its_claim_up() -> None:
+    store, started = MemoryStore(), asyncio.Event()
+
+    async def wait(message: ReceivedMessage) -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    task = asyncio.get_running_loop().create_task(DeduplicationHook(store).handle(received(), wait))
+    await started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert len(store) == 0
+
+
+@pytest.mark.parametrize("wrong", [{"keep": 0}, {"claim": -1}, {"busy_wait": -0.1}])
+def test_what_is_wrong_is_said_where_it_is_written(wrong: dict[str, float]) -> None:
+    (name,) = wrong
+    with pytest.raises(ValueError, match=name):
+        DeduplicationHook(MemoryStore(), **wrong)
+
+
+def test_a_memory_store_needs_room() -> None:
+    with pytest.raises(ValueError, match="max_entries"):
+        MemoryStore(max_entries=0)
