@@ -12,6 +12,7 @@ from aiorocketmq._core.headers import Headers
 from aiorocketmq._core.retries import renewal_delay
 from aiorocketmq._core.session_states import STREAM_TABLE, StreamInput, StreamState, step
 from aiorocketmq._failures import error_of
+from aiorocketmq._signal import Signal
 from aiorocketmq._transport.interface import DuplexStream, Failure, Transport, TransportError
 from aiorocketmq.connection import Surroundings
 from aiorocketmq.errors import Closed, RocketMQError, Unreachable, refusal
@@ -58,7 +59,7 @@ class Link:
         self._answer_timeout = answer_timeout
         self._stream: DuplexStream | None = None
         self._writing = asyncio.Lock()
-        self._again = asyncio.Event()
+        self._again = Signal()
         self._answer = _Answer()
         self._failures = 0
 
@@ -200,7 +201,7 @@ class _Answer:
     """One answer that any number of tasks may wait for, now or later."""
 
     def __init__(self) -> None:
-        self._event = asyncio.Event()
+        self._event = Signal()
         self._error: RocketMQError | None = None
 
     def give(self, error: RocketMQError | None) -> None:

@@ -30,6 +30,7 @@ from aiorocketmq._core.session_states import (
 from aiorocketmq._core.settings import Backoff, Declaration, ServerSettings
 from aiorocketmq._links import Link
 from aiorocketmq._metrics_export import MetricsExport
+from aiorocketmq._rounds import Job, Member, Work
 from aiorocketmq._routes import Routes
 from aiorocketmq._start import FirstCall, start_within
 from aiorocketmq._tasks import Arguments, Result, Tasks
@@ -102,6 +103,7 @@ class Session:
         self._tasks = Tasks(role.value)
         self._upkeep = Upkeep(self, self.routes)
         self._link_tasks: dict[Endpoint, asyncio.Task[None]] = {}
+        self._rounds: Member | None = None
         self._operations = 0
         self._announced: ServerSettings | None = None
         self._made_calling: Calling | None = None
@@ -131,7 +133,8 @@ class Session:
             if isinstance(error, RocketMQError):
                 self._emit_life(Phase.FAIL, running=True, error=error)
             raise
-        self._tasks.spawn(self._upkeep.run, name="upkeep")
+        self._rounds = self.connection.rounds.join(self.spawn)
+        self._upkeep.begin(self._rounds)
         self._emit_life(Phase.OK, running=True)
         logger.info("client %s started at %s", self.client_id, self.access, extra=self.log_facts())
 
@@ -151,6 +154,8 @@ class Session:
 
     async def _close(self, *, polite: bool) -> None:
         with anyio.CancelScope(shield=True):
+            if self._rounds is not None:
+                self._rounds.leave()
             if polite:
                 with anyio.move_on_after(self.timeouts.stop):
                     known = [each for each, link in self.links.items() if link.state is StreamState.READY]
@@ -384,7 +389,7 @@ class Session:
     async def reconnect(self, endpoint: Endpoint) -> None:
         """Make the connection to `endpoint` anew, and its stream."""
         logger.warning("connecting to %s anew", endpoint, extra=self.log_facts())
-        await self.transport.reconnect(endpoint)
+        await self.connection.reconnect(endpoint)
         link = self.links.get(endpoint)
         if link is not None:
             await link.renew()
@@ -399,6 +404,12 @@ class Session:
     ) -> asyncio.Task[Result]:
         """Run `function` in a task that ends with the session at the latest; what it raises is logged."""
         return self._tasks.spawn(function, *arguments, name=name)
+
+    def every(self, period: float, work: Work, *, name: str) -> Job:
+        """Do `work` every `period` seconds, or after as many as it returns, for as long as the client runs."""
+        if self._rounds is None:
+            raise self._closed()
+        return self._rounds.every(period, work, name=name)
 
     def keep_link(self, endpoint: Endpoint) -> Link:
         """Keep a settings stream to `endpoint` open from now on."""

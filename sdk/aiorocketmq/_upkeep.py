@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from aiorocketmq._calls import HEARTBEAT
 from aiorocketmq._core.endpoint import Endpoint
-from aiorocketmq._core.half_open import Beat, HalfOpenWatch
-from aiorocketmq._core.retries import jittered
+from aiorocketmq._core.half_open import Beat
+from aiorocketmq._rounds import Member
 from aiorocketmq._routes import Routes
 from aiorocketmq._standing import Standing
 from aiorocketmq.connection import loop_time
@@ -31,42 +31,25 @@ class Periods:
 
 
 class Upkeep:
-    """One task for all regular jobs of one client, each a little off its period so that clients do not march in
-    step."""
+    """The regular jobs of one client, among those of all clients of its connection."""
 
     def __init__(self, session: Standing, routes: Routes, *, periods: Periods | None = None) -> None:
         self._session = session
         self._routes = routes
         self._periods = periods or Periods()
-        self._watches: dict[Endpoint, HalfOpenWatch] = {}
 
-    async def run(self) -> None:
-        """Do each job when it is due, until cancelled."""
-        jobs = (
-            (self._periods.heartbeat, self.beat),
-            (self._periods.routes, self._routes.refresh),
-            (self._periods.credentials, self._session.sign),
-            (self._periods.settings, self._session.write_settings),
-        )
-        random = self._session.surroundings.random
-        due = [loop_time() + jittered(period, random) for period, _ in jobs]
-        while True:
-            await asyncio.sleep(max(0.0, min(due) - loop_time()))
-            for number, (period, job) in enumerate(jobs):
-                if due[number] > loop_time():
-                    continue
-                due[number] = loop_time() + jittered(period, random)
-                try:
-                    await job()
-                except (
-                    Exception
-                ):  # the outer border of a task that must go on, whatever a credentials provider does
-                    logger.exception("a regular job of client %s failed", self._session.client_id)
+    def begin(self, member: Member) -> None:
+        """Do each job when it is due, until the member leaves."""
+        periods, session = self._periods, self._session
+        member.every(periods.heartbeat, self.beat, name="heartbeat")
+        member.every(periods.routes, self._routes.refresh, name="routes")
+        member.every(periods.settings, session.write_settings, name="settings")
+        if callable(session.connection.credentials):
+            member.every(periods.credentials, session.sign, name="credentials")
 
     async def beat(self) -> None:
         """Send one heartbeat to each server; what it shows is acted upon at once."""
         endpoints = tuple(self._session.links)
-        self._watches = {each: self._watches.get(each) or HalfOpenWatch() for each in endpoints}
         if len(endpoints) == 1:
             await self._beat(endpoints[0])
         else:
@@ -77,7 +60,7 @@ class Upkeep:
         request = pb.HeartbeatRequest(client_type=pb.ClientType.Value(session.declaration.client_type))
         if session.group is not None:
             request.group.CopyFrom(session.resource(session.group))
-        beat = Beat.FAILED
+        beat, begun = Beat.FAILED, loop_time()
         try:
             await session.call_early(endpoint, HEARTBEAT, request, group=session.group)
             beat = Beat.ANSWERED
@@ -91,7 +74,7 @@ class Upkeep:
         except RocketMQError as error:
             beat = Beat.ANSWERED
             logger.warning("heartbeat refused: %s", error, extra=session.log_facts())
-        if self._watches[endpoint].should_reconnect(beat, loop_time()):
+        if session.connection.watch(endpoint).should_reconnect(beat, loop_time(), begun=begun):
             await session.reconnect(endpoint)
 
     async def _introduce_again(self, endpoint: Endpoint) -> None:

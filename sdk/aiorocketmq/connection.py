@@ -15,13 +15,18 @@ from typing import Literal, TypeAlias, TypedDict
 from uuid import getnode
 
 from aiorocketmq._core.endpoint import Endpoint, endpoint_of, parse_endpoint
+from aiorocketmq._core.half_open import HalfOpenWatch
 from aiorocketmq._core.message_ids import MessageIds
+from aiorocketmq._rounds import Rounds
 from aiorocketmq._transport.interface import Transport
 from aiorocketmq.config import Credentials, CredentialsProvider, Timeouts, Tls, check_client_properties
 from aiorocketmq.errors import Closed
 
 AddressMap: TypeAlias = Mapping[str, str] | Callable[[str], str]
 """From the `host:port` that a server names to the one to use instead; what a mapping lacks stays as it is."""
+
+_ONE_TIME = 1.0
+"""Seconds within which requests to reconnect mean the same broken connection."""
 
 
 @dataclass(slots=True)
@@ -75,6 +80,10 @@ class Connection:
         self._given_transport = transport
         self._transport: Transport | None = None
         self._is_closed = False
+        self.rounds = Rounds(self.surroundings.random)
+        """The regular jobs of all clients."""
+        self._watches: dict[Endpoint, HalfOpenWatch] = {}
+        self._reconnected_at: dict[Endpoint, float] = {}
 
     async def __aenter__(self) -> Connection:
         self.open_transport()
@@ -104,6 +113,17 @@ class Connection:
         transport, self._transport = self._transport, None
         if transport is not None:
             await transport.close()
+
+    def watch(self, endpoint: Endpoint) -> HalfOpenWatch:
+        """Who learns from heartbeats to `endpoint` whether its connection is dead."""
+        return self._watches.setdefault(endpoint, HalfOpenWatch())
+
+    async def reconnect(self, endpoint: Endpoint) -> None:
+        """Make the network connection to `endpoint` anew, once for all clients that ask for it at about one time."""
+        now = loop_time()
+        if self._transport is not None and now - self._reconnected_at.get(endpoint, -_ONE_TIME) >= _ONE_TIME:
+            self._reconnected_at[endpoint] = now
+            await self._transport.reconnect(endpoint)
 
     def mapped(self, endpoint: Endpoint) -> Endpoint:
         """The endpoint to use for one that a server names."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
@@ -20,6 +19,7 @@ from aiorocketmq._push.commands import print_stacks, verify_message
 from aiorocketmq._push.consumption import Consumption
 from aiorocketmq._push.handlers import Handler, Handlers, handlers_by_topic
 from aiorocketmq._session import Session
+from aiorocketmq._signal import Signal
 from aiorocketmq.config import CacheLimits
 from aiorocketmq.connection import Connection, ConnectionOptions
 from aiorocketmq.errors import Closed, RocketMQError
@@ -126,7 +126,7 @@ class PushConsumer:
             client_properties=connection.client_properties,
         )
         self._life = ConsumerLife()
-        self._stop_asked = asyncio.Event()
+        self._stop_asked = Signal()
         self._running: Consumption | None = None
 
     async def __aenter__(self) -> Self:

@@ -46,10 +46,13 @@ class ConcurrentDispatch(Generic[ItemT]):
     __slots__ = ("_queue",)
 
     def __init__(self) -> None:
-        self._queue: deque[tuple[Hashable, ItemT]] = deque()
+        self._queue: deque[tuple[Hashable, ItemT]] | None = None
+        """Made when something comes: an empty one takes 760 bytes, in every idle consumer."""
 
     def add(self, lane: Hashable, item: ItemT) -> None:
         """Queue `item`; its lane does not matter."""
+        if self._queue is None:
+            self._queue = deque()
         self._queue.append((lane, item))
 
     def take(self) -> tuple[Hashable, ItemT] | None:
@@ -65,19 +68,19 @@ class ConcurrentDispatch(Generic[ItemT]):
 
     def drain(self) -> list[ItemT]:
         """Remove and return all items, oldest first."""
-        items = [item for _, item in self._queue]
-        self._queue.clear()
+        items = [item for _, item in self._queue or ()]
+        self._queue = None
         return items
 
     @property
     def startable(self) -> int:
         """All that wait may start."""
-        return len(self._queue)
+        return len(self._queue) if self._queue else 0
 
     @property
     def waiting(self) -> int:
         """Items not yet taken."""
-        return len(self._queue)
+        return len(self._queue) if self._queue else 0
 
 
 @dataclass(slots=True)
@@ -95,7 +98,8 @@ class FifoDispatch(Generic[ItemT]):
 
     def __init__(self) -> None:
         self._lanes: dict[Hashable, _Lane[ItemT]] = {}
-        self._ready: deque[Hashable] = deque()
+        self._ready: deque[Hashable] | None = None
+        """Made when something comes, see `ConcurrentDispatch`."""
         self._waiting = 0
 
     def add(self, lane: Hashable, item: ItemT) -> None:
@@ -106,7 +110,7 @@ class FifoDispatch(Generic[ItemT]):
         line.items.append(item)
         self._waiting += 1
         if not line.busy and len(line.items) == 1:
-            self._ready.append(lane)
+            self._is_ready(lane)
 
     def take(self) -> tuple[Hashable, ItemT] | None:
         """Remove and return the head of the lane that has waited longest; busy until finish or abandon."""
@@ -123,7 +127,7 @@ class FifoDispatch(Generic[ItemT]):
         line = self._lanes[lane]
         line.busy = False
         if line.items:
-            self._ready.append(lane)
+            self._is_ready(lane)
         else:
             del self._lanes[lane]
 
@@ -135,17 +139,22 @@ class FifoDispatch(Generic[ItemT]):
 
     def drain(self) -> list[ItemT]:
         """Remove and return the items of lanes that are not busy, lane by lane."""
-        items = [item for lane in self._ready for item in self._lanes.pop(lane).items]
-        self._ready.clear()
+        items = [item for lane in self._ready or () for item in self._lanes.pop(lane).items]
+        self._ready = None
         self._waiting -= len(items)
         return items
 
     @property
     def startable(self) -> int:
         """Lanes that are neither empty nor busy."""
-        return len(self._ready)
+        return len(self._ready) if self._ready else 0
 
     @property
     def waiting(self) -> int:
         """Items not yet taken."""
         return self._waiting
+
+    def _is_ready(self, lane: Hashable) -> None:
+        if self._ready is None:
+            self._ready = deque()
+        self._ready.append(lane)

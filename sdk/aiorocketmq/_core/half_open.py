@@ -19,17 +19,26 @@ class Beat(Enum):
 
 
 class HalfOpenWatch:
-    """Watches the heartbeats to one endpoint."""
+    """Watches the heartbeats to one endpoint, those of all clients of a connection."""
 
-    __slots__ = ("_reconnected_at", "_timeouts")
+    __slots__ = ("_last_timeout", "_reconnected_at", "_timeouts")
 
     def __init__(self) -> None:
         self._timeouts = 0
+        self._last_timeout = float("-inf")
         self._reconnected_at = float("-inf")
 
-    def should_reconnect(self, beat: Beat, now: float) -> bool:
-        """Take in the end of one heartbeat; whether the connection has to be made anew now."""
-        self._timeouts = self._timeouts + 1 if beat is Beat.TIMED_OUT else 0
+    def should_reconnect(self, beat: Beat, now: float, *, begun: float) -> bool:
+        """Take in the end of a heartbeat begun at `begun`; whether the connection has to be made anew now.
+
+        Heartbeats of several clients that were out at the same time show the same thing, and count once."""
+        if beat is not Beat.TIMED_OUT:
+            self._timeouts = 0
+            return False
+        if begun < self._last_timeout:
+            return False
+        self._last_timeout = now
+        self._timeouts += 1
         if self._timeouts < _TIMEOUTS_IN_A_ROW or now - self._reconnected_at < _PAUSE:
             return False
         self._timeouts = 0

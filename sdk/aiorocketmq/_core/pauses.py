@@ -9,6 +9,8 @@ LONGEST_PAUSE = 5.0
 THROTTLED_PAUSE = 0.02
 """First pause after TOO_MANY_REQUESTS (client-behaviour.md 10.3)."""
 
+SHORTEST_ALIGNED = 6.0
+"""Polls from here on end at a full second."""
 FIRST_SCAN = 5.0
 LONGEST_SCAN = 30.0
 
@@ -24,11 +26,19 @@ def failure_pause(failures: int, *, throttled: bool, rng: random.Random) -> floa
     return longest * (1 - rng.random() / 4)
 
 
-def scan_pause(unchanged: int, *, rng: random.Random) -> float:
+def scan_pause(unchanged: int) -> float:
     """Seconds until the next look at the assignments, after `unchanged` looks that found nothing new.
 
     The official clients look every 5 s for ever (1.3); on a quiet cluster the pause grows to 30 s, because a
     thousand idle consumers would otherwise make 200 calls a second.
     """
-    pause: float = min(LONGEST_SCAN, FIRST_SCAN * 2 ** min(unchanged, 8))
-    return pause * (1 - rng.random() / 10)
+    return min(LONGEST_SCAN, FIRST_SCAN * 2.0 ** min(unchanged, 8))
+
+
+def poll_length(longest: float, *, now: float) -> float:
+    """Seconds to ask for in a poll that may last `longest`: up to one less, so that it ends at a full second.
+
+    Polls of a thousand idle consumers end and begin together then, which costs a fraction of so many single moments.
+    Short polls are left alone: servers stretch what is below 5 s (live-broker-consumption.md, 2).
+    """
+    return longest if longest < SHORTEST_ALIGNED else longest - (now + longest) % 1.0

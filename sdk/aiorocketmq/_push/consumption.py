@@ -30,6 +30,7 @@ from aiorocketmq._push.settlement import Settlement
 from aiorocketmq._push.workers import Workers
 from aiorocketmq._session import Session
 from aiorocketmq._settling import Settling
+from aiorocketmq._signal import Signal
 from aiorocketmq.config import CacheLimits
 from aiorocketmq.message import MessageQueue, ReceivedMessage
 
@@ -62,7 +63,7 @@ class Consumption:
         self._session = session
         self._loop = asyncio.get_running_loop()
         self.held: set[Held] = set()
-        self._nothing_held = asyncio.Event()
+        self._nothing_held = Signal()
         self._run_again: dict[Held, asyncio.TimerHandle] = {}
         self._cache = ReceiveCache[MessageQueue](
             max_messages=limits.messages,

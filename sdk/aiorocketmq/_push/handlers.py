@@ -49,7 +49,8 @@ class Handlers:
         timeout: float | None,
         concurrency: int,
     ) -> None:
-        self._threads = anyio.CapacityLimiter(concurrency)
+        self._concurrency = concurrency
+        self._threads: anyio.CapacityLimiter | None = None
         self._hooks = hooks
         self._timeout = timeout
         self._calls: dict[str, HandleCall] = {}
@@ -58,7 +59,12 @@ class Handlers:
 
     def set(self, topic: str, handler: Handler) -> None:
         """Call `handler` for the messages of `topic` from now on."""
-        self._calls[topic] = around_handle(self._hooks, _as_coroutine_function(handler, self._threads))
+        if _is_coroutine_function(handler):
+            self._calls[topic] = around_handle(self._hooks, cast("HandleCall", handler))
+            return
+        if self._threads is None:
+            self._threads = anyio.CapacityLimiter(self._concurrency)
+        self._calls[topic] = around_handle(self._hooks, _in_thread(handler, self._threads))
 
     def has(self, topic: str) -> bool:
         """Whether `topic` has a handler."""
@@ -100,10 +106,11 @@ class Handlers:
             raise
 
 
-def _as_coroutine_function(handler: Handler, threads: anyio.CapacityLimiter) -> HandleCall:
-    if inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__):
-        return cast("HandleCall", handler)
+def _is_coroutine_function(handler: Handler) -> bool:
+    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__)
 
+
+def _in_thread(handler: Handler, threads: anyio.CapacityLimiter) -> HandleCall:
     async def in_thread(message: ReceivedMessage) -> None:
         # abandon_on_cancel: nothing can stop a thread, and a stop of the consumer must not wait for it for
         # ever.

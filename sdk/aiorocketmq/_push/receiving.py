@@ -10,12 +10,15 @@ from typing import TypeAlias
 from uuid import uuid4
 
 from aiorocketmq._core.assignment import assignment_change
-from aiorocketmq._core.pauses import failure_pause, scan_pause
+from aiorocketmq._core.pauses import failure_pause, poll_length, scan_pause
 from aiorocketmq._core.receive_cache import ReceiveCache
 from aiorocketmq._core.route import RouteQueue
 from aiorocketmq._core.settings import FilterText
 from aiorocketmq._receiving import receive
+from aiorocketmq._rounds import Job
 from aiorocketmq._session import Session
+from aiorocketmq._signal import Signal
+from aiorocketmq.connection import loop_time
 from aiorocketmq.errors import Busy, RocketMQError
 from aiorocketmq.hooks import AssignEvent
 from aiorocketmq.message import MessageQueue, ReceivedMessage, Settler
@@ -54,14 +57,17 @@ class Receiving:
         self._rng = rng
         self._assigned: dict[MessageQueue, RouteQueue] = {}
         self._polls: dict[MessageQueue, asyncio.Task[None]] = {}
-        self._scans: dict[str, asyncio.Task[None]] = {}
-        self._room: dict[MessageQueue, asyncio.Event] = {}
+        self._scans: dict[str, Job] = {}
+        self._room: dict[MessageQueue, Signal] = {}
         self._answers: dict[MessageQueue, list[ReceivedMessage]] = {}
         """What each poll that is out has brought so far."""
         self._generation = 0
+        self._topics: set[str] = set()
+        """What is received; an answer about another topic comes too late."""
 
     async def start(self) -> None:
         """Take up the first assignment of every topic; raises what a server says against it."""
+        self._topics.update(self._filters)
         for topic in self._filters:
             await self._scan(topic)
         for topic in self._filters:
@@ -69,15 +75,17 @@ class Receiving:
 
     async def subscribe(self, topic: str) -> None:
         """Take up a topic that the filters have got; raises what a server says against it."""
+        self._topics.add(topic)
         await self._scan(topic)
         if topic not in self._scans:
             self._keep_scanning(topic)
 
     def unsubscribe(self, topic: str) -> None:
         """Drop a topic: its scan and its polls end at once."""
+        self._topics.discard(topic)
         scan = self._scans.pop(topic, None)
         if scan is not None:
-            scan.cancel()
+            scan.end()
         for queue in [queue for queue in self._assigned if queue.topic == topic]:
             del self._assigned[queue]
             self._cache.close(queue)
@@ -86,7 +94,25 @@ class Receiving:
         self._announce()
 
     def _keep_scanning(self, topic: str) -> None:
-        self._scans[topic] = self._session.spawn(self._scan_forever, topic, name="scan assignments")
+        unchanged = failures = 0
+
+        async def scan() -> float:
+            nonlocal unchanged, failures
+            try:
+                unchanged = 0 if await self._scan(topic) else unchanged + 1
+                failures = 0
+            except RocketMQError as error:
+                failures += 1
+                log = logger.warning if failures == 1 else logger.debug
+                log(
+                    "assignments of topic %r stay as they are, the server could not be asked: %s",
+                    topic,
+                    error,
+                )
+                return failure_pause(failures, throttled=False, rng=self._rng)
+            return scan_pause(unchanged)
+
+        self._scans[topic] = self._session.every(scan_pause(0), scan, name="scan assignments")
 
     def stop(self) -> None:
         """Start no poll any more; cancel those that wait, and let those end whose answer is arriving.
@@ -95,8 +121,9 @@ class Receiving:
         back after 3 to 5 s); older servers may hold such messages for a whole lease (live-lessons.md 4).
         """
         self._assigned.clear()
+        self._topics.clear()
         for scan in self._scans.values():
-            scan.cancel()
+            scan.end()
         for queue, poll in self._polls.items():
             if not self._answers.get(queue):
                 poll.cancel()
@@ -121,28 +148,10 @@ class Receiving:
         """What is assigned now."""
         return tuple(self._assigned)
 
-    async def _scan_forever(self, topic: str) -> None:
-        unchanged = failures = 0
-        while True:
-            await asyncio.sleep(
-                failure_pause(failures, throttled=False, rng=self._rng)
-                if failures
-                else scan_pause(unchanged, rng=self._rng)
-            )
-            try:
-                unchanged = 0 if await self._scan(topic) else unchanged + 1
-                failures = 0
-            except RocketMQError as error:
-                failures += 1
-                log = logger.warning if failures == 1 else logger.debug
-                log(
-                    "assignments of topic %r stay as they are, the server could not be asked: %s",
-                    topic,
-                    error,
-                )
-
     async def _scan(self, topic: str) -> bool:
         answer = {source.queue: source for source in await self._session.assignments(topic)}
+        if topic not in self._topics:
+            return False
         held = [queue for queue in self._assigned if queue.topic == topic]
         change = assignment_change(held, list(answer))
         if held and not answer:
@@ -160,7 +169,7 @@ class Receiving:
         return False
 
     def _start_poll(self, queue: MessageQueue) -> None:
-        self._room.setdefault(queue, asyncio.Event())
+        self._room.setdefault(queue, Signal())
         running = self._polls.get(queue)
         # A poll that was still out when its queue was dropped goes on for a queue that has come back.
         if running is None or running.done():
@@ -200,7 +209,7 @@ class Receiving:
                 source,
                 self._filters[source.queue.topic],
                 max_messages=room,
-                poll=self._session.settings.long_polling,
+                poll=poll_length(self._session.settings.long_polling, now=loop_time()),
                 invisible=self._invisible,
                 attempt_id=attempt_id,
                 settler=self._settler,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -11,6 +10,7 @@ from aiorocketmq._core.dispatch import ConcurrentDispatch, FifoDispatch
 from aiorocketmq._push.handlers import Handlers
 from aiorocketmq._push.held import Held
 from aiorocketmq._session import Session
+from aiorocketmq._signal import Signal
 from aiorocketmq.hooks import HandleEvent, Phase
 
 TURNS = 32
@@ -44,13 +44,13 @@ class Workers:
         self._finished = finished
         self._unordered = ConcurrentDispatch[Held]()
         self._ordered = FifoDispatch[Held]()
-        self._again: deque[Held] = deque()
+        self._again: list[Held] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._handling: set[Held] = set()
         self._fresh = 0
         """Tasks that have not had their first turn."""
         self._may_start = True
-        self._idle = asyncio.Event()
+        self._idle = Signal()
         self._idle.set()
 
     def add(self, held: Held) -> None:
@@ -124,7 +124,7 @@ class Workers:
     def _next(self) -> Held | None:
         while self._may_start:
             if self._again:
-                held = self._again.popleft()
+                held = self._again.pop(0)
             elif (taken := self._ordered.take() or self._unordered.take()) is not None:
                 held = taken[1]
             else:

@@ -5,20 +5,22 @@ from aiorocketmq._core.half_open import Beat, HalfOpenWatch
 
 def test_two_heartbeats_without_answer_in_a_row_call_for_a_new_connection() -> None:
     watch = HalfOpenWatch()
-    assert not watch.should_reconnect(Beat.TIMED_OUT, now=10.0)
-    assert watch.should_reconnect(Beat.TIMED_OUT, now=20.0)
+    assert not watch.should_reconnect(Beat.TIMED_OUT, now=10.0, begun=7.0)
+    assert watch.should_reconnect(Beat.TIMED_OUT, now=20.0, begun=17.0)
 
 
 def test_any_other_end_of_a_heartbeat_begins_the_count_anew() -> None:
     for other in (Beat.ANSWERED, Beat.FAILED):
         watch = HalfOpenWatch()
-        watch.should_reconnect(Beat.TIMED_OUT, now=10.0)
-        assert not watch.should_reconnect(other, now=20.0)
-        assert not watch.should_reconnect(Beat.TIMED_OUT, now=30.0)
+        watch.should_reconnect(Beat.TIMED_OUT, now=10.0, begun=7.0)
+        assert not watch.should_reconnect(other, now=20.0, begun=19.0)
+        assert not watch.should_reconnect(Beat.TIMED_OUT, now=30.0, begun=27.0)
 
 
 def test_reconnections_keep_a_distance() -> None:
     watch = HalfOpenWatch()
-    ends = [watch.should_reconnect(Beat.TIMED_OUT, now=float(now)) for now in range(0, 100, 10)]
+    ends = [
+        watch.should_reconnect(Beat.TIMED_OUT, now=float(now), begun=now - 3.0) for now in range(0, 100, 10)
+    ]
     times = [number * 10 for number, end in enumerate(ends) if end]
     assert times == [10, 40, 70]

@@ -345,16 +345,16 @@ async def test_regular_jobs_go_on_whatever_one_of_them_raises(
     ) as producer:
         session = producer._session
         periods = Periods(heartbeat=0.03, routes=0.05, credentials=0.02, settings=0.07)
-        upkeep = asyncio.create_task(Upkeep(session, session.routes, periods=periods).run())
+        member = session.connection.rounds.join(session.spawn)
+        Upkeep(session, session.routes, periods=periods).begin(member)
         async with asyncio.timeout(10):
             await settled(producer)
             await settled(producer)
             while asked < 4 or overheard.names().count("Heartbeat") < 2:
                 await settled(producer)
-        upkeep.cancel()
-        await asyncio.gather(upkeep, return_exceptions=True)
+        member.leave()
     assert overheard.names().count("QueryRoute") > 1
-    assert "a regular job of client" in caplog.text
+    assert "the regular job 'credentials' of a client failed" in caplog.text
     assert overheard.calls[-1][2]["authorization"].startswith("MQv2-HMAC-SHA1 Credential=key")
 
 

@@ -1,0 +1,75 @@
+"""When regular jobs are due: those of many clients together, and less often where there are very many."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from heapq import heappop, heappush
+from itertools import count
+from math import ceil
+from random import Random
+from typing import Generic, TypeVar
+
+from aiorocketmq._core.retries import jittered
+
+JobT = TypeVar("JobT", bound=Hashable)
+
+GRAIN = 1.0
+"""Jobs with long periods come due at full seconds: many calls of one moment cost a fraction of many moments."""
+_COARSE = 5.0
+"""Periods from here on are long."""
+CROWD = 250
+"""Clients that share a connection without slowing each other down."""
+MOST_STRETCHED = 4.0
+"""A heartbeat every 10 s becomes one every 40 s at most: servers forget a client after 120 s (live-lessons.md, 9)."""
+
+
+class Timetable(Generic[JobT]):
+    """The next run of each job. A job that is taken out by `due` is not planned until it is put in again."""
+
+    __slots__ = ("_entries", "_heap", "_numbers", "_random", "clients")
+
+    def __init__(self, random: Random) -> None:
+        self.clients = 0
+        """How many clients have their jobs here."""
+        self._random = random
+        self._heap: list[tuple[float, int, JobT]] = []
+        self._entries: dict[JobT, int] = {}
+        self._numbers = count()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def plan(self, job: JobT, pause: float, *, now: float) -> None:
+        """Run `job` about `pause` seconds from `now`, each a little off so that clients do not march in step."""
+        stretched = pause * min(MOST_STRETCHED, max(1.0, self.clients / CROWD))
+        due = now + jittered(stretched, self._random)
+        if stretched >= _COARSE:
+            due = ceil(due / GRAIN) * GRAIN
+        number = self._entries[job] = next(self._numbers)
+        heappush(self._heap, (due, number, job))
+
+    def forget(self, job: JobT) -> None:
+        """Do not run `job` any more."""
+        self._entries.pop(job, None)
+        if len(self._heap) > 2 * len(self._entries) + 8:
+            self._heap = [entry for entry in self._heap if self._is_planned(entry)]
+            self._heap.sort()
+
+    def due(self, now: float) -> list[JobT]:
+        """Take out every job that is due by `now`."""
+        jobs: list[JobT] = []
+        while self._heap and self._heap[0][0] <= now:
+            entry = heappop(self._heap)
+            if self._is_planned(entry):
+                del self._entries[entry[2]]
+                jobs.append(entry[2])
+        return jobs
+
+    def next_deadline(self) -> float | None:
+        """When `due` will next return something; None when nothing is planned."""
+        while self._heap and not self._is_planned(self._heap[0]):
+            heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
+
+    def _is_planned(self, entry: tuple[float, int, JobT]) -> bool:
+        return self._entries.get(entry[2]) == entry[1]
