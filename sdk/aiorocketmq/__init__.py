@@ -55,6 +55,7 @@ if TYPE_CHECKING:
         SessionForgotten as SessionForgotten,
         TopicNotFound as TopicNotFound,
         TransactionLost as TransactionLost,
+        TransactionUnconfirmed as TransactionUnconfirmed,
         TypeMismatch as TypeMismatch,
         Unreachable as Unreachable,
         UsageError as UsageError,
@@ -86,6 +87,7 @@ if TYPE_CHECKING:
         Sql as Sql,
         Tags as Tags,
     )
+    from aiorocketmq.transaction import Resolution as Resolution, Transaction as Transaction
 
 _HOMES = {
     "admin": ("Admin", "ExponentialBackoff", "QueueRange", "TopicRoute", "TopicType"),
@@ -120,6 +122,7 @@ _HOMES = {
         "SessionForgotten",
         "TopicNotFound",
         "TransactionLost",
+        "TransactionUnconfirmed",
         "TypeMismatch",
         "Unreachable",
         "UsageError",
@@ -134,6 +137,7 @@ _HOMES = {
     "recording": ("Recorder",),
     "simple_consumer": ("SimpleConsumer",),
     "subscription": ("Sql", "Tags"),
+    "transaction": ("Resolution", "Transaction"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -179,6 +183,7 @@ __all__ = [
     "Recorder",
     "RedisStore",
     "Refused",
+    "Resolution",
     "RetryLater",
     "RocketMQError",
     "SendManyError",
@@ -196,7 +201,9 @@ __all__ = [
     "TopicNotFound",
     "TopicRoute",
     "TopicType",
+    "Transaction",
     "TransactionLost",
+    "TransactionUnconfirmed",
     "TypeMismatch",
     "Unreachable",
     "UsageError",

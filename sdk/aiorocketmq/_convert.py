@@ -12,6 +12,7 @@ from aiorocketmq._core.endpoint import Address, Endpoint, Scheme, endpoint_of
 from aiorocketmq._core.lease import Lease
 from aiorocketmq._core.route import MessageQueue, Route, RouteQueue
 from aiorocketmq._core.settings import Answer, Backoff, Declaration, FilterText
+from aiorocketmq._core.transactions import Resolution
 from aiorocketmq.message import Message, MessageType, ReceivedMessage, Settler
 from aiorocketmq.subscription import Filter, Sql
 from aiorocketmq.wire import messages as pb
@@ -199,6 +200,7 @@ def fill_message(
     namespace: str,
     message_type: MessageType,
     due_us: int | None,
+    check_after: float | None = None,
 ) -> None:
     """Write a message to send into an empty one of the wire, born at `now` (Unix time); an absent born time would
     read as 1970 (live-lessons.md, 7).
@@ -226,12 +228,33 @@ def fill_message(
         return
     if due_us is not None:
         _set_microseconds(system.delivery_timestamp, due_us)
+    if check_after is not None:
+        system.orphaned_transaction_recovery_duration.CopyFrom(seconds_to_wire(check_after))
     if message.message_group is not None:
         system.message_group = message.message_group
     if message.lite_topic is not None:
         system.lite_topic = message.lite_topic
     if message.priority is not None:
         system.priority = message.priority
+
+
+_RESOLUTIONS = {
+    Resolution.COMMIT: pb.TransactionResolution.COMMIT,
+    Resolution.ROLLBACK: pb.TransactionResolution.ROLLBACK,
+}
+
+
+def end_to_wire(
+    topic: pb.Resource, message_id: str, transaction_id: str, resolution: Resolution, *, from_check: bool
+) -> pb.EndTransactionRequest:
+    """The end of a transaction."""
+    return pb.EndTransactionRequest(
+        topic=topic,
+        message_id=message_id,
+        transaction_id=transaction_id,
+        resolution=_RESOLUTIONS[resolution],
+        source=pb.TransactionSource.SOURCE_SERVER_CHECK if from_check else pb.TransactionSource.SOURCE_CLIENT,
+    )
 
 
 def _set_microseconds(timestamp: pb.Timestamp, microseconds: int) -> None:

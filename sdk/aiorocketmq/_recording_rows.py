@@ -24,6 +24,8 @@ from aiorocketmq.hooks import (
     SendEvent,
     SettingsEvent,
     SettleEvent,
+    TransactionCheckEvent,
+    TransactionEndEvent,
 )
 from aiorocketmq.message import ReceivedMessage
 
@@ -116,7 +118,9 @@ def _send(event: Event) -> Cells:
         "attempt": event.attempt,
     }
     if receipt is not None:
-        cells |= {"offset": receipt.offset, "tx_id": receipt.transaction_id}
+        cells["offset"] = receipt.offset
+        if event.is_half:  # servers give every message such an id (R4.12)
+            cells["tx_id"] = receipt.transaction_id
         if receipt.queue is not None:
             cells |= {"broker": receipt.queue.broker, "queue": receipt.queue.id}
     return cells
@@ -136,6 +140,26 @@ def _content(body: bytes, properties: Mapping[str, str]) -> Cells:
 def _recall(event: Event) -> Cells:
     assert isinstance(event, RecallEvent)
     return {"topic": event.topic, "message_id": event.message_id}
+
+
+def _transaction_end(event: Event) -> Cells:
+    assert isinstance(event, TransactionEndEvent)
+    return {
+        "topic": event.topic,
+        "message_id": event.message_id,
+        "tx_id": event.transaction_id,
+        "resolution": event.resolution.value,
+        "source": "check" if event.from_check else "client",
+    }
+
+
+def _transaction_check(event: Event) -> Cells:
+    assert isinstance(event, TransactionCheckEvent)
+    return {
+        "topic": event.message.topic,
+        "message_id": event.message.message_id,
+        "tx_id": event.transaction_id,
+    }
 
 
 def _receive(event: Event) -> Cells:
@@ -247,6 +271,8 @@ def _milliseconds(seconds: float | None) -> int | None:
 _KINDS: dict[type[Event], str] = {
     SendEvent: "send",
     RecallEvent: "recall",
+    TransactionEndEvent: "tx.end",
+    TransactionCheckEvent: "tx.check",
     ReceiveEvent: "receive",
     DeliverEvent: "deliver",
     AckEvent: "ack",
@@ -259,6 +285,8 @@ _KINDS: dict[type[Event], str] = {
 _CELLS: dict[type[Event], Callable[[Event], Cells]] = {
     SendEvent: _send,
     RecallEvent: _recall,
+    TransactionEndEvent: _transaction_end,
+    TransactionCheckEvent: _transaction_check,
     ReceiveEvent: _receive,
     DeliverEvent: _deliver,
     AckEvent: _settle,
@@ -270,4 +298,6 @@ _CELLS: dict[type[Event], Callable[[Event], Cells]] = {
     SettingsEvent: _settings,
     ClientEvent: _client,
 }
-_OPERATIONS = frozenset({SendEvent, RecallEvent, ReceiveEvent, AckEvent, ChangeEvent, ForwardEvent})
+_OPERATIONS = frozenset(
+    {SendEvent, RecallEvent, TransactionEndEvent, ReceiveEvent, AckEvent, ChangeEvent, ForwardEvent}
+)

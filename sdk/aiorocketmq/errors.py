@@ -21,6 +21,7 @@ RocketMQError
 │   ├── NotServed             the server does not offer this call
 │   └── ServerFault           the server failed at it; trying again may help
 ├── SendManyError             some of many messages were not stored; both kinds are on it
+├── TransactionUnconfirmed    its end is not confirmed: the server asks the transaction checker
 ├── AckManyError              some of many acknowledgements had no effect; both kinds are on it
 ├── Busy                      throttled: try again later
 ├── Unreachable               no connection, or no answer in time
@@ -225,6 +226,15 @@ class Unreachable(RocketMQError):
         """Whether time ran out, as opposed to a connection that failed."""
         self.tried = tried
         """What was tried, in order."""
+
+
+class TransactionUnconfirmed(RocketMQError):
+    """The server did not confirm the end of a transaction, so it asks for it later.
+
+    The work of the block stays done, and its decision is remembered: when the server asks, this producer answers with
+    it, and any other producer of the topic with its checker. Doing the block's work again would do it twice."""
+
+    remedy = "the server will ask the transaction checker; do not repeat the transaction"
 
 
 class Closed(RocketMQError):

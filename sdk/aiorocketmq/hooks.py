@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
+from aiorocketmq._core.transactions import Resolution
 from aiorocketmq.errors import RocketMQError
 from aiorocketmq.message import Message, MessageQueue, ReceivedMessage, SendReceipt
 
@@ -78,6 +79,8 @@ class SendEvent(Event):
     attempt: int = 1
     due_us: int | None = None
     """When consumers may see it, for delayed messages: microseconds since 1970."""
+    is_half: bool = False
+    """Whether it is the half message of a transaction, which nobody sees before its commit."""
     receipt: SendReceipt | None = None
 
 
@@ -87,6 +90,26 @@ class RecallEvent(Event):
 
     topic: str
     message_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionEndEvent(Event):
+    """A transaction is committed or rolled back; one that is left unknown has no such event."""
+
+    topic: str
+    message_id: str
+    transaction_id: str
+    resolution: Resolution
+    from_check: bool = False
+    """Whether the server had asked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionCheckEvent(Event):
+    """A server asks what became of a transaction."""
+
+    message: ReceivedMessage
+    transaction_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

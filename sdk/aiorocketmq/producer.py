@@ -11,28 +11,20 @@ from typing import Self, Unpack
 import anyio
 
 from aiorocketmq._calls import RECALL
-from aiorocketmq._core.codes import Code
+from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.names import check_topic
-from aiorocketmq._core.retries import send_delay
-from aiorocketmq._core.route import QueueChoice, Route, RouteQueue
 from aiorocketmq._core.settings import Declaration
-from aiorocketmq._retrying import retried
-from aiorocketmq._sending import Sending
+from aiorocketmq._produce.sender import Sender
+from aiorocketmq._produce.telling import told
+from aiorocketmq._produce.transactions import TransactionChecker, Transactions
 from aiorocketmq._session import Session
 from aiorocketmq.config import SendRetry
-from aiorocketmq.connection import Connection, ConnectionOptions, loop_time, process_message_ids
-from aiorocketmq.errors import (
-    Busy,
-    MessageTooLarge,
-    PermissionDenied,
-    RocketMQError,
-    TypeMismatch,
-    Unreachable,
-    UsageError,
-)
-from aiorocketmq.hooks import Hook, Phase, RecallEvent, Role, around_send
+from aiorocketmq.connection import Connection, ConnectionOptions
+from aiorocketmq.errors import RocketMQError, UsageError
+from aiorocketmq.hooks import Hook, RecallEvent, Role, around_send
 from aiorocketmq.many import SendManyError
 from aiorocketmq.message import Message, MessageType, SendReceipt
+from aiorocketmq.transaction import Transaction
 from aiorocketmq.wire import messages as pb
 
 logger = logging.getLogger(__name__)
@@ -47,7 +39,9 @@ class Producer:
     The first parameter is an endpoint or a `Connection`; with an endpoint the producer owns its connection, and takes
     the connection's settings (`credentials`, `tls`, `namespace`, `address_map`, `timeouts` …) by keyword. `topics`
     are those to look up while starting, so that a missing one shows at once; any other topic is looked up at its first
-    send. `hooks` wrap every send, the first one outermost.
+    send. `hooks` wrap every send, the first one outermost. `transaction_checker` is a coroutine function that tells a
+    server how a transaction ended, see `transaction`; declare the topics then, since servers ask any producer of the
+    topic, also about transactions of processes that are gone.
 
     Entering returns when a server has answered, or raises within `timeouts.start`; leaving it closes everything."""
 
@@ -58,6 +52,7 @@ class Producer:
         topics: Iterable[str] = (),
         retry: SendRetry | None = None,
         hooks: Sequence[Hook] = (),
+        transaction_checker: TransactionChecker | None = None,
         **options: Unpack[ConnectionOptions],
     ) -> None:
         if isinstance(topics, str):
@@ -65,12 +60,15 @@ class Producer:
         names = tuple(dict.fromkeys(topics))
         for topic in names:
             check_topic(topic)
-        self._retry = retry or SendRetry()
+        if transaction_checker is not None and not callable(transaction_checker):
+            raise TypeError(f"transaction_checker must be a coroutine function, not {transaction_checker!r}")
+        retry = retry or SendRetry()
         self._session = Session(
             where,
-            Declaration(client_type="PRODUCER", topics=names, attempts=self._retry.attempts),
+            Declaration(client_type="PRODUCER", topics=names, attempts=retry.attempts),
             role=Role.PRODUCER,
             hooks=hooks,
+            commands={"recover_orphaned_transaction_command": self._recover},
             options=options,
         )
         connection = self._session.connection
@@ -79,8 +77,11 @@ class Producer:
             request_timeout=connection.timeouts.request,
             client_properties=connection.client_properties,
         )
-        self._queues = QueueChoice(connection.surroundings.random)
-        self._send = around_send(self._session.hooks, self._perform)
+        self._sender = Sender(self._session, retry)
+        self._send = around_send(self._session.hooks, self._sender.send)
+        self._transactions: Transactions | None = None
+        if transaction_checker is not None:
+            self._transactions = Transactions(self._session, self._sender, transaction_checker)
 
     @property
     def client_id(self) -> str:
@@ -156,131 +157,41 @@ class Producer:
         request = pb.RecallMessageRequest(
             topic=session.resource(receipt.topic), recall_handle=receipt.recall_handle
         )
-        operation = session.next_operation()
-        self._recall_event(receipt, operation, Phase.INVOKE)
-        try:
+        event = RecallEvent(client=session.identity, topic=receipt.topic, message_id=receipt.message_id)
+        with told(session, event):
             await session.call(session.access, RECALL, request, topic=receipt.topic)
-        except RocketMQError as error:
-            phase = Phase.INFO if error.may_have_taken_effect else Phase.FAIL
-            self._recall_event(receipt, operation, phase, error)
-            raise
-        except BaseException:
-            self._recall_event(receipt, operation, Phase.INFO)
-            raise
-        self._recall_event(receipt, operation, Phase.OK)
 
-    # One send: the first try stands by itself, because nearly every send ends with it.
+    def transaction(self, message: Message, *, check_after: float | None = None) -> Transaction:
+        """Begin a transaction: `async with producer.transaction(message):` commits when its block succeeds.
 
-    async def _perform(self, message: Message) -> SendReceipt:
-        session = self._session
-        session.check_running()
-        topic = message.topic
-        route = session.routes.cached.get(topic)
-        if route is None:
-            route = await session.route(topic)
-            await self._declare(topic)
-        kind = message.message_type
-        self._check(message, kind, route)
-        turn = 0
-        chosen: RouteQueue | None
-        if message.message_group is not None:
-            chosen = self._queues.of_message_group(route, message.message_group)
-        else:
-            first = self._queues.first(route, session.isolated)
-            chosen, turn = first if first is not None else (None, 0)
-        if chosen is None:
-            raise PermissionDenied(
-                f"topic {topic!r} has no writable queue; check its permission and that its brokers run",
-                endpoint=str(session.access),
-                topic=topic,
-            )
-        sending = Sending(session, message, kind, process_message_ids().next(session.surroundings.wall()))
-        try:
-            return await sending.attempt(chosen)
-        except RocketMQError as error:
-            return await self._try_again(sending, route, chosen, turn, error)
-
-    async def _try_again(
-        self, sending: Sending, route: Route, chosen: RouteQueue, turn: int, error: RocketMQError
-    ) -> SendReceipt:
-        """Carry out the retries that `_core/retries.py` decides on, after the first try has failed with `error`."""
-        session = self._session
-        failed: RocketMQError | None = error
-        until = None if self._retry.total is None else sending.begun + self._retry.total
-
-        async def attempt() -> SendReceipt:
-            nonlocal chosen, failed
-            if failed is not None:
-                earlier, failed = failed, None
-                raise earlier
-            if sending.message.message_group is None:
-                candidates = self._queues.candidates(route, turn, self._retry.attempts, session.isolated)
-                chosen = candidates[sending.attempts % len(candidates)]
-            return await sending.attempt(chosen)
-
-        def delay_after(error: RocketMQError) -> float | None:
-            if error.may_retry:
-                session.isolated.add(chosen.endpoint)
-            delay = send_delay(
-                attempt=sending.attempts,
-                may_retry=error.may_retry,
-                throttled=isinstance(error, Busy),
-                unreachable=isinstance(error, Unreachable),
-                backoff=replace(session.settings.backoff, max_attempts=self._retry.attempts),
-                random=session.surroundings.random,
-            )
-            if delay is None or (until is not None and loop_time() + delay >= until):
-                return None
-            logger.info(
-                "send %d of message %s failed, trying again: %s",
-                sending.attempts,
-                sending.message_id,
-                error,
-                extra=session.log_facts(),
-            )
-            return delay
-
-        return await retried(attempt, delay_after)
-
-    def _check(self, message: Message, kind: MessageType, route: Route) -> None:
-        """Refuse what the server's settings say it would refuse, before it travels."""
-        settings = self._session.settings
-        if len(message.body) > settings.max_body:
-            raise MessageTooLarge(
-                f"the body of {len(message.body)} bytes for topic {message.topic!r} is over the server's limit of "
-                f"{settings.max_body} bytes; send less, or raise the server's limit",
-                code=Code.MESSAGE_BODY_TOO_LARGE,
+        `message` must be a plain one, without message group, delay, priority or lite topic, for a topic of type
+        TRANSACTION. `check_after` (1 to 3,600 whole seconds) is how long the server waits before it first asks about
+        an open transaction; None leaves it to the server (Apache: 6 seconds). Give more than the block takes: an end
+        that comes later may be ignored until the server has asked (R9.3). Raises UsageError when the producer has no
+        `transaction_checker`, without which an end that is lost would lose the message."""
+        if self._transactions is None:
+            raise UsageError(
+                "transactions need a checker, which answers when a server asks how one ended; "
+                "give the Producer transaction_checker=",
                 topic=message.topic,
             )
-        accepts = route.accepts
-        if accepts and settings.validate_message_type and kind.value not in accepts:
-            raise TypeMismatch(
-                f"topic {message.topic!r} takes {' or '.join(sorted(accepts))} messages, not {kind.value}; "
-                "send to a topic of the right type",
-                code=Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE,
-                endpoint=str(self._session.access),
-                topic=message.topic,
+        if message.message_type is not MessageType.NORMAL:
+            raise ValueError(
+                f"a {message.message_type.value} message cannot be transactional; leave message_group, delay, "
+                "deliver_at, priority and lite_topic away"
             )
+        if check_after is not None and not (1 <= check_after <= 3600 and check_after == int(check_after)):
+            raise ValueError(f"check_after must be whole seconds from 1 to 3600, not {check_after!r}")
+        return Transaction(self._transactions, message, check_after)
 
-    async def _declare(self, topic: str) -> None:
-        """Tell the servers of a topic that was not declared, because they look producers up by topic."""
-        declaration = self._session.declaration
-        if topic not in declaration.topics:
-            self._session.declaration = replace(declaration, topics=(*declaration.topics, topic))
-            await self._session.write_settings()
-
-    def _recall_event(
-        self, receipt: SendReceipt, operation: str, phase: Phase, error: RocketMQError | None = None
-    ) -> None:
-        session = self._session
-        if session.observers:
-            session.emit(
-                RecallEvent(
-                    client=session.identity,
-                    phase=phase,
-                    operation=operation,
-                    error=error,
-                    topic=receipt.topic,
-                    message_id=receipt.message_id,
-                )
+    async def _recover(self, endpoint: Endpoint, command: pb.TelemetryCommand) -> None:
+        """A server asks about a transaction, of this producer or of one that is gone."""
+        if self._transactions is None:
+            logger.warning(
+                "%s asks about a transaction, but this producer has no transaction_checker; another producer of the "
+                "topic, or this one with a checker, must answer",
+                endpoint,
+                extra=self._session.log_facts(),
             )
+            return
+        await self._transactions.on_command(endpoint, command)

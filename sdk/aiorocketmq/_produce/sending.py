@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from aiorocketmq import _convert
 from aiorocketmq._calls import SEND
+from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.route import RouteQueue
 from aiorocketmq._session import Session
 from aiorocketmq.connection import loop_time
@@ -15,14 +16,35 @@ from aiorocketmq.wire import messages as pb
 _OK = int(pb.Code.OK)
 
 
+class Half:
+    """What a half message needs beyond its message, and what ending its transaction needs of its send."""
+
+    __slots__ = ("check_after", "endpoint", "message_id")
+
+    def __init__(self, message_id: str, check_after: float | None) -> None:
+        self.message_id = message_id
+        self.check_after = check_after
+        """Seconds after which the server may ask; None leaves it to the server."""
+        self.endpoint: Endpoint | None = None
+        """Who stored it and remembers the transaction (R9.4)."""
+
+
 class Sending:
     """One message on its way, over all its tries."""
 
-    __slots__ = ("_due_us", "_kind", "_session", "attempts", "begun", "message", "message_id")
+    __slots__ = ("_due_us", "_half", "_kind", "_session", "attempts", "begun", "message", "message_id")
 
-    def __init__(self, session: Session, message: Message, kind: MessageType, message_id: str) -> None:
+    def __init__(
+        self,
+        session: Session,
+        message: Message,
+        kind: MessageType,
+        message_id: str,
+        half: Half | None = None,
+    ) -> None:
         self._session = session
         self._kind = kind
+        self._half = half
         self.message = message
         self.message_id = message_id
         self.attempts = 0
@@ -34,6 +56,10 @@ class Sending:
         if message.deliver_at is not None:
             return round(message.deliver_at.timestamp() * 1_000_000)
         return round((self._session.surroundings.wall() + (message.delay or 0.0)) * 1_000_000)
+
+    def may_repeat(self, error: RocketMQError) -> bool:
+        """Whether another try does no harm: a half message that is stored twice could be committed twice."""
+        return self._half is None or not error.may_have_taken_effect
 
     async def attempt(self, chosen: RouteQueue) -> SendReceipt:
         """Send once to `chosen`."""
@@ -54,7 +80,7 @@ class Sending:
         return receipt
 
     async def _call(self, chosen: RouteQueue) -> SendReceipt:
-        session, topic = self._session, self.message.topic
+        session, half, topic = self._session, self._half, self.message.topic
         request = pb.SendMessageRequest()
         _convert.fill_message(
             request.messages.add(),
@@ -66,6 +92,7 @@ class Sending:
             namespace=session.namespace,
             message_type=self._kind,
             due_us=self._due_us,
+            check_after=None if half is None else half.check_after,
         )
         response = await session.call(chosen.endpoint, SEND, request, topic=topic)
         if len(response.entries) != 1:
@@ -78,6 +105,8 @@ class Sending:
         entry = response.entries[0]
         if entry.status.code not in (_OK, 0):
             raise refusal(entry.status.code, entry.status.message, endpoint=str(chosen.endpoint), topic=topic)
+        if half is not None:
+            half.endpoint = chosen.endpoint
         return SendReceipt(
             message_id=entry.message_id or self.message_id,
             topic=topic,
@@ -108,6 +137,7 @@ class Sending:
                 message_id=self.message_id,
                 attempt=self.attempts,
                 due_us=self._due_us,
+                is_half=self._half is not None,
                 receipt=receipt,
             )
         )

@@ -1,0 +1,91 @@
+"""How the transactions of one producer stand, and what follows for a server that asks (broker-semantics.md, 9).
+
+                 ┌── check: silence
+    RUNNING ─────┴──decide──► DECIDED ── check: silence for a while, then the same decision again
+       └─────────leave──────► (forgotten) ── check: ask the application ──decide──► DECIDED
+
+A server may ask about a message that was ended only now, because it marks ends in batches (R9.11): a second commit
+would deliver the message twice, so for some seconds such a question gets no answer; servers ask again. While the block
+of a transaction runs, nobody but the block may decide.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from enum import Enum
+
+QUIET = 10.0
+"""Seconds after an end in which a check is not answered: servers batch the marks of ends for up to 3 s (R9.11)."""
+KEPT = 1024
+"""Decisions that are remembered; for an older one the application is asked, which knows all of them."""
+
+
+class Resolution(Enum):
+    """What becomes of a transaction's message."""
+
+    COMMIT = "commit"
+    """It is delivered."""
+    ROLLBACK = "rollback"
+    """It is dropped, and was never visible."""
+    UNKNOWN = "unknown"
+    """Not decided yet: the server asks again, by default every 30 seconds and 15 times."""
+
+
+class Answer(Enum):
+    """What to do about a server's check."""
+
+    SILENCE = "silence"
+    """Nothing: it is decided elsewhere, or was decided this moment."""
+    ASK = "ask"
+    """Ask the application."""
+    COMMIT = "commit"
+    ROLLBACK = "rollback"
+
+
+@dataclass(slots=True)
+class _Decision:
+    resolution: Resolution
+    quiet_until: float
+
+
+class Decisions:
+    """What was decided about each message, by its id. Times are seconds of one clock that only grows."""
+
+    def __init__(self, kept: int = KEPT) -> None:
+        self._kept = kept
+        self._open: set[str] = set()
+        self._decided: OrderedDict[str, _Decision] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._open) + len(self._decided)
+
+    def opened(self, message_id: str) -> None:
+        """A block runs, or a checker: until it has decided or left, no check is answered."""
+        self._open.add(message_id)
+
+    def left(self, message_id: str) -> None:
+        """It was left undecided; the application is asked when a check comes."""
+        self._open.discard(message_id)
+
+    def decided(self, message_id: str, resolution: Resolution, *, now: float, quiet: float = QUIET) -> None:
+        """It is decided for good; ValueError when it was decided otherwise before: what was rolled back is never
+        committed."""
+        earlier = self._decided.get(message_id)
+        if earlier is not None and earlier.resolution is not resolution:
+            raise ValueError(f"message {message_id} was decided before: {earlier.resolution.value}")
+        self._open.discard(message_id)
+        self._decided[message_id] = _Decision(resolution, now + quiet)
+        self._decided.move_to_end(message_id)
+        while len(self._decided) > self._kept:
+            self._decided.popitem(last=False)
+
+    def on_check(self, message_id: str, *, now: float) -> Answer:
+        """What to do about a check. Who is told to COMMIT or ROLLBACK does it, and is not told again for a while."""
+        if message_id in self._open:
+            return Answer.SILENCE
+        decision = self._decided.get(message_id)
+        if decision is None:
+            return Answer.ASK
+        if now < decision.quiet_until:
+            return Answer.SILENCE
+        decision.quiet_until = now + QUIET
+        return Answer(decision.resolution.value)

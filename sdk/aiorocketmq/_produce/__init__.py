@@ -1,0 +1,1 @@
+"""What a producer is made of."""

@@ -1,0 +1,31 @@
+"""Tells the observers of a producer about its operations: that one begins, and how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from aiorocketmq._session import Session
+from aiorocketmq.errors import RocketMQError
+from aiorocketmq.hooks import Event, Phase
+
+
+@contextmanager
+def told(session: Session, event: Event) -> Iterator[None]:
+    """`event` when the block begins, and again when it ends, each time with its phase; the block's error goes on."""
+    if not session.observers:
+        yield
+        return
+    event = replace(event, operation=session.next_operation())
+    session.emit(replace(event, phase=Phase.INVOKE))
+    try:
+        yield
+    except RocketMQError as error:
+        phase = Phase.INFO if error.may_have_taken_effect else Phase.FAIL
+        session.emit(replace(event, phase=phase, error=error))
+        raise
+    except BaseException:
+        session.emit(replace(event, phase=Phase.INFO))
+        raise
+    session.emit(replace(event, phase=Phase.OK))

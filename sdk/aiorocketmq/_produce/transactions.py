@@ -1,0 +1,229 @@
+"""Ends the transactions of one producer, and answers servers that ask about them (client-behaviour.md, 9.6 and 9.7)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+from aiorocketmq._calls import END_TRANSACTION
+from aiorocketmq._convert import end_to_wire, message_from_wire
+from aiorocketmq._core.endpoint import Endpoint
+from aiorocketmq._core.transactions import Answer, Decisions, Resolution
+from aiorocketmq._produce.sender import Sender
+from aiorocketmq._produce.sending import Half
+from aiorocketmq._produce.telling import told
+from aiorocketmq._session import Session
+from aiorocketmq.connection import loop_time
+from aiorocketmq.errors import Closed, RocketMQError, TransactionUnconfirmed
+from aiorocketmq.hooks import (
+    SendCall,
+    TransactionCheckEvent,
+    TransactionEndEvent,
+    around_send,
+)
+from aiorocketmq.message import Message, ReceivedMessage, SendReceipt
+from aiorocketmq.wire import messages as pb
+
+logger = logging.getLogger(__name__)
+
+TransactionChecker: TypeAlias = Callable[[ReceivedMessage], Awaitable[Resolution]]
+"""Tells what became of the transaction of a half message, from what the application stored itself."""
+
+CHECKS_AT_ONCE = 16
+"""Checkers that run at the same time; more checks wait."""
+CHECKS_WAITING = 1000
+"""Checks beyond this are dropped: the server asks again."""
+CHECK_SECONDS = 25.0
+"""How long a checker may take: a server forgets a question after 30 s (R9.1)."""
+
+
+class Transactions:
+    """The transactions of one producer."""
+
+    def __init__(self, session: Session, sender: Sender, checker: TransactionChecker) -> None:
+        self._session = session
+        self._sender = sender
+        self._checker = checker
+        self._decisions = Decisions()
+        self._places = asyncio.Semaphore(CHECKS_AT_ONCE)
+        self._waiting = 0
+
+    # From inside: the blocks of the application
+
+    def half_call(self, half: Half) -> SendCall:
+        """What sends `half`, inside the producer's hooks."""
+
+        async def send(message: Message) -> SendReceipt:
+            return await self._sender.send(message, half)
+
+        return around_send(self._session.hooks, send)
+
+    def new_half(self, check_after: float | None) -> Half:
+        """A half message to send; until it is decided or left, no check of it is answered."""
+        self._session.check_running()
+        half = Half(self._sender.next_message_id(), check_after)
+        self._decisions.opened(half.message_id)
+        return half
+
+    def abandoned(self, half: Half) -> None:
+        """The block never ran: should the half message be stored all the same, a check is told to roll it back."""
+        self._decisions.decided(half.message_id, Resolution.ROLLBACK, now=loop_time(), quiet=0.0)
+
+    def left(self, half: Half) -> None:
+        """The block left it to the checker."""
+        self._decisions.left(half.message_id)
+
+    async def end(self, half: Half, receipt: SendReceipt, resolution: Resolution) -> None:
+        """Commit or roll back, once: the call is not repeated, and goes on when the caller is cancelled.
+
+        Raises TransactionUnconfirmed where no OK came back."""
+        assert half.endpoint is not None  # there is a receipt
+        self._decisions.decided(half.message_id, resolution, now=loop_time())
+        transaction_id = receipt.transaction_id or half.message_id
+        try:
+            self._session.check_running()
+            error = await self._finished(
+                self._session.spawn(
+                    self._end,
+                    half.endpoint,
+                    receipt.topic,
+                    half.message_id,
+                    transaction_id,
+                    resolution,
+                    name="end of a transaction",
+                )
+            )
+        except Closed as closed:
+            error = closed
+        if error is not None:
+            raise _unconfirmed(error, half.message_id, resolution, receipt.topic) from error
+
+    async def _finished(self, call: asyncio.Task[RocketMQError | None]) -> RocketMQError | None:
+        """What a call gave; it goes on when who waits here is cancelled. Raises Closed where the producer ended it."""
+        try:
+            return await asyncio.shield(call)
+        except asyncio.CancelledError:
+            if call.cancelled():
+                self._session.check_running()
+            raise
+
+    # From outside: the questions of servers
+
+    async def on_command(self, endpoint: Endpoint, command: pb.TelemetryCommand) -> None:
+        """Answer a server that asks about a transaction; errors are logged, because the server asks again."""
+        asked = command.recover_orphaned_transaction_command
+        message = message_from_wire(asked.message, endpoint=endpoint, broker="", group=None)
+        session = self._session
+        if session.observers:
+            session.emit(
+                TransactionCheckEvent(
+                    client=session.identity, message=message, transaction_id=asked.transaction_id
+                )
+            )
+        answer = self._decisions.on_check(message.message_id, now=loop_time())
+        logger.info(
+            "%s asks about the transaction of message %s: %s",
+            endpoint,
+            message.message_id,
+            answer.value,
+            extra=session.log_facts(),
+        )
+        if answer is Answer.SILENCE:
+            return
+        resolution = await self._ask(message) if answer is Answer.ASK else Resolution(answer.value)
+        if resolution is Resolution.UNKNOWN:
+            return
+        error = await self._end(
+            endpoint, message.topic, message.message_id, asked.transaction_id, resolution, from_check=True
+        )
+        if error is not None:
+            logger.warning(
+                "the answer about message %s was not taken, the server will ask again: %s",
+                message.message_id,
+                error,
+                extra=session.log_facts(),
+            )
+
+    async def _ask(self, message: ReceivedMessage) -> Resolution:
+        """What the application's checker says; UNKNOWN where it fails, takes too long, or too many are waiting."""
+        if self._waiting >= CHECKS_WAITING:
+            logger.warning(
+                "%d checks wait already, message %s comes later", self._waiting, message.message_id
+            )
+            return Resolution.UNKNOWN
+        decisions, message_id = self._decisions, message.message_id
+        decisions.opened(message_id)
+        self._waiting += 1
+        resolution = Resolution.UNKNOWN
+        try:
+            async with self._places:
+                resolution = await self._checked(message)
+        finally:
+            self._waiting -= 1
+            if resolution is Resolution.UNKNOWN:
+                decisions.left(message_id)
+            else:
+                decisions.decided(message_id, resolution, now=loop_time())
+        return resolution
+
+    async def _checked(self, message: ReceivedMessage) -> Resolution:
+        try:
+            async with asyncio.timeout(CHECK_SECONDS):
+                resolution = await self._checker(message)
+            if isinstance(resolution, Resolution):
+                return resolution
+            logger.error("the transaction checker gave %r instead of a Resolution", resolution)
+        except TimeoutError:
+            logger.error("the transaction checker took over %s s for %r", CHECK_SECONDS, message)
+        except Exception:  # foreign code, and the server asks again
+            logger.exception("the transaction checker failed for %r", message)
+        return Resolution.UNKNOWN
+
+    # The call
+
+    async def _end(
+        self,
+        endpoint: Endpoint,
+        topic: str,
+        message_id: str,
+        transaction_id: str,
+        resolution: Resolution,
+        from_check: bool = False,
+    ) -> RocketMQError | None:
+        """One call that ends a transaction; what went wrong is returned, since a task's error would be logged."""
+        session = self._session
+        event = TransactionEndEvent(
+            client=session.identity,
+            topic=topic,
+            message_id=message_id,
+            transaction_id=transaction_id,
+            resolution=resolution,
+            from_check=from_check,
+        )
+        request = end_to_wire(
+            session.resource(topic), message_id, transaction_id, resolution, from_check=from_check
+        )
+        try:
+            with told(session, event):
+                await session.call(endpoint, END_TRANSACTION, request, topic=topic)
+        except RocketMQError as error:
+            return error
+        return None
+
+
+def _unconfirmed(
+    error: RocketMQError, message_id: str, resolution: Resolution, topic: str
+) -> TransactionUnconfirmed:
+    unconfirmed = TransactionUnconfirmed(
+        f"the {resolution.value} of message {message_id} was not confirmed, because {error.text}; "
+        f"{TransactionUnconfirmed.remedy}",
+        code=error.code,
+        server_text=error.server_text,
+        request_id=error.request_id,
+        endpoint=error.endpoint,
+        topic=topic,
+    )
+    unconfirmed.may_have_taken_effect = error.may_have_taken_effect
+    return unconfirmed
