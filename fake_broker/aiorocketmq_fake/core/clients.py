@@ -120,7 +120,7 @@ class Clients:
             )
         for _, expression in subscription.filters:
             if not expression.expression and expression.type.name == "SQL":
-                parse(expression)
+                parse(expression, state.profile)
         if state.profile.session_needs_group and subscription.group not in state.groups:
             raise Refusal(Code.BAD_REQUEST, f"group not found: {subscription.group}")
 

@@ -1,14 +1,21 @@
 """Filters: which messages a consumer wants, decided in the two steps that servers use.
 
 A filter first says whether the broker reads a message for the consumer (`selects`), then whether the proxy
-passes it on (`confirms`). Only tags need the second step: the broker compares 32-bit hashes (R5.23).
+passes it on (`confirms`). Only tags need the second step, where the broker compares 32-bit hashes (R5.23).
 """
 
+from functools import lru_cache
 from typing import Protocol
 
 from aiorocketmq_fake.core.codes import Code, FilterType, Refusal
 from aiorocketmq_fake.core.model import FilterExpression, StoredMessage
 from aiorocketmq_fake.core.placement import java_hash
+from aiorocketmq_fake.core.profile import Profile
+from aiorocketmq_fake.core.sql.nodes import Node
+from aiorocketmq_fake.core.sql.parser import parse as parse_sql
+from aiorocketmq_fake.core.sql.properties import property_of
+from aiorocketmq_fake.core.sql.tokens import SqlError
+from aiorocketmq_fake.core.sql.values import NotComparable
 
 
 class Filter(Protocol):
@@ -30,35 +37,72 @@ class TagFilter:
 
     __slots__ = ("_hashes", "_tags")
 
-    def __init__(self, tags: frozenset[str]) -> None:
+    def __init__(self, tags: frozenset[str], by_hash: bool) -> None:
         self._tags = tags
-        self._hashes = frozenset(map(java_hash, tags))
+        self._hashes = frozenset(map(java_hash, tags)) if by_hash else frozenset()
 
     def selects(self, message: StoredMessage) -> bool:
-        """Compare by hash, as the broker's index does; a message without tag is never meant."""
+        """Compare by hash where the broker's index does; a message without tag is never meant."""
         tag = message.content.tag
-        return tag in self._tags or (tag != "" and java_hash(tag) in self._hashes)
+        return tag in self._tags or (bool(self._hashes) and tag != "" and java_hash(tag) in self._hashes)
 
     def confirms(self, message: StoredMessage) -> bool:
         """Compare the text."""
         return message.content.tag in self._tags
 
 
-def parse(expression: FilterExpression) -> Filter | None:
+class SqlFilter:
+    """Accept messages for which an SQL expression is true, neither false nor unknown (5.6)."""
+
+    __slots__ = ("_node", "_with_servers")
+
+    def __init__(self, node: Node, with_servers: bool) -> None:
+        self._node = node
+        self._with_servers = with_servers
+
+    def selects(self, message: StoredMessage) -> bool:
+        """Ask the expression."""
+        with_servers = self._with_servers
+
+        def read(name: str) -> str | None:
+            return property_of(message, name, with_servers=with_servers)
+
+        try:
+            return self._node.evaluate(read) is True
+        except NotComparable:
+            return False
+
+    def confirms(self, message: StoredMessage) -> bool:
+        """Selected is meant."""
+        return True
+
+
+def parse(expression: FilterExpression, profile: Profile) -> Filter | None:
     """Read a filter expression; None accepts everything.
 
     Refused with ILLEGAL_FILTER_EXPRESSION: a TAG expression of nothing but separators, an empty SQL
-    expression (R5.23, session §8); with UNSUPPORTED: every other SQL expression.
+    expression (R5.23, session §8); with the profile's `sql_refusal_code`: one that cannot be read.
     """
-    if expression.type is FilterType.SQL:
-        if not expression.expression:
-            raise Refusal(Code.ILLEGAL_FILTER_EXPRESSION, "The SQL filter expression is empty.")
-        raise Refusal(Code.UNSUPPORTED, "SQL filter expressions are not served; filter by tags.")
-    if expression.expression in ("", "*"):
+    if expression.type is not FilterType.SQL and expression.expression in ("", "*"):
         return None
-    tags = frozenset(tag.strip() for tag in expression.expression.split("||")) - {""}
-    if not tags:
+    return _parsed(expression, profile)
+
+
+# Consumers send the same expression with every receive.
+@lru_cache(maxsize=1024)
+def _parsed(expression: FilterExpression, profile: Profile) -> Filter:
+    text = expression.expression
+    if expression.type is not FilterType.SQL:
+        tags = frozenset(tag.strip() for tag in text.split("||")) - {""}
+        if not tags:
+            raise Refusal(Code.ILLEGAL_FILTER_EXPRESSION, f"The tag expression {text[:80]!r} names no tag.")
+        return TagFilter(tags, profile.tags_match_by_hash)
+    if not text:
+        raise Refusal(Code.ILLEGAL_FILTER_EXPRESSION, "The SQL filter expression is empty.")
+    try:
+        node = parse_sql(text, profile.sql)
+    except SqlError as error:
         raise Refusal(
-            Code.ILLEGAL_FILTER_EXPRESSION, f"The tag expression {expression.expression[:80]!r} names no tag."
-        )
-    return TagFilter(tags)
+            profile.sql_refusal_code, f"The SQL filter expression {text[:80]!r} cannot be read: {error}."
+        ) from error
+    return SqlFilter(node, profile.sql_sees_server_properties)

@@ -28,6 +28,11 @@ CHECK_TRIES = 3
 QUEUES_MAX = 1024
 """Queues of one topic; ours, to keep mistakes cheap."""
 
+SQL_LENGTH_MAX = 65_536
+"""Characters of an SQL filter; ours, so that strangers' expressions cost little."""
+SQL_DEPTH_MAX = 128
+"""Parts of an SQL filter inside each other; ours (5.5.0 gives up between 100 and 1,000 parentheses)."""
+
 RECEIVE_BATCH = 32
 """Batch size that settings announce (2.2)."""
 LONG_POLLING = 20.0

@@ -16,6 +16,7 @@ from aiorocketmq_fake.core.choices import (
     WrongHandle,
 )
 from aiorocketmq_fake.core.codes import ClientType, Code, MessageType
+from aiorocketmq_fake.core.sql.dialect import SqlDialect
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,6 +190,17 @@ class Profile:
     dropped_ends_poll: bool
     """A receive whose every message was dead-lettered or had a tag of equal hash answers empty at once (5.2
     row 3)."""
+
+    # Filters
+    tags_match_by_hash: bool
+    """The broker reads by 32-bit hash and the proxy drops what only collides, so a collision costs a place in
+    the batch (R5.23)."""
+    sql: SqlDialect
+    """How SQL expressions are read (5.6, session §8)."""
+    sql_refusal_code: Code
+    """An SQL expression that cannot be read; an empty one is always 40010 (R5.25)."""
+    sql_sees_server_properties: bool
+    """SQL expressions also see what the proxy writes: CLUSTER, MSG_REGION, TRACE_ON, PGROUP (seen on 5.5.0)."""
 
     # Leases
     revive_latency: float

@@ -19,6 +19,7 @@ from aiorocketmq_fake.core.choices import (
 )
 from aiorocketmq_fake.core.codes import ClientType, Code, MessageType
 from aiorocketmq_fake.core.profile import Profile
+from aiorocketmq_fake.core.sql.dialect import PUBLISHED, SERVER
 
 DOCUMENTED = Profile(
     name="documented",
@@ -83,6 +84,10 @@ DOCUMENTED = Profile(
     ordered_undelivered_counts=False,
     exhaustion=Exhaustion.AT_LEASE_END,
     dropped_ends_poll=False,
+    tags_match_by_hash=False,
+    sql=PUBLISHED,
+    sql_refusal_code=Code.ILLEGAL_FILTER_EXPRESSION,
+    sql_sees_server_properties=False,
     revive_latency=0.0,
     retries_keep_position=True,
     malformed_handle_code=Code.INVALID_RECEIPT_HANDLE,
@@ -169,6 +174,10 @@ APACHE_5_5 = Profile(
     ordered_undelivered_counts=True,
     exhaustion=Exhaustion.AT_RECEIVE,
     dropped_ends_poll=True,
+    tags_match_by_hash=True,
+    sql=SERVER,
+    sql_refusal_code=Code.INTERNAL_SERVER_ERROR,
+    sql_sees_server_properties=True,
     revive_latency=2.0,
     retries_keep_position=False,
     malformed_handle_code=Code.INTERNAL_SERVER_ERROR,

@@ -40,7 +40,7 @@ class Pulling:
             request.queue_id,
             request.client_id,
             request,
-            parse(request.filter),
+            parse(request.filter, state.profile),
             state.now,
             state.now + milliseconds(min(wait, state.profile.polling_max)),
         )

@@ -100,7 +100,7 @@ class Receiving:
         state.check_group(request.group)
         if not request.auto_renew:
             self._check_invisible(request.invisible)
-        wanted = parse(request.filter)
+        wanted = parse(request.filter, profile)
         topic = state.topics.get(request.topic)
         if topic is None:
             raise Refusal(profile.unknown_topic_receive_code, f"The topic {request.topic} does not exist.")

@@ -1,5 +1,6 @@
 """Receiving: who may, how long it waits, what it gets."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -98,14 +99,45 @@ def test_a_negative_batch_size_is_refused(desk: Any) -> None:
     assert refused(desk, batch_size=-1) is desk.profile.bad_batch_size_code
 
 
-def test_sql_filters_are_refused_by_a_clear_code(desk: Any) -> None:
-    from dataclasses import replace
+@pytest.mark.parametrize("text", ["a = = 1", "a !", "a = NULL", " ", "(" * 1000 + "TRUE" + ")" * 1000])
+def test_an_sql_filter_that_cannot_be_read_is_refused(desk: Any, text: str) -> None:
+    """R5.25; nothing is delivered, and above all not everything."""
+    desk.send("m")
+    assert refused_sql(desk, text) is desk.profile.sql_refusal_code
+    assert desk.broker.leases() == ()
 
-    for text, code in (("a = 1", Code.UNSUPPORTED), ("", Code.ILLEGAL_FILTER_EXPRESSION)):
-        request = replace(desk.request(), filter=FilterExpression(text, FilterType.SQL))
-        with pytest.raises(Refusal) as caught:
-            desk.broker.receive(request, now=desk.now)
-        assert caught.value.code is code
+
+def test_an_empty_sql_filter_is_refused_by_a_code_of_its_own(desk: Any) -> None:
+    assert refused_sql(desk, "") is Code.ILLEGAL_FILTER_EXPRESSION
+
+
+def refused_sql(desk: Any, text: str) -> Code:
+    with pytest.raises(Refusal) as caught:
+        desk.broker.receive(sql_request(desk, text), now=desk.now)
+    return caught.value.code
+
+
+def sql_request(desk: Any, text: str) -> Any:
+    return replace(desk.request(), filter=FilterExpression(text, FilterType.SQL))
+
+
+def test_an_sql_filter_sees_properties_tag_keys_and_id(desk: Any) -> None:
+    desk.send("1", tag="t", keys=("k", "l"), properties={"price": "30"})
+    desk.send("2", tag="u", properties={"price": "10"})
+    text = "price > 20 AND TAGS = 't' AND KEYS CONTAINS 'k' AND UNIQ_KEY = '1'"
+    answer = desk.broker.receive(sql_request(desk, text), now=desk.now)
+    assert [delivery.message.content.message_id for delivery in answer.deliveries] == ["1"]
+    assert [event.message.content.message_id for event in desk.seen(Filtered)] == ["2"]
+
+
+def test_a_message_that_an_sql_filter_rejects_wakes_nobody(desk: Any) -> None:
+    """R5.18."""
+    parked = desk.broker.receive(sql_request(desk, "price > 20"), now=desk.now)
+    desk.send("cheap", properties={"price": "10"})
+    assert desk.answers() == {}
+    desk.send("dear", properties={"price": "21"})
+    (delivery,) = desk.answers()[parked.poll_id].deliveries
+    assert delivery.message.content.message_id == "dear"
 
 
 # Polling time (5.1 rows 2 to 4)
