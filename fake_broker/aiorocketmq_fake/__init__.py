@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from aiorocketmq_fake.broker import FakeBroker
     from aiorocketmq_fake.client import FakeBrokerClient
+    from aiorocketmq_fake.core.access import User
     from aiorocketmq_fake.core.codes import Code, Refusal
     from aiorocketmq_fake.core.profile import Profile
     from aiorocketmq_fake.core.profiles import APACHE_5_5, APACHE_5_5_CLUSTER, DOCUMENTED, PROFILES
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "aiorocketmq_fake.broker": ("FakeBroker",),
     "aiorocketmq_fake.client": ("FakeBrokerClient",),
+    "aiorocketmq_fake.core.access": ("User",),
     "aiorocketmq_fake.core.codes": ("Code", "Refusal"),
     "aiorocketmq_fake.core.profile": ("Profile",),
     "aiorocketmq_fake.core.profiles": ("APACHE_5_5", "APACHE_5_5_CLUSTER", "DOCUMENTED", "PROFILES"),
@@ -66,6 +68,7 @@ __all__ = [
     "Refusal",
     "ServerTls",
     "Topic",
+    "User",
 ]
 
 

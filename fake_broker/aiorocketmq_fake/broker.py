@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal
 
+from aiorocketmq_fake.core.access import User
 from aiorocketmq_fake.core.broker import Broker
 from aiorocketmq_fake.core.profile import Profile
 from aiorocketmq_fake.core.profiles import PROFILES
@@ -43,6 +44,7 @@ class FakeBroker(Node):
         listen: str = "127.0.0.1:0",
         control: str | None = None,
         tls: ServerTls | None = None,
+        users: Iterable[User] = (),
         record: Path | str | None = None,
         seed: int = 0,
         core: Callable[..., Broker] = Broker,
@@ -51,8 +53,8 @@ class FakeBroker(Node):
 
         `profile` chooses the behaviour by name or value; `clock="manual"` makes time stand still but for
         `clock.advance`, from `start` on (an aware datetime; by default the present). `listen` is HOST:PORT, port 0
-        picks a free one; `control` opens the control service as well. `record` names a folder for a recording.
-        `seed` decides every choice left to chance. `core` makes the core: a subclass of `Broker` can break a promise on
+        picks a free one; `control` opens the control service as well. With `users` every call must be signed
+        by one of them (14); without any, nobody is asked who it is. `record` names a folder for a recording. `seed` decides every choice left to chance. `core` makes the core: a subclass of `Broker` can break a promise on
         purpose.
         """
         if isinstance(profile, str) and profile not in PROFILES:
@@ -71,6 +73,8 @@ class FakeBroker(Node):
             port=address.port,
         )
         super().__init__(made, moment, address, tls)
+        for user in users:
+            made.put_user(user, now=moment.now())
         self._control_address = Address(*split(control)) if control is not None else None
         self._record = record
         self._recorder: Recorder | None = None

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from aiorocketmq_fake.ctl import ctl, other_side
+from aiorocketmq_fake.ctl import ctl
+from aiorocketmq_fake.ctl_connection import other_side
 
 __all__ = ["fake"]
 
@@ -65,6 +66,12 @@ def fake() -> None:
     "--tls-self-made",
     type=click.Path(dir_okay=False, writable=True, path_type=Path),
     help="Serve TLS with a certificate made now; write what clients must trust to this file.",
+)
+@click.option(
+    "--users",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Calls must be signed by one of the users of this TOML file.",
 )
 @click.option(
     "--record",

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeVar
 import grpc
 from grpc import aio
 
+from aiorocketmq_fake.core.access import User
 from aiorocketmq_fake.core.codes import Code, Refusal
 from aiorocketmq_fake.edge.control_conversion import fill, read
 from aiorocketmq_fake.edge.control_server import CODE_HEADER
@@ -148,6 +149,20 @@ class FakeBrokerClient:
         place = "time" if isinstance(to, datetime) else to
         answer = await self.call("ResetOffset", ctl.Reset(group=group, topic=topic, to=place, time=moment))
         return tuple(answer.items)
+
+    async def put_user(self, user: User) -> None:
+        """Add a user, or replace the one of that access key; from the first one on every call must be signed."""
+        request = ctl.User()
+        fill(request, user)
+        await self.call("PutUser", request)
+
+    async def remove_user(self, access_key: str) -> None:
+        """Remove a user at once; calls stay checked."""
+        await self.call("RemoveUser", ctl.Name(name=access_key))
+
+    async def users(self) -> tuple[User, ...]:
+        """Return all users by access key; their secrets are not told."""
+        return _all(User, await self.call("ListUsers", ctl.Empty()))
 
     async def cut_streams(self, client_id: str | None = None, *, status: str = "UNAVAILABLE") -> int:
         """Break the open telemetry streams of one client, or of all; returns how many."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
+
+from aiorocketmq_fake.ctl_connection import on_broker as _run
+from aiorocketmq_fake.ctl_users import user
 
 if TYPE_CHECKING:
     from aiorocketmq_fake.client import FakeBrokerClient
 
-__all__ = ["ctl", "other_side"]
+__all__ = ["ctl"]
 
 DISTURBANCES = ("refuse", "fail", "delay", "drop_reply", "duplicate", "cut_stream")
 
@@ -363,34 +365,4 @@ def progress(connection: tuple[str, bool], group: str | None) -> None:
     _run(connection, lambda broker: broker.progress(group))
 
 
-def _run(
-    connection: tuple[str, bool], work: Callable[[FakeBrokerClient], Coroutine[Any, Any, object]]
-) -> None:
-    """Do `work` on the broker and print what it returns; every foreseen error is one sentence."""
-    import asyncio
-
-    from aiorocketmq_fake.client import FakeBrokerClient
-    from aiorocketmq_fake.core.codes import Refusal
-    from aiorocketmq_fake.printing import show
-
-    control, as_json = connection
-
-    async def connected() -> object:
-        async with FakeBrokerClient(control) as broker:
-            return await work(broker)
-
-    try:
-        show(asyncio.run(connected()), as_json=as_json)
-    except ValueError as wrong:
-        raise click.UsageError(str(wrong)) from wrong
-    except (ConnectionError, Refusal) as failed:
-        raise other_side(str(failed)) from failed
-
-
-def other_side(sentence: str) -> click.ClickException:
-    """Return the error for another side that cannot be reached or is not what it should be."""
-    return _OtherSide(sentence)
-
-
-class _OtherSide(click.ClickException):
-    exit_code = 4
+ctl.add_command(user)

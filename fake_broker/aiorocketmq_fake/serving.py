@@ -14,6 +14,7 @@ from typing import Literal
 from aiorocketmq_fake.broker import FakeBroker
 from aiorocketmq_fake.core.codes import Refusal
 from aiorocketmq_fake.edge.tls import ServerTls
+from aiorocketmq_fake.user_files import read_users
 
 __all__ = ["Options", "run"]
 
@@ -31,6 +32,7 @@ class Options:
     tls_certificate: Path | None
     tls_key: Path | None
     tls_self_made: Path | None
+    users: Path | None
     record: Path | None
     seed: int
     ready_file: Path | None
@@ -48,6 +50,7 @@ async def run(options: Options) -> None:
         listen=options.listen,
         control=options.control,
         tls=_tls(options),
+        users=read_users(options.users) if options.users else (),
         record=options.record,
         seed=options.seed,
     ) as broker:
@@ -81,6 +84,7 @@ def _announce(broker: FakeBroker, options: Options) -> None:
         "profile": broker.profile.name,
         "clock": options.clock,
         "tls": "yes" if broker.tls else "no",
+        "users": len(broker.users()),
         "pid": os.getpid(),
     }
     if options.ready_file is not None:

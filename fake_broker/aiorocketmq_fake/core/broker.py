@@ -7,10 +7,11 @@ taken by `take_outputs()`, what happened by `take_events()`.
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import ParamSpec, TypeVar
 
 from aiorocketmq_fake.core import inspection
+from aiorocketmq_fake.core.access import Access, Need, Signature, User
 from aiorocketmq_fake.core.catalogue import Catalogue
 from aiorocketmq_fake.core.checks import Checks
 from aiorocketmq_fake.core.clients import Clients
@@ -100,6 +101,8 @@ class Broker:
         self.name = name
         self.cluster = cluster
         state = self._state = State(profile, milliseconds(now), rng, name, cluster, history)
+        self.access = Access(state)
+        """The users, and whether calls are checked."""
         storage = Storage(state)
         self._receive_polls: PollBook[ReceiveRequest] = PollBook(state)
         self._pull_polls: PollBook[PullRequest] = PollBook(state)
@@ -199,6 +202,14 @@ class Broker:
         CONSUMER_GROUP_NOT_FOUND."""
         self._run("DeleteGroup", "", now, self._catalogue.delete_group, name)
 
+    def put_user(self, user: User, *, now: float) -> None:
+        """Add or replace a user; from the first one on every call must be signed (14)."""
+        self._run("PutUser", "", now, self.access.put, user)
+
+    def remove_user(self, access_key: str, *, now: float) -> None:
+        """Remove a user; calls stay checked. Refused: NOT_FOUND."""
+        self._run("RemoveUser", "", now, self.access.remove, access_key)
+
     def restart(self, *, now: float) -> None:
         """Forget what lives in the proxy: clients, settings, renewals, transaction memory, parked polls
         (R12.7).
@@ -215,6 +226,12 @@ class Broker:
         self._state.outputs = []
 
     # Sessions and routes
+
+    def check_access(
+        self, command: str, client_id: str, signature: Signature, needs: Iterable[Need], *, now: float
+    ) -> None:
+        """Refuse with UNAUTHORIZED a call of `command` that is not signed, or whose user lacks a right (14)."""
+        self._run(command, client_id, now, self.access.check, signature, needs)
 
     def settings(self, client_id: str, settings: ClientSettings, *, now: float) -> MergedSettings:
         """Store a client's settings and answer the server's (2.1, 2.2); `Refusal.surface` tells where a

@@ -336,6 +336,15 @@ class GroupChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class UserChanged:
+    """A user was added, replaced or (`deleted`) removed; the secret is not told."""
+
+    at: float
+    access_key: str
+    deleted: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Refused:
     """A command, or one entry of an ack, was refused; nothing else changed."""
 
@@ -371,5 +380,6 @@ Event = (
     | ClientLeft
     | TopicChanged
     | GroupChanged
+    | UserChanged
     | Refused
 )

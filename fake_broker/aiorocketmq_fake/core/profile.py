@@ -56,6 +56,14 @@ class Profile:
     max_lite_topic_size: int
     """Announced to every consumer; 0 is not sent (session §2.1)."""
 
+    # Access
+    session_tokens_count: bool
+    """A user's session token must come with the call; else the header is not looked at (1.1, session §9)."""
+    signature_window: float | None = None
+    """How far the signed date may be from the present; None looks at no date (R1.11; managed services do)."""
+    namespaces_isolate: bool
+    """One name in two namespaces is two topics or groups; else namespaces are lost (R14.7, session §4.5)."""
+
     # Topics and groups
     mixed_topics: bool
     """Topics of type MIXED may be created (session §0, R3.4)."""

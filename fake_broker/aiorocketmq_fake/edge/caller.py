@@ -21,6 +21,9 @@ class Caller:
     version: str = ""
     address: str = ""
     """`host:port` of the peer, where the transport tells it."""
+    authorization: str = ""
+    date_time: str = ""
+    session_token: str = ""
 
 
 def read_caller(headers: Iterable[tuple[str, str | bytes]], peer: str) -> Caller:
@@ -34,6 +37,12 @@ def read_caller(headers: Iterable[tuple[str, str | bytes]], peer: str) -> Caller
                 caller.language = value
             elif key == "x-mq-client-version":
                 caller.version = value
+            elif key == "authorization":
+                caller.authorization = value
+            elif key == "x-mq-date-time":
+                caller.date_time = value
+            elif key == "x-mq-session-token":
+                caller.session_token = value
     return caller
 
 

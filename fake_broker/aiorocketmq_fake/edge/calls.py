@@ -13,6 +13,7 @@ from google.protobuf.message import DecodeError, Message
 from grpc import aio
 
 from aiorocketmq_fake.core.codes import Code, Refusal
+from aiorocketmq_fake.edge.admission import admit
 from aiorocketmq_fake.edge.caller import Caller, read_caller
 from aiorocketmq_fake.edge.conversion import set_status, subject
 from aiorocketmq_fake.edge.driver import Driver
@@ -64,11 +65,15 @@ def unary(name: str, act: Act, driver: Driver, faults: Faults) -> grpc.RpcMethod
         refused: Message = response
         return refused
 
+    isolated, access = driver.core.profile.namespaces_isolate, driver.core.access
+
     async def handle(payload: bytes, context: Context) -> Message:
         driver.quiet.enter()
         try:
             request = await parse(name, payload, context)
             caller = caller_of(context)
+            if isolated or access.is_checked:
+                admit(name, request, caller, driver)
             if not caller.client_id:
                 return refusal(Code.CLIENT_ID_REQUIRED, NO_CLIENT_ID)
             if faults and (rule := disturbance(faults, name, request, caller)):

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import grpc
 from google.protobuf.message import DecodeError, Message
 
+from aiorocketmq_fake.core.access import User
 from aiorocketmq_fake.core.codes import Refusal
 from aiorocketmq_fake.edge.calls import Context, abort
 from aiorocketmq_fake.edge.control_conversion import fill, read
@@ -135,6 +136,20 @@ class Control:
             case other:
                 raise ValueError(f"a group cannot be reset to {other!r}: use beginning, end or time.")
         return ctl.Offsets(items=offsets)
+
+    async def put_user(self, request: ctl.User) -> ctl.Empty:
+        """Add or replace a user."""
+        await self._broker.put_user(read(User, request))
+        return ctl.Empty()
+
+    async def remove_user(self, request: ctl.Name) -> ctl.Empty:
+        """Remove a user."""
+        await self._broker.remove_user(request.name)
+        return ctl.Empty()
+
+    async def list_users(self, request: ctl.Empty) -> ctl.Users:
+        """List all users without their secrets."""
+        return _list(ctl.Users(), (user.without_secrets() for user in self._broker.users()))
 
     async def read_clock(self, request: ctl.Empty) -> ctl.Instant:
         """Tell the broker's time."""

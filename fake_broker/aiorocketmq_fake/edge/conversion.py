@@ -47,6 +47,7 @@ from aiorocketmq_fake.core.model import (
     VerifyMessage,
 )
 from aiorocketmq_fake.edge.caller import Caller
+from aiorocketmq_fake.edge.namespaces import bare, resources, set_resource
 
 # The range of a protobuf Timestamp: years 1 to 9999.
 EARLIEST = -62_135_596_800
@@ -274,6 +275,9 @@ def settings_reply(sent: pb.Settings, merged: MergedSettings) -> pb.TelemetryCom
     set_status(reply.status, Code.OK, "OK")
     settings = reply.settings
     settings.CopyFrom(sent)
+    for resource in resources(settings):
+        if resource.resource_namespace:
+            resource.name = bare(resource)
     settings.metric.on = merged.metric_on
     policy = settings.backoff_policy
     policy.Clear()
@@ -310,6 +314,7 @@ def set_retry_policy(policy: pb.RetryPolicy, intervals: RetryPolicy) -> None:
 def set_queue(queue: pb.MessageQueue, entry: RouteEntry, topic: pb.Resource, endpoints: pb.Endpoints) -> None:
     """Fill in one queue of a route or an assignment; the topic is the request's (R3.3)."""
     queue.topic.CopyFrom(topic)
+    queue.topic.name = bare(topic)
     queue.id = entry.queue_id
     queue.permission = entry.permission.value  # type: ignore[assignment]  # equal numbers of two types
     queue.broker.name = entry.broker
@@ -363,7 +368,10 @@ def delivered(delivery: Delivery, store_host: str) -> pb.ReceiveMessageResponse:
 def set_message(message: pb.Message, stored: StoredMessage, store_host: str) -> None:
     """Fill in a message as consumers see it, without what only a delivery has (5.5)."""
     content = stored.content
-    message.topic.name = content.topic
+    if "%" in content.topic:
+        set_resource(message.topic, content.topic)
+    else:
+        message.topic.name = content.topic
     message.body = content.body
     if content.properties:
         message.user_properties.update(content.properties)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal
 
+from aiorocketmq_fake.core.access import User
 from aiorocketmq_fake.core.broker import Broker
 from aiorocketmq_fake.core.codes import OffsetPolicy, Permission, TopicType
 from aiorocketmq_fake.core.model import GroupConfig, RetryPolicy, TopicConfig
@@ -174,6 +175,20 @@ class Node:
         else:
             policy, timestamp = OffsetPolicy[to.upper()], None
         return self._driver.run(self._core.reset_offset, group, topic, policy, timestamp=timestamp)
+
+    # Users
+
+    async def put_user(self, user: User) -> None:
+        """Add a user, or replace the one of that access key; from the first one on every call must be signed (14)."""
+        self._driver.run(self._core.put_user, user)
+
+    async def remove_user(self, access_key: str) -> None:
+        """Remove a user at once; calls stay checked. Refusal where there is none."""
+        self._driver.run(self._core.remove_user, access_key)
+
+    def users(self) -> tuple[User, ...]:
+        """Return all users by access key."""
+        return self._core.access.users()
 
     # What is in it
 

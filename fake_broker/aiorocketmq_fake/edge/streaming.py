@@ -16,6 +16,7 @@ from aiorocketmq_fake.core.codes import Code, Refusal
 from aiorocketmq_fake.core.model import Delivery, Parked, Pulled, Received
 from aiorocketmq_fake.edge import conversion
 from aiorocketmq_fake.edge.address import Address
+from aiorocketmq_fake.edge.admission import admit
 from aiorocketmq_fake.edge.caller import Caller
 from aiorocketmq_fake.edge.calls import NO_CLIENT_ID, Context, abort, caller_of, disturbance, drop, parse
 from aiorocketmq_fake.edge.driver import Driver
@@ -81,7 +82,7 @@ class Streaming:
         self, request: pb.ReceiveMessageRequest, caller: Caller, context: Context, rule: FaultRule | None
     ) -> None:
         try:
-            _check(caller, rule)
+            self._check("ReceiveMessage", request, caller, rule)
             remaining = context.time_remaining()
             found = self._driver.run(
                 self._driver.core.receive, conversion.receive_request(request, caller, remaining)
@@ -96,7 +97,7 @@ class Streaming:
         self, request: pb.PullMessageRequest, caller: Caller, context: Context, rule: FaultRule | None
     ) -> None:
         try:
-            _check(caller, rule)
+            self._check("PullMessage", request, caller, rule)
             remaining = context.time_remaining()
             found = self._driver.run(
                 self._driver.core.pull, conversion.pull_request(request, caller, remaining)
@@ -106,6 +107,14 @@ class Streaming:
             answer = Pulled(refused.code, refused.message, (), request.offset)
         assert isinstance(answer, Pulled)
         await self._write(context, rule, self._pulled(answer), ())
+
+    def _check(self, name: str, request: Any, caller: Caller, rule: FaultRule | None) -> None:
+        """Refuse what comes to no decision of the core. Any: the request class of the method."""
+        admit(name, request, caller, self._driver)
+        if not caller.client_id:
+            raise Refusal(Code.CLIENT_ID_REQUIRED, NO_CLIENT_ID)
+        if rule is not None and rule.disturbance is Disturbance.REFUSE:
+            raise Refusal(Code(rule.code), rule.message)
 
     async def _wait(self, found: Received | Pulled | Parked, remaining: float | None) -> Received | Pulled:
         """Return the answer, if need be when it comes."""
@@ -161,10 +170,3 @@ class Streaming:
             if unwritten := deliveries[max(written - 1, 0) :]:
                 handles = tuple(delivery.receipt_handle for delivery in unwritten)
                 self._driver.run(self._driver.core.give_back, handles)
-
-
-def _check(caller: Caller, rule: FaultRule | None) -> None:
-    if not caller.client_id:
-        raise Refusal(Code.CLIENT_ID_REQUIRED, NO_CLIENT_ID)
-    if rule is not None and rule.disturbance is Disturbance.REFUSE:
-        raise Refusal(Code(rule.code), rule.message)

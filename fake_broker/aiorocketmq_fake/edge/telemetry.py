@@ -15,6 +15,7 @@ from aiorocketmq_fake.core.codes import Code, Refusal, Surface
 from aiorocketmq_fake.core.model import CommandForClient
 from aiorocketmq_fake.edge import conversion
 from aiorocketmq_fake.edge.address import Address
+from aiorocketmq_fake.edge.admission import admit
 from aiorocketmq_fake.edge.caller import Caller, check_language
 from aiorocketmq_fake.edge.calls import NO_CLIENT_ID, Context, abort, caller_of
 from aiorocketmq_fake.edge.driver import Driver
@@ -191,6 +192,7 @@ class Telemetry:
 
     def _take(self, stream: _Stream, caller: Caller, command: pb.TelemetryCommand) -> None:
         """Act on one frame of a client; what is no settings and no reply is ignored (session §2.2)."""
+        admit("Telemetry", command, caller, self._driver)
         if not caller.client_id:
             raise Refusal(Code.CLIENT_ID_REQUIRED, NO_CLIENT_ID)
         kind = command.WhichOneof("command")

@@ -260,6 +260,40 @@ class Count(_Message):
     ) -> None: ...
     def ClearField(self, field_name: Literal["count"]) -> None: ...
 
+class User(_Message):
+    access_key: str
+    secret: str
+    @property
+    def publish(self) -> RepeatedScalarFieldContainer[str]: ...
+    @property
+    def subscribe(self) -> RepeatedScalarFieldContainer[str]: ...
+    @property
+    def groups(self) -> RepeatedScalarFieldContainer[str]: ...
+    session_token: str
+    enabled: bool
+    def __init__(
+        self,
+        *,
+        access_key: str | None = ...,
+        secret: str | None = ...,
+        publish: Iterable[str] | None = ...,
+        subscribe: Iterable[str] | None = ...,
+        groups: Iterable[str] | None = ...,
+        session_token: str | None = ...,
+        enabled: bool | None = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: Literal["access_key", "secret", "publish", "subscribe", "groups", "session_token", "enabled"]) -> None: ...
+
+class Users(_Message):
+    @property
+    def items(self) -> RepeatedCompositeFieldContainer[User]: ...
+    def __init__(
+        self,
+        *,
+        items: Iterable[User] | None = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: Literal["items"]) -> None: ...
+
 class Which(_Message):
     topic: str
     group: str

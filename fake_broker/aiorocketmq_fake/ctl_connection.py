@@ -1,0 +1,49 @@
+"""What every command of `aiorocketmq fake ctl` does: connect, do its work, print what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from aiorocketmq_fake.client import FakeBrokerClient
+
+__all__ = ["Connection", "on_broker", "other_side"]
+
+Connection = tuple[str, bool]
+"""Where the control service is, and whether to print JSON."""
+
+
+def on_broker(
+    connection: Connection, work: Callable[[FakeBrokerClient], Coroutine[Any, Any, object]]
+) -> None:
+    """Do `work` on the broker and print what it returns; every foreseen error is one sentence."""
+    import asyncio
+
+    from aiorocketmq_fake.client import FakeBrokerClient
+    from aiorocketmq_fake.core.codes import Refusal
+    from aiorocketmq_fake.printing import show
+
+    control, as_json = connection
+
+    async def connected() -> object:
+        async with FakeBrokerClient(control) as broker:
+            return await work(broker)
+
+    try:
+        show(asyncio.run(connected()), as_json=as_json)
+    except ValueError as wrong:
+        raise click.UsageError(str(wrong)) from wrong
+    except (ConnectionError, Refusal) as failed:
+        raise other_side(str(failed)) from failed
+
+
+def other_side(sentence: str) -> click.ClickException:
+    """Return the error for another side that cannot be reached or is not what it should be."""
+    return _OtherSide(sentence)
+
+
+class _OtherSide(click.ClickException):
+    exit_code = 4

@@ -1,0 +1,115 @@
+"""What a call needs before it is acted on: names that its namespaces make unique, and a user with the rights (14)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from aiorocketmq.wire import messages as pb
+
+from aiorocketmq_fake.core.access import Need, Right, Signature
+from aiorocketmq_fake.core.broker import Broker
+from aiorocketmq_fake.core.codes import Code
+from aiorocketmq_fake.edge.caller import Caller
+from aiorocketmq_fake.edge.driver import Driver
+from aiorocketmq_fake.edge.namespaces import qualify
+
+__all__ = ["admit"]
+
+# A name of the request, and the right that the call needs on it; None where it needs none (R14.2).
+Named = tuple[Right | None, pb.Resource]
+
+
+def admit(name: str, request: Any, caller: Caller, driver: Driver) -> None:
+    """Prepare a parsed request of method `name` for the core; Refusal where the caller may not make it.
+
+    Any: each method has its own request class.
+    """
+    core = driver.core
+    if core.profile.namespaces_isolate:
+        for right, resource in NAMED[name](request):
+            if resource.resource_namespace:
+                illegal_group = Code.ILLEGAL_CONSUMER_GROUP if right is Right.GROUP else Code.ILLEGAL_TOPIC
+                qualify(resource, illegal_group)
+    if core.access.is_checked:
+        _authorize(name, request, caller, driver, core)
+
+
+def _authorize(name: str, request: Any, caller: Caller, driver: Driver, core: Broker) -> None:
+    signature = Signature(caller.authorization, caller.date_time, caller.session_token)
+    needs = {
+        Need(right, resource.name): None for right, resource in NAMED[name](request) if right is not None
+    }
+    driver.run(core.check_access, name, caller.client_id, signature, tuple(needs))
+
+
+def _send(request: pb.SendMessageRequest) -> Iterable[Named]:
+    # Session §9: a send of nothing is refused for the right it cannot have.
+    topics = [message.topic for message in request.messages] or [pb.Resource()]
+    return ((Right.PUBLISH, topic) for topic in topics)
+
+
+def _publish(request: Any) -> Iterable[Named]:
+    return ((Right.PUBLISH, request.topic),)
+
+
+def _see(request: Any) -> Iterable[Named]:
+    return ((Right.ROUTE, request.topic),)
+
+
+def _consume(request: Any) -> Iterable[Named]:
+    return ((Right.SUBSCRIBE, request.topic), (Right.GROUP, request.group))
+
+
+def _consume_queue(request: Any) -> Iterable[Named]:
+    return ((Right.SUBSCRIBE, request.message_queue.topic), (Right.GROUP, request.group))
+
+
+def _see_queue(request: pb.QueryOffsetRequest) -> Iterable[Named]:
+    return ((Right.SUBSCRIBE, request.message_queue.topic),)
+
+
+def _change(request: pb.ChangeInvisibleDurationRequest) -> Iterable[Named]:
+    return ((None, request.topic), (Right.GROUP, request.group))
+
+
+def _heartbeat(request: pb.HeartbeatRequest) -> Iterable[Named]:
+    if request.HasField("group") and request.client_type != pb.ClientType.PRODUCER:
+        yield Right.GROUP, request.group
+
+
+def _terminate(request: pb.NotifyClientTerminationRequest) -> Iterable[Named]:
+    if request.group.name:
+        yield Right.GROUP, request.group
+
+
+def _settings(command: pb.TelemetryCommand) -> Iterable[Named]:
+    settings = command.settings
+    for topic in settings.publishing.topics:
+        yield Right.PUBLISH, topic
+    if settings.HasField("subscription"):
+        yield Right.GROUP, settings.subscription.group
+        for entry in settings.subscription.subscriptions:
+            yield Right.SUBSCRIBE, entry.topic
+
+
+NAMED: Mapping[str, Callable[[Any], Iterable[Named]]] = {
+    "QueryRoute": _see,
+    "QueryAssignment": _consume,
+    "Heartbeat": _heartbeat,
+    "NotifyClientTermination": _terminate,
+    "SendMessage": _send,
+    "RecallMessage": _publish,
+    "EndTransaction": _publish,
+    "AckMessage": _consume,
+    "ChangeInvisibleDuration": _change,
+    "ForwardMessageToDeadLetterQueue": _consume,
+    "ReceiveMessage": _consume_queue,
+    "PullMessage": _consume_queue,
+    "UpdateOffset": _consume_queue,
+    "GetOffset": _consume_queue,
+    "QueryOffset": _see_queue,
+    "SyncLiteSubscription": _consume,
+    "Telemetry": _settings,
+}
+"""What each method names, and which right it needs on it; the rights of pulls are ours, by analogy (R14.2)."""
