@@ -53,9 +53,9 @@ class FakeBroker(Node):
 
         `profile` chooses the behaviour by name or value; `clock="manual"` makes time stand still but for
         `clock.advance`, from `start` on (an aware datetime; by default the present). `listen` is HOST:PORT, port 0
-        picks a free one; `control` opens the control service as well. With `users` every call must be signed
-        by one of them (14); without any, nobody is asked who it is. `record` names a folder for a recording. `seed` decides every choice left to chance. `core` makes the core: a subclass of `Broker` can break a promise on
-        purpose.
+        picks a free one; `control` opens the control service as well. With `users` every call must be signed by one of
+        them (14); without any, nobody is asked who it is. `record` names a folder for a recording. `seed` decides every
+        choice left to chance. `core` makes the core: a subclass of `Broker` can break a promise on purpose.
         """
         if isinstance(profile, str) and profile not in PROFILES:
             raise ValueError(f"no profile is called {profile!r}: use one of {', '.join(sorted(PROFILES))}.")

@@ -68,6 +68,21 @@ def fake() -> None:
     help="Serve TLS with a certificate made now; write what clients must trust to this file.",
 )
 @click.option(
+    "--tls-also-plain", is_flag=True, help="Answer plain connections on the same port, too, as Apache's does."
+)
+@click.option(
+    "--tls-client-trust",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Clients must show a certificate that was issued under one of these (PEM).",
+)
+@click.option(
+    "--tls-client-certificate",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    metavar="FILE",
+    help="With --tls-self-made: clients must show the certificate that is written to this file with its key.",
+)
+@click.option(
     "--users",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",

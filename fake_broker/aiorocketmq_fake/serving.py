@@ -32,6 +32,9 @@ class Options:
     tls_certificate: Path | None
     tls_key: Path | None
     tls_self_made: Path | None
+    tls_also_plain: bool
+    tls_client_trust: Path | None
+    tls_client_certificate: Path | None
     users: Path | None
     record: Path | None
     seed: int
@@ -84,7 +87,6 @@ def _announce(broker: FakeBroker, options: Options) -> None:
         "profile": broker.profile.name,
         "clock": options.clock,
         "tls": "yes" if broker.tls else "no",
-        "users": len(broker.users()),
         "pid": os.getpid(),
     }
     if options.ready_file is not None:
@@ -99,18 +101,36 @@ def _announce(broker: FakeBroker, options: Options) -> None:
 
 def _tls(options: Options) -> ServerTls | None:
     if options.tls_self_made is not None:
-        if options.tls_certificate or options.tls_key:
+        if options.tls_certificate or options.tls_key or options.tls_client_trust:
             raise ValueError(
-                "--tls-self-made makes a certificate: leave --tls-certificate and --tls-key out."
+                "--tls-self-made makes its certificates: leave --tls-certificate, --tls-key and --tls-client-trust out."
             )
-        tls = ServerTls.self_made()
+        tls = ServerTls.self_made(
+            ask_clients=options.tls_client_certificate is not None, also_plain=options.tls_also_plain
+        )
         options.tls_self_made.write_bytes(tls.trust)
+        if options.tls_client_certificate is not None:
+            options.tls_client_certificate.touch(mode=0o600)
+            options.tls_client_certificate.write_bytes(tls.client_certificate)
         return tls
+    if options.tls_client_certificate is not None:
+        raise ValueError(
+            "--tls-client-certificate belongs to --tls-self-made: give both, or --tls-client-trust."
+        )
     if options.tls_certificate is None and options.tls_key is None:
+        if options.tls_also_plain or options.tls_client_trust:
+            raise ValueError(
+                "--tls-also-plain and --tls-client-trust need a certificate: give one, or --tls-self-made."
+            )
         return None
     if options.tls_certificate is None or options.tls_key is None:
         raise ValueError("--tls-certificate and --tls-key belong together: give both.")
-    return ServerTls.from_files(options.tls_certificate, options.tls_key)
+    return ServerTls.from_files(
+        options.tls_certificate,
+        options.tls_key,
+        client_trust=options.tls_client_trust,
+        also_plain=options.tls_also_plain,
+    )
 
 
 @dataclass(frozen=True, slots=True)

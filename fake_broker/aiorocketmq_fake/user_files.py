@@ -47,4 +47,6 @@ def _user(path: Path, entry: Any) -> User:
         if not fits:
             kind = "a list of texts" if name in LISTS else "a text" if name in TEXTS else "true or false"
             raise ValueError(f"{path}: {name} of the user {entry['access_key']!r} is not {kind}.")
-    return User(**{name: tuple(value) if name in LISTS else value for name, value in entry.items()})
+    # Any: which value belongs to which field was seen to above.
+    fields: dict[str, Any] = {name: tuple(value) if name in LISTS else value for name, value in entry.items()}
+    return User(**fields)

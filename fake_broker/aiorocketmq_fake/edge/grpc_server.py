@@ -8,6 +8,7 @@ import grpc
 from grpc import aio
 
 from aiorocketmq_fake.edge.endpoint import join
+from aiorocketmq_fake.edge.front import BACKEND, Front
 from aiorocketmq_fake.edge.tls import ServerTls
 
 __all__ = ["GrpcServer"]
@@ -42,6 +43,7 @@ class GrpcServer:
         self._options = (*OPTIONS, ("grpc.max_receive_message_length", message_cap))
         self._tls = tls
         self._server: aio.Server | None = None
+        self._front: Front | None = None
 
     @property
     def is_open(self) -> bool:
@@ -52,26 +54,48 @@ class GrpcServer:
         """Listen on `host`; port 0 picks a free one. Returns the port; OSError where it cannot be had."""
         server = aio.server(options=self._options)
         server.add_generic_rpc_handlers(self._handlers)
-        address = join(host, port)
-        try:
-            if self._tls is None:
-                bound = server.add_insecure_port(address)
-            else:
-                pair = (self._tls.private_key, self._tls.certificate_chain)
-                bound = server.add_secure_port(address, grpc.ssl_server_credentials([pair]))
-        except RuntimeError:
-            bound = 0
-        if not bound:
-            raise OSError(
-                f"cannot listen on {address}: the port is taken or the address is not this machine's."
-            )
+        front = None
+        if self._tls is not None and self._tls.also_plain:
+            front = Front(plain=_bind(server, BACKEND, 0, None), secure=_bind(server, BACKEND, 0, self._tls))
+            bound = await front.open(host, port)
+        else:
+            bound = _bind(server, host, port, self._tls)
         await server.start()
-        self._server = server
+        self._server, self._front = server, front
         logger.debug("listening on %s", join(host, bound))
         return bound
 
     async def close(self, grace: float | None = None) -> None:
         """Stop listening and end the calls that are still open after `grace` seconds; a second time does nothing."""
         server, self._server = self._server, None
+        front, self._front = self._front, None
+        if front is not None:
+            front.stop_listening()
         if server is not None:
             await server.stop(grace)
+        if front is not None:
+            await front.close()
+
+
+def _bind(server: aio.Server, host: str, port: int, tls: ServerTls | None) -> int:
+    """Give a server a port, plain or not; OSError where it cannot be had."""
+    address = join(host, port)
+    try:
+        bound = (
+            server.add_insecure_port(address)
+            if tls is None
+            else server.add_secure_port(address, _credentials(tls))
+        )
+    except RuntimeError:
+        bound = 0
+    if not bound:
+        raise OSError(f"cannot listen on {address}: the port is taken or the address is not this machine's.")
+    return bound
+
+
+def _credentials(tls: ServerTls) -> grpc.ServerCredentials:
+    return grpc.ssl_server_credentials(
+        [(tls.private_key, tls.certificate_chain)],
+        root_certificates=tls.client_trust or None,
+        require_client_auth=bool(tls.client_trust),
+    )

@@ -11,7 +11,7 @@ from typing import Any
 import grpc
 import pytest
 from aiorocketmq.wire import messages as pb
-from aiorocketmq_fake import Code, Disturbance, FakeBroker, FakeBrokerClient, FaultRule, Refusal
+from aiorocketmq_fake import Code, Disturbance, FakeBroker, FakeBrokerClient, FaultRule, Refusal, User
 from aiorocketmq_fake.edge.control_wire.methods import METHODS
 
 
@@ -181,3 +181,25 @@ async def test_garbage_is_an_error_of_its_caller(broker: FakeBroker, remote: Fak
                 await asyncio.wait_for(call(b"\xff\xff\xff"), 10)
             assert failed.value.code() == grpc.StatusCode.INTERNAL
     assert (await remote.describe()).running
+
+
+async def test_users_are_changed_from_elsewhere_and_told_without_secrets(
+    broker: FakeBroker, remote: FakeBrokerClient
+) -> None:
+    user = User("app", "s3cret", publish=("t",), subscribe=(), groups=("g*",), session_token="token")
+    await remote.put_user(user)
+    assert broker.users() == (user,)
+    assert await remote.users() == (user.without_secrets(),)
+    await remote.remove_user("app")
+    assert broker.users() == ()
+    with pytest.raises(Refusal, match="app"):
+        await remote.remove_user("app")
+    with pytest.raises(ValueError, match="access key"):
+        await remote.put_user(_impossible())
+
+
+def _impossible() -> User:
+    """A user that only a foreign client of the control service would send."""
+    user = User("app", "s3cret")
+    object.__setattr__(user, "access_key", "")
+    return user

@@ -82,6 +82,80 @@ async def test_a_plain_client_gets_no_answer_from_a_tls_port_and_the_reverse(
         assert failed.value.code() == grpc.StatusCode.UNAVAILABLE
 
 
+async def test_one_port_answers_plain_and_tls_clients_where_it_was_asked_to(
+    running: Running, connect: Callable[..., Any]
+) -> None:
+    tls = ServerTls.self_made(also_plain=True)
+    broker = await running(tls=tls)
+    clients = [
+        connect(broker, credentials=credentials)
+        for credentials in (None, grpc.ssl_channel_credentials(tls.trust)) * 2
+    ]
+    assert all(await asyncio.gather(*(is_well(client) for client in clients)))
+    large = bytes(3_000_000)
+    for client in clients[:2]:
+        assert (await client.send("t", large)).status.code == pb.Code.OK
+    await clients[0].subscribe("g", "t")
+    assert (await clients[0].receive("g", "t")).bodies == [large, large]
+
+
+async def test_a_port_of_both_kinds_keeps_its_number_over_a_restart(
+    running: Running, connect: Callable[..., Any]
+) -> None:
+    tls = ServerTls.self_made(also_plain=True)
+    broker = await running(tls=tls)
+    before = broker.endpoint
+    client = connect(broker)
+    assert await is_well(client)
+    await broker.restart()
+    assert broker.endpoint == before
+    assert await is_well(connect(broker, credentials=grpc.ssl_channel_credentials(tls.trust)))
+    await broker.crash()
+    with pytest.raises(grpc.aio.AioRpcError) as failed:
+        await is_well(client)
+    assert failed.value.code() == grpc.StatusCode.UNAVAILABLE
+
+
+async def test_silence_and_garbage_on_a_port_of_both_kinds_harm_nobody(
+    running: Running, connect: Callable[..., Any]
+) -> None:
+    broker = await running(tls=ServerTls.self_made(also_plain=True))
+    host, _, port = broker.endpoint.rpartition(":")
+    _, silent = await asyncio.open_connection(host, int(port))
+    for noise in (b"", b"\x16", b"\x16" + bytes(100_000), bytes(100_000)):
+        reader, writer = await asyncio.open_connection(host, int(port))
+        # A server may well hang up in the middle of it.
+        with suppress(OSError):
+            writer.write(noise)
+            writer.write_eof()
+            await reader.read()
+        writer.close()
+    assert await is_well(connect(broker))
+    silent.close()
+
+
+async def test_only_clients_with_a_certificate_get_in_where_one_is_asked_for(
+    running: Running, connect: Callable[..., Any]
+) -> None:
+    tls = ServerTls.self_made(ask_clients=True)
+    broker = await running(tls=tls)
+    shown = grpc.ssl_channel_credentials(tls.trust, tls.client_certificate, tls.client_certificate)
+    assert await is_well(connect(broker, credentials=shown))
+    other = ServerTls.self_made(ask_clients=True).client_certificate
+    for credentials in (
+        grpc.ssl_channel_credentials(tls.trust),
+        grpc.ssl_channel_credentials(tls.trust, other, other),
+    ):
+        with pytest.raises(grpc.aio.AioRpcError) as failed:
+            await is_well(connect(broker, credentials=credentials))
+        assert failed.value.code() == grpc.StatusCode.UNAVAILABLE
+
+
+def test_a_port_that_lets_everybody_in_asks_for_no_certificates() -> None:
+    with pytest.raises(ValueError, match="choose one"):
+        ServerTls.self_made(ask_clients=True, also_plain=True)
+
+
 @pytest.mark.parametrize(
     "noise",
     [

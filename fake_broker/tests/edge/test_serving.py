@@ -104,6 +104,56 @@ def test_one_line_says_where_it_is(serve: Callable[..., Served]) -> None:
     assert int(served.facts["pid"]) == served.process.pid
 
 
+USERS = """
+[[users]]
+access_key = "app"
+secret = "s3cret"
+publish = ["orders"]
+subscribe = []
+"""
+
+
+def test_users_come_from_files_and_are_changed_while_it_runs(
+    serve: Callable[..., Served], tmp_path: Path
+) -> None:
+    file = tmp_path / "users.toml"
+    file.write_text(USERS)
+    served = serve("--topic", "orders", "--users", str(file))
+    assert route(served.facts["grpc"], "orders").status.code == pb.Code.UNAUTHORIZED
+    (user,) = served.json("user", "list")
+    assert (user["access_key"], user["publish"], user["groups"]) == ("app", ["orders"], ["*"])
+    assert "s3cret" not in str(user)
+    file.write_text(USERS.replace("app", "other"))
+    served.json("user", "put", str(file))
+    served.json("user", "remove", "app")
+    assert [user["access_key"] for user in served.json("user", "list")] == ["other"]
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        ("[[users", "no TOML file"),
+        ("", "holds no users"),
+        ("users = 3", "holds no users"),
+        ("users = [3]", "access_key and secret"),
+        ('[[users]]\naccess_key = "app"', "access_key and secret"),
+        (USERS + 'role = "x"', "access_key and secret"),
+        (USERS + 'groups = "g"', "not a list of texts"),
+        (USERS + "enabled = 3", "not true or false"),
+        (USERS.replace('"s3cret"', "3"), "not a text"),
+        (USERS.replace("app", "a/b"), "access key without"),
+    ],
+)
+def test_a_file_that_holds_no_users_is_refused_with_the_remedy(
+    content: str, complaint: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "users.toml"
+    file.write_text(content)
+    done = CliRunner().invoke(fake, ["serve", *ANY_PORTS, "--users", str(file)])
+    assert done.exit_code == 2
+    assert complaint in " ".join(done.output.split())
+
+
 def test_a_file_says_the_same_as_json(serve: Callable[..., Served], tmp_path: Path) -> None:
     file = tmp_path / "ready.json"
     served = serve("--ready-file", str(file))
@@ -118,6 +168,20 @@ def test_tls_is_served_with_a_certificate_that_a_file_lets_clients_trust(
     served = serve("--tls-self-made", str(tmp_path / "trust.pem"), "--topic", "t")
     credentials = grpc.ssl_channel_credentials((tmp_path / "trust.pem").read_bytes())
     assert route(served.facts["grpc"], "t", credentials).status.code == pb.Code.OK
+
+
+def test_client_certificates_and_plain_connections_are_had_from_the_command_line(
+    serve: Callable[..., Served], tmp_path: Path
+) -> None:
+    trust, shown = tmp_path / "trust.pem", tmp_path / "client.pem"
+    strict = serve("--tls-self-made", str(trust), "--tls-client-certificate", str(shown), "--topic", "t")
+    pair = shown.read_bytes()
+    credentials = grpc.ssl_channel_credentials(trust.read_bytes(), pair, pair)
+    assert route(strict.facts["grpc"], "t", credentials).status.code == pb.Code.OK
+    with pytest.raises(grpc.RpcError):
+        route(strict.facts["grpc"], "t", grpc.ssl_channel_credentials(trust.read_bytes()))
+    open_to_all = serve("--tls-self-made", str(trust), "--tls-also-plain", "--topic", "t")
+    assert route(open_to_all.facts["grpc"], "t").status.code == pb.Code.OK
 
 
 def test_a_running_broker_is_steered_and_inspected(serve: Callable[..., Served]) -> None:
@@ -181,6 +245,10 @@ def test_people_get_a_table(serve: Callable[..., Served]) -> None:
         (["--group", "g:sometimes"], "is not NAME[:ordered][:ATTEMPTS]"),
         (["--profile", "apache-1"], "no profile is called 'apache-1'"),
         (["--tls-key", __file__], "belong together"),
+        (["--tls-also-plain"], "need a certificate"),
+        (["--tls-client-trust", __file__], "need a certificate"),
+        (["--tls-client-certificate", "client.pem"], "belongs to --tls-self-made"),
+        (["--tls-self-made", "t.pem", "--tls-client-trust", __file__], "leave"),
     ],
 )
 def test_wrong_use_is_one_sentence_and_exit_2(options: list[str], problem: str) -> None:

@@ -1,0 +1,140 @@
+"""One port for plain and TLS connections, as a real server's (R14.6): the first byte tells which one it is."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+__all__ = ["BACKEND", "Front"]
+
+logger = logging.getLogger(__name__)
+
+# First byte of a TLS handshake; no plain HTTP/2 connection begins with it.
+HANDSHAKE = 0x16
+# Both backends listen here, on ports that nobody is told.
+BACKEND = "127.0.0.1"
+
+
+class Front:
+    """Looks at the first byte of each connection, and copies all of them to and from one of two ports of this machine.
+
+    gRPC's server takes no connection that somebody else has accepted, and tells plain from TLS by the port alone.
+    Copying costs time on every call, so only a broker that was asked for both kinds has a front. What a call says of
+    its peer is the front then.
+    """
+
+    def __init__(self, plain: int, secure: int) -> None:
+        self._plain = plain
+        self._secure = secure
+        self._server: asyncio.Server | None = None
+        self._ends: set[_End] = set()
+        self._connecting: set[asyncio.Task[None]] = set()
+
+    async def open(self, host: str, port: int) -> int:
+        """Listen; returns the port. OSError where it cannot be had."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(lambda: _End(self._ends, self._decide), host, port)
+        bound: int = self._server.sockets[0].getsockname()[1]
+        return bound
+
+    def stop_listening(self) -> None:
+        """Take no new connections; those there are go on."""
+        if self._server is not None:
+            self._server.close()
+
+    async def close(self) -> None:
+        """Stop listening and break what is still open; a second time does nothing."""
+        self.stop_listening()
+        for task in tuple(self._connecting):
+            task.cancel()
+        for end in tuple(self._ends):
+            end.break_off()
+        self._server = None
+
+    def _decide(self, client: _End) -> None:
+        port = self._secure if client.early[0] == HANDSHAKE else self._plain
+        task = asyncio.get_running_loop().create_task(self._connect(client, port))
+        self._connecting.add(task)
+        task.add_done_callback(self._connecting.discard)
+
+    async def _connect(self, client: _End, port: int) -> None:
+        try:
+            _, backend = await asyncio.get_running_loop().create_connection(
+                lambda: _End(self._ends, lambda end: None), BACKEND, port
+            )
+        except OSError as error:
+            logger.debug("the broker's own port %d does not answer: %s", port, error)
+            client.break_off()
+            return
+        client.join(backend)
+
+
+class _End(asyncio.Protocol):
+    """One end of a connection through the front; what it reads is written to its partner."""
+
+    def __init__(self, ends: set[_End], decide: Callable[[_End], None]) -> None:
+        self._ends = ends
+        self._decide = decide
+        self._partner: _End | None = None
+        self._transport: asyncio.Transport | None = None
+        self.early = bytearray()
+        """What came before there was a partner."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._ends.add(self)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._ends.discard(self)
+        if self._partner is not None:
+            self._partner.finish()
+
+    def data_received(self, data: bytes) -> None:
+        if self._partner is not None:
+            self._partner.write(data)
+            return
+        self.early += data
+        if len(self.early) == len(data):
+            self._decide(self)
+        elif self._transport is not None:
+            # The backend is a few microseconds away: who sends more until then waits.
+            self._transport.pause_reading()
+
+    def pause_writing(self) -> None:
+        if self._partner is not None:
+            self._partner.read(wanted=False)
+
+    def resume_writing(self) -> None:
+        if self._partner is not None:
+            self._partner.read(wanted=True)
+
+    def join(self, partner: _End) -> None:
+        """Connect two ends; what came early goes first."""
+        if self._transport is None or self._transport.is_closing():
+            partner.break_off()
+            return
+        self._partner, partner._partner = partner, self
+        partner.write(bytes(self.early))
+        self.read(wanted=True)
+
+    def write(self, data: bytes) -> None:
+        """Send bytes to the other side of this end."""
+        if self._transport is not None:
+            self._transport.write(data)
+
+    def read(self, *, wanted: bool) -> None:
+        """Go on reading, or leave what comes to the system's buffers."""
+        if self._transport is not None and not self._transport.is_closing():
+            (self._transport.resume_reading if wanted else self._transport.pause_reading)()
+
+    def finish(self) -> None:
+        """Close once everything is sent."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def break_off(self) -> None:
+        """Close at once."""
+        if self._transport is not None:
+            self._transport.abort()

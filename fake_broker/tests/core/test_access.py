@@ -1,0 +1,173 @@
+"""Users, signatures and rights (1.3, 14)."""
+
+import hmac
+import random
+from dataclasses import replace
+
+import pytest
+from aiorocketmq_fake.core.access import Need, Right, Signature, User
+from aiorocketmq_fake.core.broker import Broker
+from aiorocketmq_fake.core.codes import Code, Refusal
+from aiorocketmq_fake.core.events import Refused, UserChanged
+from aiorocketmq_fake.core.profile import Profile
+from aiorocketmq_fake.core.profiles import DOCUMENTED
+
+NOW = 1_787_134_272.0  # 2026-08-19T10:11:12Z
+DATE = "20260819T101112Z"
+
+
+def signature(secret: str = "secret", *, key: str = "app", date: str = DATE, token: str = "") -> Signature:
+    shown = hmac.digest(secret.encode(), date.encode(), "sha1").hex().upper()
+    text = f"MQv2-HMAC-SHA1 Credential={key}, SignedHeaders=x-mq-date-time, Signature={shown}"
+    return Signature(text, date, token)
+
+
+def broker_with(*users: User, profile: Profile = DOCUMENTED) -> Broker:
+    broker = Broker(profile, now=NOW, rng=random.Random(0))
+    for user in users:
+        broker.put_user(user, now=NOW)
+    return broker
+
+
+def may(broker: Broker, signed: Signature, *needs: Need, now: float = NOW) -> bool:
+    try:
+        broker.check_access("SendMessage", "c", signed, needs, now=now)
+    except Refusal as refused:
+        return refused.code is not Code.UNAUTHORIZED
+    return True
+
+
+def test_the_published_example_of_a_signature_is_accepted() -> None:
+    text = (
+        "MQv2-HMAC-SHA1 Credential=app, SignedHeaders=x-mq-date-time, "
+        "Signature=53280DCC318D57FD835A9E2B511D4D030B0703B9"
+    )
+    assert may(broker_with(User("app", "secret")), Signature(text, DATE))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Any Credential=app/region/service, SignedHeaders=, Signature={}",
+        "X Credential=app,Signature={}",
+    ],
+)
+def test_what_servers_do_not_look_at_does_not_matter(text: str) -> None:
+    shown = hmac.digest(b"secret", DATE.encode(), "sha1").hex()
+    assert may(broker_with(User("app", "secret")), Signature(text.format(shown), DATE))
+
+
+@pytest.mark.parametrize(
+    "signed",
+    [
+        Signature(),
+        Signature(" ", DATE),
+        Signature("junk", DATE),
+        Signature("MQv2-HMAC-SHA1 Credential=app, Signature=", DATE),
+        Signature("MQv2-HMAC-SHA1 Credential=app, Signature=zz", DATE),
+        Signature("MQv2-HMAC-SHA1 Credential=, Signature=00", DATE),
+        signature("wrong"),
+        signature(key="nobody"),
+        replace(signature(), date_time=""),
+        replace(signature(), date_time="20260819T101113Z"),
+        signature(date=""),
+    ],
+)
+def test_a_call_that_is_not_signed_by_a_user_is_refused(signed: Signature) -> None:
+    assert not may(broker_with(User("app", "secret")), signed)
+
+
+def test_a_disabled_user_is_refused() -> None:
+    assert not may(broker_with(User("app", "secret", enabled=False)), signature())
+
+
+def test_the_signed_date_may_be_any_text_where_no_window_is_set() -> None:
+    broker = broker_with(User("app", "secret"))
+    assert may(broker, signature(date="19990101T000000Z"))
+    assert may(broker, signature(date="yesterday"))
+
+
+def test_a_window_refuses_dates_that_are_too_far_off_and_texts_that_are_none() -> None:
+    broker = broker_with(User("app", "secret"), profile=replace(DOCUMENTED, signature_window=900.0))
+    assert may(broker, signature(), now=NOW + 900)
+    assert not may(broker, signature(), now=NOW + 901)
+    assert not may(broker, signature(date="yesterday"), now=NOW + 901)
+
+
+def test_a_session_token_counts_where_the_profile_says_so() -> None:
+    user = User("app", "secret", session_token="token")
+    assert may(broker_with(user), signature(token="token"))
+    assert not may(broker_with(user), signature(token="old"))
+    assert not may(broker_with(user), signature())
+    assert may(broker_with(user, profile=replace(DOCUMENTED, session_tokens_count=False)), signature())
+
+
+@pytest.mark.parametrize(
+    ("need", "granted"),
+    [
+        (Need(Right.PUBLISH, "orders"), True),
+        (Need(Right.PUBLISH, "orders2"), False),
+        (Need(Right.PUBLISH, "bills"), False),
+        (Need(Right.SUBSCRIBE, "orders"), False),
+        (Need(Right.SUBSCRIBE, "bills"), True),
+        (Need(Right.SUBSCRIBE, "bills-eu"), True),
+        (Need(Right.ROUTE, "orders"), True),
+        (Need(Right.ROUTE, "bills-eu"), True),
+        (Need(Right.ROUTE, "other"), False),
+        (Need(Right.GROUP, "anything"), True),
+        (Need(Right.GROUP, " "), False),
+    ],
+)
+def test_a_right_is_a_name_a_prefix_or_all(need: Need, granted: bool) -> None:
+    user = User("app", "secret", publish=("orders",), subscribe=("bills*",), groups=("*",))
+    assert may(broker_with(user), signature(), need) is granted
+
+
+def test_every_right_that_a_call_needs_must_be_there() -> None:
+    broker = broker_with(User("app", "secret", subscribe=("t",), groups=()))
+    assert not may(broker, signature(), Need(Right.SUBSCRIBE, "t"), Need(Right.GROUP, "g"))
+
+
+def test_who_may_everything_is_not_asked_for_rights() -> None:
+    assert may(broker_with(User("app", "secret")), signature(), Need(Right.PUBLISH, ""))
+
+
+def test_calls_stay_checked_when_the_last_user_is_gone() -> None:
+    broker = broker_with(User("app", "secret"))
+    broker.remove_user("app", now=NOW)
+    assert broker.access.is_checked
+    assert not may(broker, signature())
+    with pytest.raises(Refusal, match="app"):
+        broker.remove_user("app", now=NOW)
+
+
+def test_a_user_replaces_the_one_of_its_access_key() -> None:
+    broker = broker_with(User("app", "secret"), User("app", "new"), User("a", "s"))
+    assert not may(broker, signature())
+    assert may(broker, signature("new"))
+    assert [user.access_key for user in broker.access.users()] == ["a", "app"]
+
+
+def test_changes_and_refusals_are_told_without_secrets() -> None:
+    broker = broker_with(User("app", "s3cret"))
+    may(broker, signature("wrong"))
+    changed, refused = broker.take_events()
+    assert changed == UserChanged(NOW, "app", deleted=False)
+    assert isinstance(refused, Refused)
+    assert refused.code is Code.UNAUTHORIZED
+    assert "s3cret" not in f"{changed}{refused}{broker.access.users()}"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: User("", "secret"),
+        lambda: User("app", ""),
+        lambda: User("a/b", "secret"),
+        lambda: User("app", "secret", publish=("a*b",)),
+        lambda: User("app", "secret", groups=("",)),
+    ],
+)
+def test_a_user_that_cannot_be_is_not_made(make: object) -> None:
+    with pytest.raises(ValueError, match=r"write|give"):
+        make()  # type: ignore[operator]
