@@ -38,6 +38,8 @@ DOCUMENTED_NUMBERS: Mapping[str, Number] = MappingProxyType(
         "receive.unknown-topic": "TOPIC_NOT_FOUND",
         "restart.high": 1.0,  # a restart takes no longer than this
         "order.grain": "group",
+        "tx.immunity": 6.0,  # a half message is not asked for earlier than this
+        "tx.interval": 60.0,  # published: once a minute, until it is four hours old
         "send.unknown-topic": "TOPIC_NOT_FOUND",
     }
 )
@@ -55,6 +57,8 @@ APACHE_NUMBERS: Mapping[str, Number] = MappingProxyType(
         "send.unknown-topic": "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE",  # measured: the type is checked first
         "receive.unknown-topic": "INTERNAL_SERVER_ERROR",  # measured, local mode
         "restart.high": 120.0,  # measured on a busy machine: 85 to 120 s
+        "tx.interval": 30.0,  # measured: live-broker-session.md section 6
+        "tx.checks": 15,  # measured: then the server gives up
         "order.grain": "queue",  # measured: an un-acked ordered message blocks its whole queue
     }
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -12,6 +12,7 @@ from typing import Self
 
 from aiorocketmq_fake.broker import FakeBroker
 from aiorocketmq_fake.core.broker import Broker
+from aiorocketmq_fake.core.events import Event, TransactionChecked
 from aiorocketmq_fake.core.profile import Profile
 
 from aiorocketmq_conformance.brokers.controlled import FakePreparation
@@ -59,13 +60,15 @@ class BundledFake:
     async def open(self, case: Case) -> AsyncIterator[Target]:
         """A broker of the case's own, whose clock jumps whenever the case and all of its calls wait."""
         async with FakeBroker(profile=self._profile, clock="manual", core=self._core) as broker:
-            with self._recording(broker, case) as rebooted:
+            orders = _Orders()
+            with self._recording(broker, case) as rebooted, broker.events.listen(orders.watch):
                 clock = AutoClock(
                     now=broker.clock.now,
                     # A probe sends no heartbeats of its own: like a server, the fake may forget it in time.
                     advance_to=partial(broker.clock.advance_to, forget_clients=True),
                     next_deadline=broker.clock.next_deadline,
                     parked=lambda: broker.clock.parked,
+                    orders=lambda: orders.count,
                 )
                 async with clock:
                     disturbance = _Disturbance(broker, rebooted)
@@ -87,6 +90,16 @@ class BundledFake:
     def real_seconds(self, case: Case) -> float:
         """A fixed number: the case's own timeout counts the fake's seconds, which cost nothing."""
         return REAL_SECONDS
+
+
+class _Orders:
+    """Counts what the broker pushes to clients unasked."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def watch(self, events: Sequence[Event]) -> None:
+        self.count += sum(isinstance(event, TransactionChecked) and bool(event.client_id) for event in events)
 
 
 class _Disturbance:

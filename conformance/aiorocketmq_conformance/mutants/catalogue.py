@@ -8,8 +8,9 @@ from aiorocketmq_conformance.mutants.receiving import RECEIVING
 from aiorocketmq_conformance.mutants.sending import SENDING
 from aiorocketmq_conformance.mutants.sessions import SESSIONS
 from aiorocketmq_conformance.mutants.settling import SETTLING
+from aiorocketmq_conformance.mutants.transactions import TRANSACTIONS
 
-MUTANTS = (*SESSIONS, *SENDING, *RECEIVING, *SETTLING)
+MUTANTS = (*SESSIONS, *SENDING, *RECEIVING, *SETTLING, *TRANSACTIONS)
 
 _LIBRARY = "judges the client library, whose own tests break it; no broker is asked"
 

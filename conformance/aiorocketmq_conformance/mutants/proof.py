@@ -13,7 +13,7 @@ from aiorocketmq_conformance.declaration import DECLARATIONS
 from aiorocketmq_conformance.mutants.catalogue import MUTANTS, UNPROVEN
 from aiorocketmq_conformance.mutants.mutant import Mutant
 from aiorocketmq_conformance.probe.proxy import meddling_proxy
-from aiorocketmq_conformance.registry import Case, load
+from aiorocketmq_conformance.registry import Case, Level, load
 from aiorocketmq_conformance.results import CaseResult
 from aiorocketmq_conformance.runner import Run
 from aiorocketmq_conformance.target import Target
@@ -71,7 +71,13 @@ def victims(mutant: Mutant) -> list[Case]:
 def unproven() -> dict[str, str]:
     """Cases that no mutant is to be found out by, with the reason on record, "" where there is none."""
     proven = {case.id for mutant in MUTANTS for case in victims(mutant)}
-    return {case.id: UNPROVEN.get(case.id, "") for case in load().select() if case.id not in proven}
+    return {case.id: _reason(case) for case in load().select() if case.id not in proven}
+
+
+def _reason(case: Case) -> str:
+    if case.level is Level.INFORMATIONAL:
+        return "is recorded and never judged"
+    return UNPROVEN.get(case.id, "")
 
 
 async def try_mutant(mutant: Mutant) -> Trial:

@@ -18,6 +18,8 @@ T = TypeVar("T")
 # Real seconds without any step on the wire after which everybody is taken to wait. Answers cross loopback in
 # well under a millisecond; the loop runs whatever became ready before the timer that ends this pause.
 QUIET = 0.004
+# How many of these pauses a client may need to read what was pushed to it.
+SLOW_READS = 50
 # Real seconds after which waiting for an answer that needs no time is taken for a hang.
 STUCK = 15.0
 
@@ -71,8 +73,10 @@ class AutoClock:
         advance_to: Callable[[float], Awaitable[None]],
         next_deadline: Callable[[], float | None],
         parked: Callable[[], int],
+        orders: Callable[[], int] = lambda: 0,
     ) -> None:
-        """Take the fake's face: its time, its next deadline, how many polls it has parked, and `advance_to`.
+        """Take the fake's face: its time, its next deadline, how many polls it has parked, and `advance_to`;
+        `orders` counts what it pushed to clients unasked.
 
         All times are Unix seconds. `advance_to` returns when everything due has taken effect.
         """
@@ -81,6 +85,7 @@ class AutoClock:
         self._advance_to = advance_to
         self._next_deadline = next_deadline
         self._parked = parked
+        self._orders = orders
         self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
         self._order = itertools.count()
         self._task: asyncio.Task[None] | None = None
@@ -137,13 +142,23 @@ class AutoClock:
         due += [self._sleepers[0][0]] if self._sleepers else []
         if not due:
             return
+        pushed = self._orders()
         await self._advance_to(max(min(due), self._now()))
+        await self._let_read(self._orders() - pushed)
         now = self._now()
         while self._sleepers and self._sleepers[0][0] <= now:
             woken = heapq.heappop(self._sleepers)[2]
             if not woken.done():
                 woken.set_result(None)
         self.traffic.steps += 1
+
+    async def _let_read(self, orders: int) -> None:
+        """Let the probes read what was pushed to them: when it came is part of what cases judge."""
+        due = self.traffic.orders + orders
+        for _ in range(SLOW_READS):
+            if self.traffic.orders >= due:
+                return
+            await asyncio.sleep(QUIET)
 
 
 async def within(clock: Clock, seconds: float, waiting: Awaitable[T]) -> T:

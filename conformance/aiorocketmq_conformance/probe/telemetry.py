@@ -110,6 +110,7 @@ class Telemetry:
         try:
             while (command := await self._call.read()) is not grpc.aio.EOF:
                 self._clock.traffic.steps += 1
+                self._clock.traffic.orders += not command.HasField("settings")
                 self._commands.put_nowait(command)
             error = StreamEnded((await self._call.code()).name, await self._call.details() or "")
         except grpc.aio.AioRpcError as failure:

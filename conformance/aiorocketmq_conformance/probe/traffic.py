@@ -31,6 +31,8 @@ class Traffic:
     """Long polls: they may be parked in the broker."""
     steps: int = 0
     """Grows with every call begun, frame received and call ended."""
+    orders: int = 0
+    """Frames read that the server sent unasked."""
 
     def begin(self, *, waits_for_time: bool) -> None:
         """Count one more call under way; `waits_for_time` for long polls."""

@@ -1,0 +1,151 @@
+"""A producer that answers the server's questions about its transactions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+import grpc.aio
+from aiorocketmq.wire import messages as pb
+
+from aiorocketmq_conformance.probe.answers import code_name
+from aiorocketmq_conformance.probe.client import ProbeClient
+from aiorocketmq_conformance.probe.requests import resource
+from aiorocketmq_conformance.probe.telemetry import StreamEnded
+
+# Servers forget a client that they have not heard of for two minutes (rule R2.15).
+HEARTBEAT_EVERY = 30.0
+COMMIT = pb.TransactionResolution.COMMIT
+ROLLBACK = pb.TransactionResolution.ROLLBACK
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One question of the server: what became of this transaction?"""
+
+    message: pb.Message
+    transaction_id: str
+    at: float
+    """When it arrived, seconds of the case's clock."""
+    client_id: str
+
+    @property
+    def id(self) -> str:
+        """The id of the half message."""
+        return self.message.system_properties.message_id
+
+
+Decide = Callable[[Check], "int | None"]
+"""What to answer to a check: a resolution, or None for no answer."""
+
+
+class Checker:
+    """Takes every check that comes on a producer's stream, and answers as `decide` says. Used as `async with`."""
+
+    def __init__(self, client: ProbeClient, decide: Decide) -> None:
+        """The client must have presented itself."""
+        self.client = client
+        self._decide = decide
+        self.checks: list[Check] = []
+        """Every check in the order of arrival."""
+        self.broken: list[BaseException] = []
+        """What went wrong while answering; a case asserts that it stays empty."""
+        self._changed = asyncio.Condition()
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> Self:
+        self._tasks = [asyncio.create_task(self._listen()), asyncio.create_task(beat(self.client))]
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    async def stop(self) -> None:
+        """Listen no longer."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def of(self, message_id: str) -> list[Check]:
+        """The checks of one half message."""
+        return [check for check in self.checks if check.id == message_id]
+
+    async def count(self, enough: int, message_id: str | None = None) -> None:
+        """Return when so many checks (of one message) came."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: self.broken or self._number(message_id) >= enough)
+        if self.broken:
+            raise self.broken[0]
+
+    def _number(self, message_id: str | None) -> int:
+        return len(self.checks) if message_id is None else len(self.of(message_id))
+
+    async def _listen(self) -> None:
+        stream = self.client.stream
+        assert stream is not None, "a checker presents itself first"
+        while True:
+            try:
+                frame = await stream.next()
+            except StreamEnded as end:
+                if end.code != "SILENCE":  # nobody asks: that is what many cases want to see
+                    return
+                continue
+            if frame.HasField("recover_orphaned_transaction_command"):
+                asked = frame.recover_orphaned_transaction_command
+                await self._take(
+                    Check(asked.message, asked.transaction_id, self.client.clock.now(), self.client.client_id)
+                )
+
+    async def _take(self, check: Check) -> None:
+        self.checks.append(check)
+        resolution = self._decide(check)
+        try:
+            if resolution is not None:
+                reply = await end_transaction(
+                    self.client, check.message.topic.name, check.transaction_id, resolution, from_check=True
+                )
+                assert reply.status.code == pb.Code.OK, (
+                    f"the answer to a check got {code_name(reply.status.code)}: {reply.status.message}"
+                )
+        except AssertionError as error:  # told to the case by `count`
+            self.broken.append(error)
+        async with self._changed:
+            self._changed.notify_all()
+
+
+async def beat(client: ProbeClient, group: str | None = None, kind: int | None = None) -> None:
+    """Send heartbeats until cancelled, so that the server does not forget a client that only waits."""
+    while True:
+        await client.clock.sleep(HEARTBEAT_EVERY)
+        with suppress(AssertionError, grpc.aio.AioRpcError):
+            await client.heartbeat(group, kind)
+
+
+async def end_transaction(
+    client: ProbeClient,
+    topic: str,
+    transaction_id: str,
+    resolution: int,
+    *,
+    message_id: str = "",
+    from_check: bool = False,
+) -> pb.EndTransactionResponse:
+    """Commit or roll back; the message id is the transaction id unless another is given."""
+    source = pb.TransactionSource.SOURCE_SERVER_CHECK if from_check else pb.TransactionSource.SOURCE_CLIENT
+    reply: pb.EndTransactionResponse = await client.unary(
+        "EndTransaction",
+        pb.EndTransactionRequest(
+            topic=resource(topic),
+            message_id=message_id or transaction_id,
+            transaction_id=transaction_id,
+            resolution=resolution,  # type: ignore[arg-type]  # wrong numbers allowed
+            source=source,
+        ),
+    )
+    return reply
