@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from datetime import datetime
 from pathlib import Path
@@ -45,6 +45,7 @@ class FakeBroker(Node):
         control: str | None = None,
         tls: ServerTls | None = None,
         users: Iterable[User] = (),
+        rates: Mapping[str, float] | None = None,
         record: Path | str | None = None,
         seed: int = 0,
         core: Callable[..., Broker] = Broker,
@@ -54,7 +55,8 @@ class FakeBroker(Node):
         `profile` chooses the behaviour by name or value; `clock="manual"` makes time stand still but for
         `clock.advance`, from `start` on (an aware datetime; by default the present). `listen` is HOST:PORT, port 0
         picks a free one; `control` opens the control service as well. With `users` every call must be signed by one of
-        them (14); without any, nobody is asked who it is. `record` names a folder for a recording. `seed` decides every
+        them (14); without any, nobody is asked who it is. `rates` are calls per second that are let through, by RPC;
+        others are refused as by a busy server (13.1). `record` names a folder for a recording. `seed` decides every
         choice left to chance. `core` makes the core: a subclass of `Broker` can break a promise on purpose.
         """
         if isinstance(profile, str) and profile not in PROFILES:
@@ -75,6 +77,8 @@ class FakeBroker(Node):
         super().__init__(made, moment, address, tls)
         for user in users:
             made.put_user(user, now=moment.now())
+        for rpc, per_second in (rates or {}).items():
+            made.throttle.limit(rpc, per_second)
         self._control_address = Address(*split(control)) if control is not None else None
         self._record = record
         self._recorder: Recorder | None = None

@@ -89,6 +89,13 @@ def fake() -> None:
     help="Calls must be signed by one of the users of this TOML file.",
 )
 @click.option(
+    "--rate",
+    "rates",
+    multiple=True,
+    metavar="RPC=PER_SECOND",
+    help="Let so many calls of an RPC through; may be repeated.",
+)
+@click.option(
     "--record",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",

@@ -164,6 +164,15 @@ class FakeBrokerClient:
         """Return all users by access key; their secrets are not told."""
         return _all(User, await self.call("ListUsers", ctl.Empty()))
 
+    async def limit_rate(self, rpc: str, per_second: float | None) -> None:
+        """Let at most so many calls of an RPC through, as `FakeBroker.limit_rate`; None lifts the limit."""
+        await self.call("LimitRate", ctl.Rate(rpc=rpc, per_second=per_second))
+
+    async def rates(self) -> dict[str, float]:
+        """Return the calls per second that are let through, by RPC."""
+        listed: ctl.Rates = await self.call("ListRates", ctl.Empty())
+        return {rate.rpc: rate.per_second for rate in listed.items}
+
     async def cut_streams(self, client_id: str | None = None, *, status: str = "UNAVAILABLE") -> int:
         """Break the open telemetry streams of one client, or of all; returns how many."""
         answer: ctl.Count = await self.call("CutStreams", ctl.Cut(client_id=client_id, status=status))

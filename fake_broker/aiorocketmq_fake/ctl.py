@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from aiorocketmq_fake.ctl_connection import on_broker as _run
+from aiorocketmq_fake.ctl_rates import rate
 from aiorocketmq_fake.ctl_users import user
 
 if TYPE_CHECKING:
@@ -365,4 +366,5 @@ def progress(connection: tuple[str, bool], group: str | None) -> None:
     _run(connection, lambda broker: broker.progress(group))
 
 
+ctl.add_command(rate)
 ctl.add_command(user)

@@ -36,6 +36,7 @@ class Options:
     tls_client_trust: Path | None
     tls_client_certificate: Path | None
     users: Path | None
+    rates: tuple[str, ...]
     record: Path | None
     seed: int
     ready_file: Path | None
@@ -54,6 +55,7 @@ async def run(options: Options) -> None:
         control=options.control,
         tls=_tls(options),
         users=read_users(options.users) if options.users else (),
+        rates=dict(map(_rate, options.rates)),
         record=options.record,
         seed=options.seed,
     ) as broker:
@@ -145,6 +147,15 @@ class _Group:
     name: str
     ordered: bool
     max_attempts: int
+
+
+def _rate(text: str) -> tuple[str, float]:
+    """Read RPC=PER_SECOND."""
+    rpc, _, number = text.partition("=")
+    try:
+        return rpc, float(number)
+    except ValueError:
+        raise ValueError(f"{text!r} is not RPC=PER_SECOND: write for example SendMessage=50.") from None
 
 
 def _topic(text: str) -> _Topic:

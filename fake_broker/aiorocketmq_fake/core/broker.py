@@ -68,6 +68,7 @@ from aiorocketmq_fake.core.snapshots import (
 )
 from aiorocketmq_fake.core.state import State, milliseconds
 from aiorocketmq_fake.core.storage import Storage
+from aiorocketmq_fake.core.throttling import Throttle
 from aiorocketmq_fake.core.topics import NewEntries, Topic
 from aiorocketmq_fake.core.transactions import Transactions
 
@@ -103,6 +104,8 @@ class Broker:
         state = self._state = State(profile, milliseconds(now), rng, name, cluster, history)
         self.access = Access(state)
         """The users, and whether calls are checked."""
+        self.throttle = Throttle(state)
+        """Rates of calls that are let through."""
         storage = Storage(state)
         self._receive_polls: PollBook[ReceiveRequest] = PollBook(state)
         self._pull_polls: PollBook[PullRequest] = PollBook(state)
@@ -449,6 +452,8 @@ class Broker:
         """Carry a command out at its time; a refusal is told as an event, too."""
         self._advance(milliseconds(now))
         try:
+            if self.throttle:
+                self.throttle.take(command)
             return act(*args, **kwargs)
         except Refusal as refusal:
             state = self._state

@@ -14,6 +14,7 @@ from aiorocketmq_fake.core.model import (
     RetryPolicy,
     Subscription,
 )
+from aiorocketmq_fake.core.names import check_client_properties
 from aiorocketmq_fake.core.sessions import Client
 from aiorocketmq_fake.core.state import State, milliseconds
 
@@ -97,6 +98,8 @@ class Clients:
     def _check(self, settings: ClientSettings) -> None:
         state = self._state
         try:
+            if settings.properties and state.profile.client_properties_checked:
+                check_client_properties(settings.properties)
             if settings.subscription is not None:
                 self._check_subscription(settings.client_type, settings.subscription)
             elif settings.topics is not None:

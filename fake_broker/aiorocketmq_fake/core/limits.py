@@ -47,6 +47,15 @@ PRODUCER_BACKOFF = (0.01, 1.0, 2.0)
 EXPONENTIAL_BACKOFF = (5.0, 7200.0, 2.0)
 """Initial, maximum, multiplier of a group with exponential back-off (2.2)."""
 
+CLIENT_PROPERTIES_MAX = 32
+"""Client properties of settings (R2.18)."""
+CLIENT_PROPERTY_KEY = r"[a-zA-Z][a-zA-Z0-9_.-]{0,63}"
+"""Key of a client property (R2.18)."""
+CLIENT_PROPERTY_VALUE_MAX = 256
+"""Characters of a client property (R2.18)."""
+CLIENT_PROPERTY_BYTES_MAX = 4096
+"""UTF-8 bytes of all client properties (R2.18)."""
+
 REVIVE_QUEUES = 8
 """Receipt handles name one of so many revive queues, round robin (6.1)."""
 ORDERED_REVIVE_QUEUE = 999

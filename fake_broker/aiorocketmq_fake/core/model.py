@@ -305,6 +305,8 @@ class ClientSettings:
     long_polling: float = 0.0
     retry_policy: RetryPolicy | None = None
     max_attempts: int = 0
+    properties: Mapping[str, str] = field(default_factory=_no_properties)
+    """`client_properties`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,14 @@
 """Names of topics, groups and lite topics: which are legal, and what the broker derives from them."""
 
 import re
+from collections.abc import Mapping
 
 from aiorocketmq_fake.core import limits
 from aiorocketmq_fake.core.codes import Code, Refusal
 
 _NAME = re.compile(limits.NAME_PATTERN)
 _LITE_TOPIC = re.compile(limits.LITE_TOPIC_PATTERN)
+_CLIENT_PROPERTY = re.compile(limits.CLIENT_PROPERTY_KEY)
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 
@@ -38,6 +40,22 @@ def check_lite_topic(name: str) -> None:
             Code.ILLEGAL_LITE_TOPIC,
             f"The lite topic {name[:80]!r} is not 1 to 64 letters, digits, underscores and hyphens.",
         )
+
+
+def check_client_properties(properties: Mapping[str, str]) -> None:
+    """Refuse with INVALID_CLIENT_PROPERTIES what settings may not say of their client (R2.18)."""
+    size = sum(len(key.encode()) + len(value.encode()) for key, value in properties.items())
+    if len(properties) > limits.CLIENT_PROPERTIES_MAX:
+        problem = f"are {len(properties)}, more than {limits.CLIENT_PROPERTIES_MAX}"
+    elif not all(map(_CLIENT_PROPERTY.fullmatch, properties)):
+        problem = "have a key that is not a letter and up to 63 letters, digits, _, . and -"
+    elif any(len(value) > limits.CLIENT_PROPERTY_VALUE_MAX for value in properties.values()):
+        problem = f"have a value of more than {limits.CLIENT_PROPERTY_VALUE_MAX} characters"
+    elif size > limits.CLIENT_PROPERTY_BYTES_MAX:
+        problem = f"have {size} bytes, more than {limits.CLIENT_PROPERTY_BYTES_MAX}"
+    else:
+        return
+    raise Refusal(Code.INVALID_CLIENT_PROPERTIES, f"The client properties {problem}.")
 
 
 def has_control_character(text: str) -> bool:

@@ -56,6 +56,9 @@ class Profile:
     max_lite_topic_size: int
     """Announced to every consumer; 0 is not sent (session §2.1)."""
 
+    client_properties_checked: bool
+    """Settings with client properties off their limits are refused; 5.5 looks at none (R2.18, session §11.9)."""
+
     # Access
     session_tokens_count: bool
     """A user's session token must come with the call; else the header is not looked at (1.1, session §9)."""
@@ -97,6 +100,8 @@ class Profile:
     """Message group and trace context also appear as user properties (R4.4)."""
     missing_born_time_is_zero: bool
     """A message sent without born time is born in 1970, not now (R4.3, session §4.5)."""
+    busy_send_code: Code
+    """A send above the rate that is let through: the broker's SYSTEM_BUSY (13.1), flattened in local mode (R1.9)."""
     store_refusal_code: Code
     """What the store refuses after all checks of the proxy: 50001 where the mode hides the cause (R1.9)."""
     transaction_id_always: bool

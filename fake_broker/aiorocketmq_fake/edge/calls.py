@@ -80,7 +80,14 @@ def unary(name: str, act: Act, driver: Driver, faults: Faults) -> grpc.RpcMethod
                 return await _disturb(rule, driver, context, lambda: act(request, caller))
             return act(request, caller)
         except Refusal as refused:
-            return refusal(refused.code, refused.message)
+            answer = refusal(refused.code, refused.message)
+            if (
+                refused.code is Code.TOO_MANY_REQUESTS
+                and "receipt_handle" in answer.DESCRIPTOR.fields_by_name
+            ):
+                # R1.3: the caller is told that its handle is the newest still.
+                answer.receipt_handle = request.receipt_handle  # type: ignore[attr-defined]  # as just seen
+            return answer
         except aio.AbortError:
             raise
         except Exception:

@@ -151,6 +151,17 @@ class Control:
         """List all users without their secrets."""
         return _list(ctl.Users(), (user.without_secrets() for user in self._broker.users()))
 
+    async def limit_rate(self, request: ctl.Rate) -> ctl.Empty:
+        """Let at most so many calls of an RPC through."""
+        per_second = request.per_second if request.HasField("per_second") else None
+        await self._broker.limit_rate(request.rpc, per_second)
+        return ctl.Empty()
+
+    async def list_rates(self, request: ctl.Empty) -> ctl.Rates:
+        """List the rates that are let through."""
+        rates = self._broker.rates().items()
+        return ctl.Rates(items=[ctl.Rate(rpc=rpc, per_second=rate) for rpc, rate in rates])
+
     async def read_clock(self, request: ctl.Empty) -> ctl.Instant:
         """Tell the broker's time."""
         clock = self._broker.clock

@@ -252,6 +252,7 @@ def client_settings(settings: pb.Settings) -> ClientSettings:
         long_polling=span(subscription.long_polling_timeout),
         retry_policy=retry_policy(policy) if settings.HasField("backoff_policy") else None,
         max_attempts=policy.max_attempts,
+        properties=dict(settings.client_properties) if settings.client_properties else NO_PROPERTIES,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Literal
 
@@ -189,6 +189,19 @@ class Node:
     def users(self) -> tuple[User, ...]:
         """Return all users by access key."""
         return self._core.access.users()
+
+    # Rates
+
+    async def limit_rate(self, rpc: str, per_second: float | None) -> None:
+        """Let at most so many calls of an RPC through, 0 none; more are refused as by a busy server (13.1).
+
+        None lifts the limit. A bucket of one second's calls may be emptied at once. Time is the broker's.
+        """
+        self._core.throttle.limit(rpc, per_second)
+
+    def rates(self) -> Mapping[str, float]:
+        """Return the calls per second that are let through, by RPC; others are not limited."""
+        return self._core.throttle.rates
 
     # What is in it
 

@@ -249,3 +249,39 @@ def test_a_command_for_an_unknown_client_is_refused(desk: Any) -> None:
     with pytest.raises(Refusal) as caught:
         desk.broker.print_stack_trace("stranger", now=desk.now)
     assert caught.value.code is Code.NOT_FOUND
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {f"k{number}": "v" for number in range(33)},
+        {"k" * 65: "v"},
+        {"1k": "v"},
+        {"": "v"},
+        {"k y": "v"},
+        {"k": "v" * 257},
+        {f"k{number:02}": "v" * 250 for number in range(17)},
+    ],
+    ids=["33", "long key", "digit first", "no key", "blank in key", "long value", "4 KiB and more"],
+)
+def test_client_properties_have_limits_in_the_contract_only(
+    documented: Any, apache: Any, properties: dict[str, str]
+) -> None:
+    """R2.18."""
+    value = ClientSettings(ClientType.PRODUCER, topics=("t",), properties=properties)
+    assert refused(documented, value) == (Code.INVALID_CLIENT_PROPERTIES, Surface.STREAM)
+    assert settings(apache, value).max_attempts == 3
+
+
+def test_client_properties_within_the_limits_are_welcome(desk: Any) -> None:
+    properties = {"a." + "k" * 61 + "-": "v" * 256, **{f"k_{number}": "v" for number in range(31)}}
+    assert settings(desk, ClientSettings(ClientType.PRODUCER, topics=("t",), properties=properties))
+
+
+def test_an_id_that_is_used_again_is_the_same_client_with_new_settings(desk: Any) -> None:
+    """R12.6: a new process with an old id joins nothing anew, and its own settings count from now on."""
+    settings(desk, consumer(), "again")
+    settings(desk, ClientSettings(ClientType.PRODUCER, topics=("t",)), "again")
+    assert [event.client_id for event in desk.seen(ClientJoined)].count("again") == 1
+    (client,) = (client for client in desk.broker.clients() if client.client_id == "again")
+    assert client.client_type is ClientType.PRODUCER

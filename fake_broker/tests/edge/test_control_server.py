@@ -203,3 +203,12 @@ def _impossible() -> User:
     user = User("app", "s3cret")
     object.__setattr__(user, "access_key", "")
     return user
+
+
+async def test_rates_are_set_and_lifted_from_elsewhere(broker: FakeBroker, remote: FakeBrokerClient) -> None:
+    await remote.limit_rate("SendMessage", 0)
+    assert await remote.rates() == broker.rates() == {"SendMessage": 0}
+    await remote.limit_rate("SendMessage", None)
+    assert await remote.rates() == {}
+    with pytest.raises(ValueError, match="Nothing"):
+        await remote.limit_rate("Nothing", 1)

@@ -294,3 +294,29 @@ async def test_lite_topics_of_a_server_in_local_mode_do_not_work(
     named = pb.SyncLiteSubscriptionRequest(topic=resource("t"), group=resource("g"))
     response = await client.call("SyncLiteSubscription", named)
     assert response.status.code == pb.Code.INTERNAL_SERVER_ERROR
+
+
+async def test_a_change_that_comes_too_often_is_told_its_own_handle(broker: FakeBroker, client: Any) -> None:
+    """R1.3."""
+    await broker.limit_rate("ChangeInvisibleDuration", 0)
+    request = pb.ChangeInvisibleDurationRequest(
+        group=resource("g"), topic=resource("t"), receipt_handle="a handle"
+    )
+    response = await client.call("ChangeInvisibleDuration", request)
+    assert response.status.code == pb.Code.TOO_MANY_REQUESTS
+    assert response.receipt_handle == "a handle"
+
+
+async def test_calls_above_the_rate_are_refused_until_time_has_passed(
+    running: Callable[..., Awaitable[FakeBroker]], connect: Callable[..., Any]
+) -> None:
+    broker = await running(clock="manual", rates={"SendMessage": 2, "ReceiveMessage": 0})
+    client = connect(broker)
+    await client.subscribe("g", "t")
+    codes = [(await client.send("t", b"%d" % number)).status.code for number in range(3)]
+    assert codes == [OK, OK, pb.Code.TOO_MANY_REQUESTS]
+    assert len(broker.messages("t")) == 2
+    await broker.clock.advance(seconds=1)
+    assert (await client.send("t", b"4")).status.code == OK
+    assert (await client.receive("g", "t")).code == pb.Code.TOO_MANY_REQUESTS
+    assert broker.rates() == {"SendMessage": 2, "ReceiveMessage": 0}

@@ -184,6 +184,15 @@ def test_client_certificates_and_plain_connections_are_had_from_the_command_line
     assert route(open_to_all.facts["grpc"], "t").status.code == pb.Code.OK
 
 
+def test_rates_are_set_from_the_command_line(serve: Callable[..., Served]) -> None:
+    served = serve("--topic", "t", "--rate", "QueryRoute=0")
+    assert route(served.facts["grpc"], "t").status.code == pb.Code.TOO_MANY_REQUESTS
+    assert served.json("rate", "list") == {"QueryRoute": 0.0}
+    served.json("rate", "limit", "SendMessage", "5")
+    served.json("rate", "lift", "QueryRoute")
+    assert served.json("rate", "list") == {"SendMessage": 5.0}
+
+
 def test_a_running_broker_is_steered_and_inspected(serve: Callable[..., Served]) -> None:
     served = serve("--clock", "manual", "--topic", "t")
     assert served.json("describe")["profile"] == "documented"
@@ -245,6 +254,8 @@ def test_people_get_a_table(serve: Callable[..., Served]) -> None:
         (["--group", "g:sometimes"], "is not NAME[:ordered][:ATTEMPTS]"),
         (["--profile", "apache-1"], "no profile is called 'apache-1'"),
         (["--tls-key", __file__], "belong together"),
+        (["--rate", "SendMessage"], "is not RPC=PER_SECOND"),
+        (["--rate", "Nothing=1"], "no RPC is called 'Nothing'"),
         (["--tls-also-plain"], "need a certificate"),
         (["--tls-client-trust", __file__], "need a certificate"),
         (["--tls-client-certificate", "client.pem"], "belongs to --tls-self-made"),
