@@ -10,7 +10,17 @@ Number = float | int | str
 
 # What every RocketMQ 5 reachable over gRPC is held to.
 COMMON_CAPABILITIES = frozenset(
-    {"type.fifo", "type.delay", "type.tx", "type.check", "dlq", "batch-send", "autorenew", "sdk"}
+    {
+        "type.fifo",
+        "type.delay",
+        "type.tx",
+        "type.check",
+        "dlq",
+        "batch-send",
+        "autorenew",
+        "sdk",
+        "filter.sql",
+    }
 )
 # Everything that is done over an admin interface, of the fake or of the classic wire.
 PREPARATION = frozenset({"@topic", "@group", "@delete"})
@@ -36,6 +46,7 @@ DOCUMENTED_NUMBERS: Mapping[str, Number] = MappingProxyType(
         "delay.high": 2.0,
         "route.high": 5.0,  # a changed topic is seen by QueryRoute within this
         "receive.unknown-topic": "TOPIC_NOT_FOUND",
+        "receive.illegal-sql": "ILLEGAL_FILTER_EXPRESSION",
         "restart.high": 1.0,  # a restart takes no longer than this
         "order.grain": "group",
         "tx.immunity": 6.0,  # a half message is not asked for earlier than this
@@ -56,6 +67,7 @@ APACHE_NUMBERS: Mapping[str, Number] = MappingProxyType(
         "route.high": 60.0,
         "send.unknown-topic": "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE",  # measured: the type is checked first
         "receive.unknown-topic": "INTERNAL_SERVER_ERROR",  # measured, local mode
+        "receive.illegal-sql": "INTERNAL_SERVER_ERROR",  # measured
         "restart.high": 120.0,  # measured on a busy machine: 85 to 120 s
         "tx.interval": 30.0,  # measured: live-broker-session.md section 6
         "tx.checks": 15,  # measured: then the server gives up

@@ -360,7 +360,13 @@ RECEIVING = (
     Mutant("MU65", ("retry.filter-kept",), core=FiltersLostOnRetry),
     Mutant(
         "mu-filters-ignored",
-        ("retry.filter-kept", "fifo.tag-filter-no-block"),
+        (
+            "retry.filter-kept",
+            "fifo.tag-filter-no-block",
+            "filter.tag-one",
+            "filter.tag-none-match",
+            "filter.tag-untagged",
+        ),
         core=FiltersIgnored,
     ),
     Mutant(

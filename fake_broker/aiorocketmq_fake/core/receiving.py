@@ -165,7 +165,7 @@ class Receiving:
         limit = min(poll.request.batch_size, self._state.profile.receive_batch_max)
         deliveries: list[Delivery] = []
         dropped = False
-        take = self._take_ordered if ordered else self._take
+        take = self._take_ordered if ordered else self.take
         while not deliveries and limit > 0:
             taken = take(poll, consumption, limit)
             if not taken:
@@ -199,9 +199,10 @@ class Receiving:
                     config = group.config
         return config.ordered, config.max_attempts
 
-    def _take(
+    def take(
         self, poll: ReceivePoll, consumption: Consumption, limit: int
     ) -> list[tuple[StoredMessage, int, Order | None]]:
+        """Take messages for a normal group, each with the number of its earlier deliveries (5.3)."""
         state = self._state
         state.revive_queue = (state.revive_queue + 1) % limits.REVIVE_QUEUES
         messages = consumption.take(

@@ -280,12 +280,26 @@ async def test_only_messages_with_a_wanted_tag_arrive(broker: FakeBroker, produc
     assert {message.tag for message in received} == {"paid", "refunded"}
 
 
-async def test_a_filter_that_the_server_does_not_serve_is_told(broker: FakeBroker) -> None:
-    with broker.faults.refuse("ReceiveMessage", "ILLEGAL_FILTER_EXPRESSION", "no such operator"):
-        wanted = {"orders": Sql("amount LIKE 1")}
-        async with SimpleConsumer(broker.endpoint, group="billing", subscriptions=wanted) as consumer:
-            with pytest.raises(IllegalFilter, match="no such operator"):
-                await consumer.receive(wait=5)
+async def test_only_messages_that_satisfy_an_sql_expression_arrive(
+    broker: FakeBroker, producer: Producer
+) -> None:
+    for amount, region in ((5, "eu"), (500, "us"), (700, "eu"), (900, "uk")):
+        properties = {"amount": str(amount), "region": region}
+        await producer.send(Message("orders", str(amount).encode(), properties=properties))
+    wanted = {"orders": Sql("amount > 100 AND region IN ('eu', 'uk')")}
+    async with SimpleConsumer(broker.endpoint, group="billing", subscriptions=wanted) as consumer:
+        received = await consumer.receive(wait=5)
+        while len(received) < 2:
+            received += await consumer.receive(wait=5)
+        await consumer.ack(received)
+    assert {message.body for message in received} == {b"700", b"900"}
+
+
+async def test_an_expression_that_the_server_cannot_read_is_told(broker: FakeBroker) -> None:
+    wanted = {"orders": Sql("amount LIKE 1")}
+    async with SimpleConsumer(broker.endpoint, group="billing", subscriptions=wanted) as consumer:
+        with pytest.raises(IllegalFilter, match="'LIKE' stands at position 7"):
+            await consumer.receive(wait=5)
 
 
 async def test_several_topics_are_asked_at_once(broker: FakeBroker, producer: Producer) -> None:

@@ -11,6 +11,7 @@ from aiorocketmq.hooks import AckEvent, Event, HandleEvent, Hook, Phase
 from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.producer import Producer
 from aiorocketmq.push_consumer import DeadLetter, PushConsumer, RetryLater
+from aiorocketmq.subscription import Sql
 from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.core.events import Acked, ClientLeft, DeadLettered, Delivered, LeaseChanged, PollParked
 
@@ -102,6 +103,18 @@ async def test_a_filter_keeps_other_tags_away(
         await history.shows(Acked, 2)
 
     assert sorted(seen.bodies) == [b"paid", b"refunded"]
+
+
+async def test_an_sql_expression_keeps_other_messages_away(
+    broker: FakeBroker, producer: Producer, seen: Any, history: Any
+) -> None:
+    for amount in ("5", "500", "700"):
+        await producer.send(Message("orders", amount.encode(), properties={"amount": amount}))
+    wanted = {"orders": Sql("amount > 100")}
+    async with PushConsumer(broker.endpoint, group="billing", subscriptions=wanted, handler=seen):
+        await history.shows(Acked, 2)
+
+    assert sorted(seen.bodies) == [b"500", b"700"]
 
 
 # Failures
