@@ -284,4 +284,4 @@ def test_an_id_that_is_used_again_is_the_same_client_with_new_settings(desk: Any
     settings(desk, ClientSettings(ClientType.PRODUCER, topics=("t",)), "again")
     assert [event.client_id for event in desk.seen(ClientJoined)].count("again") == 1
     (client,) = (client for client in desk.broker.clients() if client.client_id == "again")
-    assert client.client_type is ClientType.PRODUCER
+    assert client.settings.client_type is ClientType.PRODUCER
