@@ -68,4 +68,7 @@ def _declaration(name: str) -> Declaration:
 
 def _apache_declaration(version: str, mode: str) -> Declaration:
     base = DECLARATIONS["apache-5.5-cluster" if mode == "cluster" else "apache-5.5"]
-    return Declaration(base.product, f"{version} ({mode} mode)", base.capabilities, base.numbers)
+    capabilities = base.capabilities
+    if tuple(map(int, version.split("."))) < (5, 4):
+        capabilities -= {"type.priority"}
+    return Declaration(base.product, f"{version} ({mode} mode)", capabilities, base.numbers)

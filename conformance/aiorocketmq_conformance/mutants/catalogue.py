@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from aiorocketmq_conformance.mutants.delays import DELAYS
 from aiorocketmq_conformance.mutants.filtering import FILTERING
 from aiorocketmq_conformance.mutants.receiving import RECEIVING
 from aiorocketmq_conformance.mutants.sending import SENDING
@@ -18,6 +19,7 @@ MUTANTS = (
     *FILTERING,
     *SETTLING,
     *TRANSACTIONS,
+    *DELAYS,
 )
 
 _LIBRARY = "judges the client library, whose own tests break it; no broker is asked"

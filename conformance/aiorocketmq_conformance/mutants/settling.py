@@ -313,7 +313,7 @@ SETTLING = (
         core=ExpiredChangesOk,
     ),
     Mutant(
-        "MU49",
+        "mu-restart-loses-all",
         ("send.durable-restart", "simple.inflight-survives-restart", "fifo.restart-keeps-order"),
         core=RestartsLoseMessages,
     ),
