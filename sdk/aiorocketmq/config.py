@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import TypeAlias
 
 
-def _positive(name: str, value: float) -> None:
+def check_seconds(name: str, value: float) -> None:
+    """Raise ValueError unless `value` is a duration above 0."""
     if not value > 0 or value == float("inf"):
         raise ValueError(f"{name} must be a positive number of seconds, not {value!r}")
 
 
-def _at_least_one(name: str, value: int) -> None:
+def check_count(name: str, value: int) -> None:
+    """Raise ValueError unless `value` is an integer from 1."""
     if type(value) is not int or value < 1:
         raise ValueError(f"{name} must be an integer of at least 1, not {value!r}")
 
@@ -87,7 +89,7 @@ class Timeouts:
 
     def __post_init__(self) -> None:
         for name in ("start", "request", "stop"):
-            _positive(f"Timeouts.{name}", getattr(self, name))
+            check_seconds(f"Timeouts.{name}", getattr(self, name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +104,9 @@ class SendRetry:
     """Seconds for all tries together; None leaves it to attempts and request timeout."""
 
     def __post_init__(self) -> None:
-        _at_least_one("SendRetry.attempts", self.attempts)
+        check_count("SendRetry.attempts", self.attempts)
         if self.total is not None:
-            _positive("SendRetry.total", self.total)
+            check_seconds("SendRetry.total", self.total)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +117,8 @@ class CacheLimits:
     bytes: int = 64 * 1024 * 1024
 
     def __post_init__(self) -> None:
-        _at_least_one("CacheLimits.messages", self.messages)
-        _at_least_one("CacheLimits.bytes", self.bytes)
+        check_count("CacheLimits.messages", self.messages)
+        check_count("CacheLimits.bytes", self.bytes)
 
 
 _PROPERTY_KEY = re.compile(r"[a-zA-Z][a-zA-Z0-9_.-]{0,63}")

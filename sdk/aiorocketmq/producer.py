@@ -8,26 +8,29 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Self, Unpack
 
-import anyio
-
 from aiorocketmq._calls import RECALL
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.names import check_topic
 from aiorocketmq._core.settings import Declaration
+from aiorocketmq._produce.gathering import Gathering
+from aiorocketmq._produce.many_sends import ManySends
 from aiorocketmq._produce.sender import Sender
 from aiorocketmq._produce.telling import told
 from aiorocketmq._produce.transactions import TransactionChecker, Transactions
 from aiorocketmq._session import Session
-from aiorocketmq.config import SendRetry
+from aiorocketmq.config import SendRetry, check_count, check_seconds
 from aiorocketmq.connection import Connection, ConnectionOptions
 from aiorocketmq.errors import RocketMQError, UsageError
-from aiorocketmq.hooks import Hook, RecallEvent, Role, around_send
+from aiorocketmq.hooks import Hook, RecallEvent, Role, SendCall, around_send
 from aiorocketmq.many import SendManyError
 from aiorocketmq.message import Message, MessageType, SendReceipt
 from aiorocketmq.transaction import Transaction
 from aiorocketmq.wire import messages as pb
 
 logger = logging.getLogger(__name__)
+
+MAX_LINGER = 1.0
+"""Seconds; a send that waits longer is rather a mistake in the unit."""
 
 
 class Producer:
@@ -43,7 +46,20 @@ class Producer:
     server how a transaction ended, see `transaction`; declare the topics then, since servers ask any producer of the
     topic, also about transactions of processes that are gone.
 
-    Entering returns when a server has answered, or raises within `timeouts.start`; leaving it closes everything."""
+    At most `max_in_flight` requests are under way at a time; sends beyond that wait for a place.
+
+    `linger` lets messages wait up to so many seconds (0 to 1; 0 means one turn of the event loop) for others of their
+    topic, sent concurrently, and travel with them in one request: up to `max_batch` messages or 1 MiB. That costs a
+    fraction of the CPU of single requests on both sides. Only plain messages are gathered: ordered, delayed,
+    prioritised, lite and transactional ones always travel alone, because a batch would break what they promise.
+    Servers up to 5.3.3 garble batches: id, tag, keys and properties of the first message overwrite those of the
+    others. So `linger` is off unless you ask for it: do so where your servers are 5.4 or later, or where consumers
+    look at nothing but the body. The messages of a batch are stored one behind the other in one queue; their receipts
+    hold their own ids, and offsets counted on from that of the first one. One that is refused does not harm the
+    others; a cancelled send is taken out of its batch, unless that has left.
+
+    Entering returns when a server has answered, or raises within `timeouts.start`; leaving sends what still lingers and
+    closes everything."""
 
     def __init__(
         self,
@@ -53,6 +69,9 @@ class Producer:
         retry: SendRetry | None = None,
         hooks: Sequence[Hook] = (),
         transaction_checker: TransactionChecker | None = None,
+        linger: float | None = None,
+        max_batch: int = 32,
+        max_in_flight: int = 1024,
         **options: Unpack[ConnectionOptions],
     ) -> None:
         if isinstance(topics, str):
@@ -62,6 +81,10 @@ class Producer:
             check_topic(topic)
         if transaction_checker is not None and not callable(transaction_checker):
             raise TypeError(f"transaction_checker must be a coroutine function, not {transaction_checker!r}")
+        if linger is not None and not 0 <= linger <= MAX_LINGER:
+            raise ValueError(f"linger must be 0 to {MAX_LINGER:g} seconds or None, not {linger!r}")
+        check_count("max_batch", max_batch)
+        check_count("max_in_flight", max_in_flight)
         retry = retry or SendRetry()
         self._session = Session(
             where,
@@ -77,8 +100,14 @@ class Producer:
             request_timeout=connection.timeouts.request,
             client_properties=connection.client_properties,
         )
-        self._sender = Sender(self._session, retry)
-        self._send = around_send(self._session.hooks, self._sender.send)
+        self._sender = Sender(self._session, retry, max_in_flight)
+        self._gathering: Gathering | None = None
+        self._max_batch = max_batch
+        if linger is not None:
+            self._gathering = Gathering(self._session, self._sender, linger=linger, max_batch=max_batch)
+        innermost: SendCall = self._sender.send if self._gathering is None else self._gathering.send
+        self._send = around_send(self._session.hooks, innermost)
+        self._has_send_hooks = self._send is not innermost
         self._transactions: Transactions | None = None
         if transaction_checker is not None:
             self._transactions = Transactions(self._session, self._sender, transaction_checker)
@@ -95,43 +124,47 @@ class Producer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._session.stop()
+        try:
+            if self._gathering is not None and self._session.is_running:
+                await self._gathering.close(self._session.timeouts.stop)
+        finally:
+            await self._session.stop()
 
-    async def send(self, message: Message) -> SendReceipt:
+    async def send(self, message: Message, *, timeout: float | None = None) -> SendReceipt:
         """Send one message and return the server's receipt.
+
+        `timeout` bounds the whole call in seconds, all tries and the wait for a place in flight included; None leaves
+        it to `retry` and `timeouts.request`. When it is over, Unreachable is raised, and the message may be stored.
 
         Failures that may pass are tried again, up to `retry.attempts` times on different brokers where there are
         several, and with the same message id, so that consumers can tell a message that was stored twice. Raises
         TopicNotFound, TypeMismatch, MessageTooLarge, PermissionDenied … where the server refuses, Busy where it
         throttles, Unreachable where it does not answer, Closed after the end. An error whose `may_have_taken_effect`
         is true leaves open whether the message is stored; so does a cancellation."""
-        return await self._send(message)
+        if timeout is None:
+            return await self._send(message)
+        check_seconds("timeout", timeout)
+        within = self._sender.send_within if self._gathering is None else self._gathering.send_within
 
-    async def send_many(self, messages: Iterable[Message]) -> tuple[SendReceipt, ...]:
-        """Send many side by side, at most 64 at a time, and return their receipts in the order given.
+        async def send(message: Message) -> SendReceipt:
+            return await within(message, timeout)
 
-        Messages of one message group are sent one after the other, so that their order holds. Every message is tried;
-        where some fail, SendManyError carries an outcome for each."""
+        return await around_send(self._session.hooks, send)(message)
+
+    async def send_many(
+        self, messages: Iterable[Message], *, max_in_flight: int = 64
+    ) -> tuple[SendReceipt, ...]:
+        """Send many side by side, `max_in_flight` requests at a time, and return their receipts in the order given.
+
+        Messages of one message group are sent one after the other, so that their order holds. With `linger`, plain
+        messages of one topic travel in batches, without lingering. Every message is tried; where some fail,
+        SendManyError carries an outcome for each. Cancelled, those on their way may or may not be stored."""
         wanted = tuple(messages)
-        outcomes: list[SendReceipt | RocketMQError | None] = [None] * len(wanted)
-        lanes: dict[tuple[str, str] | int, list[int]] = {}
-        for number, message in enumerate(wanted):
-            lane = number if message.message_group is None else (message.topic, message.message_group)
-            lanes.setdefault(lane, []).append(number)
-        limit = anyio.CapacityLimiter(64)
-
-        async def send_lane(numbers: Sequence[int]) -> None:
-            async with limit:
-                for number in numbers:
-                    try:
-                        outcomes[number] = await self.send(wanted[number])
-                    except RocketMQError as error:
-                        outcomes[number] = error
-
-        async with anyio.create_task_group() as group:
-            for numbers in lanes.values():
-                group.start_soon(send_lane, numbers)
-        done = tuple(outcome for outcome in outcomes if outcome is not None)
+        check_count("max_in_flight", max_in_flight)
+        # Hooks see every send, so with hooks around them messages are gathered by their own sends.
+        max_batch = None if self._gathering is None or self._has_send_hooks else self._max_batch
+        many = ManySends(wanted, self._send, self._sender, max_batch)
+        done = await many.run(max_in_flight)
         receipts = tuple(outcome for outcome in done if isinstance(outcome, SendReceipt))
         if len(receipts) == len(wanted):
             return receipts

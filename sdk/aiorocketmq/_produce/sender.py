@@ -1,13 +1,17 @@
-"""Sends one message: finds its queue, and tries again where that can help."""
+"""Sends messages: finds their queue, and tries again where that can help."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Protocol, TypeVar
 
 from aiorocketmq._core.codes import Code
 from aiorocketmq._core.retries import send_delay
 from aiorocketmq._core.route import QueueChoice, Route, RouteQueue
+from aiorocketmq._produce.batch_sending import BatchSending, Parcel
 from aiorocketmq._produce.sending import Half, Sending
 from aiorocketmq._retrying import retried
 from aiorocketmq._session import Session
@@ -17,6 +21,7 @@ from aiorocketmq.errors import (
     Busy,
     MessageTooLarge,
     PermissionDenied,
+    Refused,
     RocketMQError,
     TypeMismatch,
     Unreachable,
@@ -26,75 +31,146 @@ from aiorocketmq.message import Message, MessageType, SendReceipt
 logger = logging.getLogger(__name__)
 
 
-class Sender:
-    """The way of every single message of one producer."""
+Outcome = TypeVar("Outcome", covariant=True)
 
-    def __init__(self, session: Session, retry: SendRetry) -> None:
+
+class OnItsWay(Protocol[Outcome]):
+    """A request to store one message or many, over all its tries."""
+
+    attempts: int
+    begun: float
+
+    @property
+    def message_group(self) -> str | None:
+        """What binds it to one queue."""
+
+    def may_repeat(self, error: RocketMQError) -> bool:
+        """Whether another try does no harm after `error`."""
+
+    async def attempt(self, chosen: RouteQueue) -> Outcome:
+        """Try once at `chosen`."""
+
+
+class Sender:
+    """The way of every request of one producer; at most `max_in_flight` are under way at a time."""
+
+    def __init__(self, session: Session, retry: SendRetry, max_in_flight: int) -> None:
         self._session = session
         self._retry = retry
         self._queues = QueueChoice(session.surroundings.random)
+        self._places = asyncio.Semaphore(max_in_flight)
 
-    async def send(self, message: Message, half: Half | None = None) -> SendReceipt:
-        """Send `message`; with `half` as the half message of a transaction.
+    async def send(
+        self,
+        message: Message,
+        half: Half | None = None,
+        message_id: str | None = None,
+        began: Callable[[Sending], None] | None = None,
+    ) -> SendReceipt:
+        """Send `message`: with `half` as the half message of a transaction, with a `message_id` that it has already.
 
-        The first try stands by itself, because nearly every send ends with it."""
-        session = self._session
-        session.check_running()
-        topic = message.topic
-        route = session.routes.cached.get(topic)
-        if route is None:
-            route = await session.route(topic)
-            await self._declare(topic)
+        `began` is told when the message is about to travel. The first try stands by itself, because nearly every send
+        ends with it."""
         kind = message.message_type if half is None else MessageType.TRANSACTION
-        self._check(message, kind, route)
-        turn = 0
-        chosen: RouteQueue | None
-        if message.message_group is not None:
-            chosen = self._queues.of_message_group(route, message.message_group)
-        else:
-            first = self._queues.first(route, session.isolated)
-            chosen, turn = first if first is not None else (None, 0)
-        if chosen is None:
-            raise PermissionDenied(
-                f"topic {topic!r} has no writable queue; check its permission and that its brokers run",
-                endpoint=str(session.access),
-                topic=topic,
-            )
-        message_id = half.message_id if half is not None else self.next_message_id()
-        sending = Sending(session, message, kind, message_id, half)
+        await self._places.acquire()
         try:
-            return await sending.attempt(chosen)
+            route = await self.ready(message, kind)
+            if half is not None:
+                message_id = half.message_id
+            sending = Sending(self._session, message, kind, message_id or self.next_message_id(), half)
+            if began is not None:
+                began(sending)
+            return await self._carry_out(sending, route)
+        finally:
+            self._places.release()
+
+    async def send_within(self, message: Message, seconds: float) -> SendReceipt:
+        """Send, and give up after `seconds`, waiting for a place and all tries included."""
+        began: list[Sending] = []
+        try:
+            async with asyncio.timeout(seconds):
+                return await self.send(message, began=began.append)
+        except TimeoutError as error:
+            raise gave_up(message, seconds, may_have_taken_effect=bool(began)) from error
+
+    async def send_batch(self, parcels: Sequence[Parcel]) -> Sequence[SendReceipt | RocketMQError]:
+        """Send many in one request and tell what became of each; `ready` has seen them all.
+
+        A batch that is refused for what one of them is goes in single requests, so that only that one fails."""
+        try:
+            async with self._places:
+                route = await self._session.route(parcels[0].message.topic)
+                return await self._carry_out(BatchSending(self._session, parcels), route)
         except RocketMQError as error:
-            return await self._try_again(sending, route, chosen, turn, error)
+            if error.may_retry or error.may_have_taken_effect or not isinstance(error, Refused):
+                return [error] * len(parcels)
+            logger.info("a batch was refused, its messages go one by one: %s", error)
+        outcomes: list[SendReceipt | RocketMQError] = []
+        for parcel in parcels:
+            try:
+                outcomes.append(await self.send(parcel.message, message_id=parcel.message_id))
+            except RocketMQError as error:
+                outcomes.append(error)
+        return outcomes
 
     def next_message_id(self) -> str:
         """A fresh id, unique among all clients."""
         return process_message_ids().next(self._session.surroundings.wall())
 
+    async def ready(self, message: Message, kind: MessageType) -> Route:
+        """The route of the message's topic, which takes such a message as far as anybody knows."""
+        session = self._session
+        session.check_running()
+        route = session.routes.cached.get(message.topic)
+        if route is None:
+            route = await session.route(message.topic)
+            await self._declare(message.topic)
+        self._check(message, kind, route)
+        return route
+
+    async def _carry_out(self, way: OnItsWay[Outcome], route: Route) -> Outcome:
+        turn = 0
+        chosen: RouteQueue | None
+        if way.message_group is not None:
+            chosen = self._queues.of_message_group(route, way.message_group)
+        else:
+            first = self._queues.first(route, self._session.isolated)
+            chosen, turn = first if first is not None else (None, 0)
+        if chosen is None:
+            raise PermissionDenied(
+                f"topic {route.topic!r} has no writable queue; check its permission and that its brokers run",
+                endpoint=str(self._session.access),
+                topic=route.topic,
+            )
+        try:
+            return await way.attempt(chosen)
+        except RocketMQError as error:
+            return await self._try_again(way, route, chosen, turn, error)
+
     async def _try_again(
-        self, sending: Sending, route: Route, chosen: RouteQueue, turn: int, error: RocketMQError
-    ) -> SendReceipt:
+        self, way: OnItsWay[Outcome], route: Route, chosen: RouteQueue, turn: int, error: RocketMQError
+    ) -> Outcome:
         """Carry out the retries that `_core/retries.py` decides on, after the first try has failed with `error`."""
         session = self._session
         failed: RocketMQError | None = error
-        until = None if self._retry.total is None else sending.begun + self._retry.total
+        until = None if self._retry.total is None else way.begun + self._retry.total
 
-        async def attempt() -> SendReceipt:
+        async def attempt() -> Outcome:
             nonlocal chosen, failed
             if failed is not None:
                 earlier, failed = failed, None
                 raise earlier
-            if sending.message.message_group is None:
+            if way.message_group is None:
                 candidates = self._queues.candidates(route, turn, self._retry.attempts, session.isolated)
-                chosen = candidates[sending.attempts % len(candidates)]
-            return await sending.attempt(chosen)
+                chosen = candidates[way.attempts % len(candidates)]
+            return await way.attempt(chosen)
 
         def delay_after(error: RocketMQError) -> float | None:
             if error.may_retry:
                 session.isolated.add(chosen.endpoint)
             delay = send_delay(
-                attempt=sending.attempts,
-                may_retry=error.may_retry and sending.may_repeat(error),
+                attempt=way.attempts,
+                may_retry=error.may_retry and way.may_repeat(error),
                 throttled=isinstance(error, Busy),
                 unreachable=isinstance(error, Unreachable),
                 backoff=replace(session.settings.backoff, max_attempts=self._retry.attempts),
@@ -103,11 +179,7 @@ class Sender:
             if delay is None or (until is not None and loop_time() + delay >= until):
                 return None
             logger.info(
-                "send %d of message %s failed, trying again: %s",
-                sending.attempts,
-                sending.message_id,
-                error,
-                extra=session.log_facts(),
+                "send %d of %s failed, trying again: %s", way.attempts, way, error, extra=session.log_facts()
             )
             return delay
 
@@ -139,3 +211,14 @@ class Sender:
         if topic not in declaration.topics:
             self._session.declaration = replace(declaration, topics=(*declaration.topics, topic))
             await self._session.write_settings()
+
+
+def gave_up(message: Message, seconds: float, *, may_have_taken_effect: bool) -> Unreachable:
+    """The error of a send whose own time is over."""
+    return Unreachable(
+        f"a message for topic {message.topic!r} was not stored within the {seconds:g} s that it was given; "
+        "allow more time, or send less at a time",
+        timed_out=True,
+        may_have_taken_effect=may_have_taken_effect,
+        topic=message.topic,
+    )

@@ -13,7 +13,8 @@ from aiorocketmq.hooks import Phase, SendEvent
 from aiorocketmq.message import Message, MessageType, SendReceipt
 from aiorocketmq.wire import messages as pb
 
-_OK = int(pb.Code.OK)
+ACCEPTED = frozenset({int(pb.Code.OK), 0})
+"""Codes of an entry that is stored; some servers leave it out (R4.12)."""
 
 
 class Half:
@@ -32,7 +33,17 @@ class Half:
 class Sending:
     """One message on its way, over all its tries."""
 
-    __slots__ = ("_due_us", "_half", "_kind", "_session", "attempts", "begun", "message", "message_id")
+    __slots__ = (
+        "_due_us",
+        "_half",
+        "_kind",
+        "_session",
+        "attempts",
+        "begun",
+        "message",
+        "message_group",
+        "message_id",
+    )
 
     def __init__(
         self,
@@ -47,6 +58,7 @@ class Sending:
         self._half = half
         self.message = message
         self.message_id = message_id
+        self.message_group = message.message_group
         self.attempts = 0
         self.begun = loop_time()
         # The moment of delivery counts from the first try, or a retry would move it.
@@ -56,6 +68,9 @@ class Sending:
         if message.deliver_at is not None:
             return round(message.deliver_at.timestamp() * 1_000_000)
         return round((self._session.surroundings.wall() + (message.delay or 0.0)) * 1_000_000)
+
+    def __str__(self) -> str:
+        return f"message {self.message_id}"
 
     def may_repeat(self, error: RocketMQError) -> bool:
         """Whether another try does no harm: a half message that is stored twice could be committed twice."""
@@ -71,7 +86,7 @@ class Sending:
         try:
             receipt = await self._call(chosen)
         except RocketMQError as error:
-            self._emit(operation, Phase.INFO if error.may_have_taken_effect else Phase.FAIL, error=error)
+            self._emit(operation, phase_of(error), error=error)
             raise
         except BaseException:
             self._emit(operation, Phase.INFO)
@@ -96,14 +111,9 @@ class Sending:
         )
         response = await session.call(chosen.endpoint, SEND, request, topic=topic)
         if len(response.entries) != 1:
-            raise ServerFault(
-                f"{chosen.endpoint} answered a send to topic {topic!r} with {len(response.entries)} results "
-                "instead of one; look at the server's log",
-                endpoint=str(chosen.endpoint),
-                topic=topic,
-            )
+            raise miscounted(len(response.entries), 1, chosen, topic)
         entry = response.entries[0]
-        if entry.status.code not in (_OK, 0):
+        if entry.status.code not in ACCEPTED:
             raise refusal(entry.status.code, entry.status.message, endpoint=str(chosen.endpoint), topic=topic)
         if half is not None:
             half.endpoint = chosen.endpoint
@@ -141,3 +151,18 @@ class Sending:
                 receipt=receipt,
             )
         )
+
+
+def phase_of(error: RocketMQError) -> Phase:
+    """How a try ended that raised `error`."""
+    return Phase.INFO if error.may_have_taken_effect else Phase.FAIL
+
+
+def miscounted(results: int, wanted: int, chosen: RouteQueue, topic: str) -> ServerFault:
+    """The error for an answer with another number of results."""
+    return ServerFault(
+        f"{chosen.endpoint} answered a send to topic {topic!r} with {results} results instead of {wanted}; "
+        "look at the server's log",
+        endpoint=str(chosen.endpoint),
+        topic=topic,
+    )

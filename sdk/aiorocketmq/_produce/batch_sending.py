@@ -1,0 +1,139 @@
+"""A batch on its way to a broker: its request, its receipts, its events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from aiorocketmq import _convert
+from aiorocketmq._calls import SEND
+from aiorocketmq._core.route import RouteQueue
+from aiorocketmq._produce.sending import ACCEPTED, miscounted, phase_of
+from aiorocketmq._session import Session
+from aiorocketmq.connection import loop_time
+from aiorocketmq.errors import RocketMQError, refusal
+from aiorocketmq.hooks import Phase, SendEvent
+from aiorocketmq.message import Message, MessageType, SendReceipt
+from aiorocketmq.wire import messages as pb
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """One message of a batch."""
+
+    message: Message
+    message_id: str
+
+
+class BatchSending:
+    """Plain messages of one topic that travel in one request, over all its tries.
+
+    Servers store them one behind the other in one queue, and most give one receipt for all: its offset is that of the
+    first message, and its id is none of theirs (R4.15)."""
+
+    __slots__ = ("_session", "attempts", "begun", "parcels")
+
+    message_group = None
+
+    def __init__(self, session: Session, parcels: Sequence[Parcel]) -> None:
+        self._session = session
+        self.parcels = parcels
+        self.attempts = 0
+        self.begun = loop_time()
+
+    def __str__(self) -> str:
+        return f"a batch of {len(self.parcels)} messages"
+
+    def may_repeat(self, error: RocketMQError) -> bool:
+        """Whether another try does no harm: always, with the same ids."""
+        return True
+
+    async def attempt(self, chosen: RouteQueue) -> Sequence[SendReceipt | RocketMQError]:
+        """Send once to `chosen`; the error of a single message stands in its place."""
+        self.attempts += 1
+        if not self._session.observers:
+            return await self._call(chosen)
+        operations = [self._session.next_operation() for _ in self.parcels]
+        self._tell(Phase.INVOKE, operations)
+        try:
+            outcomes = await self._call(chosen)
+        except RocketMQError as error:
+            self._tell(phase_of(error), operations, [error] * len(operations))
+            raise
+        except BaseException:
+            self._tell(Phase.INFO, operations)
+            raise
+        self._tell(Phase.OK, operations, outcomes)
+        return outcomes
+
+    async def _call(self, chosen: RouteQueue) -> Sequence[SendReceipt | RocketMQError]:
+        session, topic = self._session, self.parcels[0].message.topic
+        request = pb.SendMessageRequest()
+        now = session.surroundings.wall()
+        for parcel in self.parcels:
+            _convert.fill_message(
+                request.messages.add(),
+                parcel.message,
+                message_id=parcel.message_id,
+                now=now,
+                host=session.surroundings.host,
+                queue_id=chosen.queue.id,
+                namespace=session.namespace,
+                message_type=MessageType.NORMAL,
+                due_us=None,
+            )
+        response = await session.call(chosen.endpoint, SEND, request, topic=topic)
+        return self._outcomes(response.entries, chosen, topic)
+
+    def _outcomes(
+        self, entries: Sequence[pb.SendResultEntry], chosen: RouteQueue, topic: str
+    ) -> Sequence[SendReceipt | RocketMQError]:
+        count = len(self.parcels)
+        endpoint = str(chosen.endpoint)
+        for_all = len(entries) == 1
+        if not for_all and len(entries) != count:
+            raise miscounted(len(entries), count, chosen, topic)
+        outcomes: list[SendReceipt | RocketMQError] = []
+        for place, parcel in enumerate(self.parcels):
+            entry = entries[0 if for_all else place]
+            if entry.status.code not in ACCEPTED:
+                error = refusal(entry.status.code, entry.status.message, endpoint=endpoint, topic=topic)
+                if for_all:
+                    raise error
+                outcomes.append(error)
+                continue
+            outcomes.append(
+                SendReceipt(
+                    message_id=parcel.message_id,
+                    topic=topic,
+                    queue=chosen.queue,
+                    offset=entry.offset + place if for_all else entry.offset,
+                    attempts=self.attempts,
+                    transaction_id=None if for_all else entry.transaction_id or None,
+                    endpoint=endpoint,
+                )
+            )
+        return outcomes
+
+    def _tell(
+        self,
+        phase: Phase,
+        operations: Sequence[str],
+        outcomes: Sequence[SendReceipt | RocketMQError] | None = None,
+    ) -> None:
+        session = self._session
+        for place, (parcel, operation) in enumerate(zip(self.parcels, operations, strict=True)):
+            outcome = None if outcomes is None else outcomes[place]
+            error = outcome if isinstance(outcome, RocketMQError) else None
+            session.emit(
+                SendEvent(
+                    client=session.identity,
+                    phase=phase if error is None else phase_of(error),
+                    operation=operation,
+                    error=error,
+                    message=parcel.message,
+                    message_id=parcel.message_id,
+                    attempt=self.attempts,
+                    receipt=outcome if isinstance(outcome, SendReceipt) else None,
+                )
+            )

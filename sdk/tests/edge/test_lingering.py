@@ -1,0 +1,317 @@
+"""Messages that travel together, and senders that do not notice: `Producer(linger=...)` and `send_many`."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+
+import pytest
+from aiorocketmq.config import SendRetry, Timeouts
+from aiorocketmq.errors import (
+    Busy,
+    Closed,
+    IllegalMessage,
+    MessageTooLarge,
+    RocketMQError,
+    ServerFault,
+    TopicNotFound,
+    Unreachable,
+)
+from aiorocketmq.hooks import Hook, SendCall, SendEvent
+from aiorocketmq.many import SendManyError
+from aiorocketmq.message import Message, SendReceipt
+from aiorocketmq.producer import Producer
+from aiorocketmq_fake import FakeBroker
+from aiorocketmq_fake.core.events import Stored
+
+
+@pytest.fixture(params=["documented", "apache-5.5", "apache-5.5-cluster"])
+async def broker(request: pytest.FixtureRequest) -> AsyncIterator[FakeBroker]:
+    async with FakeBroker(profile=request.param) as broker:
+        await broker.create_topic("orders")
+        yield broker
+
+
+@pytest.fixture
+async def producer(broker: FakeBroker) -> AsyncIterator[Producer]:
+    async with Producer(broker.endpoint, topics=["orders"], linger=0.02) as producer:
+        yield producer
+
+
+def numbered(count: int, topic: str = "orders") -> list[Message]:
+    return [
+        Message(
+            topic, b"%d" % number, tag=f"t{number % 3}", keys=[f"k{number}"], properties={"n": str(number)}
+        )
+        for number in range(count)
+    ]
+
+
+async def test_concurrent_sends_travel_together_and_each_has_its_own_receipt(
+    broker: FakeBroker, producer: Producer
+) -> None:
+    with broker.faults.delay("SendMessage", 0.0) as requests:
+        receipts = await asyncio.gather(*(producer.send(message) for message in numbered(64)))
+    assert requests.hits == 2
+    stored = {message.message_id: message for message in broker.messages("orders")}
+    for number, receipt in enumerate(receipts):
+        message = stored[receipt.message_id]
+        assert (message.body, message.tag, tuple(message.keys)) == (
+            b"%d" % number,
+            f"t{number % 3}",
+            (f"k{number}",),
+        )
+        assert message.properties["n"] == str(number)
+        assert (receipt.offset, receipt.attempts) == (message.offset, 1)
+
+
+async def test_one_send_alone_leaves_when_it_has_lingered(broker: FakeBroker, producer: Producer) -> None:
+    async with asyncio.timeout(5):
+        receipt = await producer.send(Message("orders", b"x"))
+    assert [message.message_id for message in broker.messages("orders")] == [receipt.message_id]
+
+
+async def test_without_time_to_linger_what_is_sent_at_once_still_travels_together(broker: FakeBroker) -> None:
+    async with Producer(broker.endpoint, topics=["orders"], linger=0) as producer:
+        with broker.faults.delay("SendMessage", 0.0) as requests:
+            await asyncio.gather(*(producer.send(message) for message in numbered(20)))
+    assert requests.hits == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "facts"),
+    [
+        ("FIFO", {"message_group": "g"}),
+        ("DELAY", {"delay": 1}),
+        ("PRIORITY", {"priority": 3}),
+        ("LITE", {"lite_topic": "l"}),
+    ],
+)
+async def test_what_a_batch_would_break_travels_alone(
+    broker: FakeBroker, producer: Producer, kind: str, facts: dict[str, object]
+) -> None:
+    await broker.create_topic("special", type=kind)  # type: ignore[arg-type]
+    with broker.faults.delay("SendMessage", 0.0) as requests:
+        await asyncio.gather(*(producer.send(Message("special", b"x", **facts)) for _ in range(5)))  # type: ignore[arg-type]
+        await producer.send_many([Message("special", b"x", **facts) for _ in range(5)])  # type: ignore[arg-type]
+    assert requests.hits == 10
+
+
+async def test_topics_do_not_mix(broker: FakeBroker, producer: Producer) -> None:
+    await broker.create_topic("refunds")
+    messages = [*numbered(10), *numbered(10, "refunds")]
+    with broker.faults.delay("SendMessage", 0.0) as requests:
+        await asyncio.gather(*(producer.send(message) for message in messages))
+    assert requests.hits == 2
+    assert (len(broker.messages("orders")), len(broker.messages("refunds"))) == (10, 10)
+
+
+async def test_a_batch_stays_far_below_the_servers_limit(broker: FakeBroker, producer: Producer) -> None:
+    body = b"x" * 300 * 1024
+    with broker.faults.delay("SendMessage", 0.0) as requests:
+        await asyncio.gather(*(producer.send(Message("orders", body)) for _ in range(9)))
+    assert requests.hits == 3
+    await producer.send(Message("orders", b"x" * 4 * 1024 * 1024))
+
+
+async def test_a_cancelled_send_is_taken_out_and_the_others_are_not_harmed(broker: FakeBroker) -> None:
+    async with Producer(broker.endpoint, topics=["orders"], linger=0.2) as producer:
+        sends = [asyncio.create_task(producer.send(message)) for message in numbered(3)]
+        await asyncio.sleep(0)
+        sends[1].cancel()
+        outcomes = await asyncio.gather(*sends, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [SendReceipt, asyncio.CancelledError, SendReceipt]
+    assert {message.body for message in broker.messages("orders")} == {b"0", b"2"}
+
+
+async def test_a_send_cancelled_after_its_batch_left_does_not_harm_the_others(
+    broker: FakeBroker, producer: Producer
+) -> None:
+    with broker.faults.drop_reply("SendMessage", hang=True, times=1):
+        async with broker.events.subscribe() as events:
+            sends = [asyncio.create_task(producer.send(message)) for message in numbered(3)]
+            async for event in events:
+                if isinstance(event, Stored):
+                    break
+        sends[0].cancel()
+        outcomes = await asyncio.gather(*sends, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [asyncio.CancelledError, SendReceipt, SendReceipt]
+
+
+async def test_one_bad_message_of_a_batch_fails_alone(broker: FakeBroker, producer: Producer) -> None:
+    messages = numbered(10)
+    messages[4] = Message("orders", b"bad", properties={"MSG_REGION": "reserved"})
+    outcomes = await asyncio.gather(*(producer.send(message) for message in messages), return_exceptions=True)
+    assert Counter(type(outcome) for outcome in outcomes) == {SendReceipt: 9, IllegalMessage: 1}
+    assert isinstance(outcomes[4], IllegalMessage)
+    assert len(broker.messages("orders")) == 9
+
+
+async def test_a_batch_that_may_pass_is_tried_again_as_it_was(broker: FakeBroker, producer: Producer) -> None:
+    with broker.faults.refuse("SendMessage", "TOO_MANY_REQUESTS", times=2) as fault:
+        receipts = await asyncio.gather(*(producer.send(message) for message in numbered(5)))
+    assert fault.hits == 2
+    assert {receipt.attempts for receipt in receipts} == {3}
+    assert {message.message_id for message in broker.messages("orders")} == {
+        each.message_id for each in receipts
+    }
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"), [("TOO_MANY_REQUESTS", Busy), ("INTERNAL_SERVER_ERROR", ServerFault)]
+)
+async def test_each_send_of_a_lost_batch_gets_the_error_of_its_own(
+    broker: FakeBroker, producer: Producer, code: str, kind: type[RocketMQError]
+) -> None:
+    with broker.faults.refuse("SendMessage", code, "because"):
+        outcomes = await asyncio.gather(
+            *(producer.send(each) for each in numbered(3)), return_exceptions=True
+        )
+    assert len({id(outcome) for outcome in outcomes}) == 3
+    for outcome in outcomes:
+        assert isinstance(outcome, kind)
+        assert (outcome.code_name, outcome.topic, outcome.server_text) == (code, "orders", "because")
+        assert outcome.request_id
+
+
+async def test_closing_sends_what_lingers(broker: FakeBroker) -> None:
+    async with Producer(broker.endpoint, topics=["orders"], linger=1.0) as producer:
+        sends = [asyncio.create_task(producer.send(message)) for message in numbered(5)]
+        await asyncio.sleep(0)
+    receipts = await asyncio.gather(*sends)
+    assert len({receipt.message_id for receipt in receipts}) == 5
+    assert len(broker.messages("orders")) == 5
+
+
+async def test_closing_waits_for_a_batch_no_longer_than_the_time_to_stop(broker: FakeBroker) -> None:
+    timeouts = Timeouts(stop=0.2)
+    async with Producer(broker.endpoint, topics=["orders"], linger=0, timeouts=timeouts) as producer:
+        with broker.faults.drop_reply("SendMessage", hang=True):
+            async with broker.events.subscribe() as events:
+                sending = asyncio.create_task(producer.send(Message("orders", b"x")))
+                async for event in events:
+                    if isinstance(event, Stored):
+                        break
+            await producer.__aexit__(None, None, None)
+            with pytest.raises(Closed):
+                await sending
+    with pytest.raises(Closed):
+        await producer.send(Message("orders", b"x"))
+
+
+async def test_a_send_that_lingers_too_long_for_its_caller_gives_up_and_is_not_sent(
+    broker: FakeBroker,
+) -> None:
+    async with Producer(broker.endpoint, topics=["orders"], linger=1.0) as producer:
+        with pytest.raises(Unreachable, match=r"within the 0.05 s") as raised:
+            await producer.send(Message("orders", b"x"), timeout=0.05)
+        assert raised.value.timed_out
+        assert not raised.value.may_have_taken_effect
+    assert broker.messages("orders") == ()
+
+
+async def test_what_the_producer_itself_refuses_does_not_enter_a_batch(
+    broker: FakeBroker, producer: Producer
+) -> None:
+    with pytest.raises(MessageTooLarge):
+        await producer.send(Message("orders", b"x" * (4 * 1024 * 1024 + 1)))
+    async with Producer(broker.endpoint, linger=0, timeouts=Timeouts(start=0.5)) as other:
+        with pytest.raises(TopicNotFound):
+            await other.send(Message("nothing", b"x"))
+
+
+async def test_many_are_cut_into_batches_and_have_their_receipts_in_order(
+    broker: FakeBroker, producer: Producer
+) -> None:
+    with broker.faults.delay("SendMessage", 0.0) as requests:
+        receipts = await producer.send_many(numbered(100))
+    assert requests.hits == 4
+    body_of = {message.message_id: message.body for message in broker.messages("orders")}
+    assert [body_of[receipt.message_id] for receipt in receipts] == [b"%d" % number for number in range(100)]
+
+
+async def test_many_of_several_kinds_have_an_outcome_each(broker: FakeBroker, producer: Producer) -> None:
+    await broker.create_topic("fifo", type="FIFO")
+    messages = [
+        *numbered(3),
+        Message("fifo", b"1", message_group="g"),
+        Message("orders", b"bad", properties={"MSG_REGION": "reserved"}),
+        Message("orders", b"x" * (4 * 1024 * 1024 + 1)),
+        Message("fifo", b"2", message_group="g"),
+    ]
+    with pytest.raises(SendManyError, match="2 of 7 messages were not stored") as raised:
+        await producer.send_many(messages)
+    kinds = [type(outcome) for outcome in raised.value.outcomes]
+    assert kinds == [*[SendReceipt] * 4, IllegalMessage, MessageTooLarge, SendReceipt]
+    assert [message.body for message in broker.messages("fifo")] == [b"1", b"2"]
+
+
+async def test_without_linger_many_travel_one_by_one(broker: FakeBroker) -> None:
+    async with Producer(broker.endpoint, topics=["orders"]) as producer:
+        with broker.faults.delay("SendMessage", 0.0) as requests:
+            await producer.send_many(numbered(10), max_in_flight=3)
+    assert requests.hits == 10
+
+
+async def test_observers_see_each_message_of_a_batch(broker: FakeBroker) -> None:
+    class Seen(Hook):
+        def __init__(self) -> None:
+            self.events: list[SendEvent] = []
+
+        def observe(self, event: object) -> None:
+            if isinstance(event, SendEvent):
+                self.events.append(event)
+
+    seen = Seen()
+    async with Producer(broker.endpoint, topics=["orders"], linger=0, hooks=[seen]) as producer:
+        await producer.send_many(numbered(3))
+        with broker.faults.refuse("SendMessage", "TOO_MANY_REQUESTS", times=1):
+            await producer.send_many(numbered(2))
+    assert [event.phase.value for event in seen.events] == [
+        *("invoke", "invoke", "invoke", "ok", "ok", "ok"),
+        *("invoke", "invoke", "fail", "fail", "invoke", "invoke", "ok", "ok"),
+    ]
+    assert len({event.operation for event in seen.events}) == 7
+    assert len({event.message_id for event in seen.events}) == 5
+
+
+async def test_hooks_wrap_each_message_of_a_batch(broker: FakeBroker) -> None:
+    class Tagging(Hook):
+        async def send(self, message: Message, call: SendCall) -> SendReceipt:
+            return await call(Message(message.topic, message.body, tag="hooked"))
+
+    async with Producer(broker.endpoint, topics=["orders"], linger=0.01, hooks=[Tagging()]) as producer:
+        with broker.faults.delay("SendMessage", 0.0) as requests:
+            await producer.send_many(numbered(20))
+    assert requests.hits < 20
+    assert [message.tag for message in broker.messages("orders")] == ["hooked"] * 20
+
+
+async def test_no_more_requests_are_under_way_than_allowed(broker: FakeBroker) -> None:
+    async with Producer(
+        broker.endpoint, topics=["orders"], max_in_flight=2, retry=SendRetry(attempts=1)
+    ) as producer:
+        with broker.faults.drop_reply("SendMessage", hang=True) as fault:
+            async with broker.events.subscribe() as events:
+                sends = [asyncio.create_task(producer.send(message)) for message in numbered(5)]
+                stored = 0
+                async for event in events:
+                    stored += isinstance(event, Stored)
+                    if stored == 2:
+                        break
+            with pytest.raises(Unreachable) as raised:
+                await producer.send(Message("orders", b"late"), timeout=0.1)
+            assert not raised.value.may_have_taken_effect
+            assert fault.hits == 2
+            for send in sends:
+                send.cancel()
+            await asyncio.wait(sends)
+        await producer.send(Message("orders", b"y"))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("linger", -1), ("linger", 5), ("linger", float("nan")), ("max_batch", 0), ("max_in_flight", 0)],
+)
+def test_the_bounds_are_checked_when_the_producer_is_made(name: str, value: float) -> None:
+    with pytest.raises(ValueError, match=name):
+        Producer("localhost:8081", **{name: value})  # type: ignore[arg-type]
