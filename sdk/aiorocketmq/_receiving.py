@@ -11,7 +11,14 @@ from aiorocketmq._core.route import RouteQueue
 from aiorocketmq._core.settings import FilterText
 from aiorocketmq._session import Session
 from aiorocketmq.connection import loop_time
-from aiorocketmq.errors import RocketMQError, ServerFault, SessionForgotten, Unreachable, refusal
+from aiorocketmq.errors import (
+    PermissionDenied,
+    RocketMQError,
+    ServerFault,
+    SessionForgotten,
+    Unreachable,
+    refusal,
+)
 from aiorocketmq.hooks import DeliverEvent, Phase, ReceiveEvent
 from aiorocketmq.message import ReceivedMessage, Settler
 from aiorocketmq.wire import messages as pb
@@ -57,6 +64,9 @@ async def receive(
         if error.code not in (Code.UNRECOGNIZED_CLIENT_TYPE, Code.INTERNAL_SERVER_ERROR):
             raise
         await session.resync(source.endpoint)
+    except PermissionDenied as error:
+        if not await session.sign_anew(error):
+            raise
     return await one.run()
 
 

@@ -17,6 +17,10 @@ Work: TypeAlias = Callable[[], Awaitable[float | None]]
 Spawn: TypeAlias = Callable[..., object]
 
 
+_STANDSTILL = 5.0
+"""Seconds by which a timer is late from which on the loop was blocked rather than busy."""
+
+
 class Rounds:
     """The regular jobs of one connection; belongs to the event loop on which the first client joins."""
 
@@ -60,6 +64,13 @@ class Rounds:
 
     def _on_timer(self, deadline: float) -> None:
         self._timer = None
+        late = asyncio.get_running_loop().time() - deadline
+        if late > _STANDSTILL:
+            logger.warning(
+                "the event loop stood still for %.1f s: leases and heartbeats could not be renewed meanwhile; "
+                "find what blocks it, and run it in a thread",
+                late,
+            )
         # A loop may fire a hair early; the core must never see a time before the one it asked for.
         for job in self._timetable.due(max(deadline, asyncio.get_running_loop().time())):
             job.member.spawn(job.run, name=job.name)

@@ -28,6 +28,8 @@ from aiorocketmq._core.session_states import (
     step,
 )
 from aiorocketmq._core.settings import Backoff, Declaration, ServerSettings
+from aiorocketmq._credentials import Signing
+from aiorocketmq._forks import watch
 from aiorocketmq._links import Link
 from aiorocketmq._metrics_export import MetricsExport
 from aiorocketmq._rounds import Job, Member, Work
@@ -38,7 +40,7 @@ from aiorocketmq._transport.interface import Transport
 from aiorocketmq._upkeep import Upkeep
 from aiorocketmq._version import version
 from aiorocketmq.connection import Connection, ConnectionOptions, Surroundings, as_connection, new_client_id
-from aiorocketmq.errors import Closed, RocketMQError, SessionForgotten, UsageError
+from aiorocketmq.errors import Closed, PermissionDenied, RocketMQError, SessionForgotten, UsageError
 from aiorocketmq.hooks import (
     ClientEvent,
     ClientIdentity,
@@ -107,6 +109,8 @@ class Session:
         self._operations = 0
         self._announced: ServerSettings | None = None
         self._made_calling: Calling | None = None
+        self._signing = Signing(self.connection.credential_source)
+        self._is_orphaned = False
 
     # Life
 
@@ -118,6 +122,7 @@ class Session:
             raise UsageError(
                 f"this {self.role.value} client was started before; make a new one", group=self.group
             ) from None
+        watch(self)
         self.client_id = new_client_id(self.surroundings)
         self.identity = ClientIdentity(self.client_id, self.role, self.group)
         self._emit_life(Phase.INVOKE, running=True)
@@ -151,6 +156,11 @@ class Session:
         self._moved(ClientInput.ENDED)
         self._emit_life(Phase.SINGLE, running=False)
         logger.info("client %s stopped", self.client_id, extra=self.log_facts())
+
+    def orphan(self) -> None:
+        """Be closed in a process that was forked from the client's own."""
+        self._moved(ClientInput.FORKED)
+        self._is_orphaned = True
 
     async def _close(self, *, polite: bool) -> None:
         with anyio.CancelScope(shield=True):
@@ -238,6 +248,10 @@ class Session:
         except SessionForgotten:
             await self.resync(endpoint)
             return await unary(endpoint, call, request, seconds, topic, group, accept)
+        except PermissionDenied as error:
+            if not await self.sign_anew(error):
+                raise
+            return await unary(endpoint, call, request, seconds, topic, group, accept)
 
     async def call_early(
         self,
@@ -271,11 +285,11 @@ class Session:
 
     async def sign(self) -> None:
         """Take the credentials as they are now for all later calls."""
-        credentials = await self.connection.current_credentials()
-        if credentials is not None:
-            self._calling.headers.sign_with(
-                credentials.access_key, credentials.secret_key, credentials.session_token
-            )
+        await self._signing.sign(self._calling.headers)
+
+    async def sign_anew(self, refused: PermissionDenied) -> bool:
+        """Take other credentials where a server does not accept ours any more; whether there are some."""
+        return await self._signing.sign_anew(self._calling.headers, refused)
 
     # Routes
 
@@ -468,9 +482,9 @@ class Session:
         return self._state in (ClientState.STOPPING, ClientState.STOPPED)
 
     def _closed(self) -> Closed:
-        when = (
-            "is not open yet; use it inside its `async with`"
-            if self._state is ClientState.NEW
-            else "was closed"
-        )
+        when = "was closed"
+        if self._state is ClientState.NEW:
+            when = "is not open yet; use it inside its `async with`"
+        elif self._is_orphaned:
+            when = "belongs to the process that this one was forked from; open a new one here"
         return Closed(f"this {self.role.value} client {when}", endpoint=str(self.access), group=self.group)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import TypeAlias
 
@@ -23,13 +24,17 @@ def check_count(name: str, value: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """An access key with its secret, and the session token of temporary ones. The secret is never printed."""
+    """An access key with its secret, and token and end of temporary ones. Secret and token are never printed."""
 
     access_key: str
     secret_key: str = field(repr=False)
     session_token: str | None = field(default=None, repr=False)
+    expires_at: datetime | None = None
+    """When they end; a provider is asked for new ones a minute and a half before."""
 
     def __post_init__(self) -> None:
+        if self.expires_at is not None and self.expires_at.tzinfo is None:
+            raise ValueError("expires_at must be a datetime with a time zone")
         for name in ("access_key", "secret_key", "session_token"):
             value = getattr(self, name)
             if value is None and name == "session_token":
@@ -44,7 +49,8 @@ class Credentials:
 
 
 CredentialsProvider: TypeAlias = Callable[[], Awaitable[Credentials]]
-"""A coroutine function asked for credentials at the start and again every minute, for tokens that expire."""
+"""A coroutine function asked for credentials that may expire: at the start, then before `expires_at` (every minute
+where that is not given), and when a server refuses those in use. One answer serves all clients of a connection."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,8 @@ from uuid import getnode
 from aiorocketmq._core.endpoint import Endpoint, endpoint_of, parse_endpoint
 from aiorocketmq._core.half_open import HalfOpenWatch
 from aiorocketmq._core.message_ids import MessageIds
+from aiorocketmq._credentials import CredentialSource
+from aiorocketmq._forks import watch
 from aiorocketmq._rounds import Rounds
 from aiorocketmq._transport.interface import Transport
 from aiorocketmq.config import Credentials, CredentialsProvider, Timeouts, Tls, check_client_properties
@@ -80,6 +82,9 @@ class Connection:
         self._given_transport = transport
         self._transport: Transport | None = None
         self._is_closed = False
+        self._is_orphaned = False
+        self.credential_source = CredentialSource(credentials, wall=self.surroundings.wall)
+        """Who is asked for the credentials."""
         self.rounds = Rounds(self.surroundings.random)
         """The regular jobs of all clients."""
         self._watches: dict[Endpoint, HalfOpenWatch] = {}
@@ -97,9 +102,13 @@ class Connection:
     def open_transport(self) -> Transport:
         """The network connections, made ready where they are not yet; raises Closed after `close`."""
         if self._is_closed:
-            raise Closed("the connection was closed; make a new one", endpoint=str(self.endpoint))
+            why = (
+                "belongs to the process that this one was forked from" if self._is_orphaned else "was closed"
+            )
+            raise Closed(f"the connection {why}; make a new one", endpoint=str(self.endpoint))
         if self._transport is None:
             self._transport = self._new_transport()
+            watch(self)
         return self._transport
 
     @property
@@ -113,6 +122,10 @@ class Connection:
         transport, self._transport = self._transport, None
         if transport is not None:
             await transport.close()
+
+    def orphan(self) -> None:
+        """Be closed in a process that was forked from the one that opened it; its sockets stay with that one."""
+        self._is_closed = self._is_orphaned = True
 
     def watch(self, endpoint: Endpoint) -> HalfOpenWatch:
         """Who learns from heartbeats to `endpoint` whether its connection is dead."""
@@ -133,12 +146,6 @@ class Connection:
         mapped = [parse_endpoint(look_up(str(address))) for address in endpoint.addresses]
         addresses = tuple(address for each in mapped for address in each.addresses)
         return endpoint_of(mapped[0].scheme, addresses)
-
-    async def current_credentials(self) -> Credentials | None:
-        """The credentials now; asks the provider where there is one."""
-        if self.credentials is None or isinstance(self.credentials, Credentials):
-            return self.credentials
-        return await self.credentials()
 
     def _from_mapping(self, address: str) -> str:
         assert isinstance(self._address_map, Mapping)  # the caller has looked

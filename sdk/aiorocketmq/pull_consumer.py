@@ -297,6 +297,7 @@ class PullConsumer:
     def _open(self) -> Fetching:
         if self._fetching is None:
             raise Closed("the PullConsumer is not open; use it inside its `async with`", group=self._group)
+        self._session.check_running()
         return self._fetching
 
     def _assigned(self, queue: MessageQueue) -> Fetching:

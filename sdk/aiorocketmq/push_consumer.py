@@ -211,6 +211,7 @@ class PushConsumer:
     def _open(self) -> Consumption:
         if self._running is None:
             raise Closed("the PushConsumer is not open; use it inside its `async with`", group=self._group)
+        self._session.check_running()
         return self._running
 
     @property

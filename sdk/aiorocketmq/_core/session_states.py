@@ -7,6 +7,8 @@ Client                                        Stream, one for each endpoint
      └──stop──┐       ▼                    ▼                           ▼                      ▼
               └──► STOPPED ◄──ended── STOPPING                      BROKEN ──open──► WAITING  BROKEN
 
+In a child process that is forked, every client that has begun goes to STOPPED.
+
 No call but the query for routes is made on an endpoint whose stream never was READY: a server looks a
 client's settings up with every call and fails in odd ways without them (client-behaviour.md, 2.1). A stream
 that breaks while the client runs is opened again for as long as a route names its endpoint, and the settings
@@ -36,6 +38,8 @@ class ClientInput(Enum):
     FAIL = "fail"
     STOP = "stop"
     ENDED = "ended"
+    FORKED = "forked"
+    """This process is a fork of the one that the client was made in."""
 
 
 class StreamState(Enum):
@@ -68,6 +72,10 @@ CLIENT_TABLE: dict[tuple[ClientState, ClientInput], ClientState] = {
     (ClientState.STOPPING, ClientInput.FAIL): ClientState.STOPPED,
     (ClientState.STOPPING, ClientInput.ENDED): ClientState.STOPPED,
     (ClientState.STOPPED, ClientInput.STOP): ClientState.STOPPED,
+    (ClientState.STARTING, ClientInput.FORKED): ClientState.STOPPED,
+    (ClientState.RUNNING, ClientInput.FORKED): ClientState.STOPPED,
+    (ClientState.STOPPING, ClientInput.FORKED): ClientState.STOPPED,
+    (ClientState.STOPPED, ClientInput.FORKED): ClientState.STOPPED,
 }
 
 STREAM_TABLE: dict[tuple[StreamState, StreamInput], StreamState] = {

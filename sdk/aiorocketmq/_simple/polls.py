@@ -34,6 +34,7 @@ class Polls:
 
     async def receive(self, *, max_messages: int, invisible: float, wait: float) -> list[ReceivedMessage]:
         """Up to `max_messages`, from whatever source has some first."""
+        self._session.check_running()
         kept = await self._take_kept(max_messages)
         if kept:
             return kept

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
-
-import grpc
-import grpc.aio
 
 from aiorocketmq._core.endpoint import Endpoint, Scheme
 from aiorocketmq._transport.diagnosis import diagnose
 from aiorocketmq._transport.interface import Diagnosis, DuplexStream, Failure, Metadata, TransportError
 from aiorocketmq._transport.trust import first_seen_certificate, read_pem
 from aiorocketmq.config import Tls
+from aiorocketmq.errors import UsageError
+
+# Read when the library is loaded. Its own handling of forks cannot work while its poller runs, which it always does
+# here, and crashes every third child in the attempt: a child gets our error instead.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+
+import grpc
+import grpc.aio
 
 logger = logging.getLogger(__name__)
 
@@ -86,6 +92,11 @@ class GrpcioTransport:
     """Implements `Transport` on `grpc.aio`; belongs to the event loop it is first used on."""
 
     def __init__(self, tls: Tls | None = None) -> None:
+        if _Threads.are_lost:
+            raise UsageError(
+                "gRPC was used in this process before it was forked, and its threads stayed with the parent; "
+                "open the first client after the fork, or start processes by 'spawn' or 'forkserver'"
+            )
         self._tls = tls
         self._lines: dict[Endpoint, _Line] = {}
         self._opening: dict[Endpoint, asyncio.Lock] = {}
@@ -154,6 +165,7 @@ class GrpcioTransport:
         return line
 
     async def _channel(self, endpoint: Endpoint) -> grpc.aio.Channel:
+        _Threads.are_running = True
         target, options = _target(endpoint), list(_OPTIONS)
         if self._tls is None:
             return grpc.aio.insecure_channel(target, options=options)
@@ -172,6 +184,21 @@ class GrpcioTransport:
             options.append(("grpc.ssl_target_name_override", name))
         credentials = grpc.ssl_channel_credentials(roots, read_pem(tls.key), read_pem(tls.certificate))
         return grpc.aio.secure_channel(target, credentials, options=options)
+
+
+class _Threads:
+    """What became of the library's threads: it has one poller for a process, and nothing starts it in a child."""
+
+    are_running = False
+    are_lost = False
+
+    @classmethod
+    def stay_behind(cls) -> None:
+        """Called in a process that has just been forked."""
+        cls.are_lost = cls.are_running
+
+
+os.register_at_fork(after_in_child=_Threads.stay_behind)
 
 
 class _FixedMetadata(grpc.aio.Metadata):

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
+from datetime import UTC, datetime
 
 import pytest
 from aiorocketmq._core.endpoint import Endpoint
@@ -338,7 +339,7 @@ async def test_regular_jobs_go_on_whatever_one_of_them_raises(
         asked += 1
         if asked == 2:
             raise LookupError("the vault is locked")
-        return Credentials(f"key{asked}", "secret")
+        return Credentials(f"key{asked}", "secret", expires_at=datetime.now(UTC))
 
     async with Producer(
         broker.endpoint, topics=["orders"], credentials=provider, transport=overheard

@@ -1,0 +1,82 @@
+"""Asks for credentials: rarely, once for all clients of a connection, and at once when a server refuses ours."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from aiorocketmq._core.codes import Code
+from aiorocketmq._core.headers import HeaderSource
+from aiorocketmq.config import Credentials, CredentialsProvider
+from aiorocketmq.errors import PermissionDenied
+
+FRESH = 50.0
+"""Seconds for which the answer of a provider is good that does not say until when it is."""
+MARGIN = 90.0
+"""Seconds before the end of temporary credentials from which on new ones are asked for."""
+_REFUSED_PAUSE = 5.0
+"""Seconds between two questions that refusals have caused: a wrong key must not make a storm of them."""
+
+
+class CredentialSource:
+    """The credentials of one connection, from a value or a provider."""
+
+    def __init__(self, given: Credentials | CredentialsProvider | None, *, wall: Callable[[], float]) -> None:
+        self._given = given
+        self._wall = wall
+        self._turn = asyncio.Lock()
+        self._current: Credentials | None = None
+        self._asked_at = float("-inf")
+
+    async def now(self) -> Credentials | None:
+        """The credentials to use; raises what the provider raises."""
+        if self._given is None or isinstance(self._given, Credentials):
+            return self._given
+        async with self._turn:
+            if self._current is None or self._is_stale(self._current):
+                await self._ask(self._given)
+            return self._current
+
+    async def other_than(self, refused: Credentials | None) -> Credentials | None:
+        """Other credentials than those that a server has just refused, or None where there are none."""
+        if self._given is None or isinstance(self._given, Credentials):
+            return None
+        async with self._turn:
+            age = asyncio.get_running_loop().time() - self._asked_at
+            if self._current == refused and age >= _REFUSED_PAUSE:
+                await self._ask(self._given)
+            return None if self._current == refused else self._current
+
+    async def _ask(self, provider: CredentialsProvider) -> None:
+        self._current = await provider()
+        self._asked_at = asyncio.get_running_loop().time()
+
+    def _is_stale(self, current: Credentials) -> bool:
+        if current.expires_at is not None:
+            return current.expires_at.timestamp() - self._wall() < MARGIN
+        return asyncio.get_running_loop().time() - self._asked_at >= FRESH
+
+
+class Signing:
+    """What one client signs its calls with."""
+
+    def __init__(self, source: CredentialSource) -> None:
+        self._source = source
+        self._current: Credentials | None = None
+
+    async def sign(self, headers: HeaderSource) -> None:
+        """Take the credentials as they are now for all later calls."""
+        self._take(headers, await self._source.now())
+
+    async def sign_anew(self, headers: HeaderSource, refused: PermissionDenied) -> bool:
+        """Take other credentials than those just refused; whether there are some."""
+        if refused.code not in (None, Code.UNAUTHORIZED):
+            return False
+        other = await self._source.other_than(self._current)
+        self._take(headers, other)
+        return other is not None
+
+    def _take(self, headers: HeaderSource, credentials: Credentials | None) -> None:
+        if credentials is not None and credentials != self._current:
+            self._current = credentials
+            headers.sign_with(credentials.access_key, credentials.secret_key, credentials.session_token)

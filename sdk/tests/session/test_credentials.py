@@ -1,0 +1,135 @@
+"""Credentials that end: asked for in time, once for all clients, and at once when a server refuses those in use."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from aiorocketmq._credentials import FRESH, MARGIN, CredentialSource
+from aiorocketmq.config import Credentials
+from aiorocketmq.connection import Connection
+from aiorocketmq.errors import PermissionDenied
+from aiorocketmq.message import Message
+from aiorocketmq.producer import Producer
+from aiorocketmq.simple_consumer import SimpleConsumer
+from aiorocketmq_fake import FakeBroker
+from aiorocketmq_fake.edge.faults import Fault
+
+NOW = datetime(2027, 1, 15, tzinfo=UTC)
+
+
+class Vault:
+    """A provider that gives new credentials each time."""
+
+    def __init__(self, lasts: timedelta | None = None) -> None:
+        self.asked = 0
+        self.lasts = lasts
+        self.wall = NOW
+
+    async def __call__(self) -> Credentials:
+        self.asked += 1
+        await asyncio.sleep(0)
+        until = None if self.lasts is None else self.wall + self.lasts
+        return Credentials(f"key{self.asked}", "secret", session_token=f"token{self.asked}", expires_at=until)
+
+    def source(self) -> CredentialSource:
+        return CredentialSource(self, wall=self._now)
+
+    def _now(self) -> float:
+        return self.wall.timestamp()
+
+
+async def test_many_clients_of_a_connection_ask_once(broker: FakeBroker) -> None:
+    vault = Vault()
+    async with Connection(broker.endpoint, credentials=vault) as rocketmq:
+        producers = [Producer(rocketmq, topics=["orders"]) for _ in range(10)]
+        await asyncio.gather(*(producer.__aenter__() for producer in producers))
+        await asyncio.gather(*(producer.__aexit__(None, None, None) for producer in producers))
+    assert vault.asked == 1
+
+
+async def test_temporary_credentials_are_renewed_before_they_end_and_not_earlier() -> None:
+    vault = Vault(timedelta(hours=1))
+    source = vault.source()
+    first = await source.now()
+    vault.wall += timedelta(seconds=3600 - MARGIN - 1)
+    assert await source.now() == first
+    vault.wall += timedelta(seconds=2)
+    renewed = await source.now()
+    assert renewed is not None
+    assert renewed.access_key == "key2"
+
+
+async def test_an_answer_without_an_end_is_good_for_less_than_a_minute() -> None:
+    assert FRESH < 60
+    vault = Vault()
+    source = vault.source()
+    first = await source.now()
+    assert await source.now() == first
+    source._asked_at -= FRESH
+    assert await source.now() != first
+
+
+async def test_credentials_that_a_server_refuses_are_replaced_and_the_call_is_made_again(
+    broker: FakeBroker,
+) -> None:
+    faults: list[Fault] = []
+    vault = Vault()
+
+    async def provider() -> Credentials:
+        for fault in faults:
+            fault.remove()
+        return await vault()
+
+    async with (
+        Connection(broker.endpoint, credentials=provider) as rocketmq,
+        Producer(rocketmq) as producer,
+        SimpleConsumer(rocketmq, group="billing", subscriptions=["orders"]) as consumer,
+    ):
+        rocketmq.credential_source._asked_at -= 10
+        faults.append(broker.faults.refuse("SendMessage", "UNAUTHORIZED", "the token has expired"))
+        await producer.send(Message("orders", b"x"))
+        assert vault.asked == 2
+        # The consumer still signs with what it had; the newer answer is there already and nobody is asked again.
+        faults.append(broker.faults.refuse("ReceiveMessage", "UNAUTHORIZED", "expired", times=1))
+        (message,) = await consumer.receive(wait=5)
+        await message.ack()
+    assert vault.asked == 2
+
+
+async def test_credentials_that_stay_refused_are_an_error_and_no_storm_of_questions(
+    broker: FakeBroker,
+) -> None:
+    vault = Vault()
+
+    async def same() -> Credentials:
+        await vault()
+        return Credentials("key", "wrong")
+
+    async with Producer(broker.endpoint, credentials=same) as producer:
+        with broker.faults.refuse("SendMessage", "UNAUTHORIZED"):
+            for _ in range(20):
+                with pytest.raises(PermissionDenied):
+                    await producer.send(Message("orders", b"x"))
+    assert vault.asked <= 2
+
+
+async def test_what_may_not_be_done_is_no_question_of_credentials(broker: FakeBroker) -> None:
+    vault = Vault()
+    async with Producer(broker.endpoint, credentials=vault) as producer:
+        producer._session.connection.credential_source._asked_at -= 10
+        with broker.faults.refuse("SendMessage", "FORBIDDEN"), pytest.raises(PermissionDenied):
+            await producer.send(Message("orders", b"x"))
+    assert vault.asked == 1
+
+
+def test_an_end_without_a_time_zone_is_refused() -> None:
+    with pytest.raises(ValueError, match="time zone"):
+        Credentials("key", "secret", expires_at=datetime(2027, 1, 1))
+
+
+def test_the_token_is_not_printed() -> None:
+    assert "token" not in repr(Credentials("key", "hidden", session_token="token1")).replace(
+        "session_token", ""
+    )
