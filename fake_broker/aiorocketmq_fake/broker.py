@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal
@@ -49,6 +50,9 @@ class FakeBroker(Node):
         record: Path | str | None = None,
         seed: int = 0,
         core: Callable[..., Broker] = Broker,
+        data: Path | str | None = None,
+        data_memory: int = 64 * 1024 * 1024,
+        repair: bool = False,
     ) -> None:
         """Prepare a broker; ValueError for a value that cannot be.
 
@@ -58,6 +62,12 @@ class FakeBroker(Node):
         them (14); without any, nobody is asked who it is. `rates` are calls per second that are let through, by RPC;
         others are refused as by a busy server (13.1). `record` names a folder for a recording. `seed` decides every
         choice left to chance. `core` makes the core: a subclass of `Broker` can break a promise on purpose.
+
+        `data` names a folder that keeps everything a broker must not lose: nothing is acknowledged before it is on
+        disk, and the next broker with this folder goes on from there, even after kill -9. `data_memory` bounds, in
+        bytes, what stored messages take in memory then. `repair` goes on with what can be read of a damaged folder.
+        OSError where the folder cannot be used: another broker has it (`DataInUse`), it is damaged (`DamagedData`), or
+        was written under another profile or version (`ForeignData`).
         """
         if isinstance(profile, str) and profile not in PROFILES:
             raise ValueError(f"no profile is called {profile!r}: use one of {', '.join(sorted(PROFILES))}.")
@@ -67,18 +77,37 @@ class FakeBroker(Node):
             raise ValueError("start is for a manual clock and needs a time zone: give an aware datetime.")
         moment = ManualClock(start.timestamp() if start else None) if clock == "manual" else RealClock()
         address = Address(*split(listen))
-        made = core(
+        make = partial(
+            core,
             profile if isinstance(profile, Profile) else PROFILES[profile],
-            now=moment.now(),
-            rng=random.Random(seed),
             host=address.reachable_host,
             port=address.port,
         )
-        super().__init__(made, moment, address, tls)
+        journal = None
+        if data is None:
+            made = make(now=moment.now(), rng=random.Random(seed))
+        else:
+            # Imported here: few brokers keep anything, and every test run pays for what is imported.
+            from aiorocketmq_fake.edge.storage.recovery import open_data
+
+            history = max(100, data_memory // 16_384)
+            made, journal = open_data(
+                Path(data) / "broker-a.db",
+                lambda now: make(now=now, rng=random.Random(seed), history=history),
+                moment.now(),
+                memory=data_memory,
+                repair=repair,
+            )
+            moment.catch_up(made.now)
+        super().__init__(made, moment, address, tls, journal)
+        self._journal = journal
         for user in users:
             made.put_user(user, now=moment.now())
         for rpc, per_second in (rates or {}).items():
-            made.throttle.limit(rpc, per_second)
+            made.limit_rate(rpc, per_second, now=moment.now())
+        if journal is not None and (users or rates):
+            # Nothing above went through the journal.
+            journal.checkpoint()
         self._control_address = Address(*split(control)) if control is not None else None
         self._record = record
         self._recorder: Recorder | None = None
@@ -87,6 +116,8 @@ class FakeBroker(Node):
     async def __aenter__(self) -> FakeBroker:
         """Listen. OSError where a port cannot be had; nothing is left open then."""
         async with AsyncExitStack() as opening:
+            if self._journal is not None:
+                opening.callback(self._journal.close)
             opening.callback(self.events.end)
             opening.push_async_callback(self.crash)
             await self.start()

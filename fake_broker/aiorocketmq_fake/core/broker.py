@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Iterable
 from typing import ParamSpec, TypeVar
 
-from aiorocketmq_fake.core import inspection
+from aiorocketmq_fake.core import inspection, keeping
 from aiorocketmq_fake.core.access import Access, Need, Signature, User
 from aiorocketmq_fake.core.catalogue import Catalogue
 from aiorocketmq_fake.core.checks import Checks
@@ -20,6 +20,7 @@ from aiorocketmq_fake.core.dead_letters import DeadLetters
 from aiorocketmq_fake.core.delays import Delays
 from aiorocketmq_fake.core.events import Event, Refused
 from aiorocketmq_fake.core.halves import Halves
+from aiorocketmq_fake.core.keeping import Salvaged, Standing
 from aiorocketmq_fake.core.lease_ends import LeaseEnds
 from aiorocketmq_fake.core.model import (
     AckRequest,
@@ -69,7 +70,7 @@ from aiorocketmq_fake.core.snapshots import (
 from aiorocketmq_fake.core.state import State, milliseconds
 from aiorocketmq_fake.core.storage import Storage
 from aiorocketmq_fake.core.throttling import Throttle
-from aiorocketmq_fake.core.topics import NewEntries, Topic
+from aiorocketmq_fake.core.topics import Entries, NewEntries, Topic
 from aiorocketmq_fake.core.transactions import Transactions
 
 Parameters = ParamSpec("Parameters")
@@ -140,6 +141,24 @@ class Broker:
     def keep_entries(self, new_entries: NewEntries) -> None:
         """Let queues made from now on keep their messages elsewhere than in lists."""
         self._state.new_entries = new_entries
+
+    def entries(self, topic: str) -> tuple[Entries, ...]:
+        """Where the queues of a topic keep their messages; none for unknown topics."""
+        return keeping.entries(self._state, topic)
+
+    def standings(self) -> list[Standing]:
+        """Where groups stand, before what is in the hands of consumers."""
+        return keeping.standings(self._state)
+
+    def rebuild(
+        self, topics: Iterable[Salvaged], groups: Iterable[GroupConfig], standings: Iterable[Standing]
+    ) -> None:
+        """Fill this empty broker with what was left of another; offsets close up over lost messages."""
+        keeping.rebuild(self._state, topics, groups, standings)
+
+    def transient(self) -> dict[str, object]:
+        """Parts that belong to this process and need not be kept: the profile, and the memory of deliveries."""
+        return {"profile": self.profile, "history": self._state.history}
 
     def forget_deliveries(self) -> None:
         """Let `deliveries` begin anew."""
@@ -212,6 +231,12 @@ class Broker:
     def remove_user(self, access_key: str, *, now: float) -> None:
         """Remove a user; calls stay checked. Refused: NOT_FOUND."""
         self._run("RemoveUser", "", now, self.access.remove, access_key)
+
+    def limit_rate(self, rpc: str, per_second: float | None, *, now: float) -> None:
+        """Let at most so many calls of an RPC through from now on (13.1); None lifts the limit. ValueError for what
+        cannot be."""
+        self._advance(milliseconds(now))
+        self.throttle.limit(rpc, per_second)
 
     def restart(self, *, now: float) -> None:
         """Forget what lives in the proxy: clients, settings, renewals, transaction memory, parked polls

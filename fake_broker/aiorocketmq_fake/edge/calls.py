@@ -77,8 +77,12 @@ def unary(name: str, act: Act, driver: Driver, faults: Faults) -> grpc.RpcMethod
             if not caller.client_id:
                 return refusal(Code.CLIENT_ID_REQUIRED, NO_CLIENT_ID)
             if faults and (rule := disturbance(faults, name, request, caller)):
-                return await _disturb(rule, driver, context, lambda: act(request, caller))
-            return act(request, caller)
+                answer = await _disturb(rule, driver, context, lambda: act(request, caller))
+            else:
+                answer = act(request, caller)
+            if driver.journal is not None:
+                await driver.durable()
+            return answer
         except Refusal as refused:
             answer = refusal(refused.code, refused.message)
             if (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from aiorocketmq_fake.core.broker import Broker
 from aiorocketmq_fake.core.model import (
@@ -23,12 +23,17 @@ from aiorocketmq_fake.edge.events import Events
 from aiorocketmq_fake.edge.parking import Parking
 from aiorocketmq_fake.edge.quiet import Quiet
 
+if TYPE_CHECKING:
+    from aiorocketmq_fake.edge.storage.journal import Journal
+
 __all__ = ["Driver"]
 
 R = TypeVar("R")
 
 # asyncio refuses nothing, but a timer of weeks is only ever there to be replaced.
 LONGEST_TIMER = 3600.0
+# Commands that change nothing, and so need not be kept on disk.
+READS = frozenset({"query_route", "get_offset", "query_offset"})
 # How much too early a loop's timer may fire, in seconds.
 EARLY = 0.002
 
@@ -36,8 +41,10 @@ EARLY = 0.002
 class Driver:
     """Owns a core on one event loop. Every command goes through `run`, so that nothing it causes is left lying."""
 
-    def __init__(self, core: Broker, clock: Clock, events: Events) -> None:
+    def __init__(self, core: Broker, clock: Clock, events: Events, journal: Journal | None = None) -> None:
         self.core = core
+        self.journal = journal
+        """What keeps the core on disk; None where it lives in memory only."""
         self.clock = clock
         self.events = events
         self.quiet = Quiet()
@@ -52,14 +59,27 @@ class Driver:
 
     def run(self, command: Callable[..., R], *arguments: object, **keywords: object) -> R:
         """Run one command of the core at the present; a Refusal passes through. Then settle what it caused."""
+        now = self.clock.now()
+        if self.journal is not None:
+            self.journal.admit(command.__name__)
         try:
-            result = command(*arguments, now=self.clock.now(), **keywords)
+            result = command(*arguments, now=now, **keywords)
             if isinstance(result, Parked):
                 # Its place must be there before the outputs are: this very command may have brought the answer.
                 self.parked.add(result.poll_id, _client_of(arguments))
             return result
         finally:
+            if self.journal is not None and command.__name__ not in READS:
+                self.journal.note(command.__name__, arguments, keywords, now)
             self.settle()
+
+    async def durable(self) -> None:
+        """Return when all that happened so far survives the end of this process; Refusal where it cannot.
+
+        Nothing is told to a client before. Where the core lives in memory only, this is at once.
+        """
+        if self.journal is not None:
+            await self.journal.durable()
 
     def settle(self) -> None:
         """Hand on what the core has to say, and arm the timer for what it will have to say."""
@@ -85,7 +105,7 @@ class Driver:
             return await future
         except asyncio.CancelledError:
             if _has_answer(future):
-                self._give_back(future.result())
+                self.give_back(future.result())
             else:
                 self.quiet.enter()
             raise
@@ -109,6 +129,9 @@ class Driver:
         """Let everything due up to `instant` happen."""
         now = self.clock.reach(instant)
         self.core.advance(now)
+        if self.journal is not None and self.clock.is_manual:
+            # A real clock goes on by itself after a restart; what it made happen happens again at its own time.
+            self.journal.note("advance", (), {}, now)
         while self._sleepers and self._sleepers[0][0] <= now:
             _, _, future = heapq.heappop(self._sleepers)
             if not future.done():
@@ -141,14 +164,14 @@ class Driver:
             if isinstance(output, PollAnswered):
                 future = self.parked.pop(output.poll_id)
                 if future is None or future.done():
-                    self._give_back(output.result)
+                    self.give_back(output.result)
                 else:
                     self.quiet.enter()
                     future.set_result(output.result)
             else:
                 self.deliver_command(output)
 
-    def _give_back(self, result: Received | Pulled) -> None:
+    def give_back(self, result: Received | Pulled) -> None:
         """Take back what was handed to a caller that is gone (R5.7)."""
         if isinstance(result, Received) and result.deliveries:
             self.run(self.core.give_back, tuple(delivery.receipt_handle for delivery in result.deliveries))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from aiorocketmq_fake.core.access import User
 from aiorocketmq_fake.core.broker import Broker
@@ -24,7 +24,12 @@ from aiorocketmq_fake.edge.telemetry import ClientReply, Telemetry
 from aiorocketmq_fake.edge.tls import ServerTls
 from aiorocketmq_fake.views import Client, DeliveredMessage, Group, Lease, Message, Progress, Topic
 
+if TYPE_CHECKING:
+    from aiorocketmq_fake.edge.storage.journal import Journal
+
 __all__ = ["Node"]
+
+R = TypeVar("R")
 
 # How long an ordinary stop waits, in real seconds, for calls to end.
 STOPPING = 1.0
@@ -35,7 +40,14 @@ REPLY = 5.0
 class Node:
     """A core behind a port. Inspection and faults are plain calls; what changes the broker is awaited."""
 
-    def __init__(self, core: Broker, clock: Clock, address: Address, tls: ServerTls | None) -> None:
+    def __init__(
+        self,
+        core: Broker,
+        clock: Clock,
+        address: Address,
+        tls: ServerTls | None,
+        journal: Journal | None = None,
+    ) -> None:
         self.profile = core.profile
         """How this broker behaves where documents and servers differ."""
         self.faults = Faults()
@@ -46,7 +58,7 @@ class Node:
         """The certificate of its port; None for a plain one."""
         self._core = core
         self._address = address
-        self._driver = Driver(core, clock, self.events)
+        self._driver = Driver(core, clock, self.events, journal)
         self._telemetry = Telemetry(self._driver, self.faults, address)
         self.clock = BrokerClock(self._driver, self._telemetry)
         """What time it is for the broker; a manual clock is moved here."""
@@ -112,7 +124,7 @@ class Node:
     ) -> None:
         """Create a topic of type NORMAL, FIFO, DELAY, TRANSACTION, MIXED, PRIORITY or LITE. Refusal where it exists."""
         config = _topic(name, type, read_queues, write_queues, queues, permission)
-        self._driver.run(self._core.create_topic, config)
+        await self._do(self._core.create_topic, config)
 
     async def update_topic(
         self,
@@ -126,11 +138,11 @@ class Node:
     ) -> None:
         """Replace a topic's settings; messages stay. Refusal where it does not exist."""
         config = _topic(name, type, read_queues, write_queues, queues, permission)
-        self._driver.run(self._core.update_topic, config)
+        await self._do(self._core.update_topic, config)
 
     async def delete_topic(self, name: str) -> None:
         """Delete a topic and its messages. Refusal where it does not exist."""
-        self._driver.run(self._core.delete_topic, name)
+        await self._do(self._core.delete_topic, name)
 
     async def create_group(
         self,
@@ -147,7 +159,7 @@ class Node:
         exponentially. A group that is not `consume_enabled` gets nothing.
         """
         config = _group(name, ordered, max_attempts, backoff, consume_enabled)
-        self._driver.run(self._core.create_group, config)
+        await self._do(self._core.create_group, config)
 
     async def update_group(
         self,
@@ -160,11 +172,11 @@ class Node:
     ) -> None:
         """Replace a group's settings. Refusal where it does not exist."""
         config = _group(name, ordered, max_attempts, backoff, consume_enabled)
-        self._driver.run(self._core.update_group, config)
+        await self._do(self._core.update_group, config)
 
     async def delete_group(self, name: str) -> None:
         """Delete a group, its progress and its retries; its dead letters stay. Refusal where it does not exist."""
-        self._driver.run(self._core.delete_group, name)
+        await self._do(self._core.delete_group, name)
 
     async def reset_offset(
         self, group: str, topic: str, *, to: Literal["beginning", "end"] | datetime
@@ -174,17 +186,17 @@ class Node:
             policy, timestamp = OffsetPolicy.TIMESTAMP, to.timestamp()
         else:
             policy, timestamp = OffsetPolicy[to.upper()], None
-        return self._driver.run(self._core.reset_offset, group, topic, policy, timestamp=timestamp)
+        return await self._do(self._core.reset_offset, group, topic, policy, timestamp=timestamp)
 
     # Users
 
     async def put_user(self, user: User) -> None:
         """Add a user, or replace the one of that access key; from the first one on every call must be signed (14)."""
-        self._driver.run(self._core.put_user, user)
+        await self._do(self._core.put_user, user)
 
     async def remove_user(self, access_key: str) -> None:
         """Remove a user at once; calls stay checked. Refusal where there is none."""
-        self._driver.run(self._core.remove_user, access_key)
+        await self._do(self._core.remove_user, access_key)
 
     def users(self) -> tuple[User, ...]:
         """Return all users by access key."""
@@ -197,7 +209,7 @@ class Node:
 
         None lifts the limit. A bucket of one second's calls may be emptied at once. Time is the broker's.
         """
-        self._core.throttle.limit(rpc, per_second)
+        await self._do(self._core.limit_rate, rpc, per_second)
 
     def rates(self) -> Mapping[str, float]:
         """Return the calls per second that are let through, by RPC; others are not limited."""
@@ -271,6 +283,12 @@ class Node:
     async def reconnect_endpoints(self, client_id: str) -> None:
         """Ask a client to connect anew (2.3); it does not reply."""
         self._driver.run(self._core.reconnect_endpoints, client_id)
+
+    async def _do(self, command: Callable[..., R], *arguments: object, **keywords: object) -> R:
+        """Run a command of the core, and return when its effect will outlive this process."""
+        result = self._driver.run(command, *arguments, **keywords)
+        await self._driver.durable()
+        return result
 
     def _forget(self) -> None:
         """Lose what lived in the proxy alone (R12.7)."""

@@ -117,13 +117,19 @@ class Streaming:
             raise Refusal(Code(rule.code), rule.message)
 
     async def _wait(self, found: Received | Pulled | Parked, remaining: float | None) -> Received | Pulled:
-        """Return the answer, if need be when it comes."""
-        if not isinstance(found, Parked):
-            return found
-        real_timeout = None
-        if self._driver.clock.is_manual and remaining is not None:
-            real_timeout = max(remaining - REAL_MARGIN, 0.0)
-        return await self._driver.poll(found.poll_id, real_timeout)
+        """Return the answer, if need be when it comes, and only when it will outlive this process."""
+        if isinstance(found, Parked):
+            real_timeout = None
+            if self._driver.clock.is_manual and remaining is not None:
+                real_timeout = max(remaining - REAL_MARGIN, 0.0)
+            found = await self._driver.poll(found.poll_id, real_timeout)
+        if self._driver.journal is not None:
+            try:
+                await self._driver.durable()
+            except BaseException:
+                self._driver.give_back(found)
+                raise
+        return found
 
     def _received(self, answer: Received) -> Iterator[Message]:
         """Build the frames of a receive's answer (R5.5)."""

@@ -1,0 +1,166 @@
+"""Turns the core's commands, messages and whole state into bytes and back.
+
+The form is pickle's, since it keeps whatever the core may hold, a new piece of state included, and says so
+where it cannot. Reading builds classes of the core and a few plain containers, and nothing else: a data file
+from elsewhere can be wrong, but cannot run anything.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from hashlib import sha256
+from importlib import import_module
+from operator import attrgetter
+from pkgutil import iter_modules
+from types import MappingProxyType
+from typing import Any
+
+from aiorocketmq_fake import core
+from aiorocketmq_fake.core import model
+from aiorocketmq_fake.core.model import NO_PROPERTIES, StoredMessage
+
+__all__ = ["dump", "dump_state", "load", "load_state", "read_message", "shape", "write_message"]
+
+CORE = core.__name__
+PLAIN = frozenset(
+    {
+        *(("builtins", name) for name in ("set", "frozenset", "list", "dict", "tuple", "bytearray", "range")),
+        *(("collections", name) for name in ("deque", "OrderedDict", "Counter", "defaultdict")),
+        ("random", "Random"),
+    }
+)
+
+# Any in this module: pickle's own hooks take and give any object.
+Reduction = tuple[Callable[..., Any], tuple[Any, ...]]
+
+
+def _properties(pairs: Mapping[str, str]) -> Mapping[str, str]:
+    return MappingProxyType(dict(pairs)) if pairs else NO_PROPERTIES
+
+
+def _reduce_properties(properties: Mapping[str, str]) -> Reduction:
+    return _properties, (dict(properties),)
+
+
+def _by_fields(kind: type) -> Callable[[Any], Reduction]:
+    """Take a dataclass apart in one step of C; its own way is ten times slower, and there are millions."""
+    names = tuple(field.name for field in fields(kind))
+    get = attrgetter(*names)
+    if len(names) == 1:
+        return lambda value: (kind, (get(value),))
+    return lambda value: (kind, get(value))
+
+
+REDUCERS: dict[Any, Callable[[Any], Reduction]] = {
+    MappingProxyType: _reduce_properties,
+    **{
+        kind: _by_fields(kind)
+        for kind in vars(model).values()
+        if isinstance(kind, type) and is_dataclass(kind) and kind.__module__ == model.__name__
+    },
+}
+
+
+class _Pickler(pickle.Pickler):
+    dispatch_table = REDUCERS
+
+
+class _StatePickler(_Pickler):
+    """Writes some objects by a name only: they belong to the process, not to the state."""
+
+    def __init__(self, file: io.BytesIO, foreign: Mapping[str, object]) -> None:
+        super().__init__(file, pickle.HIGHEST_PROTOCOL)
+        self._names = {id(item): name for name, item in foreign.items()}
+
+    def persistent_id(self, item: Any) -> str | None:
+        return self._names.get(id(item))
+
+
+class _Unpickler(pickle.Unpickler):
+    """Builds what the core is made of; everything else is refused."""
+
+    def __init__(
+        self, data: bytes, foreign: Mapping[str, object], classes: Mapping[str, type] = MappingProxyType({})
+    ) -> None:
+        super().__init__(io.BytesIO(data))
+        self._foreign = foreign
+        self._classes = classes
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) == ("builtins", "getattr"):
+            return self._method
+        if (module, name) == (__name__, _properties.__name__):
+            return _properties
+        found = self._classes.get(f"{module}.{name}")
+        if found is not None:
+            return found
+        inside = module == CORE or module.startswith(f"{CORE}.")
+        if not inside and (module, name) not in PLAIN:
+            raise pickle.UnpicklingError(f"{module}.{name} does not belong into a data file")
+        return super().find_class(module, name)
+
+    def persistent_load(self, pid: Any) -> Any:
+        return self._foreign[pid]
+
+    def _method(self, owner: object, name: str) -> object:
+        """Return a method of a core object or of a foreign one: all that a state needs `getattr` for."""
+        kinds = type(owner).__mro__
+        ours = (
+            any(kind.__module__.startswith(f"{CORE}.") for kind in kinds) or owner in self._foreign.values()
+        )
+        if not ours or name.startswith("__"):
+            raise pickle.UnpicklingError(
+                f"{name!r} of a {kinds[0].__name__} does not belong into a data file"
+            )
+        return getattr(owner, name)
+
+
+def dump(value: object) -> bytes:
+    """Write plain values and those of `core.model`."""
+    file = io.BytesIO()
+    _Pickler(file, pickle.HIGHEST_PROTOCOL).dump(value)
+    return file.getvalue()
+
+
+def load(data: bytes) -> Any:
+    """Read what `dump` wrote; pickle.UnpicklingError and its like where it is something else."""
+    return _Unpickler(data, {}).load()
+
+
+def dump_state(root: object, foreign: Mapping[str, object]) -> bytes:
+    """Write everything that hangs on `root`, but `foreign` objects by their names only."""
+    file = io.BytesIO()
+    _StatePickler(file, foreign).dump(root)
+    return file.getvalue()
+
+
+def load_state(data: bytes, foreign: Mapping[str, object], classes: Mapping[str, type]) -> Any:
+    """Read what `dump_state` wrote; `classes` may be built beside those of the core, by their full names."""
+    return _Unpickler(data, foreign, classes).load()
+
+
+def write_message(message: StoredMessage) -> bytes:
+    """Write one stored copy."""
+    return dump(message)
+
+
+def read_message(data: bytes) -> StoredMessage:
+    """Read what `write_message` wrote."""
+    message = load(data)
+    if not isinstance(message, StoredMessage):
+        raise pickle.UnpicklingError("the row holds no message")
+    return message
+
+
+def shape() -> str:
+    """Return a name for how the core's classes are built: equal names can read each other's state."""
+    lines = []
+    for module in sorted(info.name for info in iter_modules(core.__path__)):
+        for name, kind in sorted(vars(import_module(f"{CORE}.{module}")).items()):
+            if isinstance(kind, type) and kind.__module__ == f"{CORE}.{module}":
+                parts = getattr(kind, "__slots__", ())
+                lines.append(f"{module}.{name}:{parts if isinstance(parts, str) else ','.join(parts)}")
+    return sha256("\n".join(lines).encode()).hexdigest()[:16]

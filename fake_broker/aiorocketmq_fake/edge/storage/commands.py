@@ -1,0 +1,54 @@
+"""The journal's unit: one command of the core with its moment, as it is written and as it is done again."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from aiorocketmq_fake.core.broker import Broker
+from aiorocketmq_fake.core.codes import Refusal
+from aiorocketmq_fake.edge.storage.codec import dump, load
+
+__all__ = ["Command", "Mark", "pack", "redo", "unpack"]
+
+logger = logging.getLogger(__name__)
+
+Mark = tuple[int, int, int]
+# Any: each command of the core has its own arguments.
+Command = tuple[str, tuple[Any, ...], Mapping[str, Any], float, Mark]
+"""Name, arguments, keywords, moment, and how far the core had come afterwards."""
+
+
+def pack(commands: list[Command]) -> bytes:
+    """Write a batch of commands."""
+    return dump(commands)
+
+
+def unpack(batch: bytes) -> list[Command]:
+    """Read a batch of commands; pickle.UnpicklingError and its like where it is none."""
+    commands: list[Command] = load(batch)
+    return commands
+
+
+def redo(core: Broker, commands: Iterable[Command], *, strict: bool = True) -> int:
+    """Do commands again, each at its moment; answers how many had another effect than the first time.
+
+    `strict` stops at the first of them with ValueError. What the core says and tells meanwhile was said and told.
+    """
+    astray = 0
+    for name, arguments, keywords, now, mark in commands:
+        try:
+            getattr(core, name)(*arguments, now=now, **keywords)
+        except Refusal:
+            pass
+        except Exception:
+            # The outer border: a command that failed by our own fault failed the first time, too; the mark tells.
+            logger.exception("%s failed when it was done again", name)
+        core.take_events()
+        core.take_outputs()
+        if core.mark() != mark:
+            if strict:
+                raise ValueError(f"{name} at {now:.3f} had another effect when it was done again")
+            astray += 1
+    return astray

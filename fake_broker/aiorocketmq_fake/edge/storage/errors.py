@@ -1,0 +1,31 @@
+"""What can be wrong with a data folder, each in one sentence with its remedy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+__all__ = ["DamagedData", "DataInUse", "ForeignData"]
+
+
+class DamagedData(OSError):
+    """A data file cannot be read as it was written."""
+
+    def __init__(self, path: Path, what: str) -> None:
+        super().__init__(
+            f"{path} is damaged: {what}. Start with --repair (FakeBroker(repair=True)) to keep what can be read."
+        )
+        self.path = path
+        """The file that is damaged."""
+        self.what = what
+        """What is wrong with it."""
+
+
+class DataInUse(OSError):
+    """Another broker has the data file open."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"{path} is used by another broker: stop that one, or give another --data folder.")
+
+
+class ForeignData(OSError):
+    """A data file was written by another version, under another profile or for another broker."""
