@@ -135,6 +135,11 @@ class FakeBroker(Node):
         await self._open.aclose()
 
     @property
+    def repaired(self) -> str | None:
+        """What was damaged in the data folder and what `repair` kept of it, None where nothing was."""
+        return self._journal.repaired if self._journal is not None else None
+
+    @property
     def control_endpoint(self) -> str | None:
         """`host:port` of the control service, None where it was not asked for."""
         return self._control_address.endpoint if self._control_address else None

@@ -101,6 +101,21 @@ def fake() -> None:
     metavar="DIR",
     help="Record what happens here.",
 )
+@click.option(
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Keep everything here: nothing is acknowledged before it is on disk, and the next start goes on from it.",
+)
+@click.option(
+    "--data-memory",
+    default=64,
+    show_default=True,
+    metavar="MIB",
+    type=click.IntRange(min=1),
+    help="With --data: memory for stored messages; the others are read from disk.",
+)
+@click.option("--repair", is_flag=True, help="With --data: go on with what can be read of damaged data.")
 @click.option("--seed", default=0, show_default=True, help="Decides what is left to chance.")
 @click.option(
     "--ready-file",

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +39,9 @@ class Options:
     users: Path | None
     rates: tuple[str, ...]
     record: Path | None
+    data: Path | None = None
+    data_memory: int = 64
+    repair: bool = False
     seed: int
     ready_file: Path | None
 
@@ -57,12 +61,23 @@ async def run(options: Options) -> None:
         users=read_users(options.users) if options.users else (),
         rates=dict(map(_rate, options.rates)),
         record=options.record,
+        data=options.data,
+        data_memory=options.data_memory * 1024 * 1024,
+        repair=options.repair,
         seed=options.seed,
     ) as broker:
+        if broker.repaired is not None:
+            print(broker.repaired, file=sys.stderr, flush=True)
         try:
+            # What the data folder holds already stays as it is.
+            known = {topic.name for topic in broker.topics()} if options.data else set()
             for topic in topics:
-                await broker.create_topic(topic.name, type=topic.type, queues=topic.queues)
+                if topic.name not in known:
+                    await broker.create_topic(topic.name, type=topic.type, queues=topic.queues)
+            known = {group.name for group in broker.groups()} if options.data else set()
             for group in groups:
+                if group.name in known:
+                    continue
                 await broker.create_group(group.name, ordered=group.ordered, max_attempts=group.max_attempts)
         except Refusal as refused:
             raise ValueError(refused.message) from refused

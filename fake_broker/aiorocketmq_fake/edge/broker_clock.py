@@ -97,6 +97,7 @@ class BrokerClock:
             while (instant := self._next_stop(target, forget_clients)) < target:
                 await self._move(instant, patience)
             await self._move(target, patience)
+            await self._driver.durable()
 
     def _next_stop(self, target: float, forget_clients: bool) -> float:
         """Return the next instant at which something is due, at most `target`."""

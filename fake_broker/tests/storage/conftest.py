@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from enum import Enum
 from types import MethodType
 from typing import Any
 
@@ -54,10 +56,8 @@ class History:
     def run(self, name: str, *arguments: Any, **keywords: Any) -> Any:
         """Do one command; what it was is noted whatever came of it."""
         answer = None
-        try:
+        with suppress(Refusal):
             answer = getattr(self.core, name)(*arguments, now=self.now, **keywords)
-        except Refusal:
-            pass
         self.note(name, arguments, keywords, self.now)
         self.core.take_events()
         for output in self.core.take_outputs():
@@ -248,7 +248,7 @@ class Comparison:
             one, other = list(one), list(other)
         if type(one) is not type(other):
             return f"{place}: a {type(one).__name__} became a {type(other).__name__}"
-        if isinstance(one, (int, float, str, bytes, type(None))):
+        if isinstance(one, (int, float, str, bytes, Enum, type(None))):
             return None if one == other else f"{place}: {one!r} became {other!r}"
         if isinstance(one, random.Random):
             return None if one.getstate() == other.getstate() else f"{place}: another state of chance"
@@ -263,7 +263,7 @@ class Comparison:
             plain = all(isinstance(item, (int, str)) for item in one)
             same = one == other if plain else len(one) == len(other)
             return None if same else f"{place}: another set"
-        if hasattr(one, "keys"):
+        if isinstance(one, Mapping):
             if list(one) != list(other):
                 return f"{place}: keys {list(one)} became {list(other)}"
             return self.children(place, [(f"[{key!r}]", one[key], other[key]) for key in one], queue)

@@ -22,7 +22,7 @@ from aiorocketmq_fake import core
 from aiorocketmq_fake.core import model
 from aiorocketmq_fake.core.model import NO_PROPERTIES, StoredMessage
 
-__all__ = ["dump", "dump_state", "load", "load_state", "read_message", "shape", "write_message"]
+__all__ = ["UNREADABLE", "dump", "dump_state", "load", "load_state", "read_message", "shape", "write_message"]
 
 CORE = core.__name__
 PLAIN = frozenset(
@@ -32,6 +32,9 @@ PLAIN = frozenset(
         ("random", "Random"),
     }
 )
+
+UNREADABLE = (pickle.UnpicklingError, ValueError, TypeError, KeyError, AttributeError, EOFError, IndexError)
+"""What reading may raise for bytes that are something else than expected."""
 
 # Any in this module: pickle's own hooks take and give any object.
 Reduction = tuple[Callable[..., Any], tuple[Any, ...]]

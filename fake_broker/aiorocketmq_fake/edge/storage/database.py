@@ -10,7 +10,7 @@ from pathlib import Path
 from zlib import crc32
 
 from aiorocketmq_fake.core.model import StoredMessage
-from aiorocketmq_fake.edge.storage.codec import read_message, write_message
+from aiorocketmq_fake.edge.storage.codec import UNREADABLE, read_message, write_message
 from aiorocketmq_fake.edge.storage.errors import DamagedData, DataInUse
 from aiorocketmq_fake.edge.storage.pages import Row
 
@@ -61,7 +61,6 @@ class Database:
         except sqlite3.Error as error:
             raise OSError(f"cannot keep data in {path.parent}: {error}.") from error
         try:
-            self.is_new = not path.exists() or path.stat().st_size == 0
             self._writer = _connect(path)
             self._reader = _connect(path)
         except sqlite3.DatabaseError as error:
@@ -79,6 +78,11 @@ class Database:
         """Return what the file says of itself."""
         with self._damage():
             return dict(self._reader.execute("SELECT name, value FROM about").fetchall())
+
+    def is_empty(self) -> bool:
+        """Whether nothing was ever written."""
+        with self._damage():
+            return self._reader.execute("SELECT 1 FROM checkpoint").fetchone() is None and not self.about()
 
     def check(self) -> None:
         """Let SQLite look through its own structure; DamagedData where it is not sound."""
@@ -103,16 +107,21 @@ class Database:
             row = self._reader.execute("SELECT outline FROM checkpoint").fetchone()
         return None if row is None else str(row[0])
 
-    def journal(self) -> Iterator[bytes]:
-        """Go through the batches of commands since the last checkpoint, in order."""
+    def journal(self, *, strict: bool = True) -> Iterator[bytes]:
+        """Go through the batches of commands since the last checkpoint, in order.
+
+        A batch that is not as it was written is passed over, unless `strict` makes it DamagedData.
+        """
         last = 0
         with self._damage():
             for number, crc, commands in self._reader.execute(
                 "SELECT id, crc, commands FROM journal ORDER BY id"
             ):
                 if crc32(commands) != crc:
+                    if not strict:
+                        continue
                     raise DamagedData(self.path, f"batch {number} of its journal has another checksum")
-                if number != last + 1:
+                if strict and number != last + 1:
                     raise DamagedData(self.path, f"its journal has a gap after batch {last}")
                 last = number
                 yield commands
@@ -140,6 +149,20 @@ class Database:
             found.append((key - base, read_message(copy)))
         return found
 
+    def batches(self) -> int:
+        """Count the batches of the journal."""
+        with self._damage():
+            (count,) = self._reader.execute("SELECT count(*) FROM journal").fetchone()
+        return int(count)
+
+    def queue_numbers(self) -> list[int]:
+        """List the queues of which messages are there; none where that cannot be read."""
+        try:
+            rows = self._reader.execute(f"SELECT DISTINCT key / {PLACES} FROM message").fetchall()
+        except sqlite3.DatabaseError:
+            return []
+        return [number for (number,) in rows]
+
     def salvage(self, number: int) -> Iterator[tuple[int, StoredMessage]]:
         """Go through the messages of a queue that can be read, and pass over the others."""
         base = number * PLACES
@@ -158,7 +181,7 @@ class Database:
                 row = self._reader.execute("SELECT crc, copy FROM message WHERE key = ?", (key,)).fetchone()
                 if row is not None and crc32(row[1]) == row[0]:
                     yield key - base, read_message(row[1])
-            except sqlite3.DatabaseError:
+            except (sqlite3.DatabaseError, *UNREADABLE):
                 continue
 
     # Writing; sqlite3.Error passes through, and nothing is changed then

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["DamagedData", "DataInUse", "ForeignData"]
+__all__ = ["DamagedData", "DataInUse", "ForeignData", "ForeignState"]
 
 
 class DamagedData(OSError):
@@ -29,3 +29,7 @@ class DataInUse(OSError):
 
 class ForeignData(OSError):
     """A data file was written by another version, under another profile or for another broker."""
+
+
+class ForeignState(ForeignData):
+    """A data file was written by a version whose state is built otherwise."""

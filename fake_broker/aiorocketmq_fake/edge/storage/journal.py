@@ -48,6 +48,9 @@ class Journal:
         self._thread = ThreadPoolExecutor(1, "aiorocketmq-fake-data")
         self._writing: asyncio.Task[None] | None = None
         self._failure: str | None = None
+        self._abandoned = False
+        self.repaired: str | None = None
+        """What was damaged, and what of it was kept; None where nothing was."""
         self.flushes = 0
         """How many times the disk was waited for."""
 
@@ -95,6 +98,8 @@ class Journal:
 
     def close(self) -> None:
         """Write a last checkpoint, from where the next start begins; then give the file back."""
+        if self._abandoned:
+            return
         self._thread.shutdown()
         try:
             if self._noted > self._flushed or self._bytes:
@@ -106,6 +111,7 @@ class Journal:
 
     def abandon(self) -> None:
         """Give the file back as it is, as if the process were killed now."""
+        self._abandoned = True
         self._thread.shutdown()
         self._database.close()
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import logging
-import pickle
 import sqlite3
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.edge.storage.codec import load_state, shape
+from aiorocketmq_fake.edge.storage.codec import UNREADABLE, load_state, shape
 from aiorocketmq_fake.edge.storage.commands import redo, unpack
 from aiorocketmq_fake.edge.storage.database import FORMAT, Database
-from aiorocketmq_fake.edge.storage.errors import DamagedData, ForeignData
+from aiorocketmq_fake.edge.storage.errors import DamagedData, ForeignData, ForeignState
 from aiorocketmq_fake.edge.storage.journal import Journal
 from aiorocketmq_fake.edge.storage.pages import Pager
+from aiorocketmq_fake.edge.storage.repair import cut, rebuild, set_aside
 
 __all__ = ["MakeCore", "open_data"]
 
@@ -24,8 +25,6 @@ logger = logging.getLogger(__name__)
 MakeCore = Callable[[float], Broker]
 """Makes an empty core whose time begins at the given moment."""
 
-# What pickle raises for bytes that are something else than expected.
-UNREADABLE = (pickle.UnpicklingError, ValueError, TypeError, KeyError, AttributeError, EOFError, IndexError)
 CHECKED = 256 * 1024 * 1024
 """Files up to this size are looked through as a whole when they are opened; of larger ones each part as it is read."""
 
@@ -38,23 +37,19 @@ def open_data(
     `memory` bounds what written messages take in memory, in bytes. DataInUse, ForeignData, and DamagedData unless
     `repair` says to go on with what can be read; the damaged file is kept beside it then.
     """
-    database = Database(path)
-    pager = Pager(database.messages, memory)
-    fresh = make(now)
     try:
-        if database.saved() is None:
-            core = fresh
-        else:
-            _check_origin(database, fresh)
-            core = _recover(database, pager, fresh)
-    except BaseException:
-        database.close()
-        raise
+        found = _read(path, make, now, memory)
+    except (DamagedData, ForeignState) as damage:
+        if not repair:
+            raise
+        found = _repair(path, make, now, memory, damage)
+    core, pager, database = found.core, found.pager, found.database
     core.keep_entries(pager.new_entries)
     core.restart(now=max(now, core.now))
     core.take_events()
     core.forget_deliveries()
     journal = Journal(database, core, pager, checkpoint=min(8 * 1024 * 1024, memory // 4))
+    journal.repaired = found.repaired
     try:
         database.describe(_about(core))
         journal.checkpoint()
@@ -62,6 +57,78 @@ def open_data(
         database.close()
         raise OSError(f"cannot keep data in {path}: {error}.") from error
     return core, journal
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A core with its open file."""
+
+    core: Broker
+    pager: Pager
+    database: Database
+    repaired: str | None = None
+
+
+def _read(path: Path, make: MakeCore, now: float, memory: int) -> _Found:
+    database = Database(path)
+    try:
+        pager = Pager(database.messages, memory)
+        core = make(now)
+        if not database.is_empty():
+            _check_origin(database, core)
+            core = _recover(database, pager, core)
+        return _Found(core, pager, database)
+    except BaseException:
+        database.close()
+        raise
+
+
+def _repair(
+    path: Path, make: MakeCore, now: float, memory: int, damage: DamagedData | ForeignState
+) -> _Found:
+    """Go on with what can be read; at the worst that is nothing."""
+    copy = set_aside(path)
+    found = _cut(path, make, now, memory) if isinstance(damage, DamagedData) else None
+    if found is None:
+        found = _rebuild(path, copy, make, now, memory)
+    told = f"{damage} Repaired: {found.repaired}. The damaged file is kept as {copy}."
+    logger.warning("%s", told)
+    return replace(found, repaired=told)
+
+
+def _cut(path: Path, make: MakeCore, now: float, memory: int) -> _Found | None:
+    """Keep the file without the damaged end of its journal; None where that is not all that is damaged."""
+    database = None
+    try:
+        database = Database(path)
+        pager = Pager(database.messages, memory)
+        fresh = make(now)
+        _check_origin(database, fresh)
+        core, kept = cut(database, pager, fresh)
+    except (DamagedData, ForeignState):
+        if database is not None:
+            database.close()
+        return None
+    return _Found(core, pager, database, kept)
+
+
+def _rebuild(path: Path, copy: Path, make: MakeCore, now: float, memory: int) -> _Found:
+    """Begin a new file with what can be read of the copy."""
+    for suffix in ("", "-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+    database = Database(path)
+    pager = Pager(database.messages, memory)
+    core = make(now)
+    core.keep_entries(pager.new_entries)
+    try:
+        old = Database(copy)
+    except DamagedData:
+        return _Found(core, pager, database, "nothing of it could be read")
+    try:
+        kept = rebuild(old, core)
+    finally:
+        old.close()
+    return _Found(core, pager, database, kept)
 
 
 def _about(core: Broker) -> Mapping[str, str]:
@@ -84,7 +151,7 @@ def _check_origin(database: Database, fresh: Broker) -> None:
                 f"start with that {name}, or give another --data folder."
             )
     if (theirs.get("format"), theirs.get("shape")) != (ours["format"], ours["shape"]):
-        raise ForeignData(
+        raise ForeignState(
             f"{database.path} was written by aiorocketmq {theirs.get('version')}, whose state differs from that of "
             f"{ours['version']}: start with that version, or with --repair to keep topics, groups, messages, progress."
         )
@@ -95,7 +162,8 @@ def _recover(database: Database, pager: Pager, fresh: Broker) -> Broker:
     if database.path.stat().st_size <= CHECKED:
         database.check()
     saved = database.saved()
-    assert saved is not None
+    if saved is None:
+        raise DamagedData(database.path, "it has no checkpoint")
     kind = type(fresh)
     classes = {f"{kind.__module__}.{kind.__qualname__}": kind}
     try:

@@ -1,0 +1,129 @@
+"""Salvages what can be read of a damaged data file."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+from aiorocketmq_fake.core.broker import Broker
+from aiorocketmq_fake.core.codes import TopicType
+from aiorocketmq_fake.core.keeping import Salvaged
+from aiorocketmq_fake.core.model import StoredMessage, TopicConfig
+from aiorocketmq_fake.edge.storage.codec import UNREADABLE, load_state
+from aiorocketmq_fake.edge.storage.commands import Command, redo, unpack
+from aiorocketmq_fake.edge.storage.database import Database
+from aiorocketmq_fake.edge.storage.errors import DamagedData
+from aiorocketmq_fake.edge.storage.outline import Outline, read
+from aiorocketmq_fake.edge.storage.pages import Pager
+
+__all__ = ["cut", "rebuild", "set_aside"]
+
+logger = logging.getLogger(__name__)
+
+NOTHING = Outline((), (), ())
+
+
+def set_aside(path: Path) -> Path:
+    """Copy a data file, with what belongs to it, beside itself; answers the copy's name."""
+    number = 1
+    while (copy := path.with_name(f"{path.name}.damaged-{number}")).exists():
+        number += 1
+    for suffix in ("", "-wal"):
+        part = path.with_name(path.name + suffix)
+        if part.exists():
+            shutil.copy2(part, copy.with_name(copy.name + suffix))
+    return copy
+
+
+def cut(database: Database, pager: Pager, fresh: Broker) -> tuple[Broker, str]:
+    """Read the checkpoint and the journal up to its first damage; DamagedData where the checkpoint is lost, too."""
+    database.check()
+    saved = database.saved()
+    if saved is None:
+        raise DamagedData(database.path, "it has no checkpoint")
+    kind = type(fresh)
+    try:
+        core: Broker = load_state(
+            saved.state,
+            {"pager": pager, **fresh.transient()},
+            {f"{kind.__module__}.{kind.__qualname__}": kind},
+        )
+        for topic in core.topics():
+            for entries in core.entries(topic.config.name):
+                for _ in entries:
+                    pass
+    except UNREADABLE as error:
+        raise DamagedData(database.path, f"its checkpoint cannot be read ({error})") from error
+    batches = done = 0
+    try:
+        for batch in database.journal():
+            commands = unpack(batch)
+            redo(core, commands)
+            batches += 1
+            done += len(commands)
+    except (DamagedData, *UNREADABLE) as error:
+        lost = database.batches() - batches
+        return core, f"{done} commands after the checkpoint were kept, {lost} later writes are lost ({error})"
+    return core, f"all of it could be read, {done} commands after the checkpoint included"
+
+
+def rebuild(database: Database, fresh: Broker) -> str:
+    """Fill an empty core with the messages that can be read, their topics, and groups where they stood."""
+    outline = _outline(database)
+    topics = [*_by_outline(database, outline)] if outline.topics else [*_by_messages(database)]
+    fresh.rebuild(topics, outline.groups, outline.standings)
+    commands = [*_readable(database)]
+    astray = redo(fresh, commands, strict=False)
+    messages = sum(len(queue) for topic in topics for queue in topic.queues)
+    return (
+        f"{messages} messages, {len(topics)} topics and {len(outline.groups)} groups were kept, and "
+        f"{len(commands) - astray} of {len(commands)} later commands; leases, timers and open transactions of the "
+        "checkpoint are lost, and what consumers had in hand comes again"
+    )
+
+
+def _outline(database: Database) -> Outline:
+    try:
+        text = database.outline()
+        return NOTHING if text is None else read(text)
+    except (DamagedData, *UNREADABLE) as error:
+        logger.warning("the outline of %s cannot be read: %s", database.path, error)
+        return NOTHING
+
+
+def _by_outline(database: Database, outline: Outline) -> Iterator[Salvaged]:
+    for topic in outline.topics:
+        queues = tuple(
+            tuple(message for _, message in database.salvage(number)) if number else ()
+            for number in topic.queues
+        )
+        yield Salvaged(topic.config, topic.system, queues)
+
+
+def _by_messages(database: Database) -> Iterator[Salvaged]:
+    """Make topics up for messages of which nothing else is known."""
+    found: dict[str, dict[int, list[StoredMessage]]] = {}
+    for number in database.queue_numbers():
+        for _, message in database.salvage(number):
+            found.setdefault(message.topic, {}).setdefault(message.queue_id, []).append(message)
+    for name, queues in found.items():
+        count = max(queues) + 1
+        config = TopicConfig(name, TopicType.NORMAL, count, count)
+        yield Salvaged(
+            config, name.startswith("%"), tuple(tuple(queues.get(id_, ())) for id_ in range(count))
+        )
+
+
+def _readable(database: Database) -> Iterator[Command]:
+    """Go through the commands of all batches that can be read."""
+    try:
+        for batch in database.journal(strict=False):
+            try:
+                yield from unpack(batch)
+            except UNREADABLE as error:
+                logger.warning("a batch of the journal of %s cannot be read: %s", database.path, error)
+    except (DamagedData, sqlite3.DatabaseError) as error:
+        logger.warning("the journal of %s cannot be read: %s", database.path, error)

@@ -1,0 +1,317 @@
+"""`FakeBroker(data=...)`: what is acknowledged is on disk, what is on disk comes back, what is damaged is named."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from aiorocketmq.wire import messages as pb
+from aiorocketmq_fake import FakeBroker
+from aiorocketmq_fake.core.codes import Refusal
+from aiorocketmq_fake.edge.storage.errors import DamagedData, DataInUse, ForeignData
+
+OK = 20000
+FULL = 50001
+BIG = b"x" * 20_000
+
+
+async def filled(folder: Path, connect: Callable[..., Any], count: int = 20, **options: Any) -> None:
+    """Leave a folder behind with a topic, a group that consumed half of it, and a lease."""
+    async with FakeBroker(data=folder, clock="manual", **options) as broker:
+        await broker.create_topic("t", queues=1)
+        await broker.create_group("g")
+        client = connect(broker)
+        await client.subscribe("g", "t")
+        for number in range(count):
+            await client.send("t", b"%d" % number)
+        taken = await client.receive("g", "t", batch=count // 2 + 1, wait=5)
+        await client.ack("g", "t", *taken.messages[:-1])
+
+
+def kill(broker: FakeBroker) -> None:
+    """Let the data file be as a kill -9 of its process would leave it."""
+    assert broker._journal is not None
+    broker._journal.abandon()
+
+
+async def test_what_was_stored_leased_and_acked_is_there_again(
+    tmp_path: Path, connect: Callable[..., Any]
+) -> None:
+    await filled(tmp_path, connect)
+    async with FakeBroker(data=tmp_path, clock="manual") as broker:
+        assert [message.body for message in broker.messages("t")] == [b"%d" % n for n in range(20)]
+        assert [lease.offset for lease in broker.leases("g")] == [10]
+        assert [place.offset for place in broker.progress("g")] == [11]
+        assert broker.clients() == (), "clients must say who they are anew"
+
+
+async def test_what_was_acknowledged_survives_a_kill(tmp_path: Path, connect: Callable[..., Any]) -> None:
+    async with FakeBroker(data=tmp_path, clock="manual") as broker:
+        await broker.create_topic("t", queues=1)
+        await broker.create_group("g")
+        client = connect(broker)
+        await client.subscribe("g", "t")
+        await client.send("t", b"acked")
+        await client.send("t", b"held")
+        taken = await client.receive("g", "t", batch=2, wait=5)
+        await client.ack("g", "t", taken.messages[0])
+        kill(broker)
+    async with FakeBroker(data=tmp_path, clock="manual") as broker:
+        assert [lease.message_id for lease in broker.leases("g")] == ["id-b'held'-0"]
+        client = connect(broker)
+        await client.subscribe("g", "t")
+        await broker.clock.advance(seconds=60)
+        again = await client.receive("g", "t", wait=5)
+        assert again.bodies == [b"held"]
+        assert again.messages[0].system_properties.delivery_attempt == 2
+
+
+async def test_many_sends_share_one_wait_for_the_disk(tmp_path: Path, connect: Callable[..., Any]) -> None:
+    async with FakeBroker(data=tmp_path) as broker:
+        await broker.create_topic("t")
+        client = connect(broker)
+        assert broker._journal is not None
+        before = broker._journal.flushes
+        answers = await asyncio.gather(*(client.send("t", b"%d" % number) for number in range(200)))
+        assert {answer.status.code for answer in answers} == {OK}
+        assert broker._journal.flushes - before < 150
+
+
+async def test_time_does_not_fall_between_two_runs(tmp_path: Path) -> None:
+    async with FakeBroker(data=tmp_path, clock="manual") as broker:
+        await broker.clock.advance(hours=5)
+        later = broker.clock.now()
+    async with FakeBroker(data=tmp_path, clock="manual") as broker:
+        assert broker.clock.now() == pytest.approx(later, abs=0.01)
+    async with FakeBroker(data=tmp_path) as broker:
+        first = broker.clock.now()
+        assert first >= later - 0.01
+        await asyncio.sleep(0)
+        assert broker.clock.now() >= first
+
+
+async def test_two_brokers_cannot_have_one_folder(tmp_path: Path) -> None:
+    async with FakeBroker(data=tmp_path):
+        with pytest.raises(DataInUse, match="used by another broker"):
+            FakeBroker(data=tmp_path)
+
+
+async def test_another_profile_is_refused(tmp_path: Path) -> None:
+    async with FakeBroker(data=tmp_path):
+        pass
+    with pytest.raises(ForeignData, match="profile 'documented'"):
+        FakeBroker(data=tmp_path, profile="apache-5.5", repair=True)
+
+
+async def test_a_version_whose_state_differs_is_refused_and_can_be_repaired(
+    tmp_path: Path, connect: Callable[..., Any]
+) -> None:
+    await filled(tmp_path, connect)
+    change(tmp_path, "UPDATE about SET value = 'other' WHERE name = 'shape'")
+    with pytest.raises(ForeignData, match="whose state differs"):
+        FakeBroker(data=tmp_path, clock="manual")
+    async with FakeBroker(data=tmp_path, clock="manual", repair=True) as broker:
+        assert len(broker.messages("t")) == 20
+        assert [place.offset for place in broker.progress("g")] == [10], "the leased one must come again"
+        assert "20 messages, 1 topics and 1 groups were kept" in (broker.repaired or "")
+
+
+def change(folder: Path, statement: str, *values: object) -> None:
+    connection = sqlite3.connect(folder / "broker-a.db")
+    with connection:
+        connection.execute(statement, values)
+    connection.close()
+
+
+async def test_a_damaged_checkpoint_is_named_and_its_messages_can_be_kept(
+    tmp_path: Path, connect: Callable[..., Any]
+) -> None:
+    await filled(tmp_path, connect)
+    change(tmp_path, "UPDATE checkpoint SET state = zeroblob(1000)")
+    with pytest.raises(DamagedData, match="checkpoint has another checksum") as caught:
+        FakeBroker(data=tmp_path, clock="manual")
+    assert caught.value.path == tmp_path / "broker-a.db"
+    async with FakeBroker(data=tmp_path, clock="manual", repair=True) as broker:
+        assert [message.body for message in broker.messages("t")] == [b"%d" % n for n in range(20)]
+        client = connect(broker)
+        await client.subscribe("g", "t")
+        again = await client.receive("g", "t", wait=5)
+        assert again.bodies == [b"%d" % n for n in range(10, 20)]
+    assert (tmp_path / "broker-a.db.damaged-1").exists()
+    async with FakeBroker(data=tmp_path, clock="manual") as broker:
+        assert broker.repaired is None
+        assert len(broker.messages("t")) == 20
+
+
+async def test_a_damaged_journal_is_cut_at_the_damage(tmp_path: Path, connect: Callable[..., Any]) -> None:
+    async with FakeBroker(data=tmp_path) as broker:
+        await broker.create_topic("t", queues=1)
+        client = connect(broker)
+        for number in range(6):
+            await client.send("t", b"%d" % number)
+        kill(broker)
+    change(tmp_path, "UPDATE journal SET commands = x'00' WHERE id = (SELECT max(id) - 2 FROM journal)")
+    with pytest.raises(DamagedData, match=r"batch \d+ of its journal has another checksum"):
+        FakeBroker(data=tmp_path)
+    async with FakeBroker(data=tmp_path, repair=True) as broker:
+        assert [message.body for message in broker.messages("t")] == [b"0", b"1", b"2"]
+        assert "3 later writes are lost" in (broker.repaired or "")
+
+
+async def test_lost_messages_leave_no_hole_behind(tmp_path: Path, connect: Callable[..., Any]) -> None:
+    await filled(tmp_path, connect)
+    change(
+        tmp_path, "DELETE FROM message WHERE key IN (SELECT key FROM message ORDER BY key LIMIT 3 OFFSET 12)"
+    )
+    async with FakeBroker(data=tmp_path, clock="manual", data_memory=1 << 20) as broker:
+        with pytest.raises(DamagedData, match="messages of its queue 1 are missing"):
+            broker.messages("t")
+        kill(broker)
+    change(tmp_path, "UPDATE checkpoint SET crc = 0")
+    async with FakeBroker(data=tmp_path, clock="manual", repair=True) as broker:
+        bodies = [message.body for message in broker.messages("t")]
+        assert bodies == [b"%d" % n for n in range(20) if n not in (12, 13, 14)]
+        assert [message.offset for message in broker.messages("t")] == list(range(17))
+
+
+async def test_a_file_that_is_no_database_is_named_and_set_aside(tmp_path: Path) -> None:
+    (tmp_path / "broker-a.db").write_bytes(b"no database at all" * 100)
+    with pytest.raises(DamagedData, match="file is not a database"):
+        FakeBroker(data=tmp_path)
+    async with FakeBroker(data=tmp_path, repair=True) as broker:
+        assert "nothing of it could be read" in (broker.repaired or "")
+    assert (tmp_path / "broker-a.db.damaged-1").read_bytes().startswith(b"no database")
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.4, 0.6, 0.8])
+async def test_whatever_bytes_are_damaged_are_found_or_harmless(
+    tmp_path: Path, connect: Callable[..., Any], share: float
+) -> None:
+    await filled(tmp_path, connect, count=120)
+    bodies = [b"%d" % number for number in range(120)]
+    path = tmp_path / "broker-a.db"
+    content = bytearray(path.read_bytes())
+    start = int(len(content) * share)
+    content[start : start + 5000] = b"\xa5" * 5000
+    path.write_bytes(content)
+    try:
+        async with FakeBroker(data=tmp_path, clock="manual") as broker:
+            found = [message.body for message in broker.messages("t")]
+    except DamagedData:
+        async with FakeBroker(data=tmp_path, clock="manual", repair=True) as broker:
+            assert str(path) in (broker.repaired or "")
+            assert {message.body for message in broker.messages("t")} <= set(bodies)
+    else:
+        assert found == bodies, "damage in a part that nobody reads"
+
+
+async def test_a_full_disk_refuses_then_recovers_and_loses_nothing_acknowledged(
+    tmp_path: Path, connect: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL, "aiorocketmq_fake.edge.storage.journal")
+    acknowledged = []
+    async with FakeBroker(data=tmp_path) as broker:
+        await broker.create_topic("t", queues=1)
+        await broker.create_group("g")
+        client = connect(broker)
+        await client.subscribe("g", "t")
+        database = broker._journal._database  # type: ignore[union-attr]
+        database.bound(database.pages() + 40)
+        codes = []
+        for number in range(20):
+            body = b"%d:" % number + BIG
+            answer = await client.send("t", body)
+            codes.append(answer.status.code)
+            if answer.status.code == OK:
+                acknowledged.append(body)
+        assert set(codes) == {OK, FULL}
+        assert codes == sorted(codes), "first all is well, then nothing is taken"
+        stored = len(broker.messages("t"))
+        assert (await client.receive("g", "t", wait=5)).code == FULL
+        with pytest.raises(Refusal, match="disk"):
+            await broker.create_topic("u")
+        assert len(broker.messages("t")) == stored, "what is refused up front changes nothing"
+        database.bound(0)
+        async with asyncio.timeout(10):
+            while (await client.send("t", b"again")).status.code != OK:  # noqa: ASYNC110  # it is told to try again
+                await asyncio.sleep(0.05)
+        kill(broker)
+    async with FakeBroker(data=tmp_path) as broker:
+        bodies = [message.body for message in broker.messages("t")]
+        assert bodies[: len(acknowledged)] == acknowledged
+        assert bodies[-1] == b"again"
+
+
+async def test_a_waiting_receiver_gets_nothing_that_is_not_kept(
+    tmp_path: Path, connect: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL, "aiorocketmq_fake.edge.storage.journal")
+    async with FakeBroker(data=tmp_path) as broker:
+        await broker.create_topic("t", queues=1)
+        await broker.create_group("g")
+        producer, consumer = connect(broker), connect(broker, "consumer")
+        await consumer.subscribe("g", "t")
+        waiting = asyncio.create_task(consumer.receive("g", "t", wait=5))
+        async with asyncio.timeout(10):
+            while not broker.clock.parked:  # noqa: ASYNC110  # there is no event to wait for
+                await asyncio.sleep(0)
+        database = broker._journal._database  # type: ignore[union-attr]
+        database.bound(database.pages())
+        assert (await producer.send("t", BIG * 10)).status.code == FULL
+        assert (await waiting).code == FULL
+        database.bound(0)
+
+
+async def test_messages_beyond_the_bound_are_read_from_disk(
+    tmp_path: Path, connect: Callable[..., Any]
+) -> None:
+    bodies = [b"%d:" % number + BIG for number in range(150)]
+    async with FakeBroker(data=tmp_path, data_memory=1 << 20) as broker:
+        await broker.create_topic("t", queues=1)
+        await broker.create_group("g")
+        client = connect(broker)
+        await client.subscribe("g", "t")
+        for body in bodies:
+            await client.send("t", body)
+        held = sum(len(entries._held) for entries in broker._core.entries("t"))  # type: ignore[attr-defined]
+        assert held < 60
+        received = await client.receive("g", "t", batch=32, wait=5)
+        assert received.bodies == bodies[:32]
+        assert [message.body for message in broker.messages("t")] == bodies
+
+
+async def test_a_manual_clocks_events_happen_once(tmp_path: Path, connect: Callable[..., Any]) -> None:
+    async with FakeBroker(data=tmp_path, clock="manual") as broker:
+        await broker.create_topic("t", type="DELAY", queues=1)
+        client = connect(broker)
+        due = pb.SystemProperties()
+        due.delivery_timestamp.FromSeconds(int(broker.clock.now()) + 60)
+        answer = await client.send("t", b"later", delivery_timestamp=due.delivery_timestamp)
+        assert answer.status.code == OK
+        kill(broker)
+    async with FakeBroker(data=tmp_path, clock="manual") as broker:
+        assert broker.messages("t") == ()
+        await broker.clock.advance(minutes=2)
+        kill(broker)
+    async with FakeBroker(data=tmp_path, clock="manual") as broker:
+        assert [message.body for message in broker.messages("t")] == [b"later"]
+
+
+async def test_a_closed_port_is_no_reason_to_lose_data(tmp_path: Path, connect: Callable[..., Any]) -> None:
+    async with FakeBroker(data=tmp_path) as broker:
+        await broker.create_topic("t", queues=1)
+        await connect(broker).send("t", b"before")
+        await broker.restart()
+        client = connect(broker, "other")
+        assert (await client.send("t", b"after")).status.code == OK
+        await broker.crash()
+        with pytest.raises(grpc.RpcError):
+            await client.send("t", b"never")
+    async with FakeBroker(data=tmp_path) as broker:
+        assert [message.body for message in broker.messages("t")] == [b"before", b"after"]
