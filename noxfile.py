@@ -162,6 +162,13 @@ def mutants(session: nox.Session) -> None:
 
 
 @nox.session
+def durability(session: nox.Session) -> None:
+    """Kill a fake broker with a data folder in the middle of load, 200 times (`-- --times N`), and look for losses."""
+    install(session, extras="all")
+    session.run("python", "-m", "tools.durability", *session.posargs)
+
+
+@nox.session
 def bench(session: nox.Session) -> None:
     """Measure speed and size in one run, as ratios beside a bare stub and a peer; writes docs/reference/benchmarks."""
     install(session, extras="all")
