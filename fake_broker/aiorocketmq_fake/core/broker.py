@@ -448,20 +448,8 @@ class Broker:
 
     def totals(self) -> Totals:
         """Count what the broker holds."""
-        state = self._state
-        by_topic = {
-            name: sum(len(queue.entries) for queue in topic.queues) for name, topic in state.topics.items()
-        }
-        return Totals(
-            sum(by_topic.values()),
-            len(state.leases.all()),
-            len(self._receive_polls) + len(self._pull_polls),
-            len(state.clients),
-            len(self._delays),
-            len(self._transactions),
-            len(state.agenda),
-            by_topic,
-        )
+        polls = len(self._receive_polls) + len(self._pull_polls)
+        return inspection.totals(self._state, polls, len(self._delays), len(self._transactions))
 
     # Inside
 

@@ -20,6 +20,7 @@ from aiorocketmq_fake.core.snapshots import (
     OffsetSnapshot,
     OrderSnapshot,
     TopicSnapshot,
+    Totals,
 )
 from aiorocketmq_fake.core.state import State
 
@@ -195,3 +196,20 @@ def _records(group: str, topic: str, queue_id: int, order: Order) -> list[OrderS
             if lane.flight
         ]
     return []
+
+
+def totals(state: State, polls: int, delayed: int, half: int) -> Totals:
+    """Count what the broker holds; the counts given are kept elsewhere than in the state."""
+    by_topic = {
+        name: sum(len(queue.entries) for queue in topic.queues) for name, topic in state.topics.items()
+    }
+    return Totals(
+        sum(by_topic.values()),
+        len(state.leases.all()),
+        polls,
+        len(state.clients),
+        delayed,
+        half,
+        len(state.agenda),
+        by_topic,
+    )
