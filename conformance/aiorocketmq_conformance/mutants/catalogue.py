@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from aiorocketmq_conformance.mutants.delays import DELAYS
 from aiorocketmq_conformance.mutants.filtering import FILTERING
+from aiorocketmq_conformance.mutants.priorities import PRIORITIES
 from aiorocketmq_conformance.mutants.receiving import RECEIVING
 from aiorocketmq_conformance.mutants.sending import SENDING
 from aiorocketmq_conformance.mutants.sessions import SESSIONS
@@ -20,6 +21,7 @@ MUTANTS = (
     *SETTLING,
     *TRANSACTIONS,
     *DELAYS,
+    *PRIORITIES,
 )
 
 _LIBRARY = "judges the client library, whose own tests break it; no broker is asked"

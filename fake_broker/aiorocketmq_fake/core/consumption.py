@@ -92,7 +92,9 @@ class Consumption:
         """
         taken: list[StoredMessage] = []
         retry = self._waiting_retries()
-        if retry is not None and rng.random() < retry_first_chance:
+        # By priority fresh messages go first: redeliveries are one queue without levels (R4.29).
+        mixed = self.topic.config.type is not TopicType.PRIORITY
+        if retry is not None and mixed and rng.random() < retry_first_chance:
             self._take_retries(retry, limit, wanted, taken, skipped)
         for queue in self.reading_order(rng):
             if len(taken) >= limit:

@@ -51,7 +51,12 @@ class Delays:
         self._waiting.setdefault(key, []).append(delayed)
         state.agenda.set(delayed, due, self._on_due)
         state.events.append(Prepared(state.at, content, client_id, due / 1000))
-        text = f"v1 {topic.name} {state.broker} {key[2]} {content.message_id}"
+        return self.handle(content)
+
+    def handle(self, content: OutgoingMessage) -> str:
+        """Make the handle by which a message can be recalled (R4.24)."""
+        at = self._named_time(milliseconds_up(content.delivery_timestamp or 0.0))
+        text = f"v1 {content.topic} {self._state.broker} {at} {content.message_id}"
         return urlsafe_b64encode(text.encode()).decode()
 
     def recall(self, topic_name: str, handle: str, client_id: str) -> str:

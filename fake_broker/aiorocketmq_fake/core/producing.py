@@ -138,7 +138,11 @@ class Producing:
         if kind is MessageType.TRANSACTION:
             content = self._content(message)
             transaction_id, offset = self._transactions.prepare(topic, queue_id, content, client_id)
-            return SendOutcome(Code.OK, message.message_id, transaction_id, offset, queue_id)
+            delayed = (
+                content.delivery_timestamp is not None and self._state.profile.delayed_transactions_vanish
+            )
+            handle = self._delays.handle(content) if delayed else ""
+            return SendOutcome(Code.OK, message.message_id, transaction_id, offset, queue_id, handle)
         timestamp = message.delivery_timestamp
         if timestamp is not None and milliseconds_up(timestamp) > self._state.now:
             handle = self._delays.add(topic, queue_id, self._content(message), kind, client_id)

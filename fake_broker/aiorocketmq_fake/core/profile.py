@@ -130,10 +130,9 @@ class Profile:
     decisions_repeat: bool
     """DANGEROUS, real: the send and each check let one decision be taken, also after the end; a COMMIT then
     stores the message once more (R9.11). `events.DecidedAgain` tells when it strikes."""
-    late_decisions_vanish: bool
-    """A client's decision later than the message's own recovery duration is OK without effect (R9.3)."""
     delayed_transactions_vanish: bool
-    """A committed message with a delivery time to come is never delivered (session §4.3)."""
+    """A half message with a delivery time to come gets a recall handle, and is never delivered when it is
+    committed (session §4.3)."""
     check_immunity: float = 6.0
     """A half message is not checked before this, unless it has a recovery duration of its own (9.3)."""
     check_interval: float

@@ -80,8 +80,6 @@ class Transactions:
 
     def _decide(self, half: Half, request: EndTransactionRequest) -> None:
         state = self._state
-        if self._comes_too_late(half, request):
-            return
         state.events.append(
             TransactionEnded(
                 state.at,
@@ -98,16 +96,6 @@ class Transactions:
         self._halves.remove(half, state.now)
         if request.resolution is Resolution.COMMIT:
             self._commit(half, request)
-
-    def _comes_too_late(self, half: Half, request: EndTransactionRequest) -> bool:
-        """R9.3: nobody is told that a decision after the message's own recovery duration has no effect."""
-        return (
-            self._state.profile.late_decisions_vanish
-            and half.content.recovery_duration is not None
-            and not request.from_check
-            and half.immune_until is not None
-            and self._state.now > half.immune_until
-        )
 
     def _commit(self, half: Half, request: EndTransactionRequest) -> None:
         state = self._state
