@@ -18,6 +18,7 @@ from aiorocketmq_fake.core.profiles import PROFILES
 from aiorocketmq_fake.edge.address import Address
 from aiorocketmq_fake.edge.clock import ManualClock, RealClock
 from aiorocketmq_fake.edge.endpoint import split
+from aiorocketmq_fake.edge.event_lines import EventLog
 from aiorocketmq_fake.edge.grpc_server import GrpcServer
 from aiorocketmq_fake.edge.node import Node
 from aiorocketmq_fake.edge.tls import ServerTls
@@ -48,6 +49,8 @@ class FakeBroker(Node):
         users: Iterable[User] = (),
         rates: Mapping[str, float] | None = None,
         record: Path | str | None = None,
+        event_log: Path | str | None = None,
+        metrics: str | None = None,
         seed: int = 0,
         core: Callable[..., Broker] = Broker,
         data: Path | str | None = None,
@@ -60,8 +63,10 @@ class FakeBroker(Node):
         `clock.advance`, from `start` on (an aware datetime; by default the present). `listen` is HOST:PORT, port 0
         picks a free one; `control` opens the control service as well. With `users` every call must be signed by one of
         them (14); without any, nobody is asked who it is. `rates` are calls per second that are let through, by RPC;
-        others are refused as by a busy server (13.1). `record` names a folder for a recording. `seed` decides every
-        choice left to chance. `core` makes the core: a subclass of `Broker` can break a promise on purpose.
+        others are refused as by a busy server (13.1). `record` names a folder for a recording, `event_log` a
+        file to which every event is appended as a line of JSON; `metrics` is where Prometheus may ask (HOST:PORT).
+        `seed` decides every choice left to chance. `core` makes the core: a subclass of `Broker` can break a promise on
+        purpose.
 
         `data` names a folder that keeps everything a broker must not lose: nothing is acknowledged before it is on
         disk, and the next broker with this folder goes on from there, even after kill -9. `data_memory` bounds, in
@@ -109,7 +114,9 @@ class FakeBroker(Node):
             # Nothing above went through the journal.
             journal.checkpoint()
         self._control_address = Address(*split(control)) if control is not None else None
+        self._metrics_address = Address(*split(metrics)) if metrics is not None else None
         self._record = record
+        self._event_log = event_log
         self._recorder: Recorder | None = None
         self._open = AsyncExitStack()
 
@@ -120,6 +127,11 @@ class FakeBroker(Node):
                 opening.callback(self._journal.close)
             opening.callback(self.events.end)
             opening.push_async_callback(self.crash)
+            if self._event_log is not None:
+                log = opening.enter_context(EventLog(self._event_log))
+                opening.enter_context(self.events.listen(log.write))
+            if self._metrics_address is not None:
+                await self._open_metrics(self._metrics_address, opening)
             await self.start()
             if self._record is not None:
                 self._start_recording(self._record, opening)
@@ -144,6 +156,11 @@ class FakeBroker(Node):
         """`host:port` of the control service, None where it was not asked for."""
         return self._control_address.endpoint if self._control_address else None
 
+    @property
+    def metrics_endpoint(self) -> str | None:
+        """`host:port` where Prometheus may ask, None where it was not asked for."""
+        return self._metrics_address.endpoint if self._metrics_address else None
+
     async def start(self) -> None:
         """Listen (again, on the same port) with all that was stored; clients must say who they are anew (R12.7)."""
         if not self.is_running and self._recorder is not None:
@@ -157,6 +174,22 @@ class FakeBroker(Node):
         control = GrpcServer((control_service(self),))
         opening.push_async_callback(control.close)
         address.port = await control.open(address.host, address.port)
+
+    async def _open_metrics(self, address: Address, opening: AsyncExitStack) -> None:
+        # Imported here: it needs prometheus-client, an extra.
+        try:
+            from aiorocketmq_fake.edge.metrics import Metrics
+        except ModuleNotFoundError as missing:
+            raise ModuleNotFoundError(
+                "metrics need prometheus-client: run pip install 'aiorocketmq[metrics]'.", name=missing.name
+            ) from missing
+        from aiorocketmq_fake.edge.metrics_port import MetricsPort
+
+        metrics = Metrics(self._core)
+        port = MetricsPort(metrics)
+        opening.enter_context(self.events.listen(metrics.observe))
+        opening.push_async_callback(port.close)
+        address.port = await port.open(address.host, address.port)
 
     def _start_recording(self, folder: Path | str, opening: AsyncExitStack) -> None:
         # Imported here: it needs pyarrow, an extra.

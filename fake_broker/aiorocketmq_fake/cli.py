@@ -116,6 +116,15 @@ def fake() -> None:
     help="With --data: memory for stored messages; the others are read from disk.",
 )
 @click.option("--repair", is_flag=True, help="With --data: go on with what can be read of damaged data.")
+@click.option(
+    "--event-log",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    metavar="FILE",
+    help="Append everything that happens to this file, one line of JSON for each event.",
+)
+@click.option(
+    "--metrics", metavar="HOST:PORT", help="Where Prometheus may ask for metrics (needs the extra metrics)."
+)
 @click.option("--seed", default=0, show_default=True, help="Decides what is left to chance.")
 @click.option(
     "--ready-file",

@@ -42,6 +42,8 @@ class Options:
     data: Path | None = None
     data_memory: int = 64
     repair: bool = False
+    event_log: Path | None
+    metrics: str | None
     seed: int
     ready_file: Path | None
 
@@ -64,6 +66,8 @@ async def run(options: Options) -> None:
         data=options.data,
         data_memory=options.data_memory * 1024 * 1024,
         repair=options.repair,
+        event_log=options.event_log,
+        metrics=options.metrics,
         seed=options.seed,
     ) as broker:
         if broker.repaired is not None:
@@ -106,6 +110,8 @@ def _announce(broker: FakeBroker, options: Options) -> None:
         "tls": "yes" if broker.tls else "no",
         "pid": os.getpid(),
     }
+    if broker.metrics_endpoint is not None:
+        facts["metrics"] = broker.metrics_endpoint
     if options.ready_file is not None:
         # Renamed into place: who waits for the file must never read half of it.
         unfinished = options.ready_file.with_name(f"{options.ready_file.name}.{os.getpid()}")

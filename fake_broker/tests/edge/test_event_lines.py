@@ -1,0 +1,59 @@
+"""Events as lines of JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from aiorocketmq_fake import FakeBroker, User
+from aiorocketmq_fake.core import events as facts
+from aiorocketmq_fake.core.codes import ClientType, Code
+from aiorocketmq_fake.edge.event_lines import as_line
+
+
+def test_a_line_names_time_kind_and_what_it_is_about() -> None:
+    event = facts.ClientLeft(12.3456, "c", ClientType.PUSH_CONSUMER, "g", expired=True)
+    assert json.loads(as_line(event)) == {
+        "at": 12.346,
+        "event": "ClientLeft",
+        "client_id": "c",
+        "client_type": "PUSH_CONSUMER",
+        "group": "g",
+        "expired": True,
+    }
+
+
+def test_codes_are_named() -> None:
+    line = json.loads(as_line(facts.Refused(1.0, "SendMessage", "c", Code.ILLEGAL_TOPIC, "no")))
+    assert line["code"] == "ILLEGAL_TOPIC"
+
+
+async def test_a_file_tells_the_whole_story_and_no_bodies(tmp_path: Path, connect: Any) -> None:
+    file = tmp_path / "events.jsonl"
+    async with FakeBroker(event_log=file, users=[User("app", "s3cret")]) as broker:
+        await broker.create_topic("t")
+        await connect(broker).send("t", b"a private thing")
+        await broker.remove_user("app")
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [line["event"] for line in lines] == ["UserChanged", "TopicChanged", "Refused", "UserChanged"]
+    assert "s3cret" not in file.read_text()
+
+
+async def test_messages_are_told_by_what_finds_them(tmp_path: Path, connect: Any) -> None:
+    file = tmp_path / "events.jsonl"
+    async with FakeBroker(event_log=file) as broker:
+        await broker.create_topic("t", queues=1)
+        await broker.create_group("g")
+        client = connect(broker)
+        await client.subscribe("g", "t")
+        await client.send("t", b"a private thing", message_id="m1", tag="blue")
+        frames = await client.receive("g", "t")
+        await client.ack("g", "t", *frames.messages)
+        lines = {line["event"]: line for line in map(json.loads, file.read_text().splitlines())}
+    assert lines["Stored"]["topic"] == "t"
+    assert (lines["Stored"]["queue_id"], lines["Stored"]["offset"]) == (0, 0)
+    assert (lines["Stored"]["message_id"], lines["Stored"]["tag"]) == ("m1", "blue")
+    assert lines["Delivered"]["attempt"] == 1
+    assert lines["Delivered"]["receipt_handle"] == lines["Acked"]["receipt_handle"]
+    assert "private" not in file.read_text()

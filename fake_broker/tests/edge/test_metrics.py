@@ -1,0 +1,184 @@
+"""Metrics: what is counted, under which names, and the port where Prometheus asks."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from aiorocketmq.wire import messages as pb
+from aiorocketmq_fake import FakeBroker
+
+parser = pytest.importorskip("prometheus_client.parser")
+
+Running = Callable[..., Awaitable[FakeBroker]]
+
+
+class Samples:
+    """The samples of one scrape, by name and the values of their labels in any order."""
+
+    def __init__(self, page: str) -> None:
+        self.values = {
+            (sample.name, frozenset(sample.labels.values())): sample.value
+            for family in parser.text_string_to_metric_families(page)
+            for sample in family.samples
+        }
+
+    def __getitem__(self, key: tuple[str, tuple[str, ...]]) -> float:
+        name, labels = key
+        value: float = self.values[name, frozenset(labels)]
+        return value
+
+
+@pytest.fixture
+async def broker(running: Running) -> FakeBroker:
+    return await running(clock="manual", metrics="127.0.0.1:0")
+
+
+async def ask(broker: FakeBroker, request: bytes) -> tuple[str, str]:
+    """Send bytes to the metrics port; return head and body of the answer."""
+    assert broker.metrics_endpoint is not None
+    host, _, port = broker.metrics_endpoint.rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    # A port that has heard enough hangs up.
+    with suppress(OSError):
+        writer.write(request)
+        await writer.drain()
+    answer = await asyncio.wait_for(reader.read(), 10)
+    writer.close()
+    head, _, body = answer.decode().partition("\r\n\r\n")
+    return head, body
+
+
+async def scrape(broker: FakeBroker) -> Samples:
+    head, body = await ask(broker, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert head.startswith("HTTP/1.1 200 OK")
+    return Samples(body)
+
+
+async def test_messages_are_counted_from_the_send_to_the_ack(
+    broker: FakeBroker, client: Any, consumer: Any
+) -> None:
+    await client.publish("t")
+    for number in range(3):
+        await client.send("t", b"12345", message_id=str(number))
+    frames = await consumer.receive("g", "t", batch=2)
+    await consumer.ack("g", "t", frames.messages[0])
+    seen = await scrape(broker)
+    assert seen["rocketmq_messages_in_total", ("t", "NORMAL")] == 3
+    assert seen["rocketmq_throughput_in_total", ("t", "NORMAL")] == 15
+    assert seen["rocketmq_message_size_bucket", ("t", "NORMAL", "1024.0")] == 3
+    assert seen["rocketmq_messages_out_total", ("t", "g", "false")] == 2
+    assert seen["rocketmq_throughput_out_total", ("t", "g", "false")] == 10
+    assert seen["aiorocketmq_fake_acks_total", ("t", "g", "true")] == 1
+    assert seen["rocketmq_consumer_ready_messages", ("t", "g")] == 1
+    assert seen["rocketmq_consumer_inflight_messages", ("t", "g")] == 1
+    assert seen["rocketmq_consumer_lag_messages", ("t", "g")] == 2
+    assert seen["rocketmq_producer_connections", ()] == 1
+    assert seen["rocketmq_consumer_connections", ("g", "SIMPLE_CONSUMER")] == 1
+    assert seen["rocketmq_topic_number", ()] == 1
+    assert seen["rocketmq_consumer_group_number", ()] == 1
+    assert seen["aiorocketmq_fake_events_total", ("Stored",)] == 3
+
+
+async def test_retries_and_dead_letters_are_counted(broker: FakeBroker, client: Any, consumer: Any) -> None:
+    await broker.update_group("g", max_attempts=2)
+    await client.send("t", b"1")
+    await consumer.receive("g", "t", invisible=10)
+    await broker.clock.advance(seconds=11)
+    await consumer.receive("g", "t", invisible=10)
+    await broker.clock.advance(seconds=11)
+    seen = await scrape(broker)
+    assert seen["rocketmq_messages_out_total", ("t", "g", "true")] == 1
+    assert seen["aiorocketmq_fake_lease_ends_total", ("t", "g", "expired")] == 2
+    assert seen["rocketmq_send_to_dlq_messages_total", ("t", "g")] == 1
+
+
+async def test_in_an_ordered_group_a_leased_message_waits_in_no_other_number(
+    broker: FakeBroker, client: Any, connect: Callable[..., Any]
+) -> None:
+    await broker.create_topic("f", type="FIFO", queues=1)
+    await broker.create_group("o", ordered=True)
+    for number in range(3):
+        await client.send("f", b"1", message_group="a", message_id=str(number))
+    reader = connect(broker, "reader")
+    await reader.subscribe("o", "f")
+    await reader.receive("o", "f", batch=1)
+    seen = await scrape(broker)
+    assert seen["rocketmq_consumer_ready_messages", ("f", "o")] == 2
+    assert seen["rocketmq_consumer_lag_messages", ("f", "o")] == 3
+
+
+async def test_transactions_are_counted_by_their_end(broker: FakeBroker, client: Any) -> None:
+    await broker.create_topic("x", type="TRANSACTION")
+    for resolution in (pb.TransactionResolution.COMMIT, pb.TransactionResolution.ROLLBACK, None):
+        sent = await client.send("x", b"1", message_type=pb.MessageType.TRANSACTION)
+        if resolution is not None:
+            request = pb.EndTransactionRequest(
+                topic=pb.Resource(name="x"),
+                transaction_id=sent.entries[0].transaction_id,
+                message_id=sent.entries[0].message_id,
+                resolution=resolution,
+            )
+            assert (await client.call("EndTransaction", request)).status.code == pb.Code.OK
+    seen = await scrape(broker)
+    assert seen["rocketmq_commit_messages_total", ("x",)] == 1
+    assert seen["rocketmq_rollback_messages_total", ("x",)] == 1
+    assert seen["rocketmq_half_messages", ()] == 1
+    assert seen["rocketmq_messages_in_total", ("x", "TRANSACTION")] == 3
+
+
+async def test_refusals_are_counted_by_command_and_code(broker: FakeBroker, client: Any) -> None:
+    await client.send("nowhere", b"1")
+    seen = await scrape(broker)
+    assert seen["aiorocketmq_fake_refusals_total", ("SendMessage", "TOPIC_NOT_FOUND")] == 1
+
+
+async def test_who_asks_for_open_metrics_gets_them(broker: FakeBroker) -> None:
+    head, body = await ask(broker, b"GET /metrics HTTP/1.1\r\nAccept: application/openmetrics-text\r\n\r\n")
+    assert "application/openmetrics-text" in head
+    assert body.endswith("# EOF\n")
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        (b"GET /other HTTP/1.1\r\n\r\n", "HTTP/1.1 404"),
+        (b"POST /metrics HTTP/1.1\r\n\r\n", "HTTP/1.1 405"),
+        (b"HEAD /metrics HTTP/1.1\r\n\r\n", "HTTP/1.1 200"),
+        (b"\r\n\r\n", "HTTP/1.1 404"),
+        (b"x" * 100_000 + b"\r\n\r\n", ""),
+    ],
+    ids=["path", "method", "head", "nothing", "too long"],
+)
+async def test_other_requests_do_no_harm(broker: FakeBroker, request_: bytes, status: str) -> None:
+    head, body = await ask(broker, request_)
+    assert head.startswith(status)
+    assert "rocketmq_topic_number" not in body
+    assert await scrape(broker)
+
+
+async def test_the_port_ends_with_the_broker(running: Running) -> None:
+    async with FakeBroker(metrics="127.0.0.1:0") as broker:
+        endpoint = broker.metrics_endpoint
+        await broker.restart()
+        assert await scrape(broker)
+    assert endpoint is not None
+    with pytest.raises(OSError, match=r".+"):
+        await asyncio.open_connection(*endpoint.split(":"))
+
+
+async def test_a_port_that_is_taken_is_told(broker: FakeBroker) -> None:
+    with pytest.raises(OSError, match="for metrics"):
+        async with FakeBroker(metrics=broker.metrics_endpoint):
+            pass
+
+
+async def test_without_the_package_one_is_told_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "aiorocketmq_fake.edge.metrics", None)
+    with pytest.raises(ModuleNotFoundError, match="aiorocketmq\\[metrics\\]"):
+        async with FakeBroker(metrics="127.0.0.1:0"):
+            pass
