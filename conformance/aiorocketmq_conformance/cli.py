@@ -48,7 +48,7 @@ def conformance() -> None:
     metavar="NAME",
     default="apache-5.5",
     show_default=True,
-    help="What a HOST:PORT target is taken to be: documented, apache-5.5 or apache-5.5-cluster.",
+    help="What a HOST:PORT target is taken to be: documented, apache-5.5, apache-5.5-cluster or apache-5.3.",
 )
 @click.option(
     "--deviations",

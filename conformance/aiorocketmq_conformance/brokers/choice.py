@@ -68,6 +68,8 @@ def _declaration(name: str) -> Declaration:
 
 def _apache_declaration(version: str, mode: str) -> Declaration:
     base = DECLARATIONS["apache-5.5-cluster" if mode == "cluster" else "apache-5.5"]
+    if mode == "local" and version.startswith(("5.2.", "5.3.")):
+        base = DECLARATIONS["apache-5.3"]
     capabilities = base.capabilities
     if tuple(map(int, version.split("."))) < (5, 4):
         capabilities -= {"type.priority"}

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import importlib
+import pkgutil
+from collections.abc import Iterator, Mapping
 
-from aiorocketmq_conformance.mutants.delays import DELAYS
-from aiorocketmq_conformance.mutants.filtering import FILTERING
-from aiorocketmq_conformance.mutants.priorities import PRIORITIES
-from aiorocketmq_conformance.mutants.receiving import RECEIVING
-from aiorocketmq_conformance.mutants.sending import SENDING
-from aiorocketmq_conformance.mutants.sessions import SESSIONS
-from aiorocketmq_conformance.mutants.settling import SETTLING
-from aiorocketmq_conformance.mutants.transactions import TRANSACTIONS
+from aiorocketmq_conformance import mutants
+from aiorocketmq_conformance.mutants.mutant import Mutant
 
-MUTANTS = (
-    *SESSIONS,
-    *SENDING,
-    *RECEIVING,
-    *FILTERING,
-    *SETTLING,
-    *TRANSACTIONS,
-    *DELAYS,
-    *PRIORITIES,
-)
+
+def _found() -> Iterator[Mutant]:
+    """The mutants of every module of this package: each keeps its own in one tuple."""
+    for info in sorted(pkgutil.iter_modules(mutants.__path__), key=lambda info: info.name):
+        if info.name in {"__main__", "catalogue", "proof"}:
+            continue
+        module = importlib.import_module(f"{mutants.__name__}.{info.name}")
+        for value in vars(module).values():
+            if isinstance(value, tuple) and value and all(isinstance(one, Mutant) for one in value):
+                yield from value
+
+
+MUTANTS = tuple(_found())
 
 _LIBRARY = "judges the client library, whose own tests break it; no broker is asked"
 

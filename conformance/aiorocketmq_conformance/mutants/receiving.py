@@ -308,12 +308,15 @@ RECEIVING = (
             "fifo.gap-ack",
             "fifo.attempts-grow",
             "fifo.consumer-crash",
+            "timing.invisible*",
+            "dlq.consumable",
+            "dlq.simple-consumer",
         ),
         core=EndlessLeases,
     ),
     Mutant(
         "MU73",
-        ("simple.two-consumers-disjoint", "simple.four-pollers", "fifo.many-groups"),
+        ("lb.share-no-overlap", "simple.two-consumers-disjoint", "simple.four-pollers", "fifo.many-groups"),
         core=SomeGivenTwice,
     ),
     Mutant("MU91", ("simple.unknown-topic",), core=ReceivesCreateTopics),
@@ -371,12 +374,12 @@ RECEIVING = (
     ),
     Mutant(
         "MU24",
-        ("retry.total-attempts*", "fifo.exhausted-unblocks"),
+        ("retry.total-attempts*", "fifo.exhausted-unblocks", "dlq.after-limit", "dlq.simple-consumer"),
         core=DeadLettersUnreadable,
     ),
     Mutant(
         "MU42",
-        ("retry.others-flow", "fifo.other-queue-progress"),
+        ("retry.others-flow",),
         core=BlockedByAnything,
     ),
     Mutant(

@@ -197,7 +197,7 @@ SESSIONS = (
         ("life.terminate-ok", "push.client-gone-releases"),
         core=FarewellsIgnored,
     ),
-    Mutant("MU76", ("life.route-ok",), core=RoutesMissAQueue),
+    Mutant("mu-route-misses-queue", ("life.route-ok",), core=RoutesMissAQueue),
     Mutant(
         "mu-route-creates",
         ("life.route-unknown-topic",),

@@ -294,12 +294,26 @@ SETTLING = (
     ),
     Mutant(
         "MU13",
-        ("simple.change-extend", "simple.change-shorten", "push.nack-interval", "fifo.change-longer"),
+        (
+            "simple.change-extend",
+            "simple.change-shorten",
+            "push.nack-interval",
+            "fifo.change-longer",
+            "timing.custom-ladder",
+        ),
         core=ChangesAdded,
     ),
     Mutant(
         "mu-changes-halved",
-        ("simple.change-extend", "push.nack-interval", "fifo.change-longer"),
+        (
+            "simple.change-extend",
+            "push.nack-interval",
+            "fifo.change-longer",
+            "timing.never-early",
+            "timing.under-load",
+            "timing.first-retry-stock",
+            "timing.change-from-call",
+        ),
         core=ChangesHalved,
     ),
     Mutant(

@@ -5,13 +5,13 @@ from datetime import date
 import pytest
 from aiorocketmq_conformance.brokers.choice import choose
 from aiorocketmq_conformance.deviations import bundled
-from aiorocketmq_conformance.registry import Case, load
+from aiorocketmq_conformance.registry import Case, Level, load
 from aiorocketmq_conformance.results import CaseResult
 from aiorocketmq_conformance.runner import Run
 from aiorocketmq_conformance.verdicts import Verdict
 
 CASES = load()
-GROUPS = ("life", "send", "simple", "push", "retry", "fifo")
+GROUPS = sorted({case.group for case in CASES})
 
 
 async def results(spec: str, cases: list[Case]) -> list[CaseResult]:
@@ -22,15 +22,19 @@ async def results(spec: str, cases: list[Case]) -> list[CaseResult]:
 
 def told(found: list[CaseResult], *expected: Verdict) -> list[str]:
     return [
-        f"{one.case.id}: {one.verdict.value} {one.detail}" for one in found if one.verdict not in expected
+        f"{one.case.id}: {one.verdict.value} {one.detail}"
+        for one in found
+        if one.verdict not in expected and one.case.level is not Level.INFORMATIONAL
     ]
 
 
 @pytest.mark.parametrize("group", GROUPS)
 @pytest.mark.parametrize("profile", ["documented", "apache-5.5", "apache-5.5-cluster"])
-async def test_every_case_passes_on_the_fake(profile: str, group: str) -> None:
+async def test_every_case_passes_on_the_fake_or_is_a_deviation_of_the_server_it_stands_for(
+    profile: str, group: str
+) -> None:
     found = await results(f"fake:{profile}", CASES.select([f"{group}.*"]))
-    assert not told(found, Verdict.PASS)
+    assert not told(found, Verdict.PASS, Verdict.XFAIL)
 
 
 @pytest.mark.real
@@ -39,8 +43,8 @@ async def test_every_case_passes_on_a_real_server_or_is_a_named_deviation() -> N
     assert not told(found, Verdict.PASS, Verdict.XFAIL)
 
 
-def test_all_groups_of_the_first_floor_have_cases() -> None:
-    assert {case.group for case in CASES.select()} >= set(GROUPS)
+def test_the_groups_that_every_broker_is_judged_by_have_cases() -> None:
+    assert set(GROUPS) >= {"life", "send", "fifo", "push", "simple", "retry", "timing", "dlq", "lb"}
 
 
 def test_every_case_names_the_rules_that_it_judges() -> None:

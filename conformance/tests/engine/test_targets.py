@@ -23,7 +23,8 @@ from aiorocketmq_fake import FakeBroker
     ("spec", "kind", "deviations"),
     [
         ("fake", BundledFake, "fake-documented"),
-        ("fake:apache-5.5", BundledFake, "fake-apache-5.5"),
+        ("fake:apache-5.5", BundledFake, "apache-5.5.0"),
+        ("fake:apache-5.5-cluster", BundledFake, "apache-5.5.0-cluster"),
         ("apache:5.5.0", ApacheBroker, "apache-5.5.0"),
         ("apache:5.5.0:cluster", ApacheBroker, "apache-5.5.0-cluster"),
         ("localhost:8081", AddressBroker, ""),

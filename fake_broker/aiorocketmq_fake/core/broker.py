@@ -83,6 +83,7 @@ class Broker:
     # Seams for brokers that break a promise on purpose, to prove that somebody notices.
     _receiving_class: type[Receiving] = Receiving
     _ends_class: type[LeaseEnds] = LeaseEnds
+    _dead_letters_class: type[DeadLetters] = DeadLetters
     _checks_class: type[Checks] = Checks
 
     def __init__(
@@ -110,7 +111,7 @@ class Broker:
         storage = Storage(state)
         self._receive_polls: PollBook[ReceiveRequest] = PollBook(state)
         self._pull_polls: PollBook[PullRequest] = PollBook(state)
-        dead_letters = DeadLetters(state, storage)
+        dead_letters = self._dead_letters_class(state, storage)
         self._ends = self._ends_class(state, storage, self._receive_polls, dead_letters)
         self._receiving = self._receiving_class(state, self._receive_polls, dead_letters, self._ends)
         self._pulling = Pulling(state, self._pull_polls)
