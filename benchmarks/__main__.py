@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from benchmarks.idle import measured_idle
 from benchmarks.page import demands, page
 from benchmarks.plan import APACHE, CLIENTS, OURS, STUB, WORKS
 from benchmarks.running import QUEUES, ROOT, Effort, Result, measured, serving
@@ -36,6 +37,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--warm-up", type=float, default=1.0)
     parser.add_argument("--profile", default="documented")
     parser.add_argument("--only", default="", help="measure only works whose title contains this text")
+    parser.add_argument(
+        "--idle", action="store_true", help="measure idle consumers only, keep the rest as published"
+    )
     parser.add_argument("--no-write", action="store_true", help="print the page, write nothing")
     return parser.parse_args()
 
@@ -97,9 +101,14 @@ def measured_works(
 def main() -> int:
     """Measure, write, judge."""
     options = arguments()
+    run: dict[str, Any]
     effort = Effort(options.rounds, options.seconds, options.warm_up, options.profile)
+    if options.idle:
+        run = json.loads(REFERENCE.joinpath("benchmarks.json").read_text(encoding="utf-8"))
+        run["sizes"].update(measured_idle())
+        return written(run, options.no_write)
     interpreters = pythons()
-    run: dict[str, Any] = {
+    run = {
         "effort": {
             "rounds": effort.rounds,
             "seconds": effort.seconds,
@@ -110,9 +119,14 @@ def main() -> int:
         },
         "machine": machine(interpreters),
         "results": measured_works(effort, options.only, interpreters),
-        "sizes": measured_sizes(REPEATS),
+        "sizes": {**measured_sizes(REPEATS), **measured_idle()},
     }
-    if options.no_write:
+    return written(run, options.no_write)
+
+
+def written(run: dict[str, Any], no_write: bool) -> int:
+    """Write or print the page of a run, and judge it."""
+    if no_write:
         print(page(run))
     else:
         REFERENCE.joinpath("benchmarks.json").write_text(json.dumps(run, indent=1) + "\n", encoding="utf-8")

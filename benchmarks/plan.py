@@ -52,4 +52,9 @@ SIZES = (
     Size("fresh_fake_ms", "a fresh fake in the process of a test, entered and left", "ms", 10),
     Size("import_s", "`import aiorocketmq` in a fresh process, all public names loaded", "s", 0.35),
     Size("help_s", "`aiorocketmq --help`", "s", 0.4),
+    Size("idle_kb", "an idle push consumer of 1,000, beyond its two bare streams on the channel", "KB", 40),
+    Size("idle_kb_in_all", "the same, grpcio's part of the streams included", "KB", 80),
+    Size("idle_tasks", "the same, tasks (grpcio's own three included)", "tasks", 5),
+    Size("idle_cpu", "1,000 idle push consumers in one process, share of one core", "%", 2),
+    Size("idle_connections", "1,000 idle push consumers in one process, connections", "", 1),
 )

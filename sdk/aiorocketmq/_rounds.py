@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 
 Work: TypeAlias = Callable[[], Awaitable[float | None]]
 """One run of a job; returns the seconds until the next one where they are not the usual ones."""
-Spawn: TypeAlias = Callable[..., object]
+Spawn: TypeAlias = Callable[..., asyncio.Task[None]]
 
 
 _STANDSTILL = 5.0
@@ -73,7 +73,7 @@ class Rounds:
             )
         # A loop may fire a hair early; the core must never see a time before the one it asked for.
         for job in self._timetable.due(max(deadline, asyncio.get_running_loop().time())):
-            job.member.spawn(job.run, name=job.name)
+            job.start()
         self._arm()
 
 
@@ -101,17 +101,19 @@ class Member:
         return self._has_left
 
     def leave(self) -> None:
-        """Do nothing of this client any more; calling it twice is harmless."""
+        """Do nothing of this client any more, and cancel what is being done; calling it twice is harmless."""
         if not self._has_left:
             self._has_left = True
             self._rounds.leave(self)
+            for job in self.jobs:
+                job.cancel()
             self.jobs.clear()
 
 
 class Job:
     """One regular job of one client."""
 
-    __slots__ = ("_is_over", "_period", "_rounds", "_work", "member", "name")
+    __slots__ = ("_is_over", "_period", "_rounds", "_task", "_work", "member", "name")
 
     def __init__(self, member: Member, rounds: Rounds, period: float, work: Work, name: str) -> None:
         self.member = member
@@ -120,6 +122,7 @@ class Job:
         self._period = period
         self._work = work
         self._is_over = False
+        self._task: asyncio.Task[None] | None = None
 
     def plan(self, pause: float) -> None:
         """Run next in about `pause` seconds, unless that is over."""
@@ -133,12 +136,21 @@ class Job:
         if self in self.member.jobs:
             self.member.jobs.remove(self)
 
-    async def run(self) -> None:
-        """Do it once, and plan the next time."""
+    def start(self) -> None:
+        """Do it once, in a task of its client."""
+        self._task = self.member.spawn(self._run, name=self.name)
+
+    def cancel(self) -> None:
+        """Break off a run under way, unless it is the caller."""
+        if self._task is not None and self._task is not asyncio.current_task():
+            self._task.cancel()
+
+    async def _run(self) -> None:
         pause: float | None = None
         try:
             pause = await self._work()
         except Exception:  # the outer border of a job that must go on, whatever a credentials provider does
             logger.exception("the regular job %r of a client failed", self.name)
         finally:
+            self._task = None
             self.plan(self._period if pause is None else pause)

@@ -54,7 +54,7 @@ class Routes:
 
     async def fetch(self, topic: str) -> Route:
         """Ask once, introduce ourselves to every endpoint that is new, and keep the route."""
-        route = await self._query(topic)
+        route = self._session.connection.shared(await self._query(topic))
         await self.introduce(route.endpoints)
         self.cached[topic] = route
         self._waited_for.discard(topic)

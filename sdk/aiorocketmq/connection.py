@@ -13,12 +13,14 @@ from functools import cache
 from types import TracebackType
 from typing import Literal, TypeAlias, TypedDict
 from uuid import getnode
+from weakref import WeakValueDictionary
 
 from aiorocketmq._core.endpoint import Endpoint, endpoint_of, parse_endpoint
 from aiorocketmq._core.half_open import HalfOpenWatch
 from aiorocketmq._core.message_ids import MessageIds
 from aiorocketmq._credentials import CredentialSource
 from aiorocketmq._forks import watch
+from aiorocketmq._core.route import Route
 from aiorocketmq._rounds import Rounds
 from aiorocketmq._transport.interface import Transport
 from aiorocketmq.config import Credentials, CredentialsProvider, Timeouts, Tls, check_client_properties
@@ -89,6 +91,7 @@ class Connection:
         """The regular jobs of all clients."""
         self._watches: dict[Endpoint, HalfOpenWatch] = {}
         self._reconnected_at: dict[Endpoint, float] = {}
+        self._routes: WeakValueDictionary[str, Route] = WeakValueDictionary()
 
     async def __aenter__(self) -> Connection:
         self.open_transport()
@@ -126,6 +129,14 @@ class Connection:
     def orphan(self) -> None:
         """Be closed in a process that was forked from the one that opened it; its sockets stay with that one."""
         self._is_closed = self._is_orphaned = True
+
+    def shared(self, route: Route) -> Route:
+        """The same route as another client has it, so that many clients of a topic keep one."""
+        known = self._routes.get(route.topic)
+        if known == route:
+            return known
+        self._routes[route.topic] = route
+        return route
 
     def watch(self, endpoint: Endpoint) -> HalfOpenWatch:
         """Who learns from heartbeats to `endpoint` whether its connection is dead."""

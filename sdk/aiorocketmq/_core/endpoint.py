@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import lru_cache
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 
 
@@ -81,6 +82,7 @@ def parse_endpoint(text: str) -> Endpoint:
     return Endpoint(scheme, tuple(address for _, address in parsed))
 
 
+@lru_cache(maxsize=1024)
 def endpoint_of(scheme: Scheme | None, addresses: tuple[Address, ...]) -> Endpoint:
     """The endpoint of a server's answer; the scheme is found from the host where the server leaves it out."""
     return Endpoint(scheme or _scheme_of(addresses[0].host), addresses)

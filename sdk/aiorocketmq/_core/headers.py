@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import TypeAlias
 
 Headers: TypeAlias = tuple[tuple[str, str], ...]
@@ -16,6 +17,11 @@ _LANGUAGE = "PYTHON"
 
 def date_text(now: float) -> str:
     """`now` (Unix time) as the signed header writes it, in UTC."""
+    return _second_text(int(now))
+
+
+@lru_cache(maxsize=4)
+def _second_text(now: int) -> str:
     return datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%SZ")
 
 

@@ -24,3 +24,12 @@ def test_reconnections_keep_a_distance() -> None:
     ]
     times = [number * 10 for number, end in enumerate(ends) if end]
     assert times == [10, 40, 70]
+
+
+def test_heartbeats_of_many_clients_that_were_out_at_once_count_once() -> None:
+    watch = HalfOpenWatch()
+    together = [
+        watch.should_reconnect(Beat.TIMED_OUT, now=10.0 + n / 100, begun=7.0 + n / 100) for n in range(25)
+    ]
+    assert not any(together)
+    assert watch.should_reconnect(Beat.TIMED_OUT, now=14.0, begun=11.0)

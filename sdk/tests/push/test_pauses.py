@@ -1,7 +1,7 @@
 import random
 
 import pytest
-from aiorocketmq._core.pauses import failure_pause, scan_pause
+from aiorocketmq._core.pauses import failure_pause, poll_length, scan_pause
 
 
 class Most(random.Random):
@@ -32,3 +32,8 @@ def test_jitter_takes_off_up_to_a_quarter() -> None:
 
 def test_scans_grow_rare_while_nothing_changes() -> None:
     assert [scan_pause(n) for n in range(5)] == [5.0, 10.0, 20.0, 30.0, 30.0]
+
+
+def test_long_polls_end_at_full_seconds_and_short_ones_are_left_alone() -> None:
+    assert [poll_length(20.0, now=now) for now in (100.0, 100.25, 100.75)] == [20.0, 19.75, 19.25]
+    assert poll_length(5.0, now=100.25) == 5.0

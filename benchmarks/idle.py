@@ -1,0 +1,176 @@
+"""What a thousand idle push consumers take in one process, beside the bare streams that each of them holds open.
+
+`python -m benchmarks.idle ours|stub ENDPOINT` measures in a fresh process and prints one JSON line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from contextlib import AsyncExitStack
+from typing import Any
+
+from benchmarks.sizes import resident_mb
+
+CONSUMERS = 1000
+AT_ONCE = 50
+WARM_UP = 60.0
+"""Seconds until every consumer has polled, and its rarer calls have found their pace."""
+SECONDS = 60.0
+
+
+def sockets() -> int:
+    """Count the connections of this process (Linux; 0 elsewhere)."""
+    folder = "/proc/self/fd"
+    if not os.path.isdir(folder):
+        return 0
+    names = [os.path.join(folder, name) for name in os.listdir(folder)]
+    inodes = {os.readlink(name)[8:-1] for name in names if os.path.islink(name)}
+    with open("/proc/self/net/tcp", encoding="ascii") as table:
+        rows = [line.split() for line in table.readlines()[1:]]
+    return sum(1 for row in rows if row[3] == "01" and row[9] in inodes)
+
+
+async def ours(endpoint: str) -> dict[str, float]:
+    """Hold push consumers open that have nothing to do."""
+    from aiorocketmq import Connection, PushConsumer, ReceivedMessage, Timeouts
+
+    async def handle(message: ReceivedMessage) -> None:
+        raise AssertionError("nothing was sent")
+
+    async with AsyncExitStack() as stack:
+        rocketmq = await stack.enter_async_context(
+            Connection(endpoint, timeouts=Timeouts(start=120, stop=30))
+        )
+
+        def consumer() -> PushConsumer:
+            return PushConsumer(rocketmq, group="idle", subscriptions=["idle"], handler=handle)
+
+        await stack.enter_async_context(consumer())
+        gc.collect()
+        memory, tasks = resident_mb(os.getpid()), len(asyncio.all_tasks())
+        for _ in range(0, CONSUMERS, AT_ONCE):
+            some = [consumer() for _ in range(AT_ONCE)]
+            await asyncio.gather(*(each.__aenter__() for each in some))
+            for each in some:
+                stack.push_async_exit(each)
+        await asyncio.sleep(WARM_UP)
+        began, cpu = time.perf_counter(), time.process_time()
+        await asyncio.sleep(SECONDS)
+        share = (time.process_time() - cpu) / (time.perf_counter() - began)
+        gc.collect()
+        result = {
+            "kb_each": (resident_mb(os.getpid()) - memory) * 1024 / CONSUMERS,
+            "tasks_each": (len(asyncio.all_tasks()) - tasks) / CONSUMERS,
+            "cpu_percent": share * 100,
+            "threads": float(threading.active_count() - 1),
+            "connections": float(sockets()),
+        }
+        print(json.dumps(result), flush=True)
+        os._exit(0)  # what a stop costs is another question
+
+
+async def stub(endpoint: str) -> dict[str, float]:
+    """Hold open what each of them needs of the channel: a settings stream and a poll."""
+    import grpc
+    from aiorocketmq.wire import messages as pb
+    from aiorocketmq.wire.methods import METHODS
+
+    channel = grpc.aio.insecure_channel(
+        endpoint, options=[("grpc.enable_retries", 0), ("grpc.minimal_stack", 1)]
+    )
+    telemetry = channel.stream_stream(METHODS["Telemetry"].path)
+    receive = channel.unary_stream(METHODS["ReceiveMessage"].path)
+    command = pb.TelemetryCommand(settings=pb.Settings(client_type=pb.ClientType.PUSH_CONSUMER))
+    command.settings.subscription.group.name = "idle"
+    command.settings.user_agent.language = pb.Language.PYTHON
+    wanted = command.settings.subscription.subscriptions.add()
+    wanted.topic.name, wanted.expression.type, wanted.expression.expression = "idle", pb.FilterType.TAG, "*"
+    request = pb.ReceiveMessageRequest(batch_size=32)
+    request.group.name = "idle"
+    request.filter_expression.type, request.filter_expression.expression = pb.FilterType.TAG, "*"
+    request.invisible_duration.seconds, request.long_polling_timeout.seconds = 60, 20
+    ask = channel.unary_unary(METHODS["QueryRoute"].path)
+    answer = await ask(
+        pb.QueryRouteRequest(topic=pb.Resource(name="idle")).SerializeToString(),
+        metadata=(("x-mq-client-id", "idle"),),
+    )
+    request.message_queue.CopyFrom(pb.QueryRouteResponse.FromString(answer).message_queues[0])
+    kept: list[Any] = []
+
+    async def one(number: int) -> None:
+        metadata = (
+            ("x-mq-client-id", f"idle-{number}"),
+            ("x-mq-language", "PYTHON"),
+            ("x-mq-protocol", "v2"),
+        )
+        stream = telemetry(metadata=metadata)
+        await stream.write(command.SerializeToString())
+        await stream.read()
+        poll = receive(request.SerializeToString(), metadata=metadata, timeout=60)
+        kept.extend((stream, poll, asyncio.create_task(poll.read())))
+
+    await one(0)
+    gc.collect()
+    memory = resident_mb(os.getpid())
+    for first in range(1, CONSUMERS + 1, AT_ONCE):
+        await asyncio.gather(*(one(number) for number in range(first, first + AT_ONCE)))
+    await asyncio.sleep(1)
+    gc.collect()
+    print(json.dumps({"kb_each": (resident_mb(os.getpid()) - memory) * 1024 / CONSUMERS}), flush=True)
+    os._exit(0)
+
+
+def measured(kind: str) -> dict[str, float]:
+    """Measure in a fresh process against a fresh fake in another."""
+    orders = {
+        "profile": "documented",
+        "queues": 4,
+        "topics": ["idle"],
+        "groups": ["idle"],
+        "load": {},
+        "body_bytes": 1,
+    }
+    server = subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.server", json.dumps(orders)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert server.stdin is not None
+    assert server.stdout is not None
+    try:
+        endpoint = server.stdout.readline().strip()
+        done = subprocess.run(
+            [sys.executable, "-m", "benchmarks.idle", kind, endpoint],
+            check=True,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+    finally:
+        server.stdin.close()
+        server.wait(20)
+    result: dict[str, float] = json.loads(done.stdout.strip().splitlines()[-1])
+    return result
+
+
+def measured_idle() -> dict[str, list[float]]:
+    """Measure both, once: memory does not depend on what else the machine does, and the limits leave room."""
+    mine, bare = measured("ours"), measured("stub")
+    return {
+        "idle_kb": [mine["kb_each"] - bare["kb_each"]],
+        "idle_kb_in_all": [mine["kb_each"]],
+        "idle_tasks": [mine["tasks_each"]],
+        "idle_cpu": [mine["cpu_percent"]],
+        "idle_connections": [mine["connections"]],
+    }
+
+
+if __name__ == "__main__":
+    asyncio.run({"ours": ours, "stub": stub}[sys.argv[1]](sys.argv[2]))

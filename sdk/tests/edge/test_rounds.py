@@ -1,0 +1,158 @@
+"""Regular jobs of many clients share one timer, and take no task while they wait."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+
+import pytest
+from aiorocketmq._rounds import Rounds
+from aiorocketmq._signal import Signal
+from aiorocketmq._tasks import Tasks
+from aiorocketmq.connection import Connection
+from aiorocketmq.push_consumer import PushConsumer
+from aiorocketmq.simple_consumer import SimpleConsumer
+from aiorocketmq_fake import FakeBroker
+
+
+@pytest.fixture
+async def tasks() -> AsyncIterator[Tasks]:
+    tasks = Tasks("test")
+    yield tasks
+    await tasks.end()
+
+
+class Runs:
+    """A job that counts its runs."""
+
+    def __init__(self, *, fails: bool = False, pause: float | None = None) -> None:
+        self.count = 0
+        self._fails = fails
+        self._pause = pause
+        self._news = asyncio.Event()
+
+    async def __call__(self) -> float | None:
+        self.count += 1
+        self._news.set()
+        if self._fails:
+            raise LookupError("the vault is locked")
+        return self._pause
+
+    async def reach(self, count: int) -> None:
+        async with asyncio.timeout(10):
+            while self.count < count:
+                self._news.clear()
+                await self._news.wait()
+
+
+async def test_a_job_goes_on_whatever_it_raises(tasks: Tasks, caplog: pytest.LogCaptureFixture) -> None:
+    job = Runs(fails=True)
+    member = Rounds(random.Random(1)).join(tasks.spawn)
+    member.every(0.01, job, name="credentials")
+    await job.reach(3)
+    member.leave()
+    assert "the regular job 'credentials' of a client failed" in caplog.text
+
+
+async def test_a_job_may_choose_when_it_runs_next(tasks: Tasks) -> None:
+    often, rarely = Runs(pause=0.01), Runs(pause=3600.0)
+    member = Rounds(random.Random(1)).join(tasks.spawn)
+    member.every(0.01, often, name="often")
+    member.every(0.01, rarely, name="rarely")
+    await often.reach(5)
+    assert rarely.count == 1
+    member.leave()
+
+
+async def test_who_leaves_has_its_runs_broken_off_and_no_timer_left(tasks: Tasks) -> None:
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def long() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    rounds = Rounds(random.Random(1))
+    member = rounds.join(tasks.spawn)
+    member.every(0.01, long, name="long")
+    async with asyncio.timeout(10):
+        await begun.wait()
+        member.leave()
+        await ended.wait()
+    assert rounds._timer is None
+    member.leave()
+
+
+async def test_a_job_that_ended_runs_no_more_while_others_go_on(tasks: Tasks) -> None:
+    first, second = Runs(), Runs()
+    member = Rounds(random.Random(1)).join(tasks.spawn)
+    job = member.every(0.01, first, name="first")
+    member.every(0.01, second, name="second")
+    await first.reach(1)
+    job.end()
+    count = first.count
+    await second.reach(second.count + 3)
+    assert first.count == count
+    member.leave()
+
+
+async def test_idle_consumers_of_one_connection_share_timer_routes_and_socket(broker: FakeBroker) -> None:
+    async def handle(message: object) -> None:
+        raise AssertionError("nothing was sent")
+
+    async with Connection(broker.endpoint) as rocketmq:
+        consumers = [
+            PushConsumer(rocketmq, group="billing", subscriptions=["orders"], handler=handle)
+            for _ in range(20)
+        ]
+        await asyncio.gather(*(each.__aenter__() for each in consumers))
+        own = [task for task in asyncio.all_tasks() if task.get_name().startswith("push: ")]
+        assert len(own) == 2 * len(consumers)
+        assert len({id(each._session.routes.cached["orders"]) for each in consumers}) == 1
+        assert rocketmq.rounds._timer is not None
+        await asyncio.gather(*(each.__aexit__(None, None, None) for each in consumers))
+        assert rocketmq.rounds._timer is None
+
+
+async def test_one_dead_connection_is_made_anew_once_for_all_who_ask(broker: FakeBroker) -> None:
+    async with (
+        Connection(broker.endpoint) as rocketmq,
+        SimpleConsumer(rocketmq, group="billing", subscriptions=["orders"]) as first,
+        SimpleConsumer(rocketmq, group="billing", subscriptions=["orders"]) as second,
+    ):
+        (endpoint,) = first._session.links
+        before = rocketmq.open_transport()._lines[endpoint]  # type: ignore[attr-defined]  # grpcio's
+        await first._session.reconnect(endpoint)
+        await first.receive(wait=0)
+        after = rocketmq.open_transport()._lines[endpoint]  # type: ignore[attr-defined]  # grpcio's
+        await second._session.reconnect(endpoint)
+        assert before is not after
+        assert rocketmq.open_transport()._lines.get(endpoint) is after  # type: ignore[attr-defined]  # grpcio's
+
+
+async def test_a_signal_wakes_all_who_wait_and_lets_later_ones_pass() -> None:
+    signal = Signal()
+    waiting = [asyncio.create_task(signal.wait()) for _ in range(3)]
+    await asyncio.sleep(0)
+    signal.set()
+    await asyncio.gather(*waiting)
+    await signal.wait()
+    signal.clear()
+    late = asyncio.create_task(signal.wait())
+    await asyncio.sleep(0)
+    assert not late.done()
+    late.cancel()
+    await asyncio.gather(late, return_exceptions=True)
+
+
+async def test_one_who_stops_waiting_for_a_signal_keeps_nobody_else_from_it() -> None:
+    signal = Signal()
+    first, second = asyncio.create_task(signal.wait()), asyncio.create_task(signal.wait())
+    await asyncio.sleep(0)
+    first.cancel()
+    await asyncio.sleep(0)
+    assert len(signal._futures) == 1
+    signal.set()
+    await second
+    assert first.cancelled()
