@@ -32,8 +32,10 @@ def sockets() -> int:
         return 0
     names = [os.path.join(folder, name) for name in os.listdir(folder)]
     inodes = {os.readlink(name)[8:-1] for name in names if os.path.islink(name)}
-    with open("/proc/self/net/tcp", encoding="ascii") as table:
-        rows = [line.split() for line in table.readlines()[1:]]
+    rows: list[list[str]] = []
+    for name in ("tcp", "tcp6"):
+        with open(f"/proc/self/net/{name}", encoding="ascii") as table:
+            rows.extend(line.split() for line in table.readlines()[1:])
     return sum(1 for row in rows if row[3] == "01" and row[9] in inodes)
 
 

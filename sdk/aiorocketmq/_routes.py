@@ -18,6 +18,9 @@ from aiorocketmq.wire import messages as pb
 
 logger = logging.getLogger(__name__)
 
+_FRESH = 20.0
+"""Seconds for which a client takes the word of another one; routes are refreshed every 30 s."""
+
 
 class Routes:
     """Every topic's route; a route is in `cached` only when all its endpoints have answered our settings."""
@@ -54,7 +57,9 @@ class Routes:
 
     async def fetch(self, topic: str) -> Route:
         """Ask once, introduce ourselves to every endpoint that is new, and keep the route."""
-        route = self._session.connection.shared(await self._query(topic))
+        return await self._keep(topic, self._session.connection.shared(await self._query(topic)))
+
+    async def _keep(self, topic: str, route: Route) -> Route:
         await self.introduce(route.endpoints)
         self.cached[topic] = route
         self._waited_for.discard(topic)
@@ -63,9 +68,21 @@ class Routes:
 
     async def refresh(self) -> None:
         """Ask for every cached route again; one that cannot be had stays as it is."""
-        for topic in tuple(self.cached):
+        await self._refresh(age=0.0)
+
+    async def refresh_old(self) -> None:
+        """The same, but take over what another client of the connection has asked in the meantime: a thousand
+        consumers of a topic ask as often as one."""
+        await self._refresh(age=_FRESH)
+
+    async def _refresh(self, *, age: float) -> None:
+        for topic, route in tuple(self.cached.items()):
             try:
-                await self.fetch(topic)
+                known = self._session.connection.fresh_route(topic, age=age)
+                if known is None:
+                    await self.fetch(topic)
+                elif known is not route:
+                    await self._keep(topic, known)
             except RocketMQError as error:
                 logger.warning("the route of topic %r stays as it is: %s", topic, error)
 

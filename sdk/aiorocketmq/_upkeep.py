@@ -42,7 +42,7 @@ class Upkeep:
         """Do each job when it is due, until the member leaves."""
         periods, session = self._periods, self._session
         member.every(periods.heartbeat, self.beat, name="heartbeat")
-        member.every(periods.routes, self._routes.refresh, name="routes")
+        member.every(periods.routes, self._routes.refresh_old, name="routes")
         member.every(periods.settings, session.write_settings, name="settings")
         if callable(session.connection.credentials):
             member.every(periods.credentials, session.sign, name="credentials")

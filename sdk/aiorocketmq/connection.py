@@ -92,6 +92,7 @@ class Connection:
         self._watches: dict[Endpoint, HalfOpenWatch] = {}
         self._reconnected_at: dict[Endpoint, float] = {}
         self._routes: WeakValueDictionary[str, Route] = WeakValueDictionary()
+        self._asked_at: dict[str, float] = {}
 
     async def __aenter__(self) -> Connection:
         self.open_transport()
@@ -132,11 +133,18 @@ class Connection:
 
     def shared(self, route: Route) -> Route:
         """The same route as another client has it, so that many clients of a topic keep one."""
+        self._asked_at[route.topic] = loop_time()
         known = self._routes.get(route.topic)
         if known == route:
             return known
         self._routes[route.topic] = route
         return route
+
+    def fresh_route(self, topic: str, *, age: float) -> Route | None:
+        """What another client has learnt about `topic` in the last `age` seconds."""
+        if loop_time() - self._asked_at.get(topic, float("-inf")) >= age:
+            return None
+        return self._routes.get(topic)
 
     def watch(self, endpoint: Endpoint) -> HalfOpenWatch:
         """Who learns from heartbeats to `endpoint` whether its connection is dead."""
