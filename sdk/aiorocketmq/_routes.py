@@ -18,9 +18,6 @@ from aiorocketmq.wire import messages as pb
 
 logger = logging.getLogger(__name__)
 
-_FRESH = 20.0
-"""Seconds for which a client takes the word of another one; routes are refreshed every 30 s."""
-
 
 class Routes:
     """Every topic's route; a route is in `cached` only when all its endpoints have answered our settings."""
@@ -66,16 +63,11 @@ class Routes:
         self._drop_unused_links()
         return route
 
-    async def refresh(self) -> None:
-        """Ask for every cached route again; one that cannot be had stays as it is."""
-        await self._refresh(age=0.0)
+    async def refresh(self, *, age: float = 0.0) -> None:
+        """Ask for every cached route again; one that cannot be had stays as it is.
 
-    async def refresh_old(self) -> None:
-        """The same, but take over what another client of the connection has asked in the meantime: a thousand
-        consumers of a topic ask as often as one."""
-        await self._refresh(age=_FRESH)
-
-    async def _refresh(self, *, age: float) -> None:
+        What another client of the connection has asked in the last `age` seconds is taken over: a thousand consumers
+        of a topic ask as often as one."""
         for topic, route in tuple(self.cached.items()):
             try:
                 known = self._session.connection.fresh_route(topic, age=age)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass
+from functools import partial
 
 from aiorocketmq._calls import HEARTBEAT
 from aiorocketmq._core.endpoint import Endpoint
@@ -17,6 +18,9 @@ from aiorocketmq.errors import RocketMQError, SessionForgotten, Unreachable
 from aiorocketmq.wire import messages as pb
 
 logger = logging.getLogger(__name__)
+
+_FRESH = 2 / 3
+"""Part of a period for which a client takes another one's word about a route."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,9 @@ class Upkeep:
         """Do each job when it is due, until the member leaves."""
         periods, session = self._periods, self._session
         member.every(periods.heartbeat, self.beat, name="heartbeat")
-        member.every(periods.routes, self._routes.refresh_old, name="routes")
+        member.every(
+            periods.routes, partial(self._routes.refresh, age=periods.routes * _FRESH), name="routes"
+        )
         member.every(periods.settings, session.write_settings, name="settings")
         if callable(session.connection.credentials):
             member.every(periods.credentials, session.sign, name="credentials")
