@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from aiorocketmq.push_consumer import (
         DeadLetter as DeadLetter,
         PushConsumer as PushConsumer,
+        PushStatistics as PushStatistics,
         RetryLater as RetryLater,
     )
     from aiorocketmq.recording import Recorder as Recorder
@@ -133,7 +134,7 @@ _HOMES = {
     "otel": ("OpenTelemetryHook",),
     "producer": ("Producer",),
     "pull_consumer": ("Offset", "PullBatch", "PullConsumer"),
-    "push_consumer": ("DeadLetter", "PushConsumer", "RetryLater"),
+    "push_consumer": ("DeadLetter", "PushConsumer", "PushStatistics", "RetryLater"),
     "recording": ("Recorder",),
     "simple_consumer": ("SimpleConsumer",),
     "subscription": ("Sql", "Tags"),
@@ -177,6 +178,7 @@ __all__ = [
     "PullBatch",
     "PullConsumer",
     "PushConsumer",
+    "PushStatistics",
     "QueueRange",
     "QuotaExceeded",
     "ReceivedMessage",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Self, Unpack
@@ -15,8 +15,10 @@ from aiorocketmq._core.names import check_group
 from aiorocketmq._core.outcomes import DeadLetter, RetryLater
 from aiorocketmq._core.settings import Declaration, FilterText
 from aiorocketmq._core.stop_states import ConsumerLife
+from aiorocketmq._group import make_group
 from aiorocketmq._push.commands import print_stacks, verify_message
 from aiorocketmq._push.consumption import Consumption
+from aiorocketmq._push.counting import PushStatistics
 from aiorocketmq._push.handlers import Handler, Handlers, handlers_by_topic
 from aiorocketmq._session import Session
 from aiorocketmq._signal import Signal
@@ -28,7 +30,7 @@ from aiorocketmq.message import MessageQueue
 from aiorocketmq.subscription import EVERYTHING, Sql, Subscriptions, Tags, filter_of, subscriptions_by_topic
 from aiorocketmq.wire import messages as pb
 
-__all__ = ["DeadLetter", "Handler", "PushConsumer", "RetryLater"]
+__all__ = ["DeadLetter", "Handler", "PushConsumer", "PushStatistics", "RetryLater"]
 
 # What servers take for the lease of a receive (live-broker-consumption.md 2).
 MIN_INVISIBLE = 10.0
@@ -70,6 +72,7 @@ class PushConsumer:
         handler_timeout: float | None = None,
         cache: CacheLimits | None = None,
         invisible: float = 30.0,
+        create_group: bool = False,
         hooks: Sequence[Hook] = (),
         **options: Unpack[ConnectionOptions],
     ) -> None:
@@ -78,7 +81,9 @@ class PushConsumer:
         `concurrency` is the largest number of handlers that run at a time. `handler_timeout` cancels a handler that
         takes longer, which counts as a failure. `cache` bounds what is in hand, by count and bytes. `invisible` is
         the length of each lease in seconds (10 to 43,200): it is renewed while a message is in hand, and after a
-        crash others get the messages that much later. Raises ValueError or TypeError for single arguments; a topic
+        crash others get the messages that much later. `create_group` has the server create an unknown group with its
+        defaults (not ordered), where it does so at all; off by default, because a misspelt group would consume
+        everything once more. Raises ValueError or TypeError for single arguments; a topic
         `%RETRY%...` is refused, because reading it can stop redelivery for every group (live-lessons.md 5).
         """
         check_group(group)
@@ -113,6 +118,7 @@ class PushConsumer:
             Declaration(client_type="PUSH_CONSUMER", group=group, subscriptions=dict(self._filters)),
             role=Role.PUSH,
             hooks=hooks,
+            first_call=self._make_group if create_group else None,
             commands={
                 "verify_message_command": self._verify_message,
                 "print_thread_stack_trace_command": self._print_stacks,
@@ -202,6 +208,32 @@ class PushConsumer:
         running.receiving.unsubscribe(topic)
         await self._declare({other: wanted for other, wanted in self._filters.items() if other != topic})
 
+    def pause(self, *topics: str) -> None:
+        """Receive nothing more of these topics, or of all, until resume(); what is in hand is still handled.
+
+        What the polls that are cancelled by this would have brought comes again after 3 to 5 s, on servers before 5.5
+        after a whole lease (live-lessons.md 4). Raises ValueError for a topic that is not subscribed, and Closed
+        outside of `async with`."""
+        self._open().receiving.pause(self._chosen(topics))
+
+    def resume(self, *topics: str) -> None:
+        """Receive these topics again, or all; without effect where they are not paused."""
+        self._open().receiving.resume(self._chosen(topics))
+
+    @property
+    def paused(self) -> frozenset[str]:
+        """The topics that are paused."""
+        return frozenset() if self._running is None else frozenset(self._running.receiving.paused)
+
+    def _chosen(self, topics: tuple[str, ...]) -> Collection[str]:
+        for topic in topics:
+            if topic not in self._filters:
+                raise ValueError(f"topic {topic!r} is not subscribed")
+        return topics or tuple(self._filters)
+
+    async def _make_group(self) -> None:
+        await make_group(self._session.connection, self._group, next(iter(self._filters)))
+
     async def _declare(self, filters: dict[str, FilterText]) -> None:
         await self._session.declare(replace(self._session.declaration, subscriptions=dict(filters)))
         # The same mapping is what the polls look into.
@@ -228,6 +260,11 @@ class PushConsumer:
     def messages_in_hand(self) -> int:
         """Messages received whose settling has not ended."""
         return 0 if self._running is None else len(self._running.held)
+
+    @property
+    def statistics(self) -> PushStatistics:
+        """What it has done since its start and has in hand now; raises Closed outside of `async with`."""
+        return self._open().statistics
 
     async def _verify_message(self, endpoint: Endpoint, command: pb.TelemetryCommand) -> None:
         await verify_message(self._session, self._handlers, endpoint, command)

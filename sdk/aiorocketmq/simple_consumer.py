@@ -11,6 +11,7 @@ from typing import Self, Unpack
 from aiorocketmq._convert import filter_text
 from aiorocketmq._core.names import check_group
 from aiorocketmq._core.settings import Declaration
+from aiorocketmq._group import make_group
 from aiorocketmq._session import Session
 from aiorocketmq._settling import LONGEST_LEASE, Settling
 from aiorocketmq._simple.keep_alive import KeepAlive
@@ -34,8 +35,9 @@ class SimpleConsumer:
 
     The first parameter is an endpoint or a `Connection`; with an endpoint the consumer owns its connection, and takes
     the connection's settings by keyword. `subscriptions` are topics, or a mapping from topic to a tag expression or
-    `Sql(...)`. The group must exist on the server. A message that is neither acked nor extended comes again when its
-    lease ends, until the group's attempts are used up.
+    `Sql(...)`. The group must exist on the server, unless `create_group` has it create an unknown one with its
+    defaults, where it does so at all; off by default, because a misspelt group would receive everything once more. A
+    message that is neither acked nor extended comes again when its lease ends, until the group's attempts are used up.
 
     Entering returns when every topic is found and its servers have answered, or raises within `timeouts.start`."""
 
@@ -45,6 +47,7 @@ class SimpleConsumer:
         *,
         group: str,
         subscriptions: Subscriptions,
+        create_group: bool = False,
         hooks: Sequence[Hook] = (),
         **options: Unpack[ConnectionOptions],
     ) -> None:
@@ -59,6 +62,7 @@ class SimpleConsumer:
             ),
             role=Role.SIMPLE,
             hooks=hooks,
+            first_call=self._make_group if create_group and wanted else None,
             options=options,
         )
         connection = self._session.connection
@@ -150,6 +154,10 @@ class SimpleConsumer:
                 f"{len(failed)} of {len(messages)} messages were not acknowledged, the first because {failed[0].text}",
                 outcomes=tuple(zip(messages, errors, strict=True)),
             ) from failed[0]
+
+    async def _make_group(self) -> None:
+        topic = next(iter(self._session.declaration.subscriptions))
+        await make_group(self._session.connection, self.group, topic)
 
     async def subscribe(self, topic: str, wanted: str | Filter = EVERYTHING) -> None:
         """Receive from `topic`, too, or with another filter; returns when servers know."""

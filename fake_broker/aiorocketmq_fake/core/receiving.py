@@ -100,6 +100,8 @@ class Receiving:
         state.check_group(request.group)
         if not request.auto_renew:
             self._check_invisible(request.invisible)
+        if profile.auto_create_groups and request.topic in state.topics:
+            known_group(state, request.group)  # before the filter is read, as seen on 5.5.0
         wanted = parse(request.filter, profile)
         topic = state.topics.get(request.topic)
         if topic is None:

@@ -22,6 +22,7 @@ from aiorocketmq._core.outcomes import (
 from aiorocketmq._core.receive_cache import ReceiveCache
 from aiorocketmq._core.settings import FilterText
 from aiorocketmq._core.stop_states import ConsumerEvent, ConsumerLife
+from aiorocketmq._push.counting import Counts, PushStatistics
 from aiorocketmq._push.handlers import Handlers
 from aiorocketmq._push.held import Held, lane_of
 from aiorocketmq._push.leases import LeaseKeeper
@@ -62,6 +63,7 @@ class Consumption:
         self._life = life
         self._session = session
         self._loop = asyncio.get_running_loop()
+        self.counts = Counts()
         self.held: set[Held] = set()
         self._nothing_held = Signal()
         self._run_again: dict[Held, asyncio.TimerHandle] = {}
@@ -134,8 +136,27 @@ class Consumption:
             self._leases.close()
             await self._session.stop()
 
+    @property
+    def statistics(self) -> PushStatistics:
+        """What was done so far, and what is in hand."""
+        counts = self.counts
+        return PushStatistics(
+            received=counts.received,
+            handled=counts.handled,
+            failed=counts.failed,
+            acknowledged=counts.acknowledged,
+            given_back=counts.given_back,
+            dead_lettered=counts.dead_lettered,
+            lost=counts.lost,
+            in_hand=len(self.held),
+            waiting=self._workers.waiting,
+            running=self._workers.running,
+            body_bytes=self._cache.size,
+        )
+
     def _arrived(self, queue: MessageQueue, messages: Sequence[ReceivedMessage]) -> None:
         ordered = self._session.settings.ordered
+        self.counts.received += len(messages)
         for message in messages:
             lease = message._lease
             if lease is None:  # a server that leases nothing; there is nothing to settle it with
@@ -164,6 +185,10 @@ class Consumption:
         )
 
     def _handled(self, held: Held, failure: Exception | None) -> None:
+        if failure is None:
+            self.counts.handled += 1
+        else:
+            self.counts.failed += 1
         if held.is_settling:  # its grace was over, and it has been given back while its handler was cancelled
             return
         if not held.lease.is_open:
@@ -188,6 +213,7 @@ class Consumption:
                 return
             outcome = GiveBack(outcome.delay)
         held.is_settling = True
+        held.outcome = outcome
         self._leases.release(held)
         if isinstance(outcome, Acknowledge):
             self._settlement.acknowledge(held)
@@ -217,6 +243,7 @@ class Consumption:
     def _ended(self, held: Held, out_of_the_way: bool) -> None:
         """Nothing more is done about the message: make room, and see to those behind it."""
         self.held.discard(held)
+        self.counts.settled(held.outcome, is_done=out_of_the_way)
         if self._cache.remove(held.source, held.size):
             self.receiving.room_made(held.source)
         behind = self._workers.settled(held) if out_of_the_way else self._workers.unsettled(held)

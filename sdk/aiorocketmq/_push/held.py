@@ -6,6 +6,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from aiorocketmq._core.lease import Lease
+from aiorocketmq._core.outcomes import Outcome
 from aiorocketmq.message import MessageQueue, ReceivedMessage
 
 
@@ -23,6 +24,8 @@ class Held:
     """The server's number, counted on with each local run in an ordered group."""
     is_settling: bool = False
     """Its ack, release or forward has begun."""
+    outcome: Outcome | None = None
+    """What its settling is to bring about; None where its handler has settled it, or nobody could."""
     failures: int = 0
     """Settling calls that failed."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeAlias
 from uuid import uuid4
 
@@ -61,6 +61,8 @@ class Receiving:
         self._room: dict[MessageQueue, Signal] = {}
         self._answers: dict[MessageQueue, list[ReceivedMessage]] = {}
         """What each poll that is out has brought so far."""
+        self.paused: set[str] = set()
+        """Topics that are not polled for now."""
         self._generation = 0
         self._topics: set[str] = set()
         """What is received; an answer about another topic comes too late."""
@@ -83,6 +85,7 @@ class Receiving:
     def unsubscribe(self, topic: str) -> None:
         """Drop a topic: its scan and its polls end at once."""
         self._topics.discard(topic)
+        self.paused.discard(topic)
         scan = self._scans.pop(topic, None)
         if scan is not None:
             scan.end()
@@ -90,8 +93,24 @@ class Receiving:
             del self._assigned[queue]
             self._cache.close(queue)
             del self._room[queue]
-            self._polls.pop(queue).cancel()
+            poll = self._polls.pop(queue, None)
+            if poll is not None:
+                poll.cancel()
         self._announce()
+
+    def pause(self, topics: Collection[str]) -> None:
+        """Start no poll for `topics` until resume(); those that wait are cancelled, as by a stop."""
+        self.paused |= set(topics)
+        for queue, poll in self._polls.items():
+            if queue.topic in self.paused and not self._answers.get(queue):
+                poll.cancel()
+
+    def resume(self, topics: Collection[str]) -> None:
+        """Poll `topics` again."""
+        self.paused -= set(topics)
+        for queue in self._assigned:
+            if queue.topic in topics:
+                self._start_poll(queue)
 
     def _keep_scanning(self, topic: str) -> None:
         unchanged = failures = 0
@@ -172,13 +191,13 @@ class Receiving:
         self._room.setdefault(queue, Signal())
         running = self._polls.get(queue)
         # A poll that was still out when its queue was dropped goes on for a queue that has come back.
-        if running is None or running.done():
+        if running is None or running.done() or running.cancelling():
             self._polls[queue] = self._session.spawn(self._poll_forever, queue, name="receive messages")
 
     async def _poll_forever(self, queue: MessageQueue) -> None:
         failures = 0
         attempt_id = uuid4().hex
-        while (source := self._assigned.get(queue)) is not None:
+        while queue.topic not in self.paused and (source := self._assigned.get(queue)) is not None:
             room = self._cache.room(queue, self._session.settings.receive_batch)
             if room < 1:
                 await self._wait_for_room(queue)
@@ -199,7 +218,8 @@ class Receiving:
                 attempt_id = uuid4().hex
                 self._arrived(queue, messages)
         self._polls.pop(queue, None)
-        self._room.pop(queue, None)
+        if queue not in self._assigned:
+            self._room.pop(queue, None)
 
     async def _receive(self, source: RouteQueue, room: int, attempt_id: str) -> Sequence[ReceivedMessage]:
         answer = self._answers[source.queue] = []
@@ -220,7 +240,8 @@ class Receiving:
                 self._arrived(source.queue, answer)
             raise
         finally:
-            del self._answers[source.queue]
+            if self._answers.get(source.queue) is answer:
+                del self._answers[source.queue]
 
     async def _wait_for_room(self, queue: MessageQueue) -> None:
         event = self._room[queue]

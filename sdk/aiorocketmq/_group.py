@@ -1,0 +1,44 @@
+"""Makes a consumer group come to be on servers that refuse the settings of an unknown one."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from aiorocketmq._core.route import RouteQueue
+from aiorocketmq._core.settings import Declaration, FilterText
+from aiorocketmq._receiving import receive
+from aiorocketmq._session import Session
+from aiorocketmq.connection import Connection
+from aiorocketmq.errors import GroupNotFound, IllegalFilter, RocketMQError, ServerFault
+from aiorocketmq.hooks import Role
+
+logger = logging.getLogger(__name__)
+
+_NO_FILTER = FilterText("((", is_sql=True)
+"""Not SQL: servers look the group up, and create it, before they read the filter; so nothing is taken."""
+
+
+async def make_group(connection: Connection, group: str, topic: str) -> None:
+    """Let the server create `group` where it does so by itself, without taking a message.
+
+    A receive creates the group, settings do not (live-broker-session.md 2.4); and a receive needs settings of some
+    kind, which are those of a short-lived producer here. Raises what hinders the way to the server; that a server
+    creates no groups shows at the consumer's own start."""
+    session = Session(connection, Declaration(client_type="PRODUCER", topics=(topic,)), role=Role.PRODUCER)
+    await session.start()
+    try:
+        session.declaration = replace(session.declaration, group=group)
+        for queue in (await session.route(topic)).readable_brokers[:1]:
+            await _ask_in_vain(session, replace(queue, queue=replace(queue.queue, id=-1)))
+    finally:
+        await session.stop()
+
+
+async def _ask_in_vain(session: Session, source: RouteQueue) -> None:
+    try:
+        await receive(session, source, _NO_FILTER, max_messages=1, poll=5.0, invisible=30.0)
+    except (ServerFault, IllegalFilter, GroupNotFound) as error:
+        logger.debug("group %r was mentioned to %s: %s", session.group, source.endpoint, error)
+    except RocketMQError as error:
+        logger.info("group %r could not be created: %s", session.group, error)
