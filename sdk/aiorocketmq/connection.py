@@ -18,9 +18,9 @@ from weakref import WeakValueDictionary
 from aiorocketmq._core.endpoint import Endpoint, endpoint_of, parse_endpoint
 from aiorocketmq._core.half_open import HalfOpenWatch
 from aiorocketmq._core.message_ids import MessageIds
+from aiorocketmq._core.route import Route
 from aiorocketmq._credentials import CredentialSource
 from aiorocketmq._forks import watch
-from aiorocketmq._core.route import Route
 from aiorocketmq._rounds import Rounds
 from aiorocketmq._transport.interface import Transport
 from aiorocketmq.config import Credentials, CredentialsProvider, Timeouts, Tls, check_client_properties
