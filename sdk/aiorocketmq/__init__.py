@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     )
     from aiorocketmq.config import (
         CacheLimits as CacheLimits,
+        Compression as Compression,
         Credentials as Credentials,
         SendRetry as SendRetry,
         Timeouts as Timeouts,
@@ -92,7 +93,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "admin": ("Admin", "ExponentialBackoff", "QueueRange", "TopicRoute", "TopicType"),
-    "config": ("CacheLimits", "Credentials", "SendRetry", "Timeouts", "Tls"),
+    "config": ("CacheLimits", "Compression", "Credentials", "SendRetry", "Timeouts", "Tls"),
     "connection": ("Connection", "ConnectionOptions", "Surroundings"),
     "deduplication": (
         "Claim",
@@ -149,6 +150,7 @@ __all__ = [
     "CacheLimits",
     "Claim",
     "Closed",
+    "Compression",
     "Connection",
     "ConnectionOptions",
     "Credentials",

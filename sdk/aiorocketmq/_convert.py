@@ -13,6 +13,7 @@ from aiorocketmq._core.lease import Lease
 from aiorocketmq._core.route import MessageQueue, Route, RouteQueue
 from aiorocketmq._core.settings import Answer, Backoff, Declaration, FilterText
 from aiorocketmq._core.transactions import Resolution
+from aiorocketmq._unpacking import unpack_with_extra
 from aiorocketmq.message import Message, MessageType, ReceivedMessage, Settler
 from aiorocketmq.subscription import Filter, Sql
 from aiorocketmq.wire import messages as pb
@@ -201,13 +202,14 @@ def fill_message(
     message_type: MessageType,
     due_us: int | None,
     check_after: float | None = None,
+    packed: bytes | None = None,
 ) -> None:
     """Write a message to send into an empty one of the wire, born at `now` (Unix time); an absent born time would
-    read as 1970 (live-lessons.md, 7).
+    read as 1970 (live-lessons.md, 7). `packed` is its body compressed, where it travels so.
 
     Field by field and only what is there: a third of what constructors with keywords cost, on the path of every
     send."""
-    wire.body = message.body
+    wire.body = message.body if packed is None else packed
     wire.topic.name = message.topic
     if namespace:
         wire.topic.resource_namespace = namespace
@@ -216,7 +218,7 @@ def fill_message(
     system = wire.system_properties
     system.message_id = message_id
     system.message_type = _TYPE_TO_WIRE[message_type]
-    system.body_encoding = _IDENTITY
+    system.body_encoding = _IDENTITY if packed is None else _GZIP
     system.born_host = host
     system.queue_id = queue_id
     _set_microseconds(system.born_timestamp, int(now * 1_000_000))
@@ -283,6 +285,7 @@ def message_from_wire(
         packed=system.body_encoding == _GZIP,
         digest=_DIGESTS.get(digest.type, ""),
         checksum=digest.checksum,
+        unpacker=unpack_with_extra,
     )
     leased = settler is not None and system.receipt_handle != ""
     topic = message.topic.name

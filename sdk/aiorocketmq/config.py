@@ -116,6 +116,23 @@ class SendRetry:
 
 
 @dataclass(frozen=True, slots=True)
+class Compression:
+    """Which bodies a producer compresses (zlib): those of `threshold` bytes or more, where that makes them smaller.
+
+    The server's limit of the body's size is for the compressed one. Clients of RocketMQ unpack by themselves, as ours
+    do; check those that were written by others."""
+
+    threshold: int = 4096
+    level: int = 5
+    """1 is fastest, 9 is smallest."""
+
+    def __post_init__(self) -> None:
+        check_count("Compression.threshold", self.threshold)
+        if type(self.level) is not int or not 1 <= self.level <= 9:
+            raise ValueError(f"Compression.level must be an integer from 1 to 9, not {self.level!r}")
+
+
+@dataclass(frozen=True, slots=True)
 class CacheLimits:
     """How much a PushConsumer holds that its handlers have not finished."""
 

@@ -18,7 +18,7 @@ from aiorocketmq._produce.sender import Sender
 from aiorocketmq._produce.telling import told
 from aiorocketmq._produce.transactions import TransactionChecker, Transactions
 from aiorocketmq._session import Session
-from aiorocketmq.config import SendRetry, check_count, check_seconds
+from aiorocketmq.config import Compression, SendRetry, check_count, check_seconds
 from aiorocketmq.connection import Connection, ConnectionOptions
 from aiorocketmq.errors import RocketMQError, UsageError
 from aiorocketmq.hooks import Hook, RecallEvent, Role, SendCall, around_send
@@ -46,6 +46,8 @@ class Producer:
     server how a transaction ended, see `transaction`; declare the topics then, since servers ask any producer of the
     topic, also about transactions of processes that are gone.
 
+    `compression` packs large bodies; they are sent as they are without it.
+
     At most `max_in_flight` requests are under way at a time; sends beyond that wait for a place.
 
     `linger` lets messages wait up to so many seconds (0 to 1; 0 means one turn of the event loop) for others of their
@@ -69,6 +71,7 @@ class Producer:
         retry: SendRetry | None = None,
         hooks: Sequence[Hook] = (),
         transaction_checker: TransactionChecker | None = None,
+        compression: Compression | None = None,
         linger: float | None = None,
         max_batch: int = 32,
         max_in_flight: int = 1024,
@@ -100,7 +103,7 @@ class Producer:
             request_timeout=connection.timeouts.request,
             client_properties=connection.client_properties,
         )
-        self._sender = Sender(self._session, retry, max_in_flight)
+        self._sender = Sender(self._session, retry, max_in_flight, compression)
         self._gathering: Gathering | None = None
         self._max_batch = max_batch
         if linger is not None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from aiorocketmq import _convert
 from aiorocketmq._calls import SEND
+from aiorocketmq._core.batches import OVERHEAD
 from aiorocketmq._core.route import RouteQueue
 from aiorocketmq._produce.sending import ACCEPTED, miscounted, phase_of
 from aiorocketmq._session import Session
@@ -19,10 +20,28 @@ from aiorocketmq.wire import messages as pb
 
 @dataclass(frozen=True, slots=True)
 class Parcel:
-    """One message of a batch."""
+    """One message of a batch; all of a batch are packed, or none (live-lessons.md, 6)."""
 
     message: Message
     message_id: str
+    packed: bytes | None = None
+    """Its body, where it travels compressed."""
+
+    @property
+    def lane(self) -> tuple[str, bool]:
+        """What it may travel with: messages of the same topic and encoding."""
+        return self.message.topic, self.packed is not None
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes at the server."""
+        message = self.message
+        size = len(message.body if self.packed is None else self.packed) + OVERHEAD
+        if message.properties:
+            size += sum(4 * (len(key) + len(value)) for key, value in message.properties.items())
+        if message.keys:
+            size += sum(4 * len(key) for key in message.keys)
+        return size
 
 
 class BatchSending:
@@ -81,6 +100,7 @@ class BatchSending:
                 namespace=session.namespace,
                 message_type=MessageType.NORMAL,
                 due_us=None,
+                packed=parcel.packed,
             )
         response = await session.call(chosen.endpoint, SEND, request, topic=topic)
         return self._outcomes(response.entries, chosen, topic)

@@ -9,7 +9,7 @@ from functools import partial
 
 import anyio
 
-from aiorocketmq._core.batches import OVERHEAD, Batches
+from aiorocketmq._core.batches import Batches
 from aiorocketmq._produce.batch_sending import Parcel
 from aiorocketmq._produce.sender import Sender, gave_up
 from aiorocketmq._session import Session
@@ -35,7 +35,7 @@ class Gathering:
     def __init__(self, session: Session, sender: Sender, *, linger: float, max_batch: int) -> None:
         self._session = session
         self._sender = sender
-        self._batches = Batches[str, Waiting](linger=linger, max_count=max_batch)
+        self._batches = Batches[tuple[str, bool], Waiting](linger=linger, max_count=max_batch)
         self._timer: asyncio.TimerHandle | None = None
         self._under_way: set[asyncio.Task[Sequence[SendReceipt | RocketMQError]]] = set()
         self._is_closed = False
@@ -70,12 +70,12 @@ class Gathering:
                 await asyncio.wait(self._under_way, timeout=within)
 
     async def _put(self, message: Message) -> Waiting:
-        await self._sender.ready(message, MessageType.NORMAL)
+        parcel = await self._sender.parcel(message)
         if self._is_closed:
             raise self._closed(message.topic)
         loop = asyncio.get_running_loop()
-        waiting = Waiting(Parcel(message, self._sender.next_message_id()), loop.create_future())
-        for batch in self._batches.add(message.topic, waiting, travel_size(message), now=loop.time()):
+        waiting = Waiting(parcel, loop.create_future())
+        for batch in self._batches.add(parcel.lane, waiting, parcel.size, now=loop.time()):
             self._leave(batch)
         if self._timer is None:
             self._arm()
@@ -86,7 +86,7 @@ class Gathering:
             return await waiting.receipt
         except asyncio.CancelledError:
             # What has left cannot be held any more; the others of the batch are not harmed.
-            self._batches.remove(waiting.parcel.message.topic, waiting)
+            self._batches.remove(waiting.parcel.lane, waiting)
             raise
 
     def _arm(self) -> None:
@@ -144,13 +144,3 @@ def may_travel_together(message: Message) -> bool:
     """Whether a batch keeps the protocol's promises for it: an ordered message would lose its queue, a delayed one its
     time (live-lessons.md, 6)."""
     return message.message_type is MessageType.NORMAL
-
-
-def travel_size(message: Message) -> int:
-    """About how many bytes the message takes at the server."""
-    size = len(message.body) + OVERHEAD
-    if message.properties:
-        size += sum(4 * (len(key) + len(value)) for key, value in message.properties.items())
-    if message.keys:
-        size += sum(4 * len(key) for key in message.keys)
-    return size

@@ -9,19 +9,25 @@ import anyio
 
 from aiorocketmq._core.batches import cut
 from aiorocketmq._produce.batch_sending import Parcel
-from aiorocketmq._produce.gathering import may_travel_together, travel_size
+from aiorocketmq._produce.gathering import may_travel_together
 from aiorocketmq._produce.sender import Sender
 from aiorocketmq.errors import RocketMQError
 from aiorocketmq.hooks import SendCall
-from aiorocketmq.message import Message, MessageType, SendReceipt
+from aiorocketmq.message import Message, SendReceipt
 
 
 @dataclass(frozen=True, slots=True)
-class _Unit:
-    """Messages, by their numbers, that travel in one request, or one after the other."""
+class _Lane:
+    """Messages, by their numbers, that travel one after the other."""
 
     numbers: Sequence[int]
-    is_batch: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """Messages, by their numbers, that travel in one request."""
+
+    parcels: Sequence[tuple[int, Parcel]]
 
 
 class ManySends:
@@ -38,30 +44,42 @@ class ManySends:
 
     async def run(self, at_once: int) -> tuple[SendReceipt | RocketMQError, ...]:
         """Send them all and return their outcomes in the order given."""
-        units = iter(self._units())
+        units: Iterator[_Lane | _Batch] = iter([*self._lanes(), *await self._batches()])
         async with anyio.create_task_group() as group:
             for _ in range(min(at_once, len(self._messages))):
                 group.start_soon(self._work, units)
         return tuple(outcome for outcome in self._outcomes if outcome is not None)
 
-    def _units(self) -> list[_Unit]:
-        """Messages of one message group stay in their order; plain ones are cut into batches where that is asked."""
-        lanes: dict[tuple[str, str] | int, list[int]] = {}
-        together: list[tuple[str, int, int]] = []
-        for number, message in enumerate(self._messages):
-            if self._max_batch is not None and may_travel_together(message):
-                together.append((message.topic, number, travel_size(message)))
-            elif message.message_group is not None:
-                lanes.setdefault((message.topic, message.message_group), []).append(number)
-            else:
-                lanes[number] = [number]
-        batches = cut(together, max_count=self._max_batch or 1)
-        return [_Unit(numbers) for numbers in lanes.values()] + [_Unit(batch, True) for batch in batches]
+    def _goes_in_batch(self, message: Message) -> bool:
+        return self._max_batch is not None and may_travel_together(message)
 
-    async def _work(self, units: Iterator[_Unit]) -> None:
+    def _lanes(self) -> list[_Lane]:
+        """What does not travel in batches; messages of one message group stay in their order."""
+        lanes: dict[tuple[str, str] | int, list[int]] = {}
+        for number, message in enumerate(self._messages):
+            if not self._goes_in_batch(message):
+                group = message.message_group
+                lanes.setdefault(number if group is None else (message.topic, group), []).append(number)
+        return [_Lane(numbers) for numbers in lanes.values()]
+
+    async def _batches(self) -> list[_Batch]:
+        items: list[tuple[tuple[str, bool], tuple[int, Parcel], int]] = []
+        for number, message in enumerate(self._messages):
+            if self._goes_in_batch(message):
+                try:
+                    parcel = await self._sender.parcel(message)
+                except RocketMQError as error:
+                    self._outcomes[number] = error
+                else:
+                    items.append((parcel.lane, (number, parcel), parcel.size))
+        return [_Batch(parcels) for parcels in cut(items, max_count=self._max_batch or 1)]
+
+    async def _work(self, units: Iterator[_Lane | _Batch]) -> None:
         for unit in units:
-            if unit.is_batch:
-                await self._send_batch(unit.numbers)
+            if isinstance(unit, _Batch):
+                outcomes = await self._sender.send_batch([parcel for _, parcel in unit.parcels])
+                for (number, _), outcome in zip(unit.parcels, outcomes, strict=True):
+                    self._outcomes[number] = outcome
             else:
                 await self._send_in_turn(unit.numbers)
 
@@ -71,17 +89,3 @@ class ManySends:
                 self._outcomes[number] = await self._send(self._messages[number])
             except RocketMQError as error:
                 self._outcomes[number] = error
-
-    async def _send_batch(self, numbers: Sequence[int]) -> None:
-        ready: dict[int, Parcel] = {}
-        for number in numbers:
-            message = self._messages[number]
-            try:
-                await self._sender.ready(message, MessageType.NORMAL)
-                ready[number] = Parcel(message, self._sender.next_message_id())
-            except RocketMQError as error:
-                self._outcomes[number] = error
-        if ready:
-            outcomes = await self._sender.send_batch(list(ready.values()))
-            for number, outcome in zip(ready, outcomes, strict=True):
-                self._outcomes[number] = outcome

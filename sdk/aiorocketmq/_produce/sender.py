@@ -8,6 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
+import anyio.to_thread
+
+from aiorocketmq._core.bodies import packed
 from aiorocketmq._core.codes import Code
 from aiorocketmq._core.retries import send_delay
 from aiorocketmq._core.route import QueueChoice, Route, RouteQueue
@@ -15,7 +18,7 @@ from aiorocketmq._produce.batch_sending import BatchSending, Parcel
 from aiorocketmq._produce.sending import Half, Sending
 from aiorocketmq._retrying import retried
 from aiorocketmq._session import Session
-from aiorocketmq.config import SendRetry
+from aiorocketmq.config import Compression, SendRetry
 from aiorocketmq.connection import loop_time, process_message_ids
 from aiorocketmq.errors import (
     Busy,
@@ -29,6 +32,9 @@ from aiorocketmq.errors import (
 from aiorocketmq.message import Message, MessageType, SendReceipt
 
 logger = logging.getLogger(__name__)
+
+PACKED_ASIDE = 256 * 1024
+"""Bytes from which a body is compressed in a worker thread: it would hold up the event loop for milliseconds."""
 
 
 Outcome = TypeVar("Outcome", covariant=True)
@@ -54,9 +60,12 @@ class OnItsWay(Protocol[Outcome]):
 class Sender:
     """The way of every request of one producer; at most `max_in_flight` are under way at a time."""
 
-    def __init__(self, session: Session, retry: SendRetry, max_in_flight: int) -> None:
+    def __init__(
+        self, session: Session, retry: SendRetry, max_in_flight: int, compression: Compression | None
+    ) -> None:
         self._session = session
         self._retry = retry
+        self._compression = compression
         self._queues = QueueChoice(session.surroundings.random)
         self._places = asyncio.Semaphore(max_in_flight)
 
@@ -74,10 +83,16 @@ class Sender:
         kind = message.message_type if half is None else MessageType.TRANSACTION
         await self._places.acquire()
         try:
-            route = await self.ready(message, kind)
+            route = await self._route(message.topic)
+            packed = (
+                None if self._compression is None else await self._packed(message.body, self._compression)
+            )
+            self._check(message, kind, route, packed)
             if half is not None:
                 message_id = half.message_id
-            sending = Sending(self._session, message, kind, message_id or self.next_message_id(), half)
+            sending = Sending(
+                self._session, message, kind, message_id or self.next_message_id(), half, packed
+            )
             if began is not None:
                 began(sending)
             return await self._carry_out(sending, route)
@@ -94,7 +109,7 @@ class Sender:
             raise gave_up(message, seconds, may_have_taken_effect=bool(began)) from error
 
     async def send_batch(self, parcels: Sequence[Parcel]) -> Sequence[SendReceipt | RocketMQError]:
-        """Send many in one request and tell what became of each; `ready` has seen them all.
+        """Send many in one request and tell what became of each.
 
         A batch that is refused for what one of them is goes in single requests, so that only that one fails."""
         try:
@@ -117,16 +132,29 @@ class Sender:
         """A fresh id, unique among all clients."""
         return process_message_ids().next(self._session.surroundings.wall())
 
-    async def ready(self, message: Message, kind: MessageType) -> Route:
-        """The route of the message's topic, which takes such a message as far as anybody knows."""
+    async def parcel(self, message: Message) -> Parcel:
+        """A plain message, made ready to travel in a batch; raises what forbids it to travel at all."""
+        route = await self._route(message.topic)
+        packed = None if self._compression is None else await self._packed(message.body, self._compression)
+        self._check(message, MessageType.NORMAL, route, packed)
+        return Parcel(message, self.next_message_id(), packed)
+
+    async def _route(self, topic: str) -> Route:
         session = self._session
         session.check_running()
-        route = session.routes.cached.get(message.topic)
+        route = session.routes.cached.get(topic)
         if route is None:
-            route = await session.route(message.topic)
-            await self._declare(message.topic)
-        self._check(message, kind, route)
+            route = await session.route(topic)
+            await self._declare(topic)
         return route
+
+    @staticmethod
+    async def _packed(body: bytes, compression: Compression) -> bytes | None:
+        if len(body) < compression.threshold:
+            return None
+        if len(body) < PACKED_ASIDE:
+            return packed(body, compression.level)
+        return await anyio.to_thread.run_sync(packed, body, compression.level)
 
     async def _carry_out(self, way: OnItsWay[Outcome], route: Route) -> Outcome:
         turn = 0
@@ -185,12 +213,13 @@ class Sender:
 
         return await retried(attempt, delay_after)
 
-    def _check(self, message: Message, kind: MessageType, route: Route) -> None:
+    def _check(self, message: Message, kind: MessageType, route: Route, packed: bytes | None) -> None:
         """Refuse what the server's settings say it would refuse, before it travels."""
         settings = self._session.settings
-        if len(message.body) > settings.max_body:
+        size = len(message.body if packed is None else packed)
+        if size > settings.max_body:
             raise MessageTooLarge(
-                f"the body of {len(message.body)} bytes for topic {message.topic!r} is over the server's limit of "
+                f"the body of {size} bytes for topic {message.topic!r} is over the server's limit of "
                 f"{settings.max_body} bytes; send less, or raise the server's limit",
                 code=Code.MESSAGE_BODY_TOO_LARGE,
                 topic=message.topic,

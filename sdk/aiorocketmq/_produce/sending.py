@@ -37,6 +37,7 @@ class Sending:
         "_due_us",
         "_half",
         "_kind",
+        "_packed",
         "_session",
         "attempts",
         "begun",
@@ -52,8 +53,10 @@ class Sending:
         kind: MessageType,
         message_id: str,
         half: Half | None = None,
+        packed: bytes | None = None,
     ) -> None:
         self._session = session
+        self._packed = packed
         self._kind = kind
         self._half = half
         self.message = message
@@ -108,6 +111,7 @@ class Sending:
             message_type=self._kind,
             due_us=self._due_us,
             check_after=None if half is None else half.check_after,
+            packed=self._packed,
         )
         response = await session.call(chosen.endpoint, SEND, request, topic=topic)
         if len(response.entries) != 1:

@@ -5,7 +5,8 @@ import hashlib
 import zlib
 
 import pytest
-from aiorocketmq._core.bodies import unpacked
+from aiorocketmq._core.bodies import packed, unpacked
+from hypothesis import given, strategies as st
 
 BODY = b"some body " * 20
 
@@ -63,3 +64,29 @@ def test_what_cannot_be_unpacked_is_corrupted_and_handed_on_as_it_came(broken: b
 def test_the_digest_covers_the_packed_bytes() -> None:
     packed = zlib.compress(BODY)
     assert check(packed, packed=True, digest="MD5", checksum=hashlib.md5(packed).hexdigest()) == (BODY, None)
+
+
+@given(st.binary(min_size=1, max_size=3000), st.integers(1, 9))
+def test_what_is_packed_is_smaller_and_unpacks_to_the_same(body: bytes, level: int) -> None:
+    smaller = packed(body, level)
+    if smaller is not None:
+        assert len(smaller) < len(body)
+        assert check(smaller, packed=True) == (body, None)
+
+
+def test_what_does_not_get_smaller_is_not_packed() -> None:
+    assert packed(bytes(range(256)), 9) is None
+
+
+@pytest.mark.parametrize(("name", "magic"), [("lz4", b"\x04\x22\x4d\x18"), ("zstd", b"\x28\xb5\x2f\xfd")])
+def test_what_other_clients_pack_goes_to_the_unpacker_or_is_corrupted(name: str, magic: bytes) -> None:
+    def unpacker(asked: str, body: bytes, limit: int) -> bytes:
+        return asked.encode()
+
+    given = magic + b"..."
+    assert unpacked(given, packed=True, digest="", checksum="", unpacker=unpacker) == (name.encode(), None)
+    body, corruption = check(given, packed=True)
+    assert (body, corruption) == (
+        given,
+        f"it cannot be unpacked: it is packed with {name}, which cannot be undone here",
+    )

@@ -1,0 +1,98 @@
+"""Compressed bodies on their way through a broker."""
+
+import os
+import sys
+from collections.abc import AsyncIterator, Callable
+
+import lz4.frame
+import pytest
+import zstandard
+from aiorocketmq._unpacking import unpack_with_extra
+from aiorocketmq.config import Compression
+from aiorocketmq.errors import MessageTooLarge
+from aiorocketmq.message import Message
+from aiorocketmq.producer import Producer
+from aiorocketmq.simple_consumer import SimpleConsumer
+from aiorocketmq_fake import FakeBroker
+
+LIMIT = 4 * 1024 * 1024
+TEXT = b"the same again and " * 1000
+
+
+@pytest.fixture(params=["documented", "apache-5.5"])
+async def broker(request: pytest.FixtureRequest) -> AsyncIterator[FakeBroker]:
+    async with FakeBroker(profile=request.param) as broker:
+        await broker.create_topic("orders")
+        await broker.create_group("billing")
+        yield broker
+
+
+@pytest.mark.parametrize(
+    "body", [TEXT, b"short", os.urandom(10_000), TEXT * 20], ids=["text", "short", "noise", "long"]
+)
+async def test_a_body_arrives_as_it_was_sent_whether_it_was_worth_packing_or_not(
+    broker: FakeBroker, body: bytes
+) -> None:
+    async with (
+        Producer(broker.endpoint, compression=Compression(threshold=1024)) as producer,
+        SimpleConsumer(broker.endpoint, group="billing", subscriptions=["orders"]) as consumer,
+    ):
+        await producer.send(Message("orders", body))
+        (message,) = await consumer.receive(max_messages=1, invisible=30, wait=5)
+    assert (message.body, message.corruption) == (body, None)
+    (stored,) = broker.messages("orders")
+    assert len(stored.body) == len(body) if len(body) in (5, 10_000) else len(stored.body) < len(body) / 10
+
+
+async def test_the_limit_is_for_what_travels(broker: FakeBroker) -> None:
+    async with Producer(broker.endpoint, compression=Compression()) as producer:
+        await producer.send(Message("orders", b"x" * (LIMIT + 1)))
+        with pytest.raises(MessageTooLarge):
+            await producer.send(Message("orders", os.urandom(LIMIT + 1)))
+    async with Producer(broker.endpoint) as producer:
+        with pytest.raises(MessageTooLarge):
+            await producer.send(Message("orders", b"x" * (LIMIT + 1)))
+
+
+async def test_packed_and_plain_bodies_do_not_share_a_batch(broker: FakeBroker) -> None:
+    """A server takes the flag of the first message for all (live-broker-session.md, 4.7)."""
+    async with (
+        Producer(broker.endpoint, linger=0, compression=Compression(threshold=100)) as producer,
+        SimpleConsumer(broker.endpoint, group="billing", subscriptions=["orders"]) as consumer,
+    ):
+        with broker.faults.delay("SendMessage", 0.0) as requests:
+            await producer.send_many([Message("orders", body) for body in (b"a", TEXT, b"b", TEXT + b"c")])
+        assert requests.hits == 2
+        received = []
+        while len(received) < 4:
+            received += await consumer.receive(max_messages=4, invisible=30, wait=5)
+    assert {message.body for message in received} == {b"a", b"b", TEXT, TEXT + b"c"}
+    assert {message.corruption for message in received} == {None}
+
+
+@pytest.mark.parametrize(
+    ("name", "pack"), [("lz4", lz4.frame.compress), ("zstd", zstandard.ZstdCompressor().compress)]
+)
+def test_what_other_clients_pack_is_unpacked(name: str, pack: Callable[[bytes], bytes]) -> None:
+    small = pack(TEXT)
+    assert unpack_with_extra(name, small, 1_000_000) == TEXT
+    with pytest.raises(ValueError, match="more than 1000 bytes"):
+        unpack_with_extra(name, small, 1000)
+    for broken in (small[:-7], small[:8], small[:6] + b"garbage" + small[13:]):
+        with pytest.raises(ValueError, match=r".+"):
+            unpack_with_extra(name, broken, 1_000_000)
+
+
+@pytest.mark.parametrize(("name", "module"), [("lz4", "lz4.frame"), ("zstd", "zstandard")])
+def test_without_the_extra_the_reason_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, name: str, module: str
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ValueError, match=r"install aiorocketmq\[compression\]"):
+        unpack_with_extra(name, b"", 1000)
+
+
+@pytest.mark.parametrize("facts", [{"threshold": 0}, {"level": 0}, {"level": 10}, {"level": True}])
+def test_what_to_compress_is_checked_when_it_is_said(facts: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="Compression"):
+        Compression(**facts)
