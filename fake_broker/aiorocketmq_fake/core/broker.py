@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Iterable
 from typing import ParamSpec, TypeVar
 
-from aiorocketmq_fake.core import inspection, keeping
+from aiorocketmq_fake.core import keeping
 from aiorocketmq_fake.core.access import Access, Need, Signature, User
 from aiorocketmq_fake.core.catalogue import Catalogue
 from aiorocketmq_fake.core.checks import Checks
@@ -22,6 +22,9 @@ from aiorocketmq_fake.core.events import Event, Refused
 from aiorocketmq_fake.core.halves import Halves
 from aiorocketmq_fake.core.keeping import Salvaged, Standing
 from aiorocketmq_fake.core.lease_ends import LeaseEnds
+from aiorocketmq_fake.core.lite_reading import LiteReading
+from aiorocketmq_fake.core.lite_subscriptions import LiteSubscriptions
+from aiorocketmq_fake.core.lite_topics import LiteTopics
 from aiorocketmq_fake.core.model import (
     AckRequest,
     AckResult,
@@ -31,6 +34,7 @@ from aiorocketmq_fake.core.model import (
     EndTransactionRequest,
     ForwardRequest,
     GroupConfig,
+    LiteSyncRequest,
     MergedSettings,
     OffsetQuery,
     OutgoingMessage,
@@ -48,6 +52,7 @@ from aiorocketmq_fake.core.model import (
     TopicConfig,
     VerifyMessage,
 )
+from aiorocketmq_fake.core.observed import Observed
 from aiorocketmq_fake.core.offsets import Offsets
 from aiorocketmq_fake.core.polls import PollBook
 from aiorocketmq_fake.core.producing import Producing
@@ -56,17 +61,6 @@ from aiorocketmq_fake.core.pulling import Pulling
 from aiorocketmq_fake.core.receiving import Receiving
 from aiorocketmq_fake.core.routes import query_assignment, query_route
 from aiorocketmq_fake.core.settling import Settling
-from aiorocketmq_fake.core.snapshots import (
-    ClientSnapshot,
-    DeliverySnapshot,
-    GroupSnapshot,
-    HalfSnapshot,
-    LeaseSnapshot,
-    OffsetSnapshot,
-    OrderSnapshot,
-    TopicSnapshot,
-    Totals,
-)
 from aiorocketmq_fake.core.state import State, milliseconds
 from aiorocketmq_fake.core.storage import Storage
 from aiorocketmq_fake.core.throttling import Throttle
@@ -77,7 +71,7 @@ Parameters = ParamSpec("Parameters")
 Answer = TypeVar("Answer")
 
 
-class Broker:
+class Broker(Observed):
     """One broker node with its proxy, in memory."""
 
     # Seams for brokers that break a promise on purpose, to prove that somebody notices.
@@ -113,11 +107,15 @@ class Broker:
         self._pull_polls: PollBook[PullRequest] = PollBook(state)
         dead_letters = self._dead_letters_class(state, storage)
         self._ends = self._ends_class(state, storage, self._receive_polls, dead_letters)
-        self._receiving = self._receiving_class(state, self._receive_polls, dead_letters, self._ends)
+        self._subscriptions = LiteSubscriptions(state)
+        self._lite = LiteTopics(state, self._ends, self._subscriptions)
+        reading = LiteReading(state, self._lite, self._subscriptions)
+        self._receiving = self._receiving_class(state, self._receive_polls, dead_letters, self._ends, reading)
+        self._subscriptions.on_change(self._receive_polls.wake)
         self._pulling = Pulling(state, self._pull_polls)
-        storage.listeners.append(self._on_stored)
+        storage.listeners += [self._lite.index, self._on_stored]
         self._settling = Settling(state, dead_letters, self._ends)
-        self._clients = Clients(state, self._ends)
+        self._clients = Clients(state, self._ends, self._subscriptions)
         self._offsets = Offsets(state, self._receive_polls, self._ends)
         self._delays = Delays(state, storage)
         self._halves = Halves()
@@ -125,7 +123,7 @@ class Broker:
         self._transactions = Transactions(state, storage, self._halves, checks, self._delays.add)
         self._producing = Producing(state, storage, self._delays, self._transactions)
         self._catalogue = Catalogue(
-            state, self._receiving, self._pulling, self._ends, self._delays, self._transactions
+            state, self._receiving, self._pulling, self._ends, self._delays, self._transactions, self._lite
         )
 
     @property
@@ -364,6 +362,11 @@ class Broker:
         """Move a message to the group's dead-letter topic and settle it (6.4)."""
         self._run("ForwardMessageToDeadLetterQueue", request.client_id, now, self._settling.forward, request)
 
+    def sync_lite_subscription(self, request: LiteSyncRequest, *, now: float) -> None:
+        """Change which lite topics a client wants (R4.33). Refused: names, a topic or group that is not bound
+        (ILLEGAL_TOPIC), LITE_SUBSCRIPTION_QUOTA_EXCEEDED."""
+        self._run("SyncLiteSubscription", request.client_id, now, self._subscriptions.sync, request)
+
     # Queues and offsets
 
     def pull(self, request: PullRequest, *, now: float) -> Pulled | Parked:
@@ -404,53 +407,6 @@ class Broker:
     def reconnect_endpoints(self, client_id: str, *, now: float) -> str:
         """Ask a client to connect anew; answers the nonce (2.3)."""
         return self._command(client_id, now, ReconnectEndpoints)
-
-    # Inspection: snapshots, never live objects
-
-    def topics(self) -> tuple[TopicSnapshot, ...]:
-        """All topics, retry and dead-letter topics included, by name."""
-        return inspection.topics(self._state)
-
-    def groups(self) -> tuple[GroupSnapshot, ...]:
-        """All consumer groups, by name."""
-        return inspection.groups(self._state)
-
-    def clients(self) -> tuple[ClientSnapshot, ...]:
-        """All clients whose settings are stored, by id."""
-        return inspection.clients(self._state)
-
-    def messages(self, topic: str) -> tuple[StoredMessage, ...]:
-        """All stored copies of a topic, by queue and offset; empty for unknown topics."""
-        return inspection.messages(self._state, topic)
-
-    def dead_letters(self, group: str) -> tuple[StoredMessage, ...]:
-        """What lies in `%DLQ%{group}`, oldest first."""
-        return inspection.dead_letters(self._state, group)
-
-    def deliveries(self, topic: str | None = None, group: str | None = None) -> tuple[DeliverySnapshot, ...]:
-        """What was delivered so far, oldest first (at most the last `history` deliveries)."""
-        return inspection.deliveries(self._state.history, topic, group)
-
-    def leases(self, group: str | None = None) -> tuple[LeaseSnapshot, ...]:
-        """Messages in the hands of consumers."""
-        return inspection.leases(self._state, group)
-
-    def order_records(self, group: str | None = None) -> tuple[OrderSnapshot, ...]:
-        """What ordered groups wait for."""
-        return inspection.order_records(self._state, group)
-
-    def half_messages(self, topic: str | None = None) -> tuple[HalfSnapshot, ...]:
-        """Transactions that nobody ended yet, by topic and transaction id."""
-        return inspection.half_messages(self._halves, topic)
-
-    def offsets(self, group: str | None = None) -> tuple[OffsetSnapshot, ...]:
-        """Progress of groups, by group, topic and queue."""
-        return inspection.offsets(self._state, group)
-
-    def totals(self) -> Totals:
-        """Count what the broker holds."""
-        polls = len(self._receive_polls) + len(self._pull_polls)
-        return inspection.totals(self._state, polls, len(self._delays), len(self._transactions))
 
     # Inside
 

@@ -6,6 +6,7 @@ from aiorocketmq_fake.core.delays import Delays
 from aiorocketmq_fake.core.events import LeaseEnd, TopicChanged
 from aiorocketmq_fake.core.groups import Group
 from aiorocketmq_fake.core.lease_ends import LeaseEnds
+from aiorocketmq_fake.core.lite_topics import LiteTopics
 from aiorocketmq_fake.core.model import GroupConfig, TopicConfig
 from aiorocketmq_fake.core.names import check_group, retry_topic
 from aiorocketmq_fake.core.pulling import Pulling
@@ -27,6 +28,7 @@ class Catalogue:
         ends: LeaseEnds,
         delays: Delays,
         transactions: Transactions,
+        lite: LiteTopics,
     ) -> None:
         self._state = state
         self._receiving = receiving
@@ -34,6 +36,7 @@ class Catalogue:
         self._ends = ends
         self._delays = delays
         self._transactions = transactions
+        self._lite = lite
 
     def create_topic(self, config: TopicConfig) -> None:
         """Add a topic."""
@@ -62,6 +65,7 @@ class Catalogue:
         self._pulling.dismiss_topic(name)
         self._delays.forget_topic(name)
         self._transactions.forget_topic(name)
+        self._lite.forget_topic(name)
         for group_name, topic_name in list(state.consumptions):
             if topic_name == name:
                 self._forget(group_name, topic_name)
@@ -99,6 +103,7 @@ class Catalogue:
         for group_name, topic_name in list(state.consumptions):
             if group_name == name:
                 self._forget(group_name, topic_name)
+        self._lite.forget_group(name)
         del state.groups[name]
         tell_changed(state, group.config, deleted=True)
 

@@ -39,6 +39,14 @@ class WrongHandle(Enum):
     NEW_LEASE = "OK, and one more lease: the message comes back once more"
 
 
+class LiteService(Enum):
+    """What a server does about lite topics (session §0, §7.2)."""
+
+    SERVED = "serves them"
+    REFUSED = "refuses subscriptions and receives with INTERNAL_SERVER_ERROR"
+    MUTE = "takes subscriptions and delivers nothing"
+
+
 class Backoff(Enum):
     """Which table of retry intervals settings carry (R7.5 table, O1)."""
 

@@ -6,6 +6,7 @@ from aiorocketmq_fake.core.events import ClientJoined, ClientLeft
 from aiorocketmq_fake.core.filters import parse
 from aiorocketmq_fake.core.groups import retry_policy
 from aiorocketmq_fake.core.lease_ends import LeaseEnds
+from aiorocketmq_fake.core.lite_subscriptions import LITE_CLIENTS, LiteSubscriptions, lite_quota
 from aiorocketmq_fake.core.model import (
     ClientSettings,
     Command,
@@ -22,9 +23,10 @@ from aiorocketmq_fake.core.state import State, milliseconds
 class Clients:
     """The commands of sessions."""
 
-    def __init__(self, state: State, ends: LeaseEnds) -> None:
+    def __init__(self, state: State, ends: LeaseEnds, lite: LiteSubscriptions) -> None:
         self._state = state
         self._ends = ends
+        self._lite = lite
 
     def settings(self, client_id: str, settings: ClientSettings) -> MergedSettings:
         """Store a client's settings and answer the merged ones (2.1, 2.2)."""
@@ -88,6 +90,7 @@ class Clients:
         for client in self._state.clients.values():
             self._state.agenda.cancel(client)
         self._state.clients.clear()
+        self._lite.forget_all()
 
     def command(self, client_id: str, command: Command) -> None:
         """Have a command sent to a registered client. Refused with NOT_FOUND for others."""
@@ -113,10 +116,6 @@ class Clients:
     def _check_subscription(self, client_type: ClientType, subscription: Subscription) -> None:
         state = self._state
         state.check_group(subscription.group)
-        if client_type is ClientType.LITE_PUSH_CONSUMER:
-            raise Refusal(
-                Code.BAD_REQUEST, f"The consumer group {subscription.group} is not bound to a lite topic."
-            )
         if client_type not in state.profile.client_types:
             raise Refusal(
                 Code.INTERNAL_SERVER_ERROR, f"A {client_type.name} may not send a consumer's settings."
@@ -124,8 +123,20 @@ class Clients:
         for _, expression in subscription.filters:
             if not expression.expression and expression.type.name == "SQL":
                 parse(expression, state.profile)
+        if client_type in LITE_CLIENTS:
+            self._check_bound(subscription)
         if state.profile.session_needs_group and subscription.group not in state.groups:
             raise Refusal(Code.BAD_REQUEST, f"group not found: {subscription.group}")
+
+    def _check_bound(self, subscription: Subscription) -> None:
+        """Refuse lite consumers of a group that is bound to no topic, or not to the one they name (R2.7)."""
+        group = self._state.groups.get(subscription.group)
+        bound = "" if group is None else group.config.lite_bind_topic
+        if not bound or any(topic != bound for topic, _ in subscription.filters):
+            raise Refusal(
+                Code.BAD_REQUEST,
+                f"The consumer group {subscription.group} is bound to {bound or 'no lite topic'}.",
+            )
 
     def _merge(self, settings: ClientSettings) -> MergedSettings:
         profile = self._state.profile
@@ -138,7 +149,13 @@ class Clients:
                 validate_message_type=True,
             )
         group = self._state.groups.get(settings.subscription.group)
-        quota, size = profile.lite_subscription_quota, profile.max_lite_topic_size
+        lite = profile.lite_limits_for_all or (group is not None and bool(group.config.lite_bind_topic))
+        quota = size = 0
+        if lite:
+            size = profile.max_lite_topic_size
+            quota = profile.lite_subscription_quota
+            if group is not None:
+                quota = lite_quota(group.config, quota)
         if group is None:
             # What the client sent survives where no group overwrites it (R2.9).
             return MergedSettings(
@@ -176,3 +193,4 @@ class Clients:
             ClientLeft(state.at, client.id, client.settings.client_type, client.group, expired)
         )
         self._ends.release_client(client.id)
+        self._lite.forget_client(client.id)

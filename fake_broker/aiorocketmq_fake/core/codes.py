@@ -146,6 +146,15 @@ class Resolution(IntEnum):
     ROLLBACK = 2
 
 
+class LiteAction(IntEnum):
+    """What a list of lite topics does to a subscription (`broker-semantics.md` R4.33)."""
+
+    PARTIAL_ADD = 0
+    PARTIAL_REMOVE = 1
+    COMPLETE_ADD = 2
+    COMPLETE_REMOVE = 3
+
+
 class OffsetPolicy(IntEnum):
     """Which offset `query_offset` asks for (`broker-semantics.md` 10.1)."""
 

@@ -293,6 +293,28 @@ class PollParked:
 
 
 @dataclass(frozen=True, slots=True)
+class LiteSubscribed:
+    """A client changed which lite topics of a parent it wants, or lost some of them."""
+
+    at: float
+    client_id: str
+    group: str
+    topic: str
+    names: tuple[str, ...]
+    """What it wants from now on."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiteTopicEnded:
+    """A lite topic that nobody wrote to for long is gone, with the messages in it."""
+
+    at: float
+    topic: str
+    lite_topic: str
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
 class ClientJoined:
     """A client's settings were stored for the first time, or again after it had left."""
 
@@ -376,6 +398,8 @@ Event = (
     | OffsetCommitted
     | OffsetReset
     | PollParked
+    | LiteSubscribed
+    | LiteTopicEnded
     | ClientJoined
     | ClientLeft
     | TopicChanged

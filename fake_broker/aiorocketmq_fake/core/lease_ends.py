@@ -95,7 +95,7 @@ class LeaseEnds:
             return False
         committed = order.committed
         freed = order.settle(lease.message)
-        if order.committed != committed:
+        if order.committed != committed and not lease.consumption.topic.system:
             consumption = lease.consumption
             self._state.events.append(
                 OffsetCommitted(

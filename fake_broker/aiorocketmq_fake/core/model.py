@@ -13,6 +13,7 @@ from aiorocketmq_fake.core.codes import (
     Code,
     Encoding,
     FilterType,
+    LiteAction,
     MessageType,
     OffsetPolicy,
     Permission,
@@ -40,6 +41,8 @@ class TopicConfig:
     read_queues: int = 8
     write_queues: int = 8
     permission: Permission = Permission.READ_WRITE
+    lite_expiration: float | None = None
+    """Lite topics of this one end when nobody wrote to them for so long; None: never (R4.30)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,12 @@ class GroupConfig:
     retry_policy: RetryPolicy | None = None
     """None: the profile's table."""
     consume_enabled: bool = True
+    lite_bind_topic: str = ""
+    """The one topic of type LITE whose lite topics the group consumes (R4.30)."""
+    lite_quota: int = 0
+    """Lite topics that one client may subscribe to; 0: the profile's number (R4.34)."""
+    lite_exclusive: bool = False
+    """A lite topic has one subscriber in the group: a new one evicts the one before (R4.34)."""
 
 
 # Messages
@@ -367,6 +376,36 @@ class OffsetQuery:
     timestamp: float | None = None
 
 
+# Lite topics
+
+
+@dataclass(frozen=True, slots=True)
+class LiteStart:
+    """Where a new subscriber asks to begin; at most one of the three is not None, none of them is the end."""
+
+    is_last: bool = False
+    """Where the group stands already."""
+    offset: int | None = None
+    """0 is the beginning."""
+    tail: int | None = None
+    """So many messages before the end."""
+    timestamp: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LiteSyncRequest:
+    """One SyncLiteSubscription call."""
+
+    client_id: str
+    group: str
+    topic: str
+    action: LiteAction | None
+    """None: a number that nobody knows."""
+    names: tuple[str, ...]
+    version: int = 0
+    start: LiteStart | None = None
+
+
 # Outputs: what the broker has to say outside of an answer
 
 
@@ -408,7 +447,16 @@ class ReconnectEndpoints:
     nonce: str
 
 
-Command = RecoverOrphanedTransaction | VerifyMessage | PrintStackTrace | ReconnectEndpoints
+@dataclass(frozen=True, slots=True)
+class NotifyUnsubscribeLite:
+    """Tell a consumer that a lite topic was taken from it (R4.34)."""
+
+    lite_topic: str
+
+
+Command = (
+    RecoverOrphanedTransaction | VerifyMessage | PrintStackTrace | ReconnectEndpoints | NotifyUnsubscribeLite
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,18 @@ RequestT = TypeVar("RequestT")
 class Poll(Alarm, Generic[RequestT]):
     """One waiting call."""
 
-    __slots__ = ("asked", "cancelled", "client_id", "id", "key", "request", "topic", "until", "wanted")
+    __slots__ = (
+        "apart",
+        "asked",
+        "cancelled",
+        "client_id",
+        "id",
+        "key",
+        "request",
+        "topic",
+        "until",
+        "wanted",
+    )
 
     def __init__(
         self,
@@ -43,6 +54,8 @@ class Poll(Alarm, Generic[RequestT]):
         self.wanted = wanted
         self.asked = asked
         self.until = until
+        self.apart = False
+        """It waits for something of its own: that it finds nothing says nothing about the others."""
         self.cancelled = False
         """The caller went away; the poll may still take messages (R5.7)."""
 
@@ -117,8 +130,8 @@ class PollBook(Generic[RequestT]):
 
     def wake(self, topic: str, key: Key) -> None:
         """Try the polls of one key in turn, until one finds nothing."""
-        while polls := self._waiting.get(topic, {}).get(key):
-            if not self._attempt(polls[0]):
+        for poll in list(self._waiting.get(topic, {}).get(key, ())):
+            if not self._attempt(poll) and not poll.apart:
                 return
 
     def of_topic(self, topic: str) -> list[Poll[RequestT]]:

@@ -11,6 +11,7 @@ from aiorocketmq_fake.core.choices import (
     Backoff,
     BatchReceipt,
     Exhaustion,
+    LiteService,
     OrderGrain,
     StartPosition,
     WrongHandle,
@@ -51,10 +52,27 @@ class Profile:
     """Values of `x-mq-language` that a client may register with; None takes all (1.1, session §1.2)."""
     unspecified_scheme_code: Code
     """Routes asked for with endpoints of unspecified scheme (R3.5, session §3)."""
-    lite_subscription_quota: int
-    """Announced to every consumer; 0 is not sent (session §2.1)."""
-    max_lite_topic_size: int
-    """Announced to every consumer; 0 is not sent (session §2.1)."""
+    lite_service: LiteService
+    """Whether lite topics work (session §7.2)."""
+    lite_limits_for_all: bool
+    """The limits of lite topics are announced to every consumer, not only to those of bound groups (session
+    §2.1)."""
+    lite_subscription_quota: int = 2000
+    """Lite topics that one client may want, where its group does not say otherwise (R4.34)."""
+    lite_quota_margin: int
+    """How many more are taken without a word (session §7.2)."""
+    lite_quota_per_request: bool
+    """The quota counts the names of one request, not what the client wants in all (session §7.2)."""
+    max_lite_topic_size: int = 64
+    """Announced with the quota: bytes of a lite topic's name (R4.31)."""
+    lite_subscription_life: float = 180.0
+    """A subscription that is not repeated ends after this (R4.33)."""
+    lite_scan: float
+    """Ends of subscriptions and lite topics are noticed every so many seconds; 0 at once (R4.33, R4.34)."""
+    lite_tail_needs_progress: bool
+    """The last n messages are counted from where the group stands, and a new group gets all (session §7.2)."""
+    lite_times_ignored: bool
+    """A start by time is taken for none (R4.33)."""
 
     client_properties_checked: bool
     """Settings with client properties off their limits are refused; 5.5 looks at none (R2.18, session §11.9)."""

@@ -13,6 +13,7 @@ from aiorocketmq_fake.core.choices import (
     Backoff,
     BatchReceipt,
     Exhaustion,
+    LiteService,
     OrderGrain,
     StartPosition,
     WrongHandle,
@@ -23,9 +24,15 @@ from aiorocketmq_fake.core.sql.dialect import PUBLISHED, SERVER
 
 DOCUMENTED = Profile(
     name="documented",
-    served_rpcs=ALL_RPCS - {"SyncLiteSubscription"},
+    served_rpcs=ALL_RPCS,
     client_types=frozenset(
-        {ClientType.PUSH_CONSUMER, ClientType.SIMPLE_CONSUMER, ClientType.PULL_CONSUMER},
+        {
+            ClientType.PUSH_CONSUMER,
+            ClientType.SIMPLE_CONSUMER,
+            ClientType.PULL_CONSUMER,
+            ClientType.LITE_PUSH_CONSUMER,
+            ClientType.LITE_SIMPLE_CONSUMER,
+        },
     ),
     no_settings_code=Code.UNRECOGNIZED_CLIENT_TYPE,
     settling_needs_client=False,
@@ -34,8 +41,13 @@ DOCUMENTED = Profile(
     illegal_termination_unregisters=False,
     languages=None,
     unspecified_scheme_code=Code.ILLEGAL_ACCESS_POINT,
-    lite_subscription_quota=0,
-    max_lite_topic_size=0,
+    lite_service=LiteService.SERVED,
+    lite_limits_for_all=False,
+    lite_quota_margin=0,
+    lite_quota_per_request=False,
+    lite_scan=0.0,
+    lite_tail_needs_progress=False,
+    lite_times_ignored=False,
     client_properties_checked=True,
     session_tokens_count=True,
     namespaces_isolate=True,
@@ -119,7 +131,9 @@ DOCUMENTED = Profile(
 APACHE_5_5 = Profile(
     name="apache-5.5",
     served_rpcs=ALL_RPCS - PULL_RPCS,
-    client_types=frozenset({ClientType.PUSH_CONSUMER, ClientType.SIMPLE_CONSUMER}),
+    client_types=frozenset(
+        {ClientType.PUSH_CONSUMER, ClientType.SIMPLE_CONSUMER, ClientType.LITE_PUSH_CONSUMER}
+    ),
     no_settings_code=Code.INTERNAL_SERVER_ERROR,
     settling_needs_client=True,
     session_needs_group=True,
@@ -127,8 +141,13 @@ APACHE_5_5 = Profile(
     illegal_termination_unregisters=True,
     languages=SERVER_LANGUAGES,
     unspecified_scheme_code=Code.INTERNAL_SERVER_ERROR,
-    lite_subscription_quota=2000,
-    max_lite_topic_size=64,
+    lite_service=LiteService.REFUSED,
+    lite_limits_for_all=True,
+    lite_quota_margin=300,
+    lite_quota_per_request=True,
+    lite_scan=120.0,
+    lite_tail_needs_progress=True,
+    lite_times_ignored=True,
     client_properties_checked=False,
     session_tokens_count=False,
     namespaces_isolate=False,
@@ -216,6 +235,7 @@ APACHE_5_5_CLUSTER = replace(
     batch_receipt=BatchReceipt.SINGLE_JOINED_IDS,
     busy_send_code=Code.TOO_MANY_REQUESTS,
     mixed_topics_checked=False,
+    lite_service=LiteService.MUTE,
 )
 """Apache RocketMQ 5.5.0 behind a separate proxy, which tells refusals apart (session, consequence 16)."""
 

@@ -11,6 +11,7 @@ from aiorocketmq_fake.core.filters import Filter, parse
 from aiorocketmq_fake.core.handles import encode
 from aiorocketmq_fake.core.lease_ends import LeaseEnds
 from aiorocketmq_fake.core.leases import Lease, Order
+from aiorocketmq_fake.core.lite_reading import LiteReading
 from aiorocketmq_fake.core.model import (
     Delivery,
     Parked,
@@ -30,12 +31,18 @@ class Receiving:
     """The receive command, and the polls it parks."""
 
     def __init__(
-        self, state: State, polls: PollBook[ReceiveRequest], dead_letters: DeadLetters, ends: LeaseEnds
+        self,
+        state: State,
+        polls: PollBook[ReceiveRequest],
+        dead_letters: DeadLetters,
+        ends: LeaseEnds,
+        lite: LiteReading,
     ) -> None:
         self._state = state
         self._polls = polls
         self._dead_letters = dead_letters
         self._ends = ends
+        self._lite = lite
         polls.serve(self._try, self.expire)
 
     def receive(self, request: ReceiveRequest) -> Received | Parked:
@@ -53,6 +60,9 @@ class Receiving:
             state.now,
             state.now + wait,
         )
+        poll.apart = self._lite.serves(request)
+        if poll.apart:
+            poll.wanted = self._lite.wanted(request)
         consumption = self._consumption(request)
         deliveries, dropped = self._deliver(poll, consumption)
         if deliveries or (dropped and profile.dropped_ends_poll):
@@ -117,6 +127,7 @@ class Receiving:
             raise Refusal(profile.bad_batch_size_code, f"The batch size {request.batch_size} is negative.")
         # Before anything is taken, so that a refusal changes nothing: where so many wait, nothing is there to take.
         self._polls.check_room(request.topic, request.group)
+        self._lite.check(request)
         return wait, wanted
 
     def _wait(self, request: ReceiveRequest, request_timeout: float) -> int:
@@ -150,6 +161,8 @@ class Receiving:
 
     def _consumption(self, request: ReceiveRequest) -> Consumption:
         state = self._state
+        if self._lite.serves(request):
+            return self._lite.consumption(request)
         key = (request.group, request.topic)
         consumption = state.consumptions.get(key)
         if consumption is None:
@@ -167,7 +180,7 @@ class Receiving:
         limit = min(poll.request.batch_size, self._state.profile.receive_batch_max)
         deliveries: list[Delivery] = []
         dropped = False
-        take = self._take_ordered if ordered else self.take
+        take = self._take_ordered if ordered or poll.apart else self.take
         while not deliveries and limit > 0:
             taken = take(poll, consumption, limit)
             if not taken:
@@ -221,7 +234,8 @@ class Receiving:
     ) -> list[tuple[StoredMessage, int, Order | None]]:
         taken: list[tuple[StoredMessage, int, Order | None]] = []
         attempt_id = poll.request.attempt_id
-        for queue in consumption.reading_order(self._state.rng):
+        queues = self._lite.queues(poll.request) if poll.apart else consumption.reading_order(self._state.rng)
+        for queue in queues:
             order = consumption.order(queue)
             for lease in order.release(attempt_id):
                 self._ends.drop(lease, LeaseEnd.REPEATED)
@@ -324,7 +338,7 @@ class Receiving:
         self._note_progress(consumption, message.queue_id, committed, order.committed)
 
     def _note_progress(self, consumption: Consumption, queue_id: int, before: int, after: int) -> None:
-        if after != before:
+        if after != before and not consumption.topic.system:
             self._state.events.append(
                 OffsetCommitted(
                     self._state.at, consumption.group.name, consumption.topic.name, queue_id, after
@@ -335,8 +349,12 @@ class Receiving:
 
     def _try(self, poll: ReceivePoll) -> bool:
         """Answer a parked poll if it can get anything."""
-        consumption = self._state.consumptions.get((poll.request.group, poll.topic))
-        if consumption is None:
+        key = (poll.request.group, poll.topic)
+        if poll.apart:
+            consumption = self._lite.consumption(poll.request)
+        elif (known := self._state.consumptions.get(key)) is not None:
+            consumption = known
+        else:
             return False
         deliveries, dropped = self._deliver(poll, consumption)
         if not deliveries and not (dropped and self._state.profile.dropped_ends_poll):

@@ -248,7 +248,7 @@ class Settling:
             raise Refusal(
                 Code.INVALID_RECEIPT_HANDLE, f"The receipt handle {_short(text)} is cut; a part is missing."
             )
-        message = self._message(request.group, request.topic, handle)
+        message = lease.message if lease else self._message(request.group, request.topic, handle)
         if not handle.changed and handle.position != message.position:
             raise Refusal(profile.unknown_position_code, f"No message lies where {_short(text)} points to.")
         if lease is None and handle.is_ordered:

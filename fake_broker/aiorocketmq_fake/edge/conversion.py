@@ -15,6 +15,7 @@ from aiorocketmq_fake.core.codes import (
     Code,
     Encoding,
     FilterType,
+    LiteAction,
     MessageType,
     OffsetPolicy,
     Resolution,
@@ -31,7 +32,10 @@ from aiorocketmq_fake.core.model import (
     EndTransactionRequest,
     FilterExpression,
     ForwardRequest,
+    LiteStart,
+    LiteSyncRequest,
     MergedSettings,
+    NotifyUnsubscribeLite,
     OffsetQuery,
     OutgoingMessage,
     PrintStackTrace,
@@ -65,6 +69,7 @@ CLIENT_TYPES = _members(ClientType)
 ENCODINGS = _members(Encoding)
 FILTER_TYPES = _members(FilterType)
 MESSAGE_TYPES = _members(MessageType)
+LITE_ACTIONS = _members(LiteAction)
 RESOLUTIONS = _members(Resolution)
 OFFSET_POLICIES = _members(OffsetPolicy)
 
@@ -198,6 +203,35 @@ def end_transaction_request(request: pb.EndTransactionRequest, caller: Caller) -
         message_id=request.message_id,
         from_check=request.source == pb.TransactionSource.SOURCE_SERVER_CHECK,
     )
+
+
+def lite_sync_request(request: pb.SyncLiteSubscriptionRequest, caller: Caller) -> LiteSyncRequest:
+    """Read a change of lite subscriptions."""
+    return LiteSyncRequest(
+        client_id=caller.client_id,
+        group=request.group.name,
+        topic=request.topic.name,
+        action=LITE_ACTIONS.get(request.action),
+        names=tuple(request.lite_topic_set),
+        version=request.version,
+        start=_lite_start(request.offset_option) if request.HasField("offset_option") else None,
+    )
+
+
+def _lite_start(option: pb.OffsetOption) -> LiteStart | None:
+    match option.WhichOneof("offset_type"):
+        case "offset":
+            return LiteStart(offset=max(option.offset, 0))
+        case "tail_n":
+            return LiteStart(tail=max(option.tail_n, 0))
+        case "timestamp":
+            # Milliseconds, as in the classic protocol.
+            return LiteStart(timestamp=option.timestamp / 1000)
+        case "policy":
+            starts = {pb.OffsetOption.LAST: LiteStart(is_last=True), pb.OffsetOption.MIN: LiteStart(offset=0)}
+            return starts.get(option.policy, LiteStart())
+        case _:
+            return None
 
 
 def pull_request(request: pb.PullMessageRequest, caller: Caller, remaining: float | None) -> PullRequest:
@@ -421,6 +455,8 @@ def command(order: Command, store_host: str) -> pb.TelemetryCommand:
             set_message(frame.verify_message_command.message, message, store_host)
         case PrintStackTrace(nonce):
             frame.print_thread_stack_trace_command.nonce = nonce
+        case NotifyUnsubscribeLite(lite_topic):
+            frame.notify_unsubscribe_lite_command.lite_topic = lite_topic
         case ReconnectEndpoints(nonce):
             frame.reconnect_endpoints_command.nonce = nonce
     return frame

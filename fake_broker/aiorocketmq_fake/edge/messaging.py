@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from aiorocketmq.wire import messages as pb
 
-from aiorocketmq_fake.core.codes import Code, Refusal
 from aiorocketmq_fake.edge import conversion
 from aiorocketmq_fake.edge.address import Address
 from aiorocketmq_fake.edge.caller import Caller, check_language
@@ -140,12 +139,9 @@ class Messaging:
     def sync_lite_subscription(
         self, request: pb.SyncLiteSubscriptionRequest, caller: Caller
     ) -> pb.SyncLiteSubscriptionResponse:
-        """Refuse: a server of this kind has the call and cannot serve it (session §0, R4.30)."""
-        if not request.topic.name.strip():
-            raise Refusal(Code.ILLEGAL_TOPIC, "the topic is blank: name the lite topic's parent.")
-        raise Refusal(
-            Code.INTERNAL_SERVER_ERROR, "lite topics are not served here: they work in cluster mode only."
-        )
+        """Change which lite topics a client wants (R4.33)."""
+        self._driver.run(self._core.sync_lite_subscription, conversion.lite_sync_request(request, caller))
+        return pb.SyncLiteSubscriptionResponse(status=_ok())
 
 
 def _ok() -> pb.Status:

@@ -121,9 +121,13 @@ class Node:
         read_queues: int | None = None,
         write_queues: int | None = None,
         permission: str = "READ_WRITE",
+        lite_expiration: float | None = None,
     ) -> None:
-        """Create a topic of type NORMAL, FIFO, DELAY, TRANSACTION, MIXED, PRIORITY or LITE. Refusal where it exists."""
-        config = _topic(name, type, read_queues, write_queues, queues, permission)
+        """Create a topic of type NORMAL, FIFO, DELAY, TRANSACTION, MIXED, PRIORITY or LITE. Refusal where it exists.
+
+        Lite topics below a LITE one end `lite_expiration` seconds after their last message, None: never.
+        """
+        config = _topic(name, type, read_queues, write_queues, queues, permission, lite_expiration)
         await self._do(self._core.create_topic, config)
 
     async def update_topic(
@@ -135,9 +139,10 @@ class Node:
         read_queues: int | None = None,
         write_queues: int | None = None,
         permission: str = "READ_WRITE",
+        lite_expiration: float | None = None,
     ) -> None:
         """Replace a topic's settings; messages stay. Refusal where it does not exist."""
-        config = _topic(name, type, read_queues, write_queues, queues, permission)
+        config = _topic(name, type, read_queues, write_queues, queues, permission, lite_expiration)
         await self._do(self._core.update_topic, config)
 
     async def delete_topic(self, name: str) -> None:
@@ -152,13 +157,19 @@ class Node:
         max_attempts: int = 17,
         backoff: Sequence[float] | RetryPolicy = (),
         consume_enabled: bool = True,
+        lite_topic: str = "",
+        lite_quota: int = 0,
+        lite_exclusive: bool = False,
     ) -> None:
         """Create a consumer group; Refusal where it exists.
 
         `backoff` are its own retry intervals in seconds, the last one repeating, or a `RetryPolicy` that grows
-        exponentially. A group that is not `consume_enabled` gets nothing.
+        exponentially. A group that is not `consume_enabled` gets nothing. `lite_topic` binds the group to the lite
+        topics of that parent: a client may subscribe to `lite_quota` of them (0: as many as the server's default),
+        `lite_exclusive` to each of them alone.
         """
-        config = _group(name, ordered, max_attempts, backoff, consume_enabled)
+        lite = (lite_topic, lite_quota, lite_exclusive)
+        config = _group(name, ordered, max_attempts, backoff, consume_enabled, lite)
         await self._do(self._core.create_group, config)
 
     async def update_group(
@@ -169,9 +180,13 @@ class Node:
         max_attempts: int = 17,
         backoff: Sequence[float] | RetryPolicy = (),
         consume_enabled: bool = True,
+        lite_topic: str = "",
+        lite_quota: int = 0,
+        lite_exclusive: bool = False,
     ) -> None:
         """Replace a group's settings. Refusal where it does not exist."""
-        config = _group(name, ordered, max_attempts, backoff, consume_enabled)
+        lite = (lite_topic, lite_quota, lite_exclusive)
+        config = _group(name, ordered, max_attempts, backoff, consume_enabled, lite)
         await self._do(self._core.update_group, config)
 
     async def delete_group(self, name: str) -> None:
@@ -298,7 +313,13 @@ class Node:
 
 
 def _topic(
-    name: str, kind: str, read_queues: int | None, write_queues: int | None, queues: int, permission: str
+    name: str,
+    kind: str,
+    read_queues: int | None,
+    write_queues: int | None,
+    queues: int,
+    permission: str,
+    lite_expiration: float | None,
 ) -> TopicConfig:
     if kind not in TopicType.__members__:
         raise ValueError(f"no topic type is called {kind!r}: use one of {', '.join(TopicType.__members__)}.")
@@ -312,6 +333,7 @@ def _topic(
         read_queues=queues if read_queues is None else read_queues,
         write_queues=queues if write_queues is None else write_queues,
         permission=Permission[permission],
+        lite_expiration=lite_expiration,
     )
 
 
@@ -321,6 +343,7 @@ def _group(
     max_attempts: int,
     backoff: Sequence[float] | RetryPolicy,
     consume_enabled: bool,
+    lite: tuple[str, int, bool],
 ) -> GroupConfig:
     policy = backoff if isinstance(backoff, RetryPolicy) else RetryPolicy(steps=tuple(backoff))
     return GroupConfig(
@@ -329,4 +352,7 @@ def _group(
         max_attempts=max_attempts,
         retry_policy=policy if policy != RetryPolicy() else None,
         consume_enabled=consume_enabled,
+        lite_bind_topic=lite[0],
+        lite_quota=lite[1],
+        lite_exclusive=lite[2],
     )

@@ -59,8 +59,8 @@ def test_a_consumer_is_told_its_groups_settings(make_desk: Any, client_type: Cli
         fifo=True,
         receive_batch_size=32,
         long_polling=20.0,
-        lite_subscription_quota=desk.profile.lite_subscription_quota,
-        max_lite_topic_size=desk.profile.max_lite_topic_size,
+        lite_subscription_quota=desk.profile.lite_subscription_quota * desk.profile.lite_limits_for_all,
+        max_lite_topic_size=desk.profile.max_lite_topic_size * desk.profile.lite_limits_for_all,
     )
 
 
@@ -116,7 +116,6 @@ def test_the_contract_answers_an_unknown_group_with_what_the_client_sent(documen
         (consumer("CID_RMQ_SYS_x"), Code.ILLEGAL_CONSUMER_GROUP),
         (consumer(client_type=ClientType.UNSPECIFIED), Code.INTERNAL_SERVER_ERROR),
         (consumer(client_type=ClientType.PRODUCER), Code.INTERNAL_SERVER_ERROR),
-        (consumer(client_type=ClientType.LITE_SIMPLE_CONSUMER), Code.INTERNAL_SERVER_ERROR),
         (consumer(client_type=ClientType.LITE_PUSH_CONSUMER), Code.BAD_REQUEST),
         (consumer(filters=(("t", FilterExpression("", FilterType.SQL)),)), Code.ILLEGAL_FILTER_EXPRESSION),
     ],
@@ -285,3 +284,9 @@ def test_an_id_that_is_used_again_is_the_same_client_with_new_settings(desk: Any
     assert [event.client_id for event in desk.seen(ClientJoined)].count("again") == 1
     (client,) = (client for client in desk.broker.clients() if client.client_id == "again")
     assert client.settings.client_type is ClientType.PRODUCER
+
+
+def test_a_real_server_knows_no_simple_lite_consumers(apache: Any) -> None:
+    """Session §2.3."""
+    value = consumer(client_type=ClientType.LITE_SIMPLE_CONSUMER)
+    assert refused(apache, value) == (Code.INTERNAL_SERVER_ERROR, Surface.STREAM)

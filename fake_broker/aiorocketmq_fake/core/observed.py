@@ -1,0 +1,82 @@
+"""What can be seen of a broker: snapshots of what it holds, never live objects."""
+
+from __future__ import annotations
+
+from aiorocketmq_fake.core import inspection
+from aiorocketmq_fake.core.delays import Delays
+from aiorocketmq_fake.core.halves import Halves
+from aiorocketmq_fake.core.lite_topics import LiteTopics
+from aiorocketmq_fake.core.model import PullRequest, ReceiveRequest, StoredMessage
+from aiorocketmq_fake.core.polls import PollBook
+from aiorocketmq_fake.core.snapshots import (
+    ClientSnapshot,
+    DeliverySnapshot,
+    GroupSnapshot,
+    HalfSnapshot,
+    LeaseSnapshot,
+    OffsetSnapshot,
+    OrderSnapshot,
+    TopicSnapshot,
+    Totals,
+)
+from aiorocketmq_fake.core.state import State
+
+
+class Observed:
+    """The half of a broker that only looks."""
+
+    _state: State
+    _receive_polls: PollBook[ReceiveRequest]
+    _pull_polls: PollBook[PullRequest]
+    _delays: Delays
+    _halves: Halves
+    _lite: LiteTopics
+
+    def topics(self) -> tuple[TopicSnapshot, ...]:
+        """All topics, retry and dead-letter topics included, by name."""
+        return inspection.topics(self._state)
+
+    def groups(self) -> tuple[GroupSnapshot, ...]:
+        """All consumer groups, by name."""
+        return inspection.groups(self._state)
+
+    def clients(self) -> tuple[ClientSnapshot, ...]:
+        """All clients whose settings are stored, by id."""
+        return inspection.clients(self._state)
+
+    def messages(self, topic: str) -> tuple[StoredMessage, ...]:
+        """All stored copies of a topic, by queue and offset; empty for unknown topics."""
+        return inspection.messages(self._state, topic)
+
+    def dead_letters(self, group: str) -> tuple[StoredMessage, ...]:
+        """What lies in `%DLQ%{group}`, oldest first."""
+        return inspection.dead_letters(self._state, group)
+
+    def deliveries(self, topic: str | None = None, group: str | None = None) -> tuple[DeliverySnapshot, ...]:
+        """What was delivered so far, oldest first (at most the last `history` deliveries)."""
+        return inspection.deliveries(self._state.history, topic, group)
+
+    def leases(self, group: str | None = None) -> tuple[LeaseSnapshot, ...]:
+        """Messages in the hands of consumers."""
+        return inspection.leases(self._state, group)
+
+    def order_records(self, group: str | None = None) -> tuple[OrderSnapshot, ...]:
+        """What ordered groups wait for."""
+        return inspection.order_records(self._state, group)
+
+    def half_messages(self, topic: str | None = None) -> tuple[HalfSnapshot, ...]:
+        """Transactions that nobody ended yet, by topic and transaction id."""
+        return inspection.half_messages(self._halves, topic)
+
+    def lite_topics(self, topic: str) -> dict[str, int]:
+        """Lite topics of a parent, by name, with the number of messages in each."""
+        return self._lite.names(topic)
+
+    def offsets(self, group: str | None = None) -> tuple[OffsetSnapshot, ...]:
+        """Progress of groups, by group, topic and queue."""
+        return inspection.offsets(self._state, group)
+
+    def totals(self) -> Totals:
+        """Count what the broker holds."""
+        polls = len(self._receive_polls) + len(self._pull_polls)
+        return inspection.totals(self._state, polls, len(self._delays), len(self._halves))
