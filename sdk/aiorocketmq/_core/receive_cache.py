@@ -15,6 +15,8 @@ class _Held:
 
     count: int = 0
     size: int = 0
+    asked: int = 0
+    """Messages that polls which are out may bring."""
 
 
 class ReceiveCache(Generic[QueueT]):
@@ -22,8 +24,8 @@ class ReceiveCache(Generic[QueueT]):
 
     A message counts from its arrival until its ack, release or dead-letter call has ended, so that the limits
     bound the work in flight and not only the waiting. The count is a hard limit while there are no more
-    queues than messages allowed, because one queue never has more than one poll out and that poll asks for no
-    more than the free part of its share. The bytes are a soft limit: sizes are known on arrival only.
+    queues than messages allowed, because the polls of a queue together ask for no more than the free part of
+    its share. The bytes are a soft limit: sizes are known on arrival only.
     """
 
     __slots__ = ("_closed", "_max_ahead", "_max_bytes", "_max_messages", "_open")
@@ -85,7 +87,19 @@ class ReceiveCache(Generic[QueueT]):
         held = self._open.get(queue)
         if held is None or self._is_full(held):
             return 0
-        return min(self._count_share() - held.count, batch)
+        return max(0, min(self._count_share() - held.count - held.asked, batch))
+
+    def ask(self, queue: QueueT, count: int) -> None:
+        """Reserve room for a poll that may bring `count` messages."""
+        held = self._open.get(queue)
+        if held is not None:
+            held.asked += count
+
+    def answered(self, queue: QueueT, count: int) -> None:
+        """Release what `ask` has reserved, before the messages that came are added."""
+        held = self._open.get(queue)
+        if held is not None:
+            held.asked = max(0, held.asked - count)
 
     def _is_full(self, held: _Held) -> bool:
         return held.count >= self._count_share() or held.size >= self._bytes_share()

@@ -37,7 +37,7 @@ from aiorocketmq.message import MessageQueue, ReceivedMessage
 
 logger = logging.getLogger(__name__)
 
-AHEAD = 2
+AHEAD = 4
 """Batches, and rounds of handlers, that one queue is received ahead: enough to keep all handlers busy. More would
 only keep messages from other consumers of the group, and their leases would have to be renewed meanwhile."""
 
