@@ -72,5 +72,5 @@ def _apache_declaration(version: str, mode: str) -> Declaration:
         base = DECLARATIONS["apache-5.3"]
     capabilities = base.capabilities
     if tuple(map(int, version.split("."))) < (5, 4):
-        capabilities -= {"type.priority"}
+        capabilities -= {"type.priority", "suspend"}
     return Declaration(base.product, f"{version} ({mode} mode)", capabilities, base.numbers)

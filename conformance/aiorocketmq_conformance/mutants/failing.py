@@ -249,7 +249,7 @@ FAILING = (
     Mutant("mu-changes-gathered", ("timing.independent", "timing.custom-ladder"), core=ChangesGathered),
     Mutant(
         "MU107",
-        ("retry.attempt-steps", "retry.nack-counts"),
+        ("simple.change-now", "retry.attempt-steps", "retry.nack-counts"),
         core=ChangesWaitForTheLease,
     ),
 )

@@ -267,7 +267,7 @@ RECEIVING = (
     ),
     Mutant(
         "MU71",
-        ("simple.batch-cap",),
+        ("simple.batch-cap", "simple.batch-huge"),
         changes={"receive_batch_max": 1000},
         defect="the batch size is not limited",
     ),
@@ -309,6 +309,8 @@ RECEIVING = (
             "fifo.attempts-grow",
             "fifo.consumer-crash",
             "timing.invisible*",
+            "retry.any-consumer",
+            "simple.expiry-x3",
             "dlq.consumable",
             "dlq.simple-consumer",
         ),
@@ -335,6 +337,7 @@ RECEIVING = (
             "retry.total-attempts[1]",
             "retry.total-attempts[3]",
             "retry.no-regress",
+            "retry.delayed-and-tx*",
             "push.nack-interval",
             "push.fail-redelivers",
             "push.throw-is-failure",
@@ -366,6 +369,9 @@ RECEIVING = (
         (
             "retry.filter-kept",
             "fifo.tag-filter-no-block",
+            "simple.await-wakes-filter",
+            "simple.resubscribe",
+            "retry.sql-kept",
             "filter.tag-one",
             "filter.tag-none-match",
             "filter.tag-untagged",
@@ -379,7 +385,7 @@ RECEIVING = (
     ),
     Mutant(
         "MU42",
-        ("retry.others-flow",),
+        ("retry.others-flow", "fifo.unordered-group"),
         core=BlockedByAnything,
     ),
     Mutant(

@@ -305,6 +305,7 @@ SENDING = (
             "lb.all-queues-served*",
             "fifo.single-group",
             "fifo.two-groups-100",
+            "fifo.plain-topic-ordered-group",
         ),
         core=SomeSendsLost,
     ),
@@ -384,7 +385,7 @@ SENDING = (
     Mutant("mu-send-creates", ("send.unknown-topic",), core=SendsCreateTopics),
     Mutant(
         "MU85",
-        ("send.type-mismatch*", "life.route-ok"),
+        ("send.type-mismatch*", "life.route-ok", "fifo.missing-group"),
         core=TypesUnchecked,
     ),
     Mutant(
@@ -400,7 +401,7 @@ SENDING = (
     ),
     Mutant(
         "mu-topics-leak",
-        ("send.topic-isolation",),
+        ("send.topic-isolation", "simple.many-topics"),
         core=TopicsLeak,
     ),
     Mutant(

@@ -300,6 +300,7 @@ SETTLING = (
             "push.nack-interval",
             "fifo.change-longer",
             "timing.custom-ladder",
+            "simple.change-chain",
         ),
         core=ChangesAdded,
     ),
