@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from aiorocketmq.admin import (
         Admin as Admin,
         ExponentialBackoff as ExponentialBackoff,
+        GroupMember as GroupMember,
         QueueRange as QueueRange,
         TopicRoute as TopicRoute,
         TopicType as TopicType,
@@ -92,7 +93,7 @@ if TYPE_CHECKING:
     from aiorocketmq.transaction import Resolution as Resolution, Transaction as Transaction
 
 _HOMES = {
-    "admin": ("Admin", "ExponentialBackoff", "QueueRange", "TopicRoute", "TopicType"),
+    "admin": ("Admin", "ExponentialBackoff", "GroupMember", "QueueRange", "TopicRoute", "TopicType"),
     "config": ("CacheLimits", "Compression", "Credentials", "SendRetry", "Timeouts", "Tls"),
     "connection": ("Connection", "ConnectionOptions", "Surroundings"),
     "deduplication": (
@@ -158,6 +159,7 @@ __all__ = [
     "DeduplicationHook",
     "DeduplicationStore",
     "ExponentialBackoff",
+    "GroupMember",
     "GroupNotFound",
     "Hook",
     "IllegalDuration",

@@ -23,12 +23,13 @@ from aiorocketmq._remoting.routes import (
     BrokerAddresses,
     parse_addresses,
     parse_cluster,
+    parse_members,
     parse_names,
     parse_route,
 )
-from aiorocketmq.errors import Closed, NotServed, RocketMQError, TopicNotFound, Unreachable
+from aiorocketmq.errors import Closed, NotFound, NotServed, RocketMQError, TopicNotFound, Unreachable
 
-__all__ = ["Admin", "ExponentialBackoff", "QueueRange", "TopicRoute", "TopicType"]
+__all__ = ["Admin", "ExponentialBackoff", "GroupMember", "QueueRange", "TopicRoute", "TopicType"]
 
 _SCHEME = re.compile(r"(namesrv|broker)://(.+)", re.DOTALL)
 _LOOK_EVERY = 0.02
@@ -81,6 +82,18 @@ class TopicRoute:
 
     topic: str
     queues: tuple[QueueRange, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """A consumer that a broker knows in a group."""
+
+    client_id: str
+    address: str
+    """Where it is connected from: for a gRPC client as its proxy tells it."""
+    language: str
+    broker: str
+    """`host:port` of the broker that knows it."""
 
 
 class Admin:
@@ -248,6 +261,26 @@ class Admin:
         except ValueError as error:
             self._unreadable("a list of groups", error)
         return tuple(sorted(set().union(*found)))
+
+    async def members(self, group: str) -> tuple[GroupMember, ...]:
+        """The consumers that each master knows in `group`; empty where nobody is there. Request 203.
+
+        Consumers behind a proxy in cluster mode are known to that proxy only (live-broker-remoting.md 9)."""
+        check_group(group)
+        found: list[GroupMember] = []
+        for address in await self._masters():
+            try:
+                answer = await self._call(
+                    address, RequestCode.GET_CONSUMER_CONNECTION_LIST, {"consumerGroup": group}, group=group
+                )
+            except NotFound:
+                continue  # nobody is there
+            try:
+                members = parse_members(answer.body)
+            except ValueError as error:
+                self._unreadable("a list of consumers", error)
+            found += [GroupMember(*member, broker=str(address)) for member in members]
+        return tuple(found)
 
     async def _routed(self, topic: str) -> None:
         """Wait until the name server knows `topic`: 1 to 34 ms on a real server (live-broker-remoting.md 2)."""

@@ -23,7 +23,7 @@ from aiorocketmq._push.handlers import Handler, Handlers, handlers_by_topic
 from aiorocketmq._session import Session
 from aiorocketmq._signal import Signal
 from aiorocketmq.config import CacheLimits
-from aiorocketmq.connection import Connection, ConnectionOptions
+from aiorocketmq.connection import Connection, ConnectionOptions, loop_time
 from aiorocketmq.errors import Closed, RocketMQError
 from aiorocketmq.hooks import Hook, Role
 from aiorocketmq.message import MessageQueue
@@ -137,6 +137,7 @@ class PushConsumer:
 
     async def __aenter__(self) -> Self:
         """Start; raises RocketMQError when the servers cannot be reached or refuse, and leaves nothing behind."""
+        until = loop_time() + self._session.timeouts.start
         await self._session.start()
         running = Consumption(
             self._life,
@@ -147,7 +148,7 @@ class PushConsumer:
             concurrency=self._concurrency,
             invisible=self._invisible,
         )
-        await running.start()
+        await running.start(until)
         self._running = running
         return self
 

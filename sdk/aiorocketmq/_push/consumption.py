@@ -88,11 +88,13 @@ class Consumption:
             rng=rng,
         )
 
-    async def start(self) -> None:
-        """Take up the first assignments; on an error, what has arrived by then is given back first."""
+    async def start(self, until: float) -> None:
+        """Take up the first assignments, tried again until `until` of the loop's time after what may pass.
+
+        On an error, what has arrived by then is given back first."""
         self._life.apply(ConsumerEvent.STARTED)
         try:
-            await self.receiving.start()
+            await self.receiving.start(until)
         except BaseException:
             self.stop()
             with anyio.CancelScope(shield=True):

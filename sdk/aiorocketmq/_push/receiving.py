@@ -6,15 +6,18 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import TypeAlias
 from uuid import uuid4
 
 from aiorocketmq._core.assignment import assignment_change
 from aiorocketmq._core.pauses import failure_pause, poll_length, scan_pause
 from aiorocketmq._core.receive_cache import ReceiveCache
+from aiorocketmq._core.retries import start_delay
 from aiorocketmq._core.route import RouteQueue
 from aiorocketmq._core.settings import FilterText
 from aiorocketmq._receiving import receive
+from aiorocketmq._retrying import retried
 from aiorocketmq._rounds import Job
 from aiorocketmq._session import Session
 from aiorocketmq._signal import Signal
@@ -73,11 +76,21 @@ class Receiving:
         self._topics: set[str] = set()
         """What is received; an answer about another topic comes too late."""
 
-    async def start(self) -> None:
-        """Take up the first assignment of every topic; raises what a server says against it."""
+    async def start(self, until: float) -> None:
+        """Take up the first assignment of every topic, tried again until `until` (the loop's time) after what may pass.
+
+        Raises what a server says against it."""
         self._topics.update(self._filters)
+        failures = 0
+
+        def delay_after(error: RocketMQError) -> float | None:
+            nonlocal failures
+            failures += 1
+            delay = start_delay(failures, self._rng)
+            return delay if error.may_retry and loop_time() + delay < until else None
+
         for topic in self._filters:
-            await self._scan(topic)
+            await retried(partial(self._scan, topic), delay_after)
         for topic in self._filters:
             self._keep_scanning(topic)
 

@@ -77,6 +77,20 @@ def parse_addresses(text: str) -> tuple[Address, ...]:
     return tuple(parse_endpoint(piece).addresses[0] for piece in text.split(";") if piece.strip())
 
 
+def parse_members(body: bytes) -> list[tuple[str, str, str]]:
+    """Client id, address and language of each consumer in the answer to request 203; ValueError where it is none."""
+    connections = _list(_object(loads(body)).get("connectionSet"))
+    members = [_object(each) for each in connections]
+    return [
+        (
+            _typed(each.get("clientId"), str),
+            _typed(each.get("clientAddr"), str),
+            _typed(each.get("language"), str),
+        )
+        for each in members
+    ]
+
+
 def _queue_counts(data: dict[str, JsonValue]) -> QueueCounts:
     return QueueCounts(
         broker=_typed(data.get("brokerName"), str),

@@ -13,6 +13,7 @@ from aiorocketmq._core.endpoint import Address
 from aiorocketmq._remoting.frame import RESPONSE, Frame
 from aiorocketmq.admin import TopicType
 from aiorocketmq.cli.admin import TYPES, group, topic
+from aiorocketmq.cli.clients import client
 from aiorocketmq.cli.program import run
 from click.testing import CliRunner, Result
 
@@ -30,6 +31,12 @@ BODIES: dict[int, object] = {
         "brokerDatas": [],
     },
     201: {"subscriptionGroupTable": {"billing": {}, "CID_RMQ_SYS_TRANS": {}}},
+    203: {
+        "connectionSet": [
+            {"clientAddr": "10.0.0.7:4711", "clientId": "host@1@a", "language": "PYTHON", "version": 513}
+        ],
+        "subscriptionTable": {},
+    },
     206: {"topicList": ["orders", "TBW102", "%RETRY%billing", "rmq_sys_wheel_timer"]},
 }
 
@@ -96,6 +103,24 @@ async def test_topics_and_groups_are_deleted(server: Server) -> None:
         await invoke(group, "delete", "billing", "--namesrv", address)
     ).output == "group billing is gone\n"
     assert [frame.code for frame in server.seen if frame.code != 106] == [215, 216, 207]
+
+
+async def test_the_consumers_of_a_group_are_listed(server: Server) -> None:
+    address = str(server.address)
+    told = (await invoke(client, "list", "--group", "billing", "--namesrv", address)).output
+    assert told == f"host@1@a from 10.0.0.7:4711, PYTHON, on broker {address}\n"
+    document = json.loads(
+        (await invoke(client, "list", "--group", "billing", "--json", "--broker", address)).output
+    )
+    assert document == [
+        {"client_id": "host@1@a", "address": "10.0.0.7:4711", "language": "PYTHON", "broker": address}
+    ]
+
+
+async def test_a_group_without_consumers_is_no_error(serve: Serve) -> None:
+    server = await serve(lambda frame: Frame(code=206, opaque=frame.opaque, flag=RESPONSE, remark="offline"))
+    result = await invoke(client, "list", "--group", "billing", "--broker", str(server.address))
+    assert (result.exit_code, result.output) == (0, "")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,259 @@
+"""`aiorocketmq send` and `aiorocketmq receive`: one-liners for trying things out."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from aiorocketmq.cli.server import Server, server_options
+
+if TYPE_CHECKING:
+    from aiorocketmq.message import Message, ReceivedMessage, SendReceipt
+    from aiorocketmq.subscription import Sql, Tags
+
+
+@click.command()
+@click.argument("topic")
+@click.argument("body", required=False)
+@click.option("--tag", help="What consumers can filter for.")
+@click.option("--key", "keys", multiple=True, help="A word to find the message by; may be repeated.")
+@click.option("--property", "properties", metavar="NAME=VALUE", multiple=True, help="May be repeated.")
+@click.option("--message-group", help="Makes it a FIFO message.")
+@click.option(
+    "--delay", type=click.FloatRange(min=0.0), metavar="SECONDS", help="Makes it a delayed message."
+)
+@click.option("--priority", type=click.IntRange(min=0), help="Makes it a priority message.")
+@click.option("--lite-topic", help="Makes it a message of a lite topic.")
+@click.option("--count", type=click.IntRange(min=1), default=1, show_default=True, help="Send it so often.")
+@click.option("--lines", is_flag=True, help="Send each line of standard input as a message.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a receipt.")
+@server_options
+def send(
+    topic: str,
+    body: str | None,
+    tag: str | None,
+    keys: tuple[str, ...],
+    properties: tuple[str, ...],
+    message_group: str | None,
+    delay: float | None,
+    priority: int | None,
+    lite_topic: str | None,
+    count: int,
+    lines: bool,
+    as_json: bool,
+    server: Server,
+) -> None:
+    """Send BODY to TOPIC; without BODY, standard input is the body.
+
+    Prints one receipt a message. Exit code 4 when the server cannot be reached or refuses.
+
+    \b
+    Examples:
+      aiorocketmq send orders 'one pair of shoes' --tag paid --key 42
+      aiorocketmq send reminders 'call back' --delay 60
+      tail -f log.txt | aiorocketmq send log --lines
+    """
+    from aiorocketmq.message import Message
+
+    pairs = [pair.partition("=") for pair in properties]
+    if any(not sign for _, sign, _ in pairs):
+        raise click.UsageError("--property takes NAME=VALUE")
+    if lines and body is not None:
+        raise click.UsageError("give BODY or --lines, not both")
+
+    def message(content: bytes) -> Message:
+        try:
+            return Message(
+                topic,
+                content,
+                tag=tag,
+                keys=keys,
+                properties={name: value for name, _, value in pairs},
+                message_group=message_group,
+                delay=delay,
+                priority=priority,
+                lite_topic=lite_topic,
+            )
+        except ValueError as error:
+            raise click.UsageError(str(error)) from error
+
+    if lines:
+        asyncio.run(_send_lines(server, message(b"-"), as_json))
+        return
+    content = sys.stdin.buffer.read() if body is None else body.encode()
+    asyncio.run(_send_many(server, [message(content)] * count, as_json))
+
+
+async def _send_many(server: Server, messages: list[Message], as_json: bool) -> None:
+    from aiorocketmq.producer import Producer
+
+    async with (
+        server.connection() as connection,
+        Producer(connection, topics=[messages[0].topic]) as producer,
+    ):
+        for message in messages:
+            _print_receipt(await producer.send(message), as_json)
+
+
+async def _send_lines(server: Server, pattern: Message, as_json: bool) -> None:
+    from dataclasses import replace
+
+    from aiorocketmq.producer import Producer
+
+    async with server.connection() as connection, Producer(connection, topics=[pattern.topic]) as producer:
+        # Read in a thread: a line may be long in coming, and heartbeats go on meanwhile.
+        while line := await asyncio.to_thread(sys.stdin.buffer.readline):
+            if content := line.rstrip(b"\r\n"):
+                _print_receipt(await producer.send(replace(pattern, body=content)), as_json)
+
+
+def _print_receipt(receipt: SendReceipt, as_json: bool) -> None:
+    if not as_json:
+        click.echo(f"{receipt.message_id} offset {receipt.offset} at {receipt.endpoint}")
+        return
+    told = {
+        "message_id": receipt.message_id,
+        "topic": receipt.topic,
+        "offset": receipt.offset,
+        "attempts": receipt.attempts,
+        "recall_handle": receipt.recall_handle,
+        "endpoint": receipt.endpoint,
+    }
+    click.echo(json.dumps(told))
+
+
+@click.command()
+@click.argument("topic")
+@click.option("--group", required=True, help="The consumer group; it must exist on the server.")
+@click.option("--tags", metavar="'A || B'", help="Only messages with one of these tags.")
+@click.option("--sql", metavar="EXPRESSION", help="Only messages that fit this SQL expression.")
+@click.option(
+    "--max", "most", type=click.IntRange(min=1), default=1, show_default=True, help="End after so many."
+)
+@click.option("--follow", is_flag=True, help="Do not end: receive until interrupted.")
+@click.option(
+    "--wait",
+    type=click.FloatRange(min=0.0),
+    default=20.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="End when nothing has come for so long; Apache's servers make 5 to 20 of it.",
+)
+@click.option(
+    "--invisible",
+    type=click.FloatRange(10.0, 43_200.0),
+    default=30.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long others of the group do not see what was received.",
+)
+@click.option(
+    "--no-ack", is_flag=True, help="Give messages back instead of acknowledging them; each counts an attempt."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a message.")
+@server_options
+def receive(
+    topic: str,
+    group: str,
+    tags: str | None,
+    sql: str | None,
+    most: int,
+    follow: bool,
+    wait: float,
+    invisible: float,
+    no_ack: bool,
+    as_json: bool,
+    server: Server,
+) -> None:
+    """Receive messages of TOPIC, print and acknowledge them.
+
+    Ends after --max messages, or when nothing has come for --wait seconds. Exit code 4 when the server cannot be
+    reached or refuses.
+
+    \b
+    Examples:
+      aiorocketmq receive orders --group billing --max 10
+      aiorocketmq receive orders --group billing --tags 'paid || refunded' --follow --json
+    """
+    from aiorocketmq.subscription import Sql, Tags
+
+    if tags is not None and sql is not None:
+        raise click.UsageError("give --tags or --sql, not both")
+    wanted = Sql(sql) if sql is not None else Tags(tags or "*")
+    limit = None if follow else most
+    asyncio.run(_receive(server, topic, group, wanted, limit, wait, invisible, no_ack, as_json))
+
+
+async def _receive(
+    server: Server,
+    topic: str,
+    group: str,
+    wanted: Sql | Tags,
+    limit: int | None,
+    wait: float,
+    invisible: float,
+    no_ack: bool,
+    as_json: bool,
+) -> None:
+    from aiorocketmq.simple_consumer import SimpleConsumer
+
+    try:
+        consumer = SimpleConsumer(server.connection(), group=group, subscriptions={topic: wanted})
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    left = limit
+    async with consumer._session.connection, consumer:
+        while left is None or left > 0:
+            messages = await consumer.receive(
+                max_messages=32 if left is None else min(left, 32), invisible=invisible, wait=wait
+            )
+            if not messages and limit is not None:
+                return
+            for message in messages:
+                _print_message(message, as_json)
+            if no_ack:
+                await asyncio.gather(*(message.release() for message in messages))
+            else:
+                await consumer.ack(messages)
+            left = None if left is None else left - len(messages)
+
+
+def _print_message(message: ReceivedMessage, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(_facts(message)))
+        return
+    facts = [f"attempt {message.attempt}", f"queue {message.queue.id} offset {message.offset}"]
+    if message.tag is not None:
+        facts.append(f"tag {message.tag}")
+    if message.keys:
+        facts.append(f"keys {' '.join(message.keys)}")
+    if message.message_group is not None:
+        facts.append(f"group {message.message_group}")
+    facts += [f"{name}={value}" for name, value in message.properties.items()]
+    click.echo(f"{message.message_id} {', '.join(facts)}")
+    click.echo(message.body.decode(errors="replace"))
+
+
+def _facts(message: ReceivedMessage) -> dict[str, object]:
+    try:
+        body = {"body": message.body.decode()}
+    except UnicodeDecodeError:
+        body = {"body_base64": base64.b64encode(message.body).decode()}
+    return {
+        "message_id": message.message_id,
+        "topic": message.topic,
+        "queue": message.queue.id,
+        "offset": message.offset,
+        "attempt": message.attempt,
+        "tag": message.tag,
+        "keys": message.keys,
+        "properties": dict(message.properties),
+        "message_group": message.message_group,
+        "born_at": message.born_at.isoformat() if message.born_at else None,
+        **body,
+    }

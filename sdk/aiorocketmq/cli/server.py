@@ -1,0 +1,108 @@
+"""The options of commands that speak to a proxy's gRPC port, and the connection that follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from aiorocketmq.connection import Connection
+
+Command = TypeVar("Command", bound=Callable[..., object])
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """Which server is meant, and how it is spoken to."""
+
+    endpoint: str
+    namespace: str
+    tls: bool
+    ca: str | None
+    insecure: bool
+    access_key: str | None
+    secret_key: str | None
+    address_map: tuple[str, ...]
+    timeout: float
+
+    def connection(self) -> Connection:
+        """The connection; a click.UsageError where the options do not fit together."""
+        from aiorocketmq.config import Credentials, Timeouts, Tls
+        from aiorocketmq.connection import Connection
+
+        if (self.access_key is None) != (self.secret_key is None):
+            raise click.UsageError("give --access-key and --secret-key together, or neither")
+        pairs = [pair.partition("=") for pair in self.address_map]
+        if any(not sign for _, sign, _ in pairs):
+            raise click.UsageError("--map takes HOST:PORT=HOST:PORT: what the server names, and what to use")
+        tls = Tls(ca=self.ca, insecure=self.insecure) if self.tls or self.ca or self.insecure else None
+        try:
+            return Connection(
+                self.endpoint,
+                namespace=self.namespace,
+                tls=tls,
+                credentials=Credentials(self.access_key, self.secret_key)
+                if self.access_key and self.secret_key
+                else None,
+                address_map={named: used for named, _, used in pairs} or None,
+                timeouts=Timeouts(start=self.timeout),
+            )
+        except ValueError as error:
+            raise click.UsageError(str(error)) from error
+
+
+def server_options(function: Command) -> Command:
+    """Add the options; the command gets them all as one parameter `server`."""
+    from functools import update_wrapper
+
+    names = Server.__slots__
+
+    def gathered(*arguments: object, **options: object) -> object:
+        server = Server(**{name: options.pop(name) for name in names})  # type: ignore[arg-type]  # click has checked
+        return function(*arguments, server=server, **options)
+
+    wrapped = update_wrapper(gathered, function)
+    for option in reversed(_OPTIONS):
+        wrapped = option(wrapped)
+    return wrapped  # type: ignore[return-value]  # it takes other keywords than the function, as decorators of click do
+
+
+_OPTIONS = (
+    click.option(
+        "--endpoint",
+        metavar="HOST:PORT",
+        default="localhost:8081",
+        show_default=True,
+        envvar="AIOROCKETMQ_ENDPOINT",
+        show_envvar=True,
+        help="The gRPC port of a proxy.",
+    ),
+    click.option("--namespace", default="", help="Put before topic and group."),
+    click.option("--tls", is_flag=True, help="Speak TLS, trusting the system's roots."),
+    click.option("--ca", metavar="FILE", help="Speak TLS, trusting the roots in this PEM file."),
+    click.option("--insecure", is_flag=True, help="Speak TLS and take any certificate."),
+    click.option("--access-key", envvar="AIOROCKETMQ_ACCESS_KEY", show_envvar=True),
+    click.option(
+        "--secret-key",
+        envvar="AIOROCKETMQ_SECRET_KEY",
+        show_envvar=True,
+        help="Better given by the variable: arguments are seen by everybody on the machine.",
+    ),
+    click.option(
+        "--map",
+        "address_map",
+        metavar="A=B",
+        multiple=True,
+        help="Use address B where the server names A (Docker, NAT).",
+    ),
+    click.option(
+        "--timeout",
+        type=click.FloatRange(min=0.0, min_open=True),
+        default=10.0,
+        show_default=True,
+        help="Seconds until the server must be found.",
+    ),
+)

@@ -1,0 +1,171 @@
+"""`aiorocketmq send` and `receive` against a fake broker, as they are typed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import pytest
+from aiorocketmq.cli.program import run
+from aiorocketmq_fake import FakeBroker
+from aiorocketmq_fake.edge.tls import ServerTls
+
+
+@pytest.fixture
+async def broker() -> AsyncIterator[FakeBroker]:
+    async with FakeBroker() as broker:
+        await broker.create_topic("orders", queues=1)
+        await broker.create_topic("fifo", type="FIFO", queues=1)
+        await broker.create_topic("reminders", type="DELAY", queues=1)
+        await broker.create_group("billing")
+        yield broker
+
+
+@dataclass(frozen=True)
+class Result:
+    exit_code: int
+    output: str
+    error: str
+
+
+async def invoke(*arguments: str, typed: bytes | None = None) -> Result:
+    """Run the program in a process of its own."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-c", "from aiorocketmq.cli import main; main()", *arguments),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    async with asyncio.timeout(60):
+        output, error = await process.communicate(typed)
+    return Result(process.returncode or 0, output.decode(), error.decode())
+
+
+async def test_a_message_is_sent_with_all_that_it_carries(broker: FakeBroker) -> None:
+    result = await invoke(
+        *(
+            "send",
+            "orders",
+            "shoes",
+            "--tag",
+            "paid",
+            "--key",
+            "42",
+            "--key",
+            "43",
+            "--property",
+            "source=web=1",
+        ),
+        *("--endpoint", broker.endpoint),
+    )
+    assert result.exit_code == 0, result.error
+    (stored,) = broker.messages("orders")
+    assert (stored.body, stored.tag, stored.keys) == (b"shoes", "paid", ("42", "43"))
+    assert stored.properties == {"source": "web=1"}
+    assert result.output == f"{stored.message_id} offset 0 at {broker.endpoint}\n"
+
+
+async def test_the_body_may_come_from_standard_input_whole_or_by_lines(broker: FakeBroker) -> None:
+    await invoke("send", "orders", "--endpoint", broker.endpoint, typed=b"\xff\n1")
+    await invoke("send", "orders", "--lines", "--endpoint", broker.endpoint, typed=b"a\n\nb\r\n")
+    assert [message.body for message in broker.messages("orders")] == [b"\xff\n1", b"a", b"b"]
+
+
+async def test_every_kind_of_message_can_be_sent_and_often(broker: FakeBroker) -> None:
+    for arguments in (
+        ("fifo", "x", "--message-group", "a", "--count", "3"),
+        ("reminders", "x", "--delay", "60"),
+    ):
+        result = await invoke("send", *arguments, "--json", "--endpoint", broker.endpoint)
+        assert result.exit_code == 0, result.error
+    assert len(broker.messages("fifo")) == 3
+    (receipt,) = [json.loads(line) for line in result.output.splitlines()]
+    assert receipt["recall_handle"]
+
+
+async def test_messages_are_received_printed_and_acknowledged(broker: FakeBroker) -> None:
+    await invoke(
+        *("send", "orders", "shoes", "--tag", "paid", "--key", "42", "--property", "a=b"),
+        *("--endpoint", broker.endpoint),
+    )
+    result = await invoke("receive", "orders", "--group", "billing", "--endpoint", broker.endpoint)
+    assert result.exit_code == 0, result.error
+    (message_id,) = [message.message_id for message in broker.messages("orders")]
+    assert result.output == f"{message_id} attempt 1, queue 0 offset 0, tag paid, keys 42, a=b\nshoes\n"
+    assert broker.leases("billing") == ()
+
+
+async def test_json_holds_bodies_that_are_no_text(broker: FakeBroker) -> None:
+    await invoke("send", "orders", "--count", "2", "--endpoint", broker.endpoint, typed=b"\xff")
+    result = await invoke(
+        "receive", "orders", "--group", "billing", "--max", "2", "--json", "--endpoint", broker.endpoint
+    )
+    told = [json.loads(line) for line in result.output.splitlines()]
+    assert [(each["body_base64"], each["attempt"], each["topic"]) for each in told] == [
+        ("/w==", 1, "orders")
+    ] * 2
+
+
+async def test_what_is_given_back_comes_again(broker: FakeBroker) -> None:
+    await invoke("send", "orders", "shoes", "--endpoint", broker.endpoint)
+    for attempt in (1, 2):
+        result = await invoke(
+            "receive", "orders", "--group", "billing", "--no-ack", "--json", "--endpoint", broker.endpoint
+        )
+        assert json.loads(result.output)["attempt"] == attempt
+
+
+async def test_filters_choose(broker: FakeBroker) -> None:
+    for tag in ("paid", "open"):
+        await invoke("send", "orders", tag, "--tag", tag, "--endpoint", broker.endpoint)
+    result = await invoke(
+        "receive", "orders", "--group", "billing", "--tags", "open", "--json", "--endpoint", broker.endpoint
+    )
+    assert json.loads(result.output)["body"] == "open"
+
+
+async def test_tls_credentials_and_maps_are_options(broker: FakeBroker) -> None:
+    async with FakeBroker(tls=ServerTls.self_made()) as secure:
+        await secure.create_topic("orders")
+        result = await invoke(
+            *("send", "orders", "x", "--endpoint", secure.endpoint, "--insecure"),
+            *("--access-key", "k", "--secret-key", "s", "--map", "10.0.0.1:8081=127.0.0.1:1"),
+        )
+        assert result.exit_code == 0, result.error
+        assert len(secure.messages("orders")) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["send", "a b", "x"], "must consist of"),
+        (["send", "orders", "x", "--lines"], "not both"),
+        (["send", "orders", "x", "--property", "p"], "NAME=VALUE"),
+        (["send", "orders", "x", "--delay", "1", "--message-group", "g"], "at most one of"),
+        (["send", "orders", "x", "--endpoint", "localhost"], "has no port"),
+        (["send", "orders", "x", "--access-key", "k"], "--secret-key together"),
+        (["send", "orders", "x", "--map", "a:1"], "HOST:PORT=HOST:PORT"),
+        (["receive", "orders", "--group", "g", "--tags", "a", "--sql", "b"], "not both"),
+        (["receive", "orders", "--group", "b g"], "must consist of"),
+        (["receive", "orders"], "--group"),
+    ],
+)
+def test_wrong_use_is_exit_code_2_and_one_sentence(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], told: str
+) -> None:
+    assert run(arguments) == 2
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [("send", "orders", "x"), ("receive", "orders", "--group", "billing")])
+async def test_a_server_that_cannot_be_reached_is_one_sentence_and_exit_code_4(
+    arguments: tuple[str, ...],
+) -> None:
+    result = await invoke(*arguments, "--endpoint", "127.0.0.1:1", "--timeout", "0.5")
+    assert result.exit_code == 4
+    assert "127.0.0.1:1" in result.error
+    assert result.error.splitlines()[-1].startswith("aiorocketmq: ")
