@@ -14,8 +14,19 @@ POLL_SECONDS = 2
 
 async def send(orders: Orders, meter: Meter) -> None:
     """Send with `in_flight` calls at a time, without batches."""
+    await send_with(Producer(orders.endpoint), orders, meter)
+
+
+async def linger(orders: Orders, meter: Meter) -> None:
+    """Send from `in_flight` tasks, gathered into batches."""
+    producer = Producer(orders.endpoint, linger=0.005, max_batch=orders.batch)
+    await send_with(producer, orders, meter)
+
+
+async def send_with(producer: Producer, orders: Orders, meter: Meter) -> None:
+    """Send from `in_flight` tasks, one message after the other in each."""
     body = orders.body
-    async with Producer(orders.endpoint) as producer:
+    async with producer:
 
         async def sender() -> None:
             while not meter.over:
@@ -79,7 +90,8 @@ async def main() -> None:
     """Do what the orders say and report."""
     orders = Orders.from_arguments()
     meter = Meter(orders)
-    await {"send": send, "simple": simple, "push": push, "end_to_end": end_to_end}[orders.work](orders, meter)
+    works = {"send": send, "linger": linger, "simple": simple, "push": push, "end_to_end": end_to_end}
+    await works[orders.work](orders, meter)
     meter.report()
 
 

@@ -66,8 +66,8 @@ class Stub:
         assert answer.WhichOneof("command") == "settings", answer
         return stream
 
-    async def send_one(self, body: bytes) -> None:
-        """Send one message as simply as the protocol allows."""
+    def message(self, body: bytes) -> Any:
+        """Make a message, as simple as the protocol allows."""
         self.ids += 1
         message = pb.Message(topic=self.topic, body=body)
         properties = message.system_properties
@@ -75,7 +75,15 @@ class Stub:
         properties.message_type = pb.MessageType.NORMAL
         now = time.time_ns()
         properties.born_timestamp.seconds, properties.born_timestamp.nanos = now // 10**9, now % 10**9
-        request = pb.SendMessageRequest(messages=[message])
+        return message
+
+    async def send_one(self, body: bytes) -> None:
+        """Send one message."""
+        await self.send_all([body])
+
+    async def send_all(self, bodies: list[bytes]) -> None:
+        """Send messages in one request."""
+        request = pb.SendMessageRequest(messages=[self.message(body) for body in bodies])
         answer = await self.send(request, metadata=self.metadata, timeout=10)
         assert answer.status.code == pb.Code.OK, answer.status
 
@@ -109,6 +117,19 @@ async def send(stub: Stub, meter: Meter) -> None:
             meter.count(1, time.perf_counter() - began)
 
     await asyncio.gather(*(sender() for _ in range(stub.orders.in_flight)))
+
+
+async def batches(stub: Stub, meter: Meter) -> None:
+    """Send requests of `batch` messages, so many at a time that `in_flight` messages are under way."""
+    bodies = [stub.orders.body] * stub.orders.batch
+
+    async def sender() -> None:
+        while not meter.over:
+            began = time.perf_counter()
+            await stub.send_all(bodies)
+            meter.count(len(bodies), time.perf_counter() - began)
+
+    await asyncio.gather(*(sender() for _ in range(stub.orders.in_flight // stub.orders.batch)))
 
 
 async def consume(stub: Stub, meter: Meter) -> None:
@@ -156,9 +177,8 @@ async def main() -> None:
     orders = Orders.from_arguments()
     stub = Stub(orders)
     meter = Meter(orders)
-    await {"send": send, "simple": consume, "push": consume, "end_to_end": end_to_end}[orders.work](
-        stub, meter
-    )
+    works = {"send": send, "linger": batches, "simple": consume, "push": consume, "end_to_end": end_to_end}
+    await works[orders.work](stub, meter)
     meter.report()
     await stub.channel.close()
 

@@ -11,7 +11,6 @@ from aiorocketmq._core.batches import OVERHEAD
 from aiorocketmq._core.route import RouteQueue
 from aiorocketmq._produce.sending import ACCEPTED, miscounted, phase_of
 from aiorocketmq._session import Session
-from aiorocketmq.connection import loop_time
 from aiorocketmq.errors import RocketMQError, refusal
 from aiorocketmq.hooks import Phase, SendEvent
 from aiorocketmq.message import Message, MessageType, SendReceipt
@@ -50,7 +49,7 @@ class BatchSending:
     Servers store them one behind the other in one queue, and most give one receipt for all: its offset is that of the
     first message, and its id is none of theirs (R4.15)."""
 
-    __slots__ = ("_session", "attempts", "begun", "parcels")
+    __slots__ = ("_session", "attempts", "parcels")
 
     message_group = None
 
@@ -58,7 +57,6 @@ class BatchSending:
         self._session = session
         self.parcels = parcels
         self.attempts = 0
-        self.begun = loop_time()
 
     def __str__(self) -> str:
         return f"a batch of {len(self.parcels)} messages"

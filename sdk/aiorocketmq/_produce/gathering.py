@@ -13,7 +13,6 @@ from aiorocketmq._core.batches import Batches
 from aiorocketmq._produce.batch_sending import Parcel
 from aiorocketmq._produce.sender import Sender, gave_up
 from aiorocketmq._session import Session
-from aiorocketmq.connection import loop_time
 from aiorocketmq.errors import Closed, RocketMQError
 from aiorocketmq.message import Message, MessageType, SendReceipt
 
@@ -37,6 +36,7 @@ class Gathering:
         self._sender = sender
         self._batches = Batches[tuple[str, bool], Waiting](linger=linger, max_count=max_batch)
         self._timer: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._under_way: set[asyncio.Task[Sequence[SendReceipt | RocketMQError]]] = set()
         self._is_closed = False
 
@@ -73,12 +73,14 @@ class Gathering:
         parcel = await self._sender.parcel(message)
         if self._is_closed:
             raise self._closed(message.topic)
-        loop = asyncio.get_running_loop()
+        loop = self._loop
+        if loop is None:  # asked once: it costs a syscall on Python before 3.12
+            loop = self._loop = asyncio.get_running_loop()
         waiting = Waiting(parcel, loop.create_future())
         for batch in self._batches.add(parcel.lane, waiting, parcel.size, now=loop.time()):
             self._leave(batch)
         if self._timer is None:
-            self._arm()
+            self._arm(loop)
         return waiting
 
     async def _sent(self, waiting: Waiting) -> SendReceipt:
@@ -89,23 +91,23 @@ class Gathering:
             self._batches.remove(waiting.parcel.lane, waiting)
             raise
 
-    def _arm(self) -> None:
+    def _arm(self, loop: asyncio.AbstractEventLoop) -> None:
         deadline = self._batches.next_deadline()
         if deadline is not None:
-            self._timer = asyncio.get_running_loop().call_at(deadline, self._on_time)
+            self._timer = loop.call_at(deadline, self._on_time, loop)
 
     def _disarm(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _on_time(self) -> None:
+    def _on_time(self, loop: asyncio.AbstractEventLoop) -> None:
         self._timer = None
         # A loop may fire a hair early: the deadline that was asked for is reached then, too.
-        now = max(loop_time(), self._batches.next_deadline() or 0.0)
+        now = max(loop.time(), self._batches.next_deadline() or 0.0)
         for batch in self._batches.due(now=now):
             self._leave(batch)
-        self._arm()
+        self._arm(loop)
 
     def _leave(self, batch: Sequence[Waiting]) -> None:
         for waiting in batch:

@@ -7,7 +7,6 @@ from aiorocketmq._calls import SEND
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.route import RouteQueue
 from aiorocketmq._session import Session
-from aiorocketmq.connection import loop_time
 from aiorocketmq.errors import RocketMQError, ServerFault, refusal
 from aiorocketmq.hooks import Phase, SendEvent
 from aiorocketmq.message import Message, MessageType, SendReceipt
@@ -40,7 +39,6 @@ class Sending:
         "_packed",
         "_session",
         "attempts",
-        "begun",
         "message",
         "message_group",
         "message_id",
@@ -63,7 +61,6 @@ class Sending:
         self.message_id = message_id
         self.message_group = message.message_group
         self.attempts = 0
-        self.begun = loop_time()
         # The moment of delivery counts from the first try, or a retry would move it.
         self._due_us = None if kind is not MessageType.DELAY else self._due(message)
 
