@@ -26,7 +26,7 @@ def audit(
     as_json: bool,
     warm_up: bool,
 ) -> None:
-    """Judge recordings by Spark: ordering, double delivery, retry timing.
+    """Judge recordings by Spark: order, double deliveries, retries, attempts, dead letters, delays, origin.
 
     Ends with 0 (valid), 1 (a promise was broken), 3 (unknown), 2 (wrong use) or 4 (not a recording, no Java).
 

@@ -45,15 +45,16 @@ def run(
 def _audit(
     recording: Sequence[str], out: str | None, checks: Sequence[str], master: str | None, *, as_json: bool
 ) -> int:
+    from aiorocketmq_audit.checks import CHECKS
     from aiorocketmq_audit.report import write
-    from aiorocketmq_audit.run import CHECKS, audit
+    from aiorocketmq_audit.run import audit
     from aiorocketmq_audit.summary import summary
 
     folder = None if out is None else Path(out)
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
     violations = None if folder is None else (folder / "violations").resolve().as_uri()
-    result = audit(recording, checks=checks or CHECKS, master=master, violations=violations)
+    result = audit(recording, checks=checks or tuple(CHECKS), master=master, violations=violations)
     document = summary(result)
     if folder is not None:
         (folder / "summary.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")

@@ -24,7 +24,7 @@ SETTLING = ("ack", "change", "forward")
 
 DELIVER, ACK, CHANGE, FORWARD, DEAD = range(1, 6)
 INVOKED, OK, FAILED, UNKNOWN = range(1, 5)
-RETRY, EXTEND, NO_LADDER = 1, 2, 3
+RETRY, EXTEND, NO_LADDER, TAKEN_BACK = 1, 2, 3, 4
 
 CLOCK_SLACK_US = 50_000
 """How far a server's clock, which gate INV-CLOCK found agreeing, is trusted."""
@@ -101,6 +101,7 @@ def _packed(
                     "attested"
                 ),
                 F.col("max_attempts"),
+                F.col("due_us").alias("due"),
                 F.coalesce("early_us", F.lit(0)).alias("early"),
                 F.coalesce("late_us", F.lit(0)).alias("late"),
                 _step().alias("step"),
@@ -119,7 +120,7 @@ def _code(name: str, codes: dict[str, int]) -> Column:
 
 def _reason() -> Column:
     """Why a lease was changed; simple consumers do not climb the group's ladder, whatever time they ask for."""
-    told = _code("reason", {"retry": RETRY, "extend": EXTEND})
+    told = _code("reason", {"retry": RETRY, "extend": EXTEND, "undelivered": TAKEN_BACK})
     is_simple = F.col("reason").isNull() & (F.col("role") == "simple")
     return F.when(is_simple, F.lit(NO_LADDER)).otherwise(told)
 
@@ -173,6 +174,7 @@ def _folded(numbered: DataFrame) -> DataFrame:
         F.count_if(changed & phase.isin(OK, FAILED, UNKNOWN)).alias("changes_answered"),
         F.min(F.when(own & (kind == ACK) & (phase == OK), F.col("hi"))).alias("acked_hi"),
         F.min(F.when((terminal & phase.isin(OK, UNKNOWN)) | (kind == DEAD), F.col("lo"))).alias("ended_lo"),
+        F.min(F.when(kind == DEAD, F.col("hi"))).alias("dead_hi"),
         F.min(F.when(terminal & (phase == INVOKED), F.col("lo"))).alias("called_lo"),
         F.count_if(terminal & (phase == INVOKED)).alias("ends_called"),
         F.count_if(terminal & phase.isin(OK, FAILED, UNKNOWN)).alias("ends_answered"),
@@ -190,6 +192,7 @@ def _folded(numbered: DataFrame) -> DataFrame:
         F.when(is_unsure, F.col("unsure_lo")).alias("unsure_lo"),
         F.when(is_unsure, F.col("unsure_hi")).alias("unsure_hi"),
         "acked_hi",
+        "dead_hi",
         F.least("ended_lo", F.when(open_end, F.col("called_lo"))).alias("ended_lo"),
         (F.coalesce("ack_unsure", F.lit(False)) | open_end).alias("ack_unsure"),
     )
@@ -240,6 +243,7 @@ def _with_hold(paired: DataFrame) -> DataFrame:
             "until_hi": F.when(F.col("hold").isNotNull() | change.isNotNull(), until_hi),
             "unsure": F.col("unsure_lo").isNotNull() | F.coalesce(crossing, F.lit(False)),
             "asked": asked & F.col("unsure_lo").isNull(),
+            "taken_back": reason == TAKEN_BACK,
             "wait": F.when(asked, change["hold"]),
             "asked_lo": F.when(asked, change["lo"]),
             "asked_hi": F.when(asked, change["hi"]),

@@ -1,7 +1,8 @@
 """What allows a broker to break a promise: resets, clients that left, restarts, and locks of whole queues (E2 to E5).
 
 Excuses are looked up for suspicious deliveries only, which are few; each use is counted in the summary.
-E1 (the lease was changed) is part of the model in `deliveries`, E6 (one answer repeated) of the check that meets it.
+E1 (the lease was changed) is part of the model in `deliveries`; E6 (one answer repeated) and E7 (an answer was
+lost) are part of the check that meets them.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, functions as F
 
 RESET, OWNER_GONE, RESTARTED, QUEUE_LOCKED = "E2 reset", "E3 owner gone", "E4 restart", "E5 queue locked"
-RESENT = "resent by its producer"
+RESENT, ANSWER_LOST = "resent by its producer", "E7 answer lost"
 
 FLUSH_US = 6_000_000
 """A restarted server may have forgotten acks of this many last microseconds (live-broker-consumption.md 12)."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame, Row, functions as F
 
-from aiorocketmq_audit import double_delivery, retry_timing
+from aiorocketmq_audit import attempts, dead_letters, delay, double_delivery, origin, retry_timing
 
 MOST_CELLS = 20_000
 """Rows of the cube that reach this process: groups by attempts by causes by buckets."""
@@ -45,6 +45,14 @@ class Figures:
     redeliveries: int
     ordered_first: int
     with_hold: int
+    numbered: int
+    """Deliveries whose attempt is known."""
+    scheduled: int
+    """Deliveries of messages that were sent for a later time."""
+    dead_letters: int
+    """As the broker told them."""
+    traced: int
+    """Delivered messages whose send is in the recording, or should be."""
     retries: int
     unknown_order: int
     """Deliveries with a message group to a group of which nobody said whether it is ordered."""
@@ -88,6 +96,11 @@ def cube(deliveries: DataFrame, settings: DataFrame, *, ended_us: int) -> DataFr
         F.max(seen).alias("seen_most"),
         F.count_if(double_delivery.is_suspicious()).alias("doubled"),
         F.count_if(is_mistimed).alias("mistimed"),
+        F.count_if(attempts.is_suspicious()).alias("misnumbered"),
+        F.count_if(F.col("attempt").isNotNull()).alias("numbered"),
+        F.count_if(delay.is_suspicious()).alias("hurried"),
+        F.count_if(F.col("due").isNotNull()).alias("scheduled"),
+        F.count_if(F.col("dead_hi").isNotNull() & F.col("by_broker")).alias("dead"),
         F.max(F.struct("number", "recorder", "seq")).alias("farthest"),
     )
     return cells.limit(MOST_CELLS).join(F.broadcast(names), "who", "left")
@@ -100,17 +113,17 @@ def _bucket(late: Column) -> Column:
     return F.when(late.isNotNull(), index)
 
 
-def figures(cells: Iterable[Row]) -> Figures:
-    """Add up what `cube` brought."""
+def figures(cells: Iterable[Row], traced: tuple[int, int] = (0, 0)) -> Figures:
+    """Add up what `cube` brought; `traced` is what `origin.count` said."""
     cells = list(cells)
     causes: Counter[str] = Counter()
-    attempts: Counter[int] = Counter()
+    by_attempt: Counter[int] = Counter()
     late = {name: [0] * (len(BUCKETS_S) + 1) for name in ("retry asked for", "lease ended")}
     for cell in cells:
         if cell.cause:
             causes[cell.cause] += cell.redelivered
         if cell.attempt is not None:
-            attempts[cell.attempt] += cell.n
+            by_attempt[cell.attempt] += cell.n
         if cell.bucket is not None:
             late["retry asked for" if cell.asked else "lease ended"][cell.bucket] += cell.redelivered
     farthest = max((cell.farthest for cell in cells), key=lambda row: row.number, default=None)
@@ -120,15 +133,23 @@ def figures(cells: Iterable[Row]) -> Figures:
         redeliveries=sum(cell.redelivered for cell in cells),
         ordered_first=sum(cell.ordered_first for cell in cells),
         with_hold=sum(cell.with_hold for cell in cells),
+        numbered=sum(cell.numbered for cell in cells),
+        scheduled=sum(cell.scheduled for cell in cells),
+        dead_letters=sum(cell.dead for cell in cells),
+        traced=traced[0],
         retries=sum(cell.redelivered for cell in cells if cell.asked),
         unknown_order=sum(cell.unknown_order for cell in cells),
         causes=dict(sorted(causes.items())),
-        attempts=dict(sorted(attempts.items())),
+        attempts=dict(sorted(by_attempt.items())),
         ladder=tuple(_ladder(cells)),
         lateness={name: tuple(counts) for name, counts in late.items()},
         suspects={
             double_delivery.NAME: sum(cell.doubled for cell in cells),
             retry_timing.NAME: sum(cell.mistimed for cell in cells),
+            attempts.NAME: sum(cell.misnumbered for cell in cells),
+            delay.NAME: sum(cell.hurried for cell in cells),
+            dead_letters.NAME: sum(cell.dead for cell in cells),
+            origin.NAME: traced[1],
         },
         farthest=(farthest.recorder, farthest.seq) if farthest is not None else None,
     )

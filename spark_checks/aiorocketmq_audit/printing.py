@@ -14,6 +14,43 @@ from aiorocketmq_audit.verdicts import Verdict
 _STYLE = {Verdict.VALID: "bold green", Verdict.INVALID: "bold red", Verdict.UNKNOWN: "bold yellow"}
 
 
+_SENTENCES = {
+    (
+        "ordering",
+        "INV-ORD",
+    ): "{message} was handed to group {group} before {other}, ahead of it, was settled{how}",
+    (
+        "ordering",
+        "INV-ORD-FIRST",
+    ): "{message} was first handed to group {group} after {other}, which is behind it{how}",
+    (
+        "double delivery",
+        "INV-EXCL",
+    ): "{message} was handed to group {group} again before the first lease ended{how}",
+    ("double delivery", "INV-ACKED"): "{message} was handed to group {group} again after its ack{how}",
+    ("retry timing", "INV-EARLY"): "{message} came back to group {group} sooner than asked for{how}",
+    (
+        "retry timing",
+        "INV-LATE",
+    ): "{message} came back to group {group} later than it was due, or not at all,{how} "
+    "while it was asked for",
+    ("attempts", "INV-ATTEMPT"): "{message} came to group {group} as attempt {attempt} after attempt {was}",
+    (
+        "attempts",
+        "INV-LIMIT",
+    ): "{message} came to group {group} as attempt {attempt}, which the group does not allow",
+    (
+        "dead letters",
+        "INV-DLQ",
+    ): "{message} became a dead letter of group {group} twice, too soon, or came after it{how}",
+    ("delay", "INV-EARLY"): "{message} was handed to group {group} before the time it was sent for{how}",
+    ("origin", "INV-CONTENT"): "{message} came to group {group} with another body than it was sent with",
+    ("origin", "INV-FAILED"): "{message} came to group {group} although its send was refused",
+    ("origin", "INV-ORIGIN"): "{message} came to group {group} and nobody had sent it",
+}
+"""By check and invariant."""
+
+
 def show(audit: Audit, folder: Path | None, console: Console | None = None) -> None:
     """Print one line per check, the worst findings, and where the page is."""
     console = console or Console(highlight=False)
@@ -50,17 +87,13 @@ def sentence(sample: dict[str, object]) -> str:
     other = sample["other_message_id"]
     how = f" by {float(margin) / 1000:,.3f} s" if isinstance(margin, float | int) else ""
     seen = f"seen by the {sample['observer']}"
-    if sample["invariant"] == "INV-EXCL":
-        text = f"{message} was handed to group {group} again before the first lease ended{how}"
-    elif sample["invariant"] == "INV-ACKED":
-        text = f"{message} was handed to group {group} again after its ack{how}"
-    elif sample["invariant"] == "INV-EARLY":
-        text = f"{message} came back to group {group} sooner than asked for{how}"
-    elif sample["invariant"] == "INV-LATE":
-        text = f"{message} came back to group {group} later than it was due, or not at all,{how} while it was asked for"
-    elif sample["invariant"] == "INV-ORD":
-        text = f"{message} was handed to group {group} before {other}, ahead of it, was settled{how}"
-    else:
-        text = f"{message} was first handed to group {group} after {other}, which is behind it{how}"
+    text = _SENTENCES[sample["check"], sample["invariant"]].format(
+        message=message,
+        group=group,
+        how=how,
+        other=other,
+        attempt=sample["attempt"],
+        was=sample["other_attempt"],
+    )
     doubt = "" if sample["verdict"] == "broken" else " (possible, not proven)"
     return f"{text}, {seen}{doubt}."

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from aiorocketmq_audit import svg
+from aiorocketmq_audit.checks import CHECKS
 from aiorocketmq_audit.figures import Step, Subject
 from aiorocketmq_audit.lanes import lane_chart
 from aiorocketmq_audit.plots import bucket_names, lateness_histogram, ordering_strip, retry_ladder
@@ -20,12 +21,6 @@ from aiorocketmq_audit.verdicts import CheckResult
 
 MOST_LADDERS = 6
 MOST_ROWS = 200
-
-PROMISES = {
-    "ordering": "A group that asked for order gets the messages of a message group one after the other, as stored.",
-    "double delivery": "While one consumer holds a message, or after it was acked, nobody else of its group gets it.",
-    "retry timing": "A message comes again when it was asked to: not before, and not much later.",
-}
 
 
 def write(audit: Audit, folder: Path) -> Path:
@@ -112,7 +107,7 @@ def _cards(checks: Iterable[CheckResult]) -> str:
         word = check.verdict.value
         cards.append(
             f'<article class="card {word}"><h3>{escape(check.name)}<span class="badge">{word}</span></h3>'
-            f"<p>{escape(PROMISES.get(check.name, ''))}</p><dl>{cells}</dl><ul>{reasons}</ul></article>"
+            f"<p>{escape(CHECKS[check.name].promise)}</p><dl>{cells}</dl><ul>{reasons}</ul></article>"
         )
     return f'<div class="cards">{"".join(cards)}</div>'
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import reduce
@@ -13,25 +13,15 @@ from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession, functions as F
 
-from aiorocketmq_audit import (
-    double_delivery,
-    excuses,
-    figures,
-    files,
-    findings,
-    gates,
-    ordering,
-    reading,
-    retry_timing,
-)
+from aiorocketmq_audit import excuses, figures, files, findings, gates, ordering, origin, reading
+from aiorocketmq_audit.checks import CHECKS, Material
+from aiorocketmq_audit.deliveries import deliveries as deliveries_of
 from aiorocketmq_audit.errors import WrongUse
 from aiorocketmq_audit.files import RecordingFiles
 from aiorocketmq_audit.session import session
 from aiorocketmq_audit.verdicts import CheckResult, Tally, Verdict, judge, overall
 
 logger = logging.getLogger(__name__)
-
-CHECKS = (ordering.NAME, double_delivery.NAME, retry_timing.NAME)
 
 SAMPLES = 50
 """Findings of each check that the summary shows; all of them are in `violations/`."""
@@ -59,7 +49,7 @@ class Audit:
 def audit(
     paths: Sequence[str],
     *,
-    checks: Sequence[str] = CHECKS,
+    checks: Sequence[str] = tuple(CHECKS),
     master: str | None = None,
     violations: Path | str | None = None,
     spark: SparkSession | None = None,
@@ -92,13 +82,15 @@ def _audit(
     if gate.duplicated:
         events = reading.without_duplicates(events)
     settings = reading.settings(events)
-    deliveries = _deliveries(events, settings, gate)
+    deliveries = deliveries_of(events, settings, cut_at=gate.cut_at, clocks_agree=not gate.clocks)
     deliveries.persist()
+    traces = origin.traces(events)
+    material = Material(events, settings, deliveries, excuses.marks(events), traces)
     try:
-        numbers = figures.figures(figures.cube(deliveries, settings, ended_us=gate.ended_us or 0).collect())
-        counts, samples = _find(
-            events, deliveries, gate, _with_suspects(checks, deliveries, numbers), violations
-        )
+        cells = figures.cube(deliveries, settings, ended_us=gate.ended_us or 0).collect()
+        traced = origin.count(traces) if origin.NAME in checks else (0, 0)
+        numbers = figures.figures(cells, traced)
+        counts, samples = _find(material, gate, _with_suspects(checks, deliveries, numbers), violations)
         subjects = _subjects(events, samples, numbers)
         drawn = figures.events_of(events, subjects) if subjects else []
     finally:
@@ -116,8 +108,7 @@ def _with_suspects(checks: Sequence[str], deliveries: DataFrame, numbers: figure
 
 
 def _find(
-    events: DataFrame,
-    deliveries: DataFrame,
+    material: Material,
     gate: gates.Gates,
     checks: Sequence[str],
     violations: Path | str | None,
@@ -125,42 +116,29 @@ def _find(
     """Run `checks`: counts of all findings, and samples of those that stand."""
     if not checks:
         if violations is not None:
-            findings.write_none(events.sparkSession, str(violations))
+            findings.write_none(material.events.sparkSession, str(violations))
         return [], {}
-    found = _findings(events, deliveries, gate, checks)
+    found = _findings(material, gate, checks)
     found.persist()
     try:
         counts = found.groupBy("check", "invariant", "verdict", "excuse").count().collect()
         standing = found.where(F.col("verdict") != findings.EXCUSED)
         if all(row.verdict == findings.EXCUSED for row in counts):
             if violations is not None:
-                findings.write_none(events.sparkSession, str(violations))
+                findings.write_none(material.events.sparkSession, str(violations))
             return counts, {}
-        return counts, _evidence(standing, events, violations)
+        return counts, _evidence(standing, material.events, violations)
     finally:
         found.unpersist()
 
 
-def _deliveries(events: DataFrame, settings: DataFrame, gate: gates.Gates) -> DataFrame:
-    from aiorocketmq_audit.deliveries import deliveries
-
-    return deliveries(events, settings, cut_at=gate.cut_at, clocks_agree=not gate.clocks)
-
-
-def _findings(
-    events: DataFrame, deliveries: DataFrame, gate: gates.Gates, checks: Sequence[str]
-) -> DataFrame:
-    marks = excuses.marks(events)
-    make: dict[str, Callable[[], DataFrame]] = {
-        ordering.NAME: lambda: ordering.ordering(deliveries, marks),
-        double_delivery.NAME: lambda: double_delivery.double_delivery(deliveries, marks),
-        retry_timing.NAME: lambda: retry_timing.retry_timing(
-            deliveries, retry_timing.polls(events), marks, ended=reading.last_instants(events)
-        ),
-    }
-    # Without clocks that agree, nothing about time is certain; the order of events within a recorder still is.
-    unsure = {name: gate.has_gaps or (bool(gate.clocks) and name != ordering.NAME) for name in checks}
-    parts = [findings.softened(make[name](), has_gaps=unsure[name]) for name in checks]
+def _findings(material: Material, gate: gates.Gates, checks: Sequence[str]) -> DataFrame:
+    parts = []
+    for name in checks:
+        check = CHECKS[name]
+        # Without clocks that agree, nothing about time is certain.
+        unsure = gate.has_gaps or (bool(gate.clocks) and check.depends_on_time)
+        parts.append(findings.softened(check.find(material), has_gaps=unsure))
     return reduce(DataFrame.unionByName, parts)
 
 
@@ -212,11 +190,7 @@ def _judge(name: str, counts: Sequence[Row], numbers: figures.Figures, gate: gat
             excused[row.excuse] += row["count"]
         else:
             by_invariant[row.invariant][row.verdict] += row["count"]
-    judged, subject = {
-        ordering.NAME: (numbers.ordered_first, "first deliveries of ordered messages"),
-        double_delivery.NAME: (numbers.with_hold, "deliveries with a known hold"),
-        retry_timing.NAME: (numbers.redeliveries, "redeliveries"),
-    }[name]
+    check = CHECKS[name]
     broken = sum(each[findings.BROKEN] for each in by_invariant.values())
     doubts = []
     if name == ordering.NAME and numbers.unknown_order:
@@ -227,15 +201,15 @@ def _judge(name: str, counts: Sequence[Row], numbers: figures.Figures, gate: gat
         name,
         # A late message that never came is no redelivery, yet it was judged.
         Tally(
-            max(judged, broken),
+            max(check.judged(numbers), broken),
             broken,
             sum(e[findings.POSSIBLE] for e in by_invariant.values()),
             dict(excused),
         ),
         by_invariant,
         gate,
-        subject=subject,
-        depends_on_time=name != ordering.NAME,
+        subject=check.subject,
+        depends_on_time=check.depends_on_time,
         redeliveries=numbers.redeliveries,
         doubts=doubts,
     )

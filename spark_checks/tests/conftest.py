@@ -62,6 +62,10 @@ class History:
         }
         return self._add("deliver", at, call=at if call is None else call, **(cells | more))
 
+    def send(self, message: str, at: float, *, body: str = "body", phase: str = "ok", **more: Any) -> int:
+        cells = {"message_id": message, "topic": "t", "body_sha": body, "role": "producer"}
+        return self._add("send", at, call=at, phase=phase, **(cells | more))
+
     def settle(
         self,
         kind: str,
@@ -96,6 +100,11 @@ class History:
         return self._add(
             kind, at, call=call_at, invoked_seq=called, phase=phase, op_id=op_id, **(cells | more)
         )
+
+    def bury(self, delivered: int, at: float, **more: Any) -> int:
+        """The message of the delivery in row `delivered` becomes a dead letter."""
+        same = ("topic", "group", "broker", "queue", "offset", "message_id", "message_group", "attempt")
+        return self._add("dlq.deliver", at, **({name: self.rows[delivered][name] for name in same} | more))
 
     def poll(self, call: float, at: float, **more: Any) -> int:
         cells = {"topic": "t", "group": self._group, "phase": "ok"}
@@ -183,7 +192,10 @@ def record(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def clean(new_history: type[History]) -> tuple[History, History]:
-    """Two recorders: a normal group that climbs a ladder, and an ordered one; everything as promised."""
+    """Two recorders: a normal group that climbs a ladder, and an ordered one; everything as promised.
+
+    The second one is the broker's own account, and tells of sends, a delayed message and a dead letter too.
+    """
     normal = new_history(recorder="normal-", group="billing")
     normal.config(ordered=False, max_attempts=17, steps_ms="10000,30000")
     at = 1.0
@@ -194,17 +206,22 @@ def clean(new_history: type[History]) -> tuple[History, History]:
         else:
             normal.settle("ack", delivered, at + 1)
         at += 1 + wait
-    ordered = new_history(recorder="ordered-", group="shipping")
-    ordered.config(ordered=True, max_attempts=17)
+    ordered = new_history(recorder="ordered-", group="shipping", observer="broker")
+    ordered.config(ordered=True, max_attempts=2)
     for offset in range(4):
-        delivered = ordered.deliver(f"x/{offset}", 2.0 * offset)
+        ordered.send(f"x/{offset}", 0.0)
+        delivered = ordered.deliver(f"x/{offset}", 2.0 * offset, body_sha="body")
         ordered.settle("ack", delivered, 2.0 * offset + 1)
+    ordered.settle("ack", ordered.deliver("/20", 10.0, due_us=START + 9 * SECOND), 11)
+    ordered.settle("change", ordered.deliver("y/21", 20.0, hold=10), 21, seconds=10, reason="retry")
+    last = ordered.deliver("y/21", 31.0, hold=10, attempt=2)
+    ordered.bury(last, 41.0)
     return normal, ordered
 
 
 @pytest.fixture
 def plant(clean: tuple[History, History]) -> Callable[[str], tuple[History, History]]:
-    """Break one promise in the clean recording: "ordering", "double delivery" or "retry timing"."""
+    """Break one promise in the clean recording, the one that the check of this name is about."""
 
     def broken(kind: str) -> tuple[History, History]:
         normal, ordered = clean
@@ -222,6 +239,17 @@ def plant(clean: tuple[History, History]) -> Callable[[str], tuple[History, Hist
             normal.settle("change", first, 101.0, seconds=10, reason="retry")
             second = normal.deliver("/9", 106.0, attempt=2)
             normal.settle("ack", second, 107.0)
+        elif kind == "attempts":
+            normal.deliver("/10", 100.0, hold=10, attempt=3)
+            normal.settle("ack", normal.deliver("/10", 110.0, attempt=3), 111.0)
+        elif kind == "dead letters":
+            given = ordered.deliver("z/30", 100.0)
+            ordered.bury(given, 101.0)
+        elif kind == "delay":
+            normal.settle("ack", normal.deliver("/11", 100.0, due_us=START + 101 * SECOND), 101.0)
+        elif kind == "origin":
+            ordered.send("x/4", 100.0)
+            ordered.settle("ack", ordered.deliver("x/4", 101.0, body_sha="another"), 102.0)
         else:
             raise ValueError(kind)
         return normal, ordered

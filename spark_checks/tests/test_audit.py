@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiorocketmq_audit.checks import CHECKS
 from aiorocketmq_audit.command import run
 from aiorocketmq_audit.errors import WrongUse
-from aiorocketmq_audit.run import CHECKS, Audit, audit
+from aiorocketmq_audit.run import Audit, audit
 from aiorocketmq_audit.verdicts import Verdict
 from pyspark.sql import SparkSession
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import reduce
 from typing import Any
 
 import pytest
-from aiorocketmq_audit import excuses, reading
+from aiorocketmq_audit import excuses, origin, reading
+from aiorocketmq_audit.checks import CHECKS, Material
 from aiorocketmq_audit.deliveries import deliveries
-from aiorocketmq_audit.double_delivery import cause, double_delivery
-from aiorocketmq_audit.ordering import ordering
-from aiorocketmq_audit.retry_timing import polls, retry_timing
+from aiorocketmq_audit.double_delivery import cause
 from pyspark.sql import DataFrame, functions as F
 
 pytestmark = pytest.mark.spark
@@ -99,7 +99,7 @@ def _(h: Any) -> None:
     h.deliver("/0", 1, receive_attempt="a")
 
 
-@history("a reset brings messages back (E2)", ("INV-ACKED", "excused"))
+@history("a reset brings messages back (E2)", ("INV-ACKED", "excused"), ("INV-ATTEMPT", "excused"))
 def _(h: Any) -> None:
     h.settle("ack", h.deliver("/0", 0), 1)
     h.note("reset", 2, group="g", topic="t")
@@ -127,7 +127,7 @@ def _(h: Any) -> None:
     h.deliver("/0", 5, client_id="c2", attempt=2)
 
 
-@history("a restart may forget the last acks (E4)", ("INV-ACKED", "excused"))
+@history("a restart may forget the last acks (E4)", ("INV-ACKED", "excused"), ("INV-ATTEMPT", "excused"))
 def _(h: Any) -> None:
     h.settle("ack", h.deliver("/0", 0), 5)
     h.note("fault", 8, fault={"kind": "restart"})
@@ -138,10 +138,12 @@ def _(h: Any) -> None:
 def _(h: Any) -> None:
     h.settle("ack", h.deliver("/0", 0), 5)
     h.note("fault", 20, fault={"kind": "restart"})
-    h.deliver("/0", 21, attempt=1)
+    h.deliver("/0", 21, attempt=2)
 
 
-@history("a message that was sent twice is two messages", ("INV-ACKED", "excused"))
+@history(
+    "a message that was sent twice is two messages", ("INV-ACKED", "excused"), ("INV-ATTEMPT", "excused")
+)
 def _(h: Any) -> None:
     h.settle("ack", h.deliver("/0", 0), 1)
     h.deliver("/0", 2, offset=9)
@@ -278,9 +280,155 @@ def _(h: Any) -> None:
     h.deliver("/0", 0.001, observer="broker", recorder="other")
 
 
+@history("the same number again is wrong", ("INV-ATTEMPT", "broken"))
+def _(h: Any) -> None:
+    h.deliver("/0", 0, hold=10, attempt=2)
+    h.deliver("/0", 10, attempt=2)
+
+
+@history("one request answered twice has one number")
+def _(h: Any) -> None:
+    h.deliver("/0", 0, receive_attempt="a")
+    h.deliver("/0", 1, receive_attempt="a")
+
+
+@history("what the broker could not write comes again under its number")
+def _(h: Any) -> None:
+    h.settle("change", h.deliver("/0", 0), 0, seconds=0, reason="undelivered")
+    h.deliver("/0", 0)
+
+
+@history("somebody who was not recorded may have had a number", ("INV-ATTEMPT", "possible"))
+def _(h: Any) -> None:
+    h.deliver("/0", 0, hold=10)
+    h.deliver("/0", 10, attempt=3)
+
+
+@history("a broker knows all numbers", ("INV-ATTEMPT", "broken"))
+def _(h: Any) -> None:
+    h.deliver("/0", 0, hold=10, observer="broker")
+    h.deliver("/0", 10, attempt=3, observer="broker")
+
+
+@history("a lost answer explains one missing number (E7)", ("INV-ATTEMPT", "excused"))
+def _(h: Any) -> None:
+    h.deliver("/0", 0, hold=10)
+    h.poll(10, 12, phase="info")
+    h.deliver("/0", 40, attempt=3)
+
+
+@history("a restarted server may count anew (E4)", ("INV-ATTEMPT", "excused"))
+def _(h: Any) -> None:
+    h.deliver("/0", 0, hold=10)
+    h.note("fault", 5, fault={"kind": "restart", "state": "start"})
+    h.deliver("/0", 10)
+
+
+@history("no attempt is above the limit", ("INV-LIMIT", "broken"))
+def _(h: Any) -> None:
+    h.deliver("/0", 0, attempt=18)
+
+
+@history("ordered groups are given up by their consumers", ordered=True)
+def _(h: Any) -> None:
+    h.deliver("x/0", 0, attempt=18)
+
+
+@history("a delayed message may come when it is due, by the server's rounding")
+def _(h: Any) -> None:
+    h.deliver("/0", 9.9, due_us=1_700_000_010_000_000)
+
+
+@history("a delayed message must not come before", ("INV-EARLY", "broken"))
+def _(h: Any) -> None:
+    h.deliver("/0", 9.899, due_us=1_700_000_010_000_000)
+
+
+@history("a message is given up after its last attempt")
+def _(h: Any) -> None:
+    h.bury(h.deliver("/0", 0, hold=10, attempt=17, observer="broker"), 10, observer="broker")
+
+
+@history("a message is not given up before", ("INV-DLQ", "broken"))
+def _(h: Any) -> None:
+    h.bury(h.deliver("/0", 0, hold=10, attempt=16, observer="broker"), 10, observer="broker")
+
+
+@history("a message that was forwarded is given up at once")
+def _(h: Any) -> None:
+    given = h.deliver("/0", 0, observer="broker")
+    h.settle("forward", given, 1, observer="broker")
+    h.bury(given, 1, observer="broker")
+
+
+@history("a message is given up once", ("INV-DLQ", "broken"))
+def _(h: Any) -> None:
+    given = h.deliver("/0", 0, hold=10, attempt=17, observer="broker")
+    h.bury(given, 10, observer="broker")
+    h.bury(given, 11, observer="broker")
+
+
+@history("two copies of one message are two dead letters", ("INV-DLQ", "excused"))
+def _(h: Any) -> None:
+    given = h.deliver("/0", 0, hold=10, attempt=17, observer="broker")
+    h.bury(given, 10, observer="broker")
+    h.bury(given, 11, observer="broker", offset=7)
+
+
+@history("a dead letter does not come again", ("INV-DLQ", "broken"))
+def _(h: Any) -> None:
+    given = h.deliver("/0", 0, hold=10, observer="broker")
+    h.settle("forward", given, 1, observer="broker")
+    h.bury(given, 1, observer="broker")
+    h.deliver("/0", 12, attempt=2, observer="broker")
+
+
+@history("a message comes as it was sent")
+def _(h: Any) -> None:
+    h.send("/0", 0)
+    h.deliver("/0", 1, body_sha="body")
+
+
+@history("another body is another message", ("INV-CONTENT", "broken"))
+def _(h: Any) -> None:
+    h.send("/0", 0)
+    h.deliver("/0", 1, body_sha="bodY")
+
+
+@history("what was refused does not come", ("INV-FAILED", "broken"))
+def _(h: Any) -> None:
+    h.send("/0", 0, phase="fail")
+    h.deliver("/0", 1, body_sha="body")
+
+
+@history("what may have been stored may come")
+def _(h: Any) -> None:
+    h.send("/0", 0, phase="fail")
+    h.send("/0", 1, phase="info")
+    h.deliver("/0", 2, body_sha="body")
+
+
+@history("a client cannot know who else sends")
+def _(h: Any) -> None:
+    h.send("/0", 0)
+    h.deliver("/1", 1, store_us=1_700_000_000_500_000)
+
+
+@history("a broker knows all sends", ("INV-ORIGIN", "broken"))
+def _(h: Any) -> None:
+    h.rows[0]["observer"] = "broker"
+    h.deliver("/1", 1, store_us=1_700_000_000_500_000, observer="broker")
+
+
+@history("a broker may have stored it before its account began")
+def _(h: Any) -> None:
+    h.rows[0]["observer"] = "broker"
+    h.deliver("/1", 1, store_us=1_699_999_999_000_000, observer="broker")
+
+
 @pytest.fixture(scope="module")
 def results(request: pytest.FixtureRequest) -> dict[str, set[tuple[str, str]]]:
-    """What the three checks find in each history, judged in one frame."""
+    """What the checks find in each history, judged in one frame."""
     from aiorocketmq_audit.schema import COLUMNS, RECORDING
     from pyspark.sql import SparkSession
 
@@ -293,10 +441,10 @@ def results(request: pytest.FixtureRequest) -> dict[str, set[tuple[str, str]]]:
         write(made)
         rows += [tuple(row[column] for column in COLUMNS) for row in made.end().rows]
     events = spark.createDataFrame(rows, RECORDING)
-    given = deliveries(events, reading.settings(events), cut_at={}, clocks_agree=True).cache()
-    marks = excuses.marks(events)
-    found = double_delivery(given, marks).unionByName(ordering(given, marks))
-    found = found.unionByName(retry_timing(given, polls(events), marks, ended=reading.last_instants(events)))
+    settings = reading.settings(events)
+    given = deliveries(events, settings, cut_at={}, clocks_agree=True).cache()
+    material = Material(events, settings, given, excuses.marks(events), origin.traces(events))
+    found = reduce(DataFrame.unionByName, (check.find(material) for check in CHECKS.values()))
     names = events.select(F.xxhash64("recorder").alias("key"), "case_id").distinct()
     pairs = found.join(names, F.col("first_recorder") == F.col("key")).select(
         "case_id", "invariant", "verdict"

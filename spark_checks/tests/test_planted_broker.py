@@ -8,7 +8,8 @@ import anyio
 import pytest
 from aiorocketmq import Message, Producer, PushConsumer, ReceivedMessage, SimpleConsumer
 from aiorocketmq.recording import Recorder
-from aiorocketmq_audit.run import CHECKS, audit
+from aiorocketmq_audit.checks import CHECKS
+from aiorocketmq_audit.run import audit
 from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.core.broker import Broker
 from aiorocketmq_fake.planted import PLANTED
@@ -69,6 +70,7 @@ async def test_a_broker_that_breaks_one_promise_is_convicted_of_that_one(
 async def test_the_same_play_with_an_honest_broker_is_valid(tmp_path: Path, spark: SparkSession) -> None:
     await play(Broker, tmp_path / "runs")
     found = audit([str(tmp_path / "runs")], spark=spark)
-    assert [(check.name, check.verdict.value) for check in found.checks] == [
-        (name, "valid") for name in CHECKS
-    ]
+    judged = {check.name: check.verdict.value for check in found.checks if check.has_subject}
+    # Nothing is delayed or given up in this play.
+    assert judged == dict.fromkeys(CHECKS.keys() - {"dead letters", "delay"}, "valid")
+    assert found.verdict.value == "valid"
