@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -16,7 +17,8 @@ from aiorocketmq_fake.core.broker import Broker
 from aiorocketmq_fake.core.profile import Profile
 from aiorocketmq_fake.core.profiles import PROFILES
 from aiorocketmq_fake.edge.address import Address
-from aiorocketmq_fake.edge.clock import ManualClock, RealClock
+from aiorocketmq_fake.edge.clock import Clock, ManualClock, RealClock
+from aiorocketmq_fake.edge.cluster import Cluster
 from aiorocketmq_fake.edge.endpoint import split
 from aiorocketmq_fake.edge.event_lines import EventLog
 from aiorocketmq_fake.edge.grpc_server import GrpcServer
@@ -25,11 +27,24 @@ from aiorocketmq_fake.edge.tls import ServerTls
 
 if TYPE_CHECKING:
     from aiorocketmq_fake.edge.recorder import Recorder
+    from aiorocketmq_fake.edge.storage.journal import Journal
 
 __all__ = ["FakeBroker"]
 
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
-class FakeBroker(Node):
+
+@dataclass(frozen=True, slots=True)
+class _Keeping:
+    """Where and how brokers keep their data."""
+
+    folder: Path
+    memory: int
+    """Bytes for the stored messages of one broker."""
+    repair: bool
+
+
+class FakeBroker(Cluster):
     """A whole broker, fresh and empty, that real clients of any language can use.
 
     `async with FakeBroker() as broker:` listens on `broker.endpoint` until the block ends. It needs asyncio: its port
@@ -56,6 +71,7 @@ class FakeBroker(Node):
         data: Path | str | None = None,
         data_memory: int = 64 * 1024 * 1024,
         repair: bool = False,
+        brokers: int = 1,
     ) -> None:
         """Prepare a broker; ValueError for a value that cannot be.
 
@@ -73,6 +89,10 @@ class FakeBroker(Node):
         bytes, what stored messages take in memory then. `repair` goes on with what can be read of a damaged folder.
         OSError where the folder cannot be used: another broker has it (`DataInUse`), it is damaged (`DamagedData`), or
         was written under another profile or version (`ForeignData`).
+
+        `brokers` makes a cluster of so many, each on a port of its own and all in one route: `brokers[1].crash()`,
+        `broker("broker-b").partition()`. This object is `broker-a`, and speaks for all of them where topics, groups,
+        offsets, the clock and inspection are concerned.
         """
         if isinstance(profile, str) and profile not in PROFILES:
             raise ValueError(f"no profile is called {profile!r}: use one of {', '.join(sorted(PROFILES))}.")
@@ -82,37 +102,26 @@ class FakeBroker(Node):
             raise ValueError("start is for a manual clock and needs a time zone: give an aware datetime.")
         moment = ManualClock(start.timestamp() if start else None) if clock == "manual" else RealClock()
         address = Address(*split(listen))
-        make = partial(
-            core,
-            profile if isinstance(profile, Profile) else PROFILES[profile],
-            host=address.reachable_host,
-            port=address.port,
-        )
-        journal = None
-        if data is None:
-            made = make(now=moment.now(), rng=random.Random(seed))
-        else:
-            # Imported here: few brokers keep anything, and every test run pays for what is imported.
-            from aiorocketmq_fake.edge.storage.recovery import open_data
-
-            history = max(100, data_memory // 16_384)
-            made, journal = open_data(
-                Path(data) / "broker-a.db",
-                lambda now: make(now=now, rng=random.Random(seed), history=history),
-                moment.now(),
-                memory=data_memory,
-                repair=repair,
-            )
-            moment.catch_up(made.now)
+        if not 1 <= brokers <= len(LETTERS):
+            raise ValueError(f"{brokers} brokers cannot be: give 1 to {len(LETTERS)}.")
+        make = partial(core, profile if isinstance(profile, Profile) else PROFILES[profile])
+        keeping = _Keeping(Path(data), data_memory // brokers, repair) if data is not None else None
+        self._journals: list[Journal] = []
+        made, journal = self._make_core(make, "broker-a", address, moment, seed, keeping)
         super().__init__(made, moment, address, tls, journal)
-        self._journal = journal
-        for user in users:
-            made.put_user(user, now=moment.now())
-        for rpc, per_second in (rates or {}).items():
-            made.limit_rate(rpc, per_second, now=moment.now())
-        if journal is not None and (users or rates):
-            # Nothing above went through the journal.
-            journal.checkpoint()
+        self._others = tuple(
+            self._follower(make, f"broker-{letter}", moment, seed + number, keeping)
+            for number, letter in enumerate(LETTERS[1:brokers], start=1)
+        )
+        for node in self.brokers:
+            for user in users:
+                node._core.put_user(user, now=moment.now())
+            for rpc, per_second in (rates or {}).items():
+                node._core.limit_rate(rpc, per_second, now=moment.now())
+        if users or rates:
+            for kept in self._journals:
+                # Nothing above went through the journal.
+                kept.checkpoint()
         self._control_address = Address(*split(control)) if control is not None else None
         self._metrics_address = Address(*split(metrics)) if metrics is not None else None
         self._record = record
@@ -120,19 +129,59 @@ class FakeBroker(Node):
         self._recorder: Recorder | None = None
         self._open = AsyncExitStack()
 
+    def _make_core(
+        self,
+        make: Callable[..., Broker],
+        name: str,
+        address: Address,
+        clock: Clock,
+        seed: int,
+        keeping: _Keeping | None,
+    ) -> tuple[Broker, Journal | None]:
+        """Make the core of a broker, or bring it back from its data file."""
+        make = partial(make, host=address.reachable_host, port=address.port, name=name)
+        if keeping is None:
+            return make(now=clock.now(), rng=random.Random(seed)), None
+        # Imported here: few brokers keep anything, and every test run pays for what is imported.
+        from aiorocketmq_fake.edge.storage.recovery import open_data
+
+        # What `deliveries` remembers must not keep in memory what is on disk.
+        history = max(100, keeping.memory // 16_384)
+        made, journal = open_data(
+            keeping.folder / f"{name}.db",
+            lambda now: make(now=now, rng=random.Random(seed), history=history),
+            clock.now(),
+            memory=keeping.memory,
+            repair=keeping.repair,
+        )
+        clock.catch_up(made.now)
+        self._journals.append(journal)
+        return made, journal
+
+    def _follower(
+        self, make: Callable[..., Broker], name: str, clock: Clock, seed: int, keeping: _Keeping | None
+    ) -> Node:
+        """Make one more broker of the cluster, on a free port of the same host."""
+        address = Address(self._address.host, 0)
+        made, journal = self._make_core(make, name, address, clock, seed, keeping)
+        return Node(made, clock, address, self.tls, journal, self)
+
     async def __aenter__(self) -> FakeBroker:
         """Listen. OSError where a port cannot be had; nothing is left open then."""
         async with AsyncExitStack() as opening:
-            if self._journal is not None:
-                opening.callback(self._journal.close)
-            opening.callback(self.events.end)
-            opening.push_async_callback(self.crash)
+            for journal in self._journals:
+                opening.callback(journal.close)
+            for node in self.brokers:
+                opening.callback(node.events.end)
+                opening.push_async_callback(node.crash)
             if self._event_log is not None:
                 log = opening.enter_context(EventLog(self._event_log))
-                opening.enter_context(self.events.listen(log.write))
+                for node in self.brokers:
+                    opening.enter_context(node.events.listen(log.write))
             if self._metrics_address is not None:
                 await self._open_metrics(self._metrics_address, opening)
-            await self.start()
+            for node in self.brokers:
+                await node.start()
             if self._record is not None:
                 self._start_recording(self._record, opening)
             if self._control_address is not None:
@@ -149,7 +198,8 @@ class FakeBroker(Node):
     @property
     def repaired(self) -> str | None:
         """What was damaged in the data folder and what `repair` kept of it, None where nothing was."""
-        return self._journal.repaired if self._journal is not None else None
+        told = [journal.repaired for journal in self._journals if journal.repaired is not None]
+        return "\n".join(told) or None
 
     @property
     def control_endpoint(self) -> str | None:
@@ -195,9 +245,11 @@ class FakeBroker(Node):
         # Imported here: it needs pyarrow, an extra.
         from aiorocketmq_fake.edge.recorder import Recorder
 
-        recorder = Recorder(
-            folder, clock=self.clock.now if self.clock.is_manual else None, broker=self._core.name
-        )
-        opening.callback(recorder.close)
-        opening.enter_context(self.events.listen(recorder.record))
-        self._recorder = recorder
+        for node in self.brokers:
+            recorder = Recorder(
+                folder, clock=self.clock.now if self.clock.is_manual else None, broker=node.name
+            )
+            opening.callback(recorder.close)
+            opening.enter_context(node.events.listen(recorder.record))
+            if node is self:
+                self._recorder = recorder

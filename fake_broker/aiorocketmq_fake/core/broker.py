@@ -274,9 +274,10 @@ class Broker(Observed):
         self._advance(milliseconds(now))
         self._clients.keep_alive(client_id)
 
-    def lose_stream(self, client_id: str) -> None:
+    def lose_stream(self, client_id: str, *, now: float) -> None:
         """Tell that a client's telemetry stream is gone: orders go to others until its next settings;
         unknown ids are ignored."""
+        self._advance(milliseconds(now))
         self._clients.lose_stream(client_id)
 
     def terminate(self, client_id: str, group: str, *, now: float) -> None:

@@ -6,11 +6,13 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from types import MappingProxyType
 
 from aiorocketmq_fake.core.codes import ClientType
 from aiorocketmq_fake.core.events import Acked, Delivered, Event, LeaseChanged, LeaseEnded, ReceiveEnded
+from aiorocketmq_fake.edge.clock import Clock, RealClock
 from aiorocketmq_fake.edge.driver import Driver
 from aiorocketmq_fake.edge.telemetry import Telemetry
 
@@ -28,24 +30,31 @@ NOBODY: Mapping[str, int] = MappingProxyType({})
 class BrokerClock:
     """What time it is for the broker; `advance` moves a manual clock."""
 
-    def __init__(self, driver: Driver, telemetry: Telemetry) -> None:
-        self._driver = driver
-        self._telemetry = telemetry
+    def __init__(self) -> None:
+        self._parts: list[tuple[Driver, Telemetry]] = []
         self._moving = asyncio.Lock()
+
+    def tell(self, driver: Driver, telemetry: Telemetry) -> None:
+        """Let one more broker go by this clock; all of them have the same source of time."""
+        self._parts.append((driver, telemetry))
+
+    @property
+    def _source(self) -> Clock:
+        return self._parts[0][0].clock
 
     @property
     def is_manual(self) -> bool:
         """Whether the clock moves only by `advance`."""
-        return self._driver.clock.is_manual
+        return self._source.is_manual
 
     @property
     def parked(self) -> int:
         """How many receives and pulls wait for messages."""
-        return len(self._driver.parked)
+        return sum(len(driver.parked) for driver, _ in self._parts)
 
     def now(self) -> float:
         """Return the broker's present in Unix seconds."""
-        return self._driver.clock.now()
+        return self._source.now()
 
     def utc(self) -> datetime:
         """Return the broker's present as an aware datetime."""
@@ -53,7 +62,22 @@ class BrokerClock:
 
     def next_deadline(self) -> float | None:
         """Tell when something is due next, in Unix seconds; None when nothing is."""
-        return self._driver.next_deadline()
+        return min(
+            (due for driver, _ in self._parts if (due := driver.next_deadline()) is not None), default=None
+        )
+
+    def jump(self, seconds: float) -> None:
+        """Set a real clock forward, or back, as a machine's clock is set; RuntimeError where it is manual.
+
+        Forward, everything that became due happens at once. Back, the broker's time stands still until the clock has
+        caught up, since it never falls.
+        """
+        source = self._source
+        if not isinstance(source, RealClock):
+            raise RuntimeError("this broker's clock is manual: move it with advance.")
+        source.jump(seconds)
+        for driver, _ in self._parts:
+            driver.reach(source.now())
 
     async def advance(
         self,
@@ -97,56 +121,85 @@ class BrokerClock:
             while (instant := self._next_stop(target, forget_clients)) < target:
                 await self._move(instant, patience)
             await self._move(target, patience)
-            await self._driver.durable()
+            for driver, _ in self._parts:
+                await driver.durable()
 
     def _next_stop(self, target: float, forget_clients: bool) -> float:
         """Return the next instant at which something is due, at most `target`."""
         now = self.now()
         stop = target
-        if not forget_clients and (clients := self._telemetry.client_ids()):
-            for client_id in clients:
-                self._driver.run(self._driver.core.keep_alive, client_id)
-            stop = min(stop, now + HEARTBEAT)
-        due = self._driver.next_deadline()
+        for driver, telemetry in self._parts:
+            if not forget_clients and (clients := telemetry.client_ids()):
+                for client_id in clients:
+                    driver.run(driver.core.keep_alive, client_id)
+                stop = min(stop, now + HEARTBEAT)
+        due = self.next_deadline()
         return stop if due is None else min(stop, max(due, now))
 
     async def _move(self, instant: float, patience: float) -> None:
         handed_out = _HandedOut()
-        with self._driver.events.listen(handed_out.watch):
-            self._driver.reach(instant)
-            if not await self._driver.quiet.wait(WRITING):
+        with self._listening(handed_out):
+            for driver, _ in self._parts:
+                driver.reach(instant)
+            if not await self._written():
                 logger.warning(
                     "an answer could not be written within %s s: the clock goes on without it", WRITING
                 )
         if patience and handed_out.clients:
             await self._settle(handed_out, patience)
 
+    async def _written(self) -> bool:
+        """Wait until every answer of every broker is written; what one of them says may wake another."""
+        while True:
+            for driver, _ in self._parts:
+                if not await driver.quiet.wait(WRITING):
+                    return False
+            if not any(driver.quiet.working for driver, _ in self._parts):
+                return True
+
     def _unsettled(self) -> set[str]:
         """Return the handles of messages that consumers have and did nothing about: a change makes a new one.
 
         Who has no telemetry stream any more will never do anything about them.
         """
-        connected = self._telemetry.client_ids()
-        held = {lease.receipt_handle for lease in self._driver.core.leases() if lease.client_id in connected}
-        return held.intersection(delivery.receipt_handle for delivery in self._driver.core.deliveries())
+        handles: set[str] = set()
+        for driver, telemetry in self._parts:
+            connected = telemetry.client_ids()
+            held = {lease.receipt_handle for lease in driver.core.leases() if lease.client_id in connected}
+            handles |= held.intersection(delivery.receipt_handle for delivery in driver.core.deliveries())
+        return handles
 
     def _expected(self) -> dict[str, int]:
         """Return the clients that are there, each with the number of polls that it has at the least.
 
         Push consumers poll all the time; one that has only just begun must not miss the first step.
         """
-        connected = self._telemetry.client_ids()
         return {
             client.client_id: int(client.settings.client_type is ClientType.PUSH_CONSUMER)
-            for client in self._driver.core.clients()
-            if client.client_id in connected
+            for driver, telemetry in self._parts
+            for client in driver.core.clients()
+            if client.client_id in telemetry.client_ids()
         }
+
+    def _is_back(self, client_id: str, at_least: int) -> bool:
+        """Tell whether a client waits at every broker that it is connected to."""
+        return all(
+            driver.parked.is_back(client_id, at_least)
+            for driver, telemetry in self._parts
+            if client_id in telemetry.client_ids() or len(self._parts) == 1
+        )
+
+    def _listening(self, handed_out: _HandedOut) -> ExitStack:
+        listening = ExitStack()
+        for driver, _ in self._parts:
+            listening.enter_context(driver.events.listen(handed_out.watch))
+        return listening
 
     async def _settle(self, handed_out: _HandedOut, patience: float) -> None:
         """Wait until consumers have settled what they have and wait for more."""
-        with self._driver.events.listen(handed_out.watch):
-            await handed_out.wait(patience, self._driver.parked.is_back)
-            await self._driver.quiet.wait(WRITING)
+        with self._listening(handed_out):
+            await handed_out.wait(patience, self._is_back)
+            await self._written()
 
 
 class _HandedOut:

@@ -70,6 +70,8 @@ def unary(name: str, act: Act, driver: Driver, faults: Faults) -> grpc.RpcMethod
     async def handle(payload: bytes, context: Context) -> Message:
         driver.quiet.enter()
         try:
+            if driver.gate.is_shut:
+                await driver.gate.wait()
             request = await parse(name, payload, context)
             caller = caller_of(context)
             if isolated or access.is_checked:
@@ -82,6 +84,8 @@ def unary(name: str, act: Act, driver: Driver, faults: Faults) -> grpc.RpcMethod
                 answer = act(request, caller)
             if driver.journal is not None:
                 await driver.durable()
+            if driver.gate.is_shut:
+                await driver.gate.wait()
             return answer
         except Refusal as refused:
             answer = refusal(refused.code, refused.message)

@@ -20,6 +20,7 @@ from aiorocketmq_fake.core.model import (
 )
 from aiorocketmq_fake.edge.clock import Clock
 from aiorocketmq_fake.edge.events import Events
+from aiorocketmq_fake.edge.gate import Gate
 from aiorocketmq_fake.edge.parking import Parking
 from aiorocketmq_fake.edge.quiet import Quiet
 
@@ -48,6 +49,8 @@ class Driver:
         self.clock = clock
         self.events = events
         self.quiet = Quiet()
+        self.gate = Gate(self.quiet)
+        """Shut, it cuts the broker off from all its clients."""
         self.parked = Parking()
         """The polls that wait."""
         self.deliver_command: Callable[[CommandForClient], None] = lambda order: None

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from aiorocketmq.wire import messages as pb
 
+from aiorocketmq_fake.core.broker import Broker
+from aiorocketmq_fake.core.model import RouteEntry
 from aiorocketmq_fake.edge import conversion
-from aiorocketmq_fake.edge.address import Address
 from aiorocketmq_fake.edge.caller import Caller, check_language
 from aiorocketmq_fake.edge.calls import Act
 from aiorocketmq_fake.edge.driver import Driver
+from aiorocketmq_fake.edge.neighbours import Neighbours
 
 __all__ = ["Messaging"]
 
@@ -18,10 +20,10 @@ __all__ = ["Messaging"]
 class Messaging:
     """The unary half of `MessagingService`. Refusals of the core pass through."""
 
-    def __init__(self, driver: Driver, address: Address) -> None:
+    def __init__(self, driver: Driver, neighbours: Neighbours) -> None:
         self._driver = driver
+        self._neighbours = neighbours
         self._core = driver.core
-        self._address = address
 
     def acts(self) -> Mapping[str, Act]:
         """Return what to do for each method, by its name."""
@@ -44,10 +46,10 @@ class Messaging:
 
     def query_route(self, request: pb.QueryRouteRequest, caller: Caller) -> pb.QueryRouteResponse:
         """List a topic's queues (3)."""
-        entries = self._driver.run(self._core.query_route, request.topic.name)
-        endpoints = self._address.endpoints(request.endpoints, self._core.profile)
+        found = self._neighbours.ask(self._driver, _route, request.topic.name)
         response = pb.QueryRouteResponse(status=_ok())
-        for entry in entries:
+        for entry, address in found:
+            endpoints = address.endpoints(request.endpoints, self._core.profile)
             conversion.set_queue(response.message_queues.add(), entry, request.topic, endpoints)
         return response
 
@@ -55,12 +57,12 @@ class Messaging:
         self, request: pb.QueryAssignmentRequest, caller: Caller
     ) -> pb.QueryAssignmentResponse:
         """List what a consumer shall receive from (R3.6-R3.8)."""
-        entries = self._driver.run(
-            self._core.query_assignment, caller.client_id, request.topic.name, request.group.name
+        found = self._neighbours.ask(
+            self._driver, _assignment, caller.client_id, request.topic.name, request.group.name
         )
-        endpoints = self._address.endpoints(request.endpoints, self._core.profile)
         response = pb.QueryAssignmentResponse(status=_ok())
-        for entry in entries:
+        for entry, address in found:
+            endpoints = address.endpoints(request.endpoints, self._core.profile)
             queue = response.assignments.add().message_queue
             conversion.set_queue(queue, entry, request.topic, endpoints)
         return response
@@ -142,6 +144,14 @@ class Messaging:
         """Change which lite topics a client wants (R4.33)."""
         self._driver.run(self._core.sync_lite_subscription, conversion.lite_sync_request(request, caller))
         return pb.SyncLiteSubscriptionResponse(status=_ok())
+
+
+def _route(core: Broker) -> Callable[..., tuple[RouteEntry, ...]]:
+    return core.query_route
+
+
+def _assignment(core: Broker) -> Callable[..., tuple[RouteEntry, ...]]:
+    return core.query_assignment
 
 
 def _ok() -> pb.Status:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
+from types import TracebackType
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from aiorocketmq_fake.core.access import User
@@ -20,6 +22,7 @@ from aiorocketmq_fake.edge.driver import Driver
 from aiorocketmq_fake.edge.events import Events
 from aiorocketmq_fake.edge.faults import Faults
 from aiorocketmq_fake.edge.grpc_server import GrpcServer
+from aiorocketmq_fake.edge.neighbours import Neighbour, Neighbours
 from aiorocketmq_fake.edge.telemetry import ClientReply, Telemetry
 from aiorocketmq_fake.edge.tls import ServerTls
 from aiorocketmq_fake.views import Client, DeliveredMessage, Group, Lease, Message, Progress, Topic
@@ -33,8 +36,22 @@ R = TypeVar("R")
 
 # How long an ordinary stop waits, in real seconds, for calls to end.
 STOPPING = 1.0
+# A name server drops a broker that it has not heard of for so many seconds.
+UNNOTICED = 120.0
 # R2.11: an order to a client that has no reply after this is forgotten.
 REPLY = 5.0
+
+
+class Partition(AbstractContextManager[None]):
+    """A broker that is cut off, until the block is left."""
+
+    def __init__(self, heal: Callable[[], None]) -> None:
+        self._heal = heal
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._heal()
 
 
 class Node:
@@ -47,7 +64,11 @@ class Node:
         address: Address,
         tls: ServerTls | None,
         journal: Journal | None = None,
+        leader: Node | None = None,
     ) -> None:
+        """Make a broker; with `leader` one that belongs to that one's cluster, and shares its clock."""
+        self.name = core.name
+        """Its name in routes and receipt handles."""
         self.profile = core.profile
         """How this broker behaves where documents and servers differ."""
         self.faults = Faults()
@@ -60,11 +81,14 @@ class Node:
         self._address = address
         self._driver = Driver(core, clock, self.events, journal)
         self._telemetry = Telemetry(self._driver, self.faults, address)
-        self.clock = BrokerClock(self._driver, self._telemetry)
+        self.clock: BrokerClock = BrokerClock() if leader is None else leader.clock
         """What time it is for the broker; a manual clock is moved here."""
-        self._server = GrpcServer(
-            (messaging_service(self._driver, self.faults, self._telemetry, address),), tls
-        )
+        self.clock.tell(self._driver, self._telemetry)
+        self._neighbours: Neighbours = Neighbours() if leader is None else leader._neighbours
+        self._neighbours.join(Neighbour(self._driver, address, self._is_listed))
+        self._gone_at: float | None = None
+        service = messaging_service(self._driver, self.faults, self._telemetry, address, self._neighbours)
+        self._server = GrpcServer((service,), tls)
 
     # Where it is
 
@@ -86,6 +110,7 @@ class Node:
             return
         self._address.port = await self._server.open(self._address.host, self._address.port)
         self._core.port = self._address.port
+        self._gone_at = None
         self._driver.reach(self._driver.clock.now())
 
     async def stop(self) -> None:
@@ -102,6 +127,8 @@ class Node:
 
     async def crash(self) -> None:
         """Close the port at once, in the middle of whatever goes on. What is stored is kept."""
+        if self.is_running:
+            self._gone_at = self.clock.now()
         await self._server.close()
         self._forget()
 
@@ -109,6 +136,27 @@ class Node:
         """Stop and start again: same port, stored state kept, settings and streams of clients lost (R12.7)."""
         await self.stop()
         await self.start()
+
+    # Cutting it off
+
+    @property
+    def is_partitioned(self) -> bool:
+        """Whether it is cut off from all its clients."""
+        return self._driver.gate.is_shut
+
+    def partition(self) -> Partition:
+        """Cut the broker off from all its clients: calls and frames wait on both sides, and nobody is told.
+
+        Routes go on naming it, and its clock goes on. `heal()` ends that, as does leaving `with broker.partition():`.
+        What has not given up until then goes through, as the network repeats what was lost. Pings of a connection
+        are answered all the while.
+        """
+        self._driver.gate.shut()
+        return Partition(self.heal)
+
+    def heal(self) -> None:
+        """End a partition; without one, nothing happens."""
+        self._driver.gate.open()
 
     # Topics and groups
 
@@ -304,6 +352,12 @@ class Node:
         result = self._driver.run(command, *arguments, **keywords)
         await self._driver.durable()
         return result
+
+    def _is_listed(self) -> bool:
+        """Tell whether routes name it: not once it was stopped, but for a while after a crash."""
+        if self._gone_at is not None:
+            return self.clock.now() < self._gone_at + UNNOTICED
+        return self.is_running
 
     def _forget(self) -> None:
         """Lose what lived in the proxy alone (R12.7)."""

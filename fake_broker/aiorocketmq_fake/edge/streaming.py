@@ -52,6 +52,7 @@ class Streaming:
         async def handle(payload: bytes, context: Context) -> None:
             self._driver.quiet.enter()
             try:
+                await self._driver.gate.wait()
                 request = await parse(name, payload, context)
                 caller = caller_of(context)
                 rule = disturbance(self._faults, name, request, caller)
@@ -169,6 +170,8 @@ class Streaming:
             for frame in frames:
                 if rule is not None and written == cut:
                     await abort(context, rule.status, rule.message)
+                if self._driver.gate.is_shut:
+                    await self._driver.gate.wait()
                 await context.write(frame)
                 written += 1
         finally:

@@ -144,7 +144,7 @@ class Telemetry:
             self._streams.remove(stream)
             if self._newest.get(stream.client_id) is stream:
                 del self._newest[stream.client_id]
-                self._driver.core.lose_stream(stream.client_id)
+                self._driver.run(self._driver.core.lose_stream, stream.client_id)
             while not stream.outbox.empty():
                 if not isinstance(stream.outbox.get_nowait(), _End):
                     self._driver.quiet.leave()
@@ -161,6 +161,7 @@ class Telemetry:
             if isinstance(item, _End):
                 return item
             try:
+                await self._driver.gate.wait()
                 await context.write(item)
                 written += 1
             finally:
@@ -173,6 +174,7 @@ class Telemetry:
         while (payload := await context.read()) is not aio.EOF:
             self._driver.quiet.enter()
             try:
+                await self._driver.gate.wait()
                 command = pb.TelemetryCommand.FromString(payload)
                 rule = self._faults.take("Telemetry", caller.client_id, "", "") if self._faults else None
                 if rule is not None and await self._disturb(rule, stream, caller, command):

@@ -200,12 +200,12 @@ def test_producers_of_the_topic_are_asked_in_turn(office: Any) -> None:
 
 def test_a_producer_without_a_stream_is_not_asked(office: Any) -> None:
     produce(office, "q")
-    office.broker.lose_stream("p")
+    office.broker.lose_stream("p", now=office.now)
     prepare(office, "m", "n")
     office.wait(31.0)
     assert asked(office) == [("q", "m"), ("q", "n")]
     produce(office, "p")
-    office.broker.lose_stream("q")
+    office.broker.lose_stream("q", now=office.now)
     office.wait(60.0)
     assert {client for client, _ in asked(office)} == {"p"}
 

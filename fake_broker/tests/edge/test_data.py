@@ -36,8 +36,8 @@ async def filled(folder: Path, connect: Callable[..., Any], count: int = 20, **o
 
 def kill(broker: FakeBroker) -> None:
     """Let the data file be as a kill -9 of its process would leave it."""
-    assert broker._journal is not None
-    broker._journal.abandon()
+    assert broker._journals
+    broker._journals[0].abandon()
 
 
 async def test_what_was_stored_leased_and_acked_is_there_again(
@@ -76,11 +76,11 @@ async def test_many_sends_share_one_wait_for_the_disk(tmp_path: Path, connect: C
     async with FakeBroker(data=tmp_path) as broker:
         await broker.create_topic("t")
         client = connect(broker)
-        assert broker._journal is not None
-        before = broker._journal.flushes
+        assert broker._journals
+        before = broker._journals[0].flushes
         answers = await asyncio.gather(*(client.send("t", b"%d" % number) for number in range(200)))
         assert {answer.status.code for answer in answers} == {OK}
-        assert broker._journal.flushes - before < 150
+        assert broker._journals[0].flushes - before < 150
 
 
 async def test_time_does_not_fall_between_two_runs(tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ async def test_a_full_disk_refuses_then_recovers_and_loses_nothing_acknowledged(
         await broker.create_group("g")
         client = connect(broker)
         await client.subscribe("g", "t")
-        database = broker._journal._database  # type: ignore[union-attr]
+        database = broker._journals[0]._database
         database.bound(database.pages() + 40)
         codes = []
         for number in range(20):
@@ -261,7 +261,7 @@ async def test_a_waiting_receiver_gets_nothing_that_is_not_kept(
         async with asyncio.timeout(10):
             while not broker.clock.parked:  # noqa: ASYNC110  # there is no event to wait for
                 await asyncio.sleep(0)
-        database = broker._journal._database  # type: ignore[union-attr]
+        database = broker._journals[0]._database
         database.bound(database.pages())
         assert (await producer.send("t", BIG * 10)).status.code == FULL
         assert (await waiting).code == FULL
