@@ -26,7 +26,6 @@ from aiorocketmq_fake.edge.node import Node
 from aiorocketmq_fake.edge.tls import ServerTls
 
 if TYPE_CHECKING:
-    from aiorocketmq_fake.edge.recorder import Recorder
     from aiorocketmq_fake.edge.storage.journal import Journal
 
 __all__ = ["FakeBroker"]
@@ -107,12 +106,17 @@ class FakeBroker(Cluster):
         make = partial(core, profile if isinstance(profile, Profile) else PROFILES[profile])
         keeping = _Keeping(Path(data), data_memory // brokers, repair) if data is not None else None
         self._journals: list[Journal] = []
-        made, journal = self._make_core(make, "broker-a", address, moment, seed, keeping)
-        super().__init__(made, moment, address, tls, journal)
-        self._others = tuple(
-            self._follower(make, f"broker-{letter}", moment, seed + number, keeping)
-            for number, letter in enumerate(LETTERS[1:brokers], start=1)
-        )
+        try:
+            made, journal = self._make_core(make, "broker-a", address, moment, seed, keeping)
+            super().__init__(made, moment, address, tls, journal, seed=seed)
+            self._others = tuple(
+                self._follower(make, f"broker-{letter}", moment, seed + number, keeping)
+                for number, letter in enumerate(LETTERS[1:brokers], start=1)
+            )
+        except BaseException:
+            for opened in self._journals:
+                opened.abandon()
+            raise
         for node in self.brokers:
             for user in users:
                 node._core.put_user(user, now=moment.now())
@@ -126,7 +130,6 @@ class FakeBroker(Cluster):
         self._metrics_address = Address(*split(metrics)) if metrics is not None else None
         self._record = record
         self._event_log = event_log
-        self._recorder: Recorder | None = None
         self._open = AsyncExitStack()
 
     def _make_core(
@@ -164,7 +167,7 @@ class FakeBroker(Cluster):
         """Make one more broker of the cluster, on a free port of the same host."""
         address = Address(self._address.host, 0)
         made, journal = self._make_core(make, name, address, clock, seed, keeping)
-        return Node(made, clock, address, self.tls, journal, self)
+        return Node(made, clock, address, self.tls, journal, self, seed)
 
     async def __aenter__(self) -> FakeBroker:
         """Listen. OSError where a port cannot be had; nothing is left open then."""
@@ -211,12 +214,6 @@ class FakeBroker(Cluster):
         """`host:port` where Prometheus may ask, None where it was not asked for."""
         return self._metrics_address.endpoint if self._metrics_address else None
 
-    async def start(self) -> None:
-        """Listen (again, on the same port) with all that was stored; clients must say who they are anew (R12.7)."""
-        if not self.is_running and self._recorder is not None:
-            self._recorder.rebooted()
-        await super().start()
-
     async def _open_control(self, address: Address, opening: AsyncExitStack) -> None:
         # Imported here: few brokers have a control port, and every test run pays for what is imported.
         from aiorocketmq_fake.edge.control_server import control_service
@@ -251,5 +248,4 @@ class FakeBroker(Cluster):
             )
             opening.callback(recorder.close)
             opening.enter_context(node.events.listen(recorder.record))
-            if node is self:
-                self._recorder = recorder
+            node.rebooted = recorder.rebooted

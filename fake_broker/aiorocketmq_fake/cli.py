@@ -125,6 +125,13 @@ def fake() -> None:
 @click.option(
     "--metrics", metavar="HOST:PORT", help="Where Prometheus may ask for metrics (needs the extra metrics)."
 )
+@click.option(
+    "--brokers",
+    default=1,
+    show_default=True,
+    type=click.IntRange(1, 26),
+    help="Serve a cluster of so many behind one route; the others listen on free ports.",
+)
 @click.option("--seed", default=0, show_default=True, help="Decides what is left to chance.")
 @click.option(
     "--ready-file",
@@ -138,6 +145,7 @@ def serve(**options: Any) -> None:
     Port 0 picks a free port.
 
     Example: aiorocketmq fake serve --listen 127.0.0.1:0 --topic orders:FIFO:8 --group billing:ordered
+    Example: aiorocketmq fake serve --data ./kept --data-memory 256 --brokers 3
     """
     # Any: click hands the options over by name; `serving.Options` types them.
     import asyncio

@@ -13,7 +13,7 @@ from grpc import aio
 from aiorocketmq_fake.core.access import User
 from aiorocketmq_fake.core.codes import Code, Refusal
 from aiorocketmq_fake.edge.control_conversion import fill, read
-from aiorocketmq_fake.edge.control_server import CODE_HEADER
+from aiorocketmq_fake.edge.control_server import BROKER_HEADER, CODE_HEADER
 from aiorocketmq_fake.edge.control_wire import messages as ctl
 from aiorocketmq_fake.edge.control_wire.methods import METHODS
 from aiorocketmq_fake.edge.endpoint import join, split
@@ -35,9 +35,15 @@ class FakeBrokerClient:
     within `timeout` seconds, Refusal where the broker refuses, ValueError for a value that cannot be.
     """
 
-    def __init__(self, control: str, *, timeout: float = 10.0) -> None:
+    def __init__(self, control: str, *, timeout: float = 10.0, broker: str | None = None) -> None:
+        """Prepare a connection; in a cluster `broker` names the one that is meant, such as `broker-b`.
+
+        Without a name, topics, groups, offsets, inspection, stops and starts are about all of them, and faults and
+        streams about the first.
+        """
         self._target = join(*split(control))
         self._timeout = timeout
+        self._metadata = ((BROKER_HEADER, broker),) if broker is not None else ()
         self._channel: aio.Channel | None = None
         self.clock = RemoteClock(self)
         """The broker's clock."""
@@ -72,7 +78,7 @@ class FakeBrokerClient:
             response_deserializer=method.response.FromString,
         )
         try:
-            return await stub(request, timeout=timeout or self._timeout)
+            return await stub(request, timeout=timeout or self._timeout, metadata=self._metadata)
         except aio.AioRpcError as error:
             raise self._translate(error) from error
 
@@ -84,6 +90,30 @@ class FakeBrokerClient:
     async def restart(self) -> None:
         """Stop and start the broker on the same port; what is stored is kept."""
         await self.call("Restart", ctl.Empty())
+
+    async def stop(self) -> None:
+        """Stop the broker as a server does that is told to end; what is stored is kept."""
+        await self.call("Stop", ctl.Empty())
+
+    async def start(self) -> None:
+        """Start a broker that was stopped or has crashed, on the same port."""
+        await self.call("Start", ctl.Empty())
+
+    async def crash(self) -> None:
+        """Close the broker's port at once, in the middle of whatever goes on."""
+        await self.call("Crash", ctl.Empty())
+
+    async def partition(self) -> None:
+        """Cut the broker off from all its clients, as `Node.partition`, until `heal`."""
+        await self.call("Partition", ctl.Empty())
+
+    async def heal(self) -> None:
+        """End a partition."""
+        await self.call("Heal", ctl.Empty())
+
+    async def brokers(self) -> tuple[ctl.BrokerState, ...]:
+        """Return name, endpoint and state of each broker of the cluster."""
+        return tuple((await self.call("ListBrokers", ctl.Empty())).items)
 
     async def create_topic(
         self,
@@ -256,6 +286,10 @@ class RemoteClock:
             seconds=seconds + 60 * minutes + 3600 * hours, patience=patience, forget_clients=forget_clients
         )
         await self._client.call("AdvanceClock", step, timeout=MOVING)
+
+    async def jump(self, seconds: float) -> None:
+        """Set a real clock forward or back, as `BrokerClock.jump`; ValueError where it is manual."""
+        await self._client.call("JumpClock", ctl.Advance(seconds=seconds))
 
     async def _read(self) -> ctl.Instant:
         instant: ctl.Instant = await self._client.call("ReadClock", ctl.Empty())

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from aiorocketmq_fake.ctl_connection import on_broker as _run
+from aiorocketmq_fake.ctl_brokers import COMMANDS
+from aiorocketmq_fake.ctl_connection import Connection, on_broker as _run
 from aiorocketmq_fake.ctl_rates import rate
 from aiorocketmq_fake.ctl_users import user
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ctl"]
 
-DISTURBANCES = ("refuse", "fail", "delay", "drop_reply", "duplicate", "cut_stream")
+DISTURBANCES = ("refuse", "fail", "delay", "lose", "drop_reply", "duplicate", "cut_stream")
 
 
 @click.group()
@@ -27,19 +28,20 @@ DISTURBANCES = ("refuse", "fail", "delay", "drop_reply", "duplicate", "cut_strea
     metavar="HOST:PORT",
     help="The control endpoint that `fake serve` printed.",
 )
+@click.option("--broker", metavar="NAME", help="In a cluster: only this broker, such as broker-b.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.pass_context
-def ctl(context: click.Context, control: str, as_json: bool) -> None:
+def ctl(context: click.Context, control: str, broker: str | None, as_json: bool) -> None:
     """Steer and inspect a fake broker that runs.
 
     Example: aiorocketmq fake ctl --control 127.0.0.1:8082 clock advance --hours 2
     """
-    context.obj = (control, as_json)
+    context.obj = Connection(control, as_json, broker)
 
 
 @ctl.command()
 @click.pass_obj
-def describe(connection: tuple[str, bool]) -> None:
+def describe(connection: Connection) -> None:
     """Tell what the broker is.
 
     Example: aiorocketmq fake ctl describe
@@ -53,16 +55,6 @@ def describe(connection: tuple[str, bool]) -> None:
     _run(connection, ask)
 
 
-@ctl.command()
-@click.pass_obj
-def restart(connection: tuple[str, bool]) -> None:
-    """Stop and start the broker on its port; what is stored is kept.
-
-    Example: aiorocketmq fake ctl restart
-    """
-    _run(connection, lambda broker: broker.restart())
-
-
 @ctl.group()
 def clock() -> None:
     """Read the broker's clock, or move it.
@@ -73,7 +65,7 @@ def clock() -> None:
 
 @clock.command("show")
 @click.pass_obj
-def show_clock(connection: tuple[str, bool]) -> None:
+def show_clock(connection: Connection) -> None:
     """Tell the broker's time, and when something is due next.
 
     Example: aiorocketmq fake ctl clock show
@@ -94,7 +86,7 @@ def show_clock(connection: tuple[str, bool]) -> None:
 )
 @click.option("--forget-clients", is_flag=True, help="Clients with an open stream expire, too.")
 @click.pass_obj
-def advance(connection: tuple[str, bool], /, **step: Any) -> None:
+def advance(connection: Connection, /, **step: Any) -> None:
     """Move a manual clock; everything due happens, in order.
 
     Example: aiorocketmq fake ctl clock advance --minutes 30
@@ -103,6 +95,22 @@ def advance(connection: tuple[str, bool], /, **step: Any) -> None:
     # Any: click hands the options over by name.
     async def move(broker: FakeBrokerClient) -> object:
         await broker.clock.advance(**step)
+        return {"now": await broker.clock.now()}
+
+    _run(connection, move)
+
+
+@clock.command()
+@click.argument("seconds", type=float)
+@click.pass_obj
+def jump(connection: Connection, seconds: float) -> None:
+    """Set a real clock forward or back by SECONDS, as a machine's clock is set.
+
+    Example: aiorocketmq fake ctl clock jump 3600
+    """
+
+    async def move(broker: FakeBrokerClient) -> object:
+        await broker.clock.jump(seconds)
         return {"now": await broker.clock.now()}
 
     _run(connection, move)
@@ -121,7 +129,7 @@ def topic() -> None:
 @click.option("--type", "kind", default="NORMAL", show_default=True)
 @click.option("--queues", default=4, show_default=True)
 @click.pass_obj
-def create_topic(connection: tuple[str, bool], name: str, kind: str, queues: int) -> None:
+def create_topic(connection: Connection, name: str, kind: str, queues: int) -> None:
     """Create a topic.
 
     Example: aiorocketmq fake ctl topic create orders --type FIFO --queues 8
@@ -132,7 +140,7 @@ def create_topic(connection: tuple[str, bool], name: str, kind: str, queues: int
 @topic.command("delete")
 @click.argument("name")
 @click.pass_obj
-def delete_topic(connection: tuple[str, bool], name: str) -> None:
+def delete_topic(connection: Connection, name: str) -> None:
     """Delete a topic and its messages.
 
     Example: aiorocketmq fake ctl topic delete orders
@@ -142,7 +150,7 @@ def delete_topic(connection: tuple[str, bool], name: str) -> None:
 
 @topic.command("list")
 @click.pass_obj
-def list_topics(connection: tuple[str, bool]) -> None:
+def list_topics(connection: Connection) -> None:
     """List all topics.
 
     Example: aiorocketmq fake ctl topic list
@@ -163,7 +171,7 @@ def group() -> None:
 @click.option("--ordered", is_flag=True)
 @click.option("--max-attempts", default=17, show_default=True)
 @click.pass_obj
-def create_group(connection: tuple[str, bool], name: str, ordered: bool, max_attempts: int) -> None:
+def create_group(connection: Connection, name: str, ordered: bool, max_attempts: int) -> None:
     """Create a consumer group.
 
     Example: aiorocketmq fake ctl group create billing --max-attempts 3
@@ -174,7 +182,7 @@ def create_group(connection: tuple[str, bool], name: str, ordered: bool, max_att
 @group.command("delete")
 @click.argument("name")
 @click.pass_obj
-def delete_group(connection: tuple[str, bool], name: str) -> None:
+def delete_group(connection: Connection, name: str) -> None:
     """Delete a consumer group.
 
     Example: aiorocketmq fake ctl group delete billing
@@ -184,7 +192,7 @@ def delete_group(connection: tuple[str, bool], name: str) -> None:
 
 @group.command("list")
 @click.pass_obj
-def list_groups(connection: tuple[str, bool]) -> None:
+def list_groups(connection: Connection) -> None:
     """List all consumer groups.
 
     Example: aiorocketmq fake ctl group list
@@ -208,15 +216,16 @@ def fault() -> None:
 @click.option("--group")
 @click.option("--times", type=int, help="How many calls; all until removed when left out.")
 @click.option("--skip", default=0, help="How many fitting calls go through first.")
+@click.option(
+    "--chance", type=click.FloatRange(0, 1), help="How likely each is disturbed; always when left out."
+)
 @click.option("--code", help="refuse: a code by name or number.")
 @click.option("--status", default="UNAVAILABLE", help="fail, drop_reply, cut_stream: a gRPC status.")
 @click.option("--seconds", default=0.0, help="delay: on the broker's clock.")
 @click.option("--frames", default=0, help="cut_stream: how many frames go out first.")
 @click.option("--hang", is_flag=True, help="drop_reply: silence until the caller's own deadline.")
 @click.pass_obj
-def add_fault(
-    connection: tuple[str, bool], /, rpc: str, disturbance: str, code: str | None, **rule: Any
-) -> None:
+def add_fault(connection: Connection, /, rpc: str, disturbance: str, code: str | None, **rule: Any) -> None:
     """Disturb calls of RPC (a name such as SendMessage, or '*').
 
     Example: aiorocketmq fake ctl fault add SendMessage refuse --code TOO_MANY_REQUESTS --times 3
@@ -240,7 +249,7 @@ def add_fault(
 @fault.command("remove")
 @click.argument("number", type=int)
 @click.pass_obj
-def remove_fault(connection: tuple[str, bool], number: int) -> None:
+def remove_fault(connection: Connection, number: int) -> None:
     """End a fault by its number.
 
     Example: aiorocketmq fake ctl fault remove 1
@@ -250,7 +259,7 @@ def remove_fault(connection: tuple[str, bool], number: int) -> None:
 
 @fault.command("clear")
 @click.pass_obj
-def clear_faults(connection: tuple[str, bool]) -> None:
+def clear_faults(connection: Connection) -> None:
     """End all faults.
 
     Example: aiorocketmq fake ctl fault clear
@@ -260,7 +269,7 @@ def clear_faults(connection: tuple[str, bool]) -> None:
 
 @fault.command("list")
 @click.pass_obj
-def list_faults(connection: tuple[str, bool]) -> None:
+def list_faults(connection: Connection) -> None:
     """List the faults at work.
 
     Example: aiorocketmq fake ctl fault list
@@ -280,7 +289,7 @@ def list_faults(connection: tuple[str, bool]) -> None:
 @fault.command("cut-streams")
 @click.option("--client-id", help="Only this client's.")
 @click.pass_obj
-def cut_streams(connection: tuple[str, bool], client_id: str | None) -> None:
+def cut_streams(connection: Connection, client_id: str | None) -> None:
     """Break open telemetry streams now.
 
     Example: aiorocketmq fake ctl fault cut-streams
@@ -304,7 +313,7 @@ def inspect() -> None:
 @click.option("--topic")
 @click.option("--group")
 @click.pass_obj
-def deliveries(connection: tuple[str, bool], topic: str | None, group: str | None) -> None:
+def deliveries(connection: Connection, topic: str | None, group: str | None) -> None:
     """List what was handed out, oldest first.
 
     Example: aiorocketmq fake ctl inspect deliveries --group billing
@@ -315,7 +324,7 @@ def deliveries(connection: tuple[str, bool], topic: str | None, group: str | Non
 @inspect.command("dead-letters")
 @click.argument("group")
 @click.pass_obj
-def dead_letters(connection: tuple[str, bool], group: str) -> None:
+def dead_letters(connection: Connection, group: str) -> None:
     """List what a group has given up.
 
     Example: aiorocketmq fake ctl inspect dead-letters billing
@@ -326,7 +335,7 @@ def dead_letters(connection: tuple[str, bool], group: str) -> None:
 @inspect.command()
 @click.argument("topic")
 @click.pass_obj
-def messages(connection: tuple[str, bool], topic: str) -> None:
+def messages(connection: Connection, topic: str) -> None:
     """List what a topic holds.
 
     Example: aiorocketmq fake ctl inspect messages orders
@@ -336,7 +345,7 @@ def messages(connection: tuple[str, bool], topic: str) -> None:
 
 @inspect.command()
 @click.pass_obj
-def clients(connection: tuple[str, bool]) -> None:
+def clients(connection: Connection) -> None:
     """List the clients that the broker knows.
 
     Example: aiorocketmq fake ctl inspect clients
@@ -347,7 +356,7 @@ def clients(connection: tuple[str, bool]) -> None:
 @inspect.command()
 @click.option("--group")
 @click.pass_obj
-def leases(connection: tuple[str, bool], group: str | None) -> None:
+def leases(connection: Connection, group: str | None) -> None:
     """List the messages in the hands of consumers.
 
     Example: aiorocketmq fake ctl inspect leases
@@ -358,7 +367,7 @@ def leases(connection: tuple[str, bool], group: str | None) -> None:
 @inspect.command()
 @click.option("--group")
 @click.pass_obj
-def progress(connection: tuple[str, bool], group: str | None) -> None:
+def progress(connection: Connection, group: str | None) -> None:
     """List how far groups have come, queue by queue.
 
     Example: aiorocketmq fake ctl inspect progress --group billing
@@ -366,5 +375,7 @@ def progress(connection: tuple[str, bool], group: str | None) -> None:
     _run(connection, lambda broker: broker.progress(group))
 
 
+for command in COMMANDS:
+    ctl.add_command(command)
 ctl.add_command(rate)
 ctl.add_command(user)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,8 +13,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Connection", "on_broker", "other_side"]
 
-Connection = tuple[str, bool]
-"""Where the control service is, and whether to print JSON."""
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """What `fake ctl` was told before the name of its command."""
+
+    control: str
+    """Where the control service is."""
+    as_json: bool
+    broker: str | None = None
+    """Which broker of a cluster is meant; None for all."""
 
 
 def on_broker(
@@ -26,14 +35,12 @@ def on_broker(
     from aiorocketmq_fake.core.codes import Refusal
     from aiorocketmq_fake.printing import show
 
-    control, as_json = connection
-
     async def connected() -> object:
-        async with FakeBrokerClient(control) as broker:
+        async with FakeBrokerClient(connection.control, broker=connection.broker) as broker:
             return await work(broker)
 
     try:
-        show(asyncio.run(connected()), as_json=as_json)
+        show(asyncio.run(connected()), as_json=connection.as_json)
     except ValueError as wrong:
         raise click.UsageError(str(wrong)) from wrong
     except (ConnectionError, Refusal) as failed:

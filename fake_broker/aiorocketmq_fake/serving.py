@@ -44,6 +44,7 @@ class Options:
     repair: bool = False
     event_log: Path | None
     metrics: str | None
+    brokers: int = 1
     seed: int
     ready_file: Path | None
 
@@ -68,6 +69,7 @@ async def run(options: Options) -> None:
         repair=options.repair,
         event_log=options.event_log,
         metrics=options.metrics,
+        brokers=options.brokers,
         seed=options.seed,
     ) as broker:
         if broker.repaired is not None:
@@ -112,6 +114,8 @@ def _announce(broker: FakeBroker, options: Options) -> None:
     }
     if broker.metrics_endpoint is not None:
         facts["metrics"] = broker.metrics_endpoint
+    if options.brokers > 1:
+        facts["brokers"] = ",".join(f"{node.name}={node.endpoint}" for node in broker.brokers)
     if options.ready_file is not None:
         # Renamed into place: who waits for the file must never read half of it.
         unfinished = options.ready_file.with_name(f"{options.ready_file.name}.{os.getpid()}")

@@ -19,7 +19,7 @@ from aiorocketmq_fake.edge.conversion import set_status, subject
 from aiorocketmq_fake.edge.driver import Driver
 from aiorocketmq_fake.edge.faults import Disturbance, FaultRule, Faults
 
-__all__ = ["Act", "Context", "abort", "caller_of", "disturbance", "parse", "unary"]
+__all__ = ["Act", "Context", "abort", "caller_of", "disturbance", "parse", "silence", "unary"]
 
 logger = logging.getLogger(__name__)
 
@@ -118,6 +118,8 @@ async def _disturb(rule: FaultRule, driver: Driver, context: Context, act: Calla
         case Disturbance.DELAY:
             await driver.sleep(rule.seconds)
             return act()
+        case Disturbance.LOSE:
+            await silence(driver)
         case Disturbance.DROP_REPLY:
             _regardless(act)
             await drop(rule, driver, context)
@@ -134,12 +136,18 @@ async def _disturb(rule: FaultRule, driver: Driver, context: Context, act: Calla
 async def drop(rule: FaultRule, driver: Driver, context: Context) -> NoReturn:
     """Leave a caller without an answer: with a broken call, or with none until its own deadline."""
     if rule.hang:
-        driver.quiet.leave()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            driver.quiet.enter()
+        await silence(driver)
     await abort(context, rule.status, rule.message)
+
+
+async def silence(driver: Driver) -> NoReturn:
+    """Say nothing to a caller until it gives up."""
+    driver.quiet.leave()
+    try:
+        await asyncio.Event().wait()
+    finally:
+        driver.quiet.enter()
+    raise AssertionError("nobody ends this wait")
 
 
 def _regardless(act: Callable[[], Message]) -> None:

@@ -19,15 +19,21 @@ class Cluster(Node):
     """The first broker of a cluster, perhaps the only one.
 
     What makes and deletes topics and groups, moves offsets and the clock, and all inspection is about the whole
-    cluster. Starting, stopping, faults and streams are about this one broker, as with each of `brokers`.
+    cluster. Starting, stopping, faults and streams are about this one broker, as with each of `brokers`, which speak
+    for themselves only.
     """
 
     _others: tuple[Node, ...] = ()
 
     @property
     def brokers(self) -> tuple[Node, ...]:
-        """All brokers of the cluster, this one first."""
-        return (self, *self._others)
+        """All brokers of the cluster, each for itself; the first one is this one, alone."""
+        if not self._others:
+            return (self,)
+        alone = Node.__new__(Node)
+        # The same broker, but what is said to it means no other.
+        alone.__dict__ = self.__dict__
+        return (alone, *self._others)
 
     def broker(self, name: str) -> Node:
         """Return a broker by its name, such as `broker-b`; ValueError where none is called so."""

@@ -15,27 +15,28 @@ from google.protobuf.message import DecodeError, Message
 from aiorocketmq_fake.core.access import User
 from aiorocketmq_fake.core.codes import Refusal
 from aiorocketmq_fake.edge.calls import Context, abort
+from aiorocketmq_fake.edge.cluster import Cluster
 from aiorocketmq_fake.edge.control_conversion import fill, read
 from aiorocketmq_fake.edge.control_wire import messages as ctl
 from aiorocketmq_fake.edge.control_wire.methods import METHODS, SERVICE
 from aiorocketmq_fake.edge.faults import FaultRule
 from aiorocketmq_fake.edge.node import Node
 
-__all__ = ["CODE_HEADER", "control_service"]
+__all__ = ["BROKER_HEADER", "CODE_HEADER", "control_service"]
 
 logger = logging.getLogger(__name__)
 
 CODE_HEADER = "aiorocketmq-code"
+BROKER_HEADER = "aiorocketmq-broker"
 
 L = TypeVar("L", bound=Message)
 # Any: each call takes the request class of its own method.
 Act = Callable[[Any], Awaitable[Message]]
 
 
-def control_service(broker: Node) -> grpc.GenericRpcHandler:
-    """Return the handlers that do to `broker` what the control service is asked for."""
-    control = Control(broker)
-    handlers = {name: _handler(name, getattr(control, _snake(name))) for name in METHODS}
+def control_service(broker: Cluster) -> grpc.GenericRpcHandler:
+    """Return the handlers that do to `broker`, or to a broker of its cluster, what the control service is asked for."""
+    handlers = {name: _handler(name, broker) for name in METHODS}
     return grpc.method_handlers_generic_handler(SERVICE, handlers)
 
 
@@ -43,14 +44,22 @@ def _snake(name: str) -> str:
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name).removeprefix("_")
 
 
-def _handler(name: str, act: Act) -> grpc.RpcMethodHandler[bytes, Message]:
+def _control(name: str, broker: Cluster, context: Context) -> Act:
+    """Return what to do for a call; ValueError where the broker that it names is none."""
+    named = next((value for key, value in context.invocation_metadata() or () if key == BROKER_HEADER), None)
+    meant = broker if named is None else broker.broker(str(named))
+    act: Act = getattr(Control(broker, meant, whole=named is None), _snake(name))
+    return act
+
+
+def _handler(name: str, broker: Cluster) -> grpc.RpcMethodHandler[bytes, Message]:
     async def handle(payload: bytes, context: Context) -> Message:
         try:
             request = METHODS[name].request.FromString(payload)
         except DecodeError:
             await abort(context, "INTERNAL", f"the request of {name} is no protobuf message of its type.")
         try:
-            return await act(request)
+            return await _control(name, broker, context)(request)
         except Refusal as refused:
             context.set_trailing_metadata(((CODE_HEADER, str(refused.code.value)),))
             await abort(context, "FAILED_PRECONDITION", refused.message)
@@ -65,8 +74,10 @@ def _handler(name: str, act: Act) -> grpc.RpcMethodHandler[bytes, Message]:
 class Control:
     """One method for each call, named after it; ValueError and Refusal become gRPC statuses."""
 
-    def __init__(self, broker: Node) -> None:
+    def __init__(self, cluster: Cluster, broker: Node, *, whole: bool) -> None:
+        self._cluster = cluster
         self._broker = broker
+        self._meant = cluster.brokers if whole else (broker,)
 
     async def describe(self, request: ctl.Empty) -> ctl.Description:
         """Tell what this broker is."""
@@ -83,9 +94,54 @@ class Control:
         )
 
     async def restart(self, request: ctl.Empty) -> ctl.Empty:
-        """Stop the broker's port and open it again."""
-        await self._broker.restart()
+        """Stop the broker's port and open it again; without a name, that of every broker in turn."""
+        for broker in self._meant:
+            await broker.restart()
         return ctl.Empty()
+
+    async def stop(self, request: ctl.Empty) -> ctl.Empty:
+        """Stop the broker, or all of them."""
+        for broker in self._meant:
+            await broker.stop()
+        return ctl.Empty()
+
+    async def start(self, request: ctl.Empty) -> ctl.Empty:
+        """Start what is stopped or has crashed."""
+        for broker in self._meant:
+            await broker.start()
+        return ctl.Empty()
+
+    async def crash(self, request: ctl.Empty) -> ctl.Empty:
+        """Close the port at once."""
+        for broker in self._meant:
+            await broker.crash()
+        return ctl.Empty()
+
+    async def partition(self, request: ctl.Empty) -> ctl.Empty:
+        """Cut the broker off, or all of them."""
+        for broker in self._meant:
+            broker.partition()
+        return ctl.Empty()
+
+    async def heal(self, request: ctl.Empty) -> ctl.Empty:
+        """End a partition."""
+        for broker in self._meant:
+            broker.heal()
+        return ctl.Empty()
+
+    async def list_brokers(self, request: ctl.Empty) -> ctl.Brokers:
+        """List the brokers of the cluster."""
+        return ctl.Brokers(
+            items=[
+                ctl.BrokerState(
+                    name=broker.name,
+                    endpoint=broker.endpoint,
+                    is_running=broker.is_running,
+                    is_partitioned=broker.is_partitioned,
+                )
+                for broker in self._cluster.brokers
+            ]
+        )
 
     async def create_topic(self, request: ctl.Topic) -> ctl.Empty:
         """Create a topic."""
@@ -172,6 +228,11 @@ class Control:
         await self._broker.clock.advance(
             seconds=request.seconds, patience=request.patience, forget_clients=request.forget_clients
         )
+        return await self.read_clock(ctl.Empty())
+
+    async def jump_clock(self, request: ctl.Advance) -> ctl.Instant:
+        """Set a real clock."""
+        self._broker.clock.jump(request.seconds)
         return await self.read_clock(ctl.Empty())
 
     async def add_fault(self, request: ctl.FaultRule) -> ctl.Fault:

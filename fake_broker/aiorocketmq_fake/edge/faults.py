@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from random import Random
 from types import TracebackType
 from typing import Generic, TypedDict, TypeVar, Unpack
 
@@ -47,6 +48,7 @@ class Which(TypedDict, total=False):
     group: str | None
     times: int | None
     skip: int
+    chance: float | None
 
 
 class Disturbance(Enum):
@@ -58,6 +60,8 @@ class Disturbance(Enum):
     """It ends with a gRPC status, and nothing is done."""
     DELAY = "delay"
     """It waits on the broker's clock before anything is done."""
+    LOSE = "lose"
+    """It never arrives: nothing is done, and the caller hears nothing until its own deadline."""
     DROP_REPLY = "drop_reply"
     """Everything is done, but the caller is not told."""
     DUPLICATE = "duplicate"
@@ -95,6 +99,8 @@ class FaultRule:
     """CUT_STREAM: how many frames still go out."""
     hang: bool = False
     """DROP_REPLY: the caller sees nothing at all until its own deadline, rather than `status` at once."""
+    chance: float | None = None
+    """How likely a fitting call is disturbed, 0 to 1, decided by the broker's seed; None for always."""
 
     def __post_init__(self) -> None:
         if self.rpc != "*" and self.rpc not in RPCS:
@@ -107,6 +113,8 @@ class FaultRule:
             raise ValueError(f"times is {self.times}: give at least 1, or None for no limit.")
         if self.skip < 0 or self.frames < 0 or self.seconds < 0:
             raise ValueError("skip, frames and seconds of a fault cannot be negative.")
+        if self.chance is not None and not 0.0 <= self.chance <= 1.0:
+            raise ValueError(f"chance is {self.chance:g}: give 0 to 1, or None for always.")
         if self.status not in STATUSES:
             raise ValueError(
                 f"{self.status!r} is no gRPC status of a failure: use one of {', '.join(STATUSES)}."
@@ -158,7 +166,7 @@ class FaultScript(ABC, Generic[T]):
     """The words for rules, the same for a broker in this process and for one elsewhere.
 
     Every word takes the RPC's name first and narrows by `client_id`, `topic`, `group`; `times` bounds how many calls
-    are disturbed, `skip` lets the first fitting ones through.
+    are disturbed, `skip` lets the first fitting ones through, `chance` disturbs each with that likelihood.
     """
 
     @abstractmethod
@@ -177,6 +185,10 @@ class FaultScript(ABC, Generic[T]):
     def delay(self, rpc: str, seconds: float, **which: Unpack[Which]) -> T:
         """Let `seconds` pass on the broker's clock before anything is done."""
         return self.add(FaultRule(rpc, Disturbance.DELAY, seconds=seconds, **which))
+
+    def lose(self, rpc: str, **which: Unpack[Which]) -> T:
+        """Let the call never arrive: nothing is done, and the caller hears nothing until its own deadline."""
+        return self.add(FaultRule(rpc, Disturbance.LOSE, **which))
 
     def drop_reply(
         self, rpc: str, *, hang: bool = False, status: str = "UNAVAILABLE", **which: Unpack[Which]
@@ -202,9 +214,11 @@ class FaultScript(ABC, Generic[T]):
 class Faults(FaultScript[Fault]):
     """The rules of one broker. The oldest rule that fits a call disturbs it, and no other does."""
 
-    def __init__(self) -> None:
+    def __init__(self, seed: int = 0) -> None:
+        """`seed` decides what rules with a `chance` do."""
         self._active: dict[int, Fault] = {}
         self._count = 0
+        self._chance = Random(seed)
 
     def __bool__(self) -> bool:
         """Whether any rule is at work."""
@@ -234,6 +248,8 @@ class Faults(FaultScript[Fault]):
             if fault.rule.fits(rpc, client_id, topic, group):
                 fault.seen += 1
                 if fault.seen <= fault.rule.skip:
+                    continue
+                if fault.rule.chance is not None and self._chance.random() >= fault.rule.chance:
                     continue
                 fault.hits += 1
                 if fault.is_spent:

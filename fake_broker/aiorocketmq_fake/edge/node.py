@@ -65,13 +65,14 @@ class Node:
         tls: ServerTls | None,
         journal: Journal | None = None,
         leader: Node | None = None,
+        seed: int = 0,
     ) -> None:
         """Make a broker; with `leader` one that belongs to that one's cluster, and shares its clock."""
         self.name = core.name
         """Its name in routes and receipt handles."""
         self.profile = core.profile
         """How this broker behaves where documents and servers differ."""
-        self.faults = Faults()
+        self.faults = Faults(seed)
         """Scripted faults: `with broker.faults.drop_reply("AckMessage", times=1): ...`."""
         self.events = Events()
         """Everything that happens, as it happens."""
@@ -87,6 +88,8 @@ class Node:
         self._neighbours: Neighbours = Neighbours() if leader is None else leader._neighbours
         self._neighbours.join(Neighbour(self._driver, address, self._is_listed))
         self._gone_at: float | None = None
+        self.rebooted: Callable[[], object] = lambda: None
+        """Called when it starts again."""
         service = messaging_service(self._driver, self.faults, self._telemetry, address, self._neighbours)
         self._server = GrpcServer((service,), tls)
 
@@ -111,6 +114,7 @@ class Node:
         self._address.port = await self._server.open(self._address.host, self._address.port)
         self._core.port = self._address.port
         self._gone_at = None
+        self.rebooted()
         self._driver.reach(self._driver.clock.now())
 
     async def stop(self) -> None:

@@ -18,7 +18,16 @@ from aiorocketmq_fake.edge import conversion
 from aiorocketmq_fake.edge.address import Address
 from aiorocketmq_fake.edge.admission import admit
 from aiorocketmq_fake.edge.caller import Caller
-from aiorocketmq_fake.edge.calls import NO_CLIENT_ID, Context, abort, caller_of, disturbance, drop, parse
+from aiorocketmq_fake.edge.calls import (
+    NO_CLIENT_ID,
+    Context,
+    abort,
+    caller_of,
+    disturbance,
+    drop,
+    parse,
+    silence,
+)
 from aiorocketmq_fake.edge.driver import Driver
 from aiorocketmq_fake.edge.faults import Disturbance, FaultRule, Faults
 
@@ -76,6 +85,8 @@ class Streaming:
         """Let a fault act that comes before the call does anything."""
         if rule.disturbance is Disturbance.FAIL:
             await abort(context, rule.status, rule.message)
+        if rule.disturbance is Disturbance.LOSE:
+            await silence(self._driver)
         if rule.disturbance is Disturbance.DELAY:
             await self._driver.sleep(rule.seconds)
 

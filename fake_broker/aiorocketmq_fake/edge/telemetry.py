@@ -239,6 +239,8 @@ class Telemetry:
             case Disturbance.DELAY:
                 await self._driver.sleep(rule.seconds)
                 return False
+            case Disturbance.LOSE:
+                return True
             case Disturbance.CUT_STREAM:
                 stream.cut = rule
                 if rule.frames:

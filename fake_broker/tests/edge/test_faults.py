@@ -270,3 +270,60 @@ async def test_a_code_that_does_not_exist_is_refused(broker: FakeBroker) -> None
         broker.faults.refuse("SendMessage", "NOPE")
     with pytest.raises(ValueError, match="no status code 1"):
         broker.faults.refuse("SendMessage", 1)
+
+
+async def test_a_lost_call_does_nothing_and_the_caller_hears_nothing(
+    broker: FakeBroker, client: Any, consumer: Any, requests: Any
+) -> None:
+    with broker.faults.lose("*"):
+        call = client.call("SendMessage", requests.send("t", b"1"), timeout=0.2)
+        assert await status_of(call) == grpc.StatusCode.DEADLINE_EXCEEDED
+        receive = consumer.stream("ReceiveMessage", requests.receive("g", "t", wait=5), timeout=0.2)
+        assert await status_of(requests.collect(receive)) == grpc.StatusCode.DEADLINE_EXCEEDED
+        await broker.clock.advance(seconds=1)
+    assert broker.messages("t") == ()
+    assert (await client.send("t", b"1")).status.code == pb.Code.OK
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_a_fault_by_chance_is_the_same_for_the_same_seed(
+    running: Callable[..., Awaitable[FakeBroker]], connect: Callable[..., Any], seed: int
+) -> None:
+    codes = []
+    for _ in range(2):
+        broker = await running(clock="manual", seed=seed)
+        broker.faults.refuse("SendMessage", "TOO_MANY_REQUESTS", chance=0.5)
+        client = connect(broker)
+        codes.append([(await client.send("t", b"1")).status.code for _ in range(40)])
+    assert codes[0] == codes[1]
+    assert 5 < codes[0].count(pb.Code.OK) < 35
+
+
+@pytest.mark.parametrize("chance", [-0.1, 1.1])
+def test_a_chance_is_a_share(chance: float) -> None:
+    with pytest.raises(ValueError, match="give 0 to 1"):
+        FaultRule("*", Disturbance.FAIL, chance=chance)
+
+
+async def test_a_real_clock_jumps_as_a_machines_clock_is_set(
+    running: Callable[..., Awaitable[FakeBroker]], connect: Callable[..., Any]
+) -> None:
+    broker = await running()
+    consumer = connect(broker)
+    await consumer.subscribe("g", "t")
+    await consumer.send("t", b"1")
+    assert len((await consumer.receive("g", "t", invisible=600, wait=5)).messages) == 1
+    before = broker.clock.now()
+    broker.clock.jump(3600)
+    assert broker.clock.now() >= before + 3600
+    await consumer.subscribe("g", "t")
+    again = await consumer.receive("g", "t", wait=5)
+    assert again.messages[0].system_properties.delivery_attempt == 2
+    broker.clock.jump(-7200)
+    still = broker.clock.now()
+    assert broker.clock.now() == still >= before + 3600, "time never falls"
+
+
+async def test_a_manual_clock_does_not_jump(broker: FakeBroker) -> None:
+    with pytest.raises(RuntimeError, match="move it with advance"):
+        broker.clock.jump(1)

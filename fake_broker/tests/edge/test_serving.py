@@ -296,3 +296,36 @@ def test_a_fault_that_cannot_be_is_one_sentence_and_exit_2(serve: Callable[..., 
     assert (done.exit_code, "--code belongs to refuse" in done.output) == (2, True)
     done = served.ctl("fault", "add", "Nothing", "fail")
     assert (done.exit_code, "no RPC is called 'Nothing'" in done.output) == (2, True)
+
+
+def test_a_served_cluster_is_steered_broker_by_broker(serve: Callable[..., Served], tmp_path: Path) -> None:
+    served = serve("--brokers", "2", "--data", str(tmp_path), "--topic", "t")
+    assert served.facts["brokers"].startswith(f"broker-a={served.facts['grpc']},broker-b=127.0.0.1:")
+    assert served.json("--broker", "broker-b", "crash") is None
+    assert [one["is_running"] for one in served.json("brokers")] == [True, False]
+    for command in ("start", "partition"):
+        served.json("--broker", "broker-b", command)
+    assert [one["is_partitioned"] for one in served.json("brokers")] == [False, True]
+    served.json("heal")
+    assert [one["is_partitioned"] for one in served.json("brokers")] == [False, False]
+    served.json("fault", "add", "SendMessage", "lose", "--chance", "0.5")
+    assert [(fault["disturbance"], fault["chance"]) for fault in served.json("fault", "list")] == [
+        ("lose", 0.5)
+    ]
+    before = served.json("clock", "show")["now"]
+    assert served.json("clock", "jump", "3600")["now"] >= before + 3600
+    assert sorted(path.name for path in tmp_path.glob("*.db")) == ["broker-a.db", "broker-b.db"]
+    assert served.ctl("--broker", "broker-x", "stop").exit_code == 2
+    assert served.end(signal.SIGTERM)[0] == 0
+    again = serve("--brokers", "2", "--data", str(tmp_path), "--topic", "t")
+    assert [topic["name"] for topic in again.json("topic", "list")] == ["t"]
+
+
+def test_data_that_is_in_use_is_one_sentence_and_exit_4(serve: Callable[..., Served], tmp_path: Path) -> None:
+    serve("--data", str(tmp_path))
+    done = subprocess.run(
+        [*PROGRAM, "serve", *ANY_PORTS, "--data", str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 4
+    assert "is used by another broker: stop that one" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -185,6 +185,7 @@ class FaultRule(_Message):
     seconds: float
     frames: int
     hang: bool
+    chance: float
     def __init__(
         self,
         *,
@@ -201,9 +202,10 @@ class FaultRule(_Message):
         seconds: float | None = ...,
         frames: int | None = ...,
         hang: bool | None = ...,
+        chance: float | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: Literal["client_id", "topic", "group", "times"]) -> bool: ...
-    def ClearField(self, field_name: Literal["rpc", "disturbance", "client_id", "topic", "group", "times", "skip", "code", "message", "status", "seconds", "frames", "hang"]) -> None: ...
+    def HasField(self, field_name: Literal["client_id", "topic", "group", "times", "chance"]) -> bool: ...
+    def ClearField(self, field_name: Literal["rpc", "disturbance", "client_id", "topic", "group", "times", "skip", "code", "message", "status", "seconds", "frames", "hang", "chance"]) -> None: ...
 
 class Fault(_Message):
     number: int
@@ -250,6 +252,31 @@ class Cut(_Message):
     ) -> None: ...
     def HasField(self, field_name: Literal["client_id"]) -> bool: ...
     def ClearField(self, field_name: Literal["client_id", "status"]) -> None: ...
+
+class BrokerState(_Message):
+    name: str
+    endpoint: str
+    is_running: bool
+    is_partitioned: bool
+    def __init__(
+        self,
+        *,
+        name: str | None = ...,
+        endpoint: str | None = ...,
+        is_running: bool | None = ...,
+        is_partitioned: bool | None = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: Literal["name", "endpoint", "is_running", "is_partitioned"]) -> None: ...
+
+class Brokers(_Message):
+    @property
+    def items(self) -> RepeatedCompositeFieldContainer[BrokerState]: ...
+    def __init__(
+        self,
+        *,
+        items: Iterable[BrokerState] | None = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: Literal["items"]) -> None: ...
 
 class Count(_Message):
     count: int

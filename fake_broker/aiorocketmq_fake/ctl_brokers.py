@@ -1,0 +1,99 @@
+"""`aiorocketmq fake ctl`: stop, start, crash and cut off the brokers of a fake that runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from aiorocketmq_fake.ctl_connection import Connection, on_broker
+
+if TYPE_CHECKING:
+    from aiorocketmq_fake.client import FakeBrokerClient
+
+__all__ = ["COMMANDS"]
+
+
+@click.command()
+@click.pass_obj
+def brokers(connection: Connection) -> None:
+    """List the brokers of the cluster, where they are and how they are.
+
+    Example: aiorocketmq fake ctl brokers
+    """
+
+    async def ask(broker: FakeBrokerClient) -> object:
+        return [
+            {
+                "name": one.name,
+                "endpoint": one.endpoint,
+                "is_running": one.is_running,
+                "is_partitioned": one.is_partitioned,
+            }
+            for one in await broker.brokers()
+        ]
+
+    on_broker(connection, ask)
+
+
+@click.command()
+@click.pass_obj
+def restart(connection: Connection) -> None:
+    """Stop and start the broker on its port; what is stored is kept.
+
+    Example: aiorocketmq fake ctl --broker broker-b restart
+    """
+    on_broker(connection, lambda broker: broker.restart())
+
+
+@click.command()
+@click.pass_obj
+def stop(connection: Connection) -> None:
+    """Stop the broker as a server does that is told to end; what is stored is kept.
+
+    Example: aiorocketmq fake ctl --broker broker-b stop
+    """
+    on_broker(connection, lambda broker: broker.stop())
+
+
+@click.command()
+@click.pass_obj
+def start(connection: Connection) -> None:
+    """Start a broker that was stopped or has crashed, on the same port.
+
+    Example: aiorocketmq fake ctl --broker broker-b start
+    """
+    on_broker(connection, lambda broker: broker.start())
+
+
+@click.command()
+@click.pass_obj
+def crash(connection: Connection) -> None:
+    """Close the broker's port at once, in the middle of whatever goes on.
+
+    Example: aiorocketmq fake ctl --broker broker-b crash
+    """
+    on_broker(connection, lambda broker: broker.crash())
+
+
+@click.command()
+@click.pass_obj
+def partition(connection: Connection) -> None:
+    """Cut the broker off from all its clients: everything waits, and nobody is told, until `heal`.
+
+    Example: aiorocketmq fake ctl --broker broker-b partition
+    """
+    on_broker(connection, lambda broker: broker.partition())
+
+
+@click.command()
+@click.pass_obj
+def heal(connection: Connection) -> None:
+    """End a partition.
+
+    Example: aiorocketmq fake ctl heal
+    """
+    on_broker(connection, lambda broker: broker.heal())
+
+
+COMMANDS = (brokers, restart, stop, start, crash, partition, heal)
