@@ -59,6 +59,7 @@ from aiorocketmq_fake.core.producing import Producing
 from aiorocketmq_fake.core.profile import Profile
 from aiorocketmq_fake.core.pulling import Pulling
 from aiorocketmq_fake.core.receiving import Receiving
+from aiorocketmq_fake.core.retention import Retention
 from aiorocketmq_fake.core.routes import query_assignment, query_route
 from aiorocketmq_fake.core.settling import Settling
 from aiorocketmq_fake.core.state import State, milliseconds
@@ -122,6 +123,7 @@ class Broker(Observed):
         checks = self._checks_class(state, self._halves)
         self._transactions = Transactions(state, storage, self._halves, checks, self._delays.add)
         self._producing = Producing(state, storage, self._delays, self._transactions)
+        self._retention = Retention(state)
         self._catalogue = Catalogue(
             state, self._receiving, self._pulling, self._ends, self._delays, self._transactions, self._lite
         )
@@ -251,6 +253,20 @@ class Broker(Observed):
         self._ends.stop_all_renewals()
         self._transactions.forget_decisions()
         self._state.outputs = []
+
+    # Retention
+
+    def keep(self, *, now: float, retention: float | None = None, disk_used: float | None = None) -> None:
+        """Set how many seconds messages are kept, and how full the disk is (0 to 1); None leaves it (11).
+
+        Above 0.75 expired messages go at any hour, above 0.85 the oldest tenth of the log goes at every cleaning,
+        above 0.90 producers are refused, too.
+        """
+        self._run("Keep", "", now, self._retention.keep, retention, disk_used)
+
+    def clean(self, *, now: float) -> int:
+        """Delete what has expired, whatever the hour; answers how many copies of messages went (R11.5)."""
+        return self._run("Clean", "", now, self._retention.clean)
 
     # Sessions and routes
 
@@ -432,6 +448,13 @@ class Broker(Observed):
             raise
 
     def _advance(self, now: int) -> None:
+        state = self._state
+        while state.cleaning_at <= now:
+            self._let_happen(state.cleaning_at)
+            self._retention.on_time()
+        self._let_happen(now)
+
+    def _let_happen(self, now: int) -> None:
         state = self._state
         while (due := state.agenda.pop_due(now)) is not None:
             at, alarm, action = due

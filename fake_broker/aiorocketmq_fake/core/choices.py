@@ -47,6 +47,15 @@ class LiteService(Enum):
     MUTE = "takes subscriptions and delivers nothing"
 
 
+class DiskStage(Enum):
+    """How near to full the disk of the log is (11)."""
+
+    NORMAL = "expired messages go at the hour for it"
+    HIGH = "expired messages go at any hour"
+    CRITICAL = "the oldest messages go, expired or not"
+    FULL = "and nothing is taken any more"
+
+
 class Backoff(Enum):
     """Which table of retry intervals settings carry (R7.5 table, O1)."""
 

@@ -8,6 +8,7 @@ physical topic of a copy is `message.topic` (`%RETRY%…` for redeliveries of no
 from dataclasses import dataclass
 from enum import Enum
 
+from aiorocketmq_fake.core.choices import DiskStage
 from aiorocketmq_fake.core.codes import ClientType, Code, Resolution
 from aiorocketmq_fake.core.model import Delivery, GroupConfig, OutgoingMessage, StoredMessage, TopicConfig
 
@@ -280,6 +281,46 @@ class OffsetReset:
     offset: int
 
 
+class DeletedFor(Enum):
+    """Why messages were deleted."""
+
+    AGE = "they were kept as long as they had to be"
+    ROOM = "the disk was nearly full"
+
+
+@dataclass(frozen=True, slots=True)
+class MessagesDeleted:
+    """Messages of one queue went, read or not: those from `first_offset` up to before `min_offset` (R11.2)."""
+
+    at: float
+    topic: str
+    """The physical topic."""
+    queue_id: int
+    first_offset: int
+    min_offset: int
+    """Where the queue begins now."""
+    reason: DeletedFor
+
+
+@dataclass(frozen=True, slots=True)
+class NotRevived:
+    """A lease ended without ack, but its message has been deleted meanwhile: the group lost it (R11.3)."""
+
+    at: float
+    group: str
+    message: StoredMessage
+
+
+@dataclass(frozen=True, slots=True)
+class KeepingChanged:
+    """An administrator set how long messages are kept, or how full the disk is."""
+
+    at: float
+    retention: float
+    disk_used: float
+    stage: DiskStage
+
+
 @dataclass(frozen=True, slots=True)
 class PollParked:
     """A receive or pull found nothing and waits."""
@@ -397,6 +438,9 @@ Event = (
     | WrongMessageDeadLettered
     | OffsetCommitted
     | OffsetReset
+    | MessagesDeleted
+    | NotRevived
+    | KeepingChanged
     | PollParked
     | LiteSubscribed
     | LiteTopicEnded

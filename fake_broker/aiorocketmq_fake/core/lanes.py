@@ -68,6 +68,9 @@ class LaneOrder:
             for offset, lease in list(lane.flight.items()):
                 if lease is not None:
                     leases.append(lease)
+                    if offset < self.queue.min_offset:
+                        self._settle(offset)
+                        continue
                     lane.back.append(lease.message)
                     self._counts[offset] -= 1
             lane.flight.clear()
@@ -133,6 +136,25 @@ class LaneOrder:
         """See `Order.outstanding`."""
         return len(self._counts)
 
+    def trim(self) -> None:
+        """See `Order.trim`."""
+        first = self.queue.min_offset
+        for key, lane in list(self.lanes.items()):
+            gone = [message.offset for message in (*lane.waiting, *lane.back) if message.offset < first]
+            if not gone:
+                continue
+            for offset in gone:
+                self._counts.pop(offset, None)
+            lane.waiting = deque(message for message in lane.waiting if message.offset >= first)
+            lane.back = [message for message in lane.back if message.offset >= first]
+            if lane.waiting and not lane.flight:
+                heappush(self._ready, (lane.waiting[0].offset, key))
+            self._forget_if_empty(key, lane)
+        self._settled = {offset for offset in self._settled if offset >= first}
+        self.scanned = max(self.scanned, first)
+        self.committed = max(self.committed, first)
+        self._commit()
+
     def reset(self, offset: int) -> list[Lease]:
         """See `Order.reset`."""
         leases = [
@@ -184,7 +206,11 @@ class LaneOrder:
 
     def _settle(self, offset: int) -> None:
         self._counts.pop(offset, None)
-        self._settled.add(offset)
+        if offset >= self.committed:
+            self._settled.add(offset)
+            self._commit()
+
+    def _commit(self) -> None:
         while self.committed in self._settled:
             self._settled.remove(self.committed)
             self.committed += 1

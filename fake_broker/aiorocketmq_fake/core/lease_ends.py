@@ -8,6 +8,7 @@ from aiorocketmq_fake.core.events import (
     LeaseChanged,
     LeaseEnd,
     LeaseEnded,
+    NotRevived,
     OffsetCommitted,
     Revived,
     StoredAs,
@@ -15,7 +16,7 @@ from aiorocketmq_fake.core.events import (
 from aiorocketmq_fake.core.groups import retry_delay
 from aiorocketmq_fake.core.handles import encode
 from aiorocketmq_fake.core.leases import Lease, Reader
-from aiorocketmq_fake.core.model import ReceiveRequest
+from aiorocketmq_fake.core.model import ReceiveRequest, StoredMessage
 from aiorocketmq_fake.core.names import retry_topic
 from aiorocketmq_fake.core.polls import PollBook
 from aiorocketmq_fake.core.state import State, milliseconds
@@ -187,7 +188,11 @@ class LeaseEnds:
         state = self._state
         state.leases.remove(lease, acked=False)
         self.tell_end(lease, lease.end)
-        if self._gives_up(lease):
+        if not self._is_kept(lease.message):
+            self._tell_loss(lease)
+            if self.settle_ordered(lease):
+                self._wake(lease)
+        elif self._gives_up(lease):
             self._dead_letters.give_up(lease.consumption.group.name, lease.message, lease.attempt)
             if self.settle_ordered(lease):
                 self._wake(lease)
@@ -209,6 +214,9 @@ class LeaseEnds:
         if state.consumptions.get((group, topic)) is not consumption:
             return
         message = lease.message
+        if not self._is_kept(message):
+            self._tell_loss(lease)
+            return
         if consumption.retry is None:
             consumption.retry = self._storage.system_topic(retry_topic(group, topic))
         first = message.first_copy or message
@@ -226,6 +234,15 @@ class LeaseEnds:
         self._storage.announce(consumption.retry, copy)
         if state.profile.retries_wake_polls:
             self._polls.stored(topic, copy, group)
+
+    def _is_kept(self, message: StoredMessage) -> bool:
+        """Tell whether a message is still in its queue: deleted ones cannot come back (R11.3)."""
+        topic = self._state.topics.get(message.topic)
+        return topic is not None and topic.queues[message.queue_id].min_offset <= message.offset
+
+    def _tell_loss(self, lease: Lease) -> None:
+        group = lease.consumption.group.name
+        self._state.events.append(NotRevived(self._state.at, group, lease.message))
 
     def _gives_up(self, lease: Lease) -> bool:
         config = lease.consumption.group.config

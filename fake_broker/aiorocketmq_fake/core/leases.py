@@ -65,6 +65,10 @@ class Order(Protocol):
         """Count the messages that were delivered and are not settled."""
         ...
 
+    def trim(self) -> None:
+        """Forget what was deleted from the queue and is in nobody's hands (R11.2)."""
+        ...
+
     def reset(self, offset: int) -> list[Lease]:
         """Start anew at an offset; answers the leases that hung on the old record."""
         ...

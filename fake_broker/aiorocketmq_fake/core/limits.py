@@ -6,6 +6,8 @@ GROUP_NAME_MAX = 120
 """Characters of a consumer group name (13.2)."""
 NAME_PATTERN = r"[%|a-zA-Z0-9_-]+"
 """Characters of topic and group names (13.2)."""
+DISK_HIGH, DISK_CRITICAL, DISK_FULL = 0.75, 0.85, 0.90
+"""Used shares of the disk above which cleaning grows more urgent (11)."""
 LITE_TOPIC_PATTERN = r"[a-zA-Z0-9_-]{1,64}"
 """A lite topic's name (R4.31)."""
 

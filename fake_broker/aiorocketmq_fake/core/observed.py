@@ -8,11 +8,13 @@ from aiorocketmq_fake.core.halves import Halves
 from aiorocketmq_fake.core.lite_topics import LiteTopics
 from aiorocketmq_fake.core.model import PullRequest, ReceiveRequest, StoredMessage
 from aiorocketmq_fake.core.polls import PollBook
+from aiorocketmq_fake.core.retention import Retention
 from aiorocketmq_fake.core.snapshots import (
     ClientSnapshot,
     DeliverySnapshot,
     GroupSnapshot,
     HalfSnapshot,
+    KeepingSnapshot,
     LeaseSnapshot,
     OffsetSnapshot,
     OrderSnapshot,
@@ -31,6 +33,7 @@ class Observed:
     _delays: Delays
     _halves: Halves
     _lite: LiteTopics
+    _retention: Retention
 
     def topics(self) -> tuple[TopicSnapshot, ...]:
         """All topics, retry and dead-letter topics included, by name."""
@@ -71,6 +74,10 @@ class Observed:
     def lite_topics(self, topic: str) -> dict[str, int]:
         """Lite topics of a parent, by name, with the number of messages in each."""
         return self._lite.names(topic)
+
+    def keeping(self) -> KeepingSnapshot:
+        """How long messages are kept, and how full the disk is."""
+        return self._retention.snapshot()
 
     def offsets(self, group: str | None = None) -> tuple[OffsetSnapshot, ...]:
         """Progress of groups, by group, topic and queue."""

@@ -100,6 +100,10 @@ class QueueOrder:
         """See `Order.outstanding`."""
         return sum(offset not in self.acked for offset in self.offsets)
 
+    def trim(self) -> None:
+        """See `Order.trim`; reading begins at the queue's first message by itself."""
+        self.committed = max(self.committed, self.queue.min_offset)
+
     def reset(self, offset: int) -> list[Lease]:
         """See `Order.reset` (R8.20)."""
         leases = list(self.open.values())

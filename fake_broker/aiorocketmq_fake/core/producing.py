@@ -74,6 +74,8 @@ class Producing:
             if not profile.batch_is_one_block:
                 for message in messages[1:]:
                     check_type(message, topic.config.type)
+        if state.store_full:
+            raise Refusal(Code.INTERNAL_SERVER_ERROR, "The disk is nearly full; nothing is stored any more.")
         if not topic.config.permission.writable or not topic.config.write_queues:
             raise Refusal(Code.FORBIDDEN, f"The topic {name} has no writable queue.")
         for message in messages:

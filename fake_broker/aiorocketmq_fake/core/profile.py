@@ -297,6 +297,14 @@ class Profile:
     ordered_old_handles_ack: bool
     """In ordered groups a handle replaced by a change still acks (consumption §1)."""
 
+    # Retention
+    retention: float = 259_200.0
+    """Messages are kept this long from their store time (11)."""
+    cleaning_interval: float = 10.0
+    """How often a server looks for what has expired (11)."""
+    cleaning_hour: int | None
+    """The hour of the day, UTC, at which expired messages go while the disk has room; None is any (11)."""
+
     # Offsets
     reset_keeps_leases: bool
     """Messages in flight survive a reset and come back in addition (R10.6, consumption §7)."""

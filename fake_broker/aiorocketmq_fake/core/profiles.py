@@ -124,6 +124,7 @@ DOCUMENTED = Profile(
     ordered_extension_wakes=True,
     ordered_attempts_per_batch=False,
     ordered_old_handles_ack=False,
+    cleaning_hour=None,
     reset_keeps_leases=False,
 )
 """The published contract: comments of the `.proto` files and the product documents; the default."""
@@ -224,6 +225,7 @@ APACHE_5_5 = Profile(
     ordered_extension_wakes=False,
     ordered_attempts_per_batch=True,
     ordered_old_handles_ack=True,
+    cleaning_hour=4,
     reset_keeps_leases=True,
 )
 """Apache RocketMQ 5.5.0, proxy in local mode, default settings, quirks included."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from aiorocketmq_fake.core.choices import DiskStage
 from aiorocketmq_fake.core.model import (
     ClientSettings,
     GroupConfig,
@@ -117,6 +118,15 @@ class DeliverySnapshot:
     attempt: int
     client_id: str
     receipt_handle: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeepingSnapshot:
+    """How long messages are kept, seconds, and how full the disk is said to be, 0 to 1."""
+
+    retention: float
+    disk_used: float
+    stage: DiskStage
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ class State:
     __slots__ = (
         "agenda",
         "broker",
+        "cleaning_at",
         "clients",
         "consumptions",
         "events",
@@ -38,6 +39,7 @@ class State:
         "revive_queue",
         "rng",
         "serial",
+        "store_full",
         "topics",
     )
 
@@ -66,6 +68,10 @@ class State:
         self.first_message: StoredMessage | None = None
         self.serial = 0
         self.revive_queue = 0
+        self.cleaning_at = now
+        """When retention is due; not an alarm, since nobody waits for it."""
+        self.store_full = False
+        """Nothing may be stored by producers."""
 
     @property
     def at(self) -> float:

@@ -66,6 +66,11 @@ class Queue:
         index = offset - self.min_offset
         return self.entries[index] if 0 <= index < len(self.entries) else None
 
+    def drop(self, count: int) -> None:
+        """Forget the oldest messages."""
+        del self.entries[:count]
+        self.min_offset += count
+
     def first_since(self, timestamp: float) -> int:
         """Find the offset of the first message stored at or after a time (R10.7)."""
         return self.min_offset + bisect_left(self.entries, timestamp, key=_store_timestamp)
