@@ -23,7 +23,7 @@ COMMON_CAPABILITIES = frozenset(
     }
 )
 # Everything that is done over an admin interface, of the fake or of the classic wire.
-PREPARATION = frozenset({"@topic", "@group", "@delete"})
+PREPARATION = frozenset({"@topic", "@group", "@delete", "@reset"})
 
 # Numbers and their sources: "published" is broker-semantics.md and the inventory's section 3, "measured" is
 # live-broker-consumption.md section 12. Times are seconds.
@@ -90,7 +90,7 @@ CLUSTER_NUMBERS: Mapping[str, Number] = MappingProxyType(
 )
 # From 5.4 on.
 _APACHE = COMMON_CAPABILITIES | {"type.priority", "suspend"}
-_FAKE = _APACHE | PREPARATION | {"@clock", "@restart"}
+_FAKE = _APACHE | PREPARATION | {"@clock", "@restart", "@keep", "@lag"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ DECLARATIONS: Mapping[str, Declaration] = MappingProxyType(
             _APACHE,
             CLUSTER_NUMBERS,
         ),
-        "fake-documented": Declaration("aiorocketmq fake", "documented", _FAKE | {"recall"}),
+        "fake-documented": Declaration("aiorocketmq fake", "documented", _FAKE | {"recall", "pull"}),
         "fake-apache-5.5": Declaration("aiorocketmq fake", "apache-5.5", _FAKE, APACHE_NUMBERS),
         "fake-apache-5.5-cluster": Declaration(
             "aiorocketmq fake", "apache-5.5-cluster", _FAKE, CLUSTER_NUMBERS

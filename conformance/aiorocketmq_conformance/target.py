@@ -6,7 +6,8 @@ import itertools
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from datetime import UTC, datetime
+from typing import Literal, Protocol
 
 from aiorocketmq.admin import ExponentialBackoff
 
@@ -32,6 +33,15 @@ class GroupSettings:
     consume_enabled: bool = True
 
 
+Moment = float | Literal["beginning", "end"]
+"""Unix seconds, or an end of a queue."""
+
+
+def at(moment: Moment) -> datetime | Literal["beginning", "end"]:
+    """The same as those who move groups want it."""
+    return datetime.fromtimestamp(moment, UTC) if isinstance(moment, float) else moment
+
+
 class Preparation(Protocol):
     """How topics and groups are made on this target; each call returns when the broker knows them."""
 
@@ -46,6 +56,18 @@ class Preparation(Protocol):
 
     async def delete_group(self, name: str) -> None:
         """Remove a consumer group with its progress."""
+
+    async def reset_offset(self, group: str, topic: str, to: Moment) -> None:
+        """Move a group in every queue of a topic."""
+
+    async def lag(self, group: str, topic: str) -> tuple[int, int]:
+        """Count what a group has before it in a topic, and what it has in its hands."""
+
+    async def keep(self, seconds: float) -> None:
+        """Keep messages so long and no longer; their store time counts."""
+
+    async def clean(self) -> None:
+        """Delete what has expired, whatever the hour."""
 
 
 class Disturbance(Protocol):
@@ -159,3 +181,19 @@ class Target:
     async def delete_group(self, name: str) -> None:
         """Remove a consumer group with its progress."""
         await self.preparation.delete_group(name)
+
+    async def reset_offset(self, group: str, topic: str, to: Moment) -> None:
+        """Move a group to the first message stored at or after a time, or to an end, in every queue of a topic."""
+        await self.preparation.reset_offset(group, topic, to)
+
+    async def lag(self, group: str, topic: str) -> tuple[int, int]:
+        """Count what a group has before it in a topic, and what it has in its hands."""
+        return await self.preparation.lag(group, topic)
+
+    async def keep(self, seconds: float) -> None:
+        """Have messages kept so long from their store time and no longer."""
+        await self.preparation.keep(seconds)
+
+    async def clean(self) -> None:
+        """Have the broker delete what has expired, whatever the hour."""
+        await self.preparation.clean()

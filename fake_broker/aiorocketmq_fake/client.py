@@ -11,7 +11,9 @@ import grpc
 from grpc import aio
 
 from aiorocketmq_fake.core.access import User
+from aiorocketmq_fake.core.choices import DiskStage
 from aiorocketmq_fake.core.codes import Code, Refusal
+from aiorocketmq_fake.core.snapshots import KeepingSnapshot
 from aiorocketmq_fake.edge.control_conversion import fill, read
 from aiorocketmq_fake.edge.control_server import BROKER_HEADER, CODE_HEADER
 from aiorocketmq_fake.edge.control_wire import messages as ctl
@@ -179,6 +181,19 @@ class FakeBrokerClient:
         place = "time" if isinstance(to, datetime) else to
         answer = await self.call("ResetOffset", ctl.Reset(group=group, topic=topic, to=place, time=moment))
         return tuple(answer.items)
+
+    async def keep(
+        self, *, retention: float | None = None, disk_used: float | None = None
+    ) -> KeepingSnapshot:
+        """Set how long messages are kept and how full the disk is, as `FakeBroker.keep`."""
+        request = ctl.Keeping(retention=retention, disk_used=disk_used)
+        found: ctl.Keeping = await self.call("Keep", request)
+        return KeepingSnapshot(found.retention, found.disk_used, DiskStage[found.stage])
+
+    async def clean(self) -> int:
+        """Delete the messages that have expired, whatever the hour; returns how many copies went."""
+        answer: ctl.Count = await self.call("Clean", ctl.Empty())
+        return answer.count
 
     async def put_user(self, user: User) -> None:
         """Add a user, or replace the one of that access key; from the first one on every call must be signed."""

@@ -8,6 +8,7 @@ import click
 
 from aiorocketmq_fake.ctl_brokers import COMMANDS
 from aiorocketmq_fake.ctl_connection import Connection, on_broker as _run
+from aiorocketmq_fake.ctl_keeping import keeping
 from aiorocketmq_fake.ctl_rates import rate
 from aiorocketmq_fake.ctl_users import user
 
@@ -377,5 +378,6 @@ def progress(connection: Connection, group: str | None) -> None:
 
 for command in COMMANDS:
     ctl.add_command(command)
+ctl.add_command(keeping)
 ctl.add_command(rate)
 ctl.add_command(user)

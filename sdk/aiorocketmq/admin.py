@@ -8,9 +8,10 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from datetime import datetime
 from enum import Enum
 from types import TracebackType
-from typing import NoReturn, Self
+from typing import Literal, NoReturn, Self
 
 from aiorocketmq._core.endpoint import Address
 from aiorocketmq._core.names import check_group, check_topic
@@ -221,6 +222,25 @@ class Admin:
         check_group(group)
         fields = {"groupName": group, "cleanOffset": "true"}
         await self._on_masters(RequestCode.DELETE_SUBSCRIPTIONGROUP, fields, group=group)
+
+    async def reset_offset(
+        self, group: str, topic: str, *, to: datetime | Literal["beginning", "end"]
+    ) -> None:
+        """Move `group` in every queue of `topic` to the first message stored at or after a time, or to an end.
+
+        Servers from 5.2 on move it at once, also with members online, whose messages in hand come back beside. Raises
+        ValueError for a time without zone, Refused for an unknown group or topic. Request 222.
+        """
+        check_group(group)
+        check_topic(topic)
+        if isinstance(to, datetime):
+            if to.tzinfo is None:
+                raise ValueError(f"the time {to} to reset to has no time zone; give it one, for example UTC")
+            moment = int(to.timestamp() * 1000)
+        else:
+            moment = {"beginning": 0, "end": -1}[to]
+        fields = {"group": group, "topic": topic, "timestamp": str(moment), "isForce": "true"}
+        await self._on_masters(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields, topic=topic, group=group)
 
     async def route(self, topic: str) -> TopicRoute:
         """Where `topic` lives, as the name server sees it; raises TopicNotFound. Request 105."""

@@ -9,7 +9,7 @@ from aiorocketmq.admin import Admin, TopicType
 from aiorocketmq.errors import RocketMQError
 
 from aiorocketmq_conformance.brokers.interface import TargetUnavailable
-from aiorocketmq_conformance.target import GroupSettings, Preparation
+from aiorocketmq_conformance.target import GroupSettings, Moment, Preparation, at
 from aiorocketmq_conformance.verdicts import NotApplicable
 
 
@@ -43,6 +43,22 @@ class ClassicPreparation:
         """Remove a consumer group with its progress."""
         await self._admin.delete_group(name)
 
+    async def reset_offset(self, group: str, topic: str, to: Moment) -> None:
+        """Move a group in every queue of a topic."""
+        await self._admin.reset_offset(group, topic, to=at(to))
+
+    async def lag(self, group: str, topic: str) -> tuple[int, int]:
+        """Refuse."""
+        raise NotApplicable("a server tells its lag in requests that the suite does not send")
+
+    async def keep(self, seconds: float) -> None:
+        """Refuse: servers keep messages by hours and by whole files of their log."""
+        raise NotApplicable("a server keeps messages for hours, and deletes whole files of a gigabyte")
+
+    async def clean(self) -> None:
+        """Refuse, as `keep`."""
+        await self.keep(0.0)
+
 
 class NoPreparation:
     """Stands where nobody said how to make topics: every case that needs one is not applicable."""
@@ -64,6 +80,22 @@ class NoPreparation:
         raise NotApplicable(self._REASON)
 
     async def delete_group(self, name: str) -> None:
+        """Refuse."""
+        raise NotApplicable(self._REASON)
+
+    async def reset_offset(self, group: str, topic: str, to: Moment) -> None:
+        """Refuse."""
+        raise NotApplicable(self._REASON)
+
+    async def lag(self, group: str, topic: str) -> tuple[int, int]:
+        """Refuse."""
+        raise NotApplicable(self._REASON)
+
+    async def keep(self, seconds: float) -> None:
+        """Refuse."""
+        raise NotApplicable(self._REASON)
+
+    async def clean(self) -> None:
         """Refuse."""
         raise NotApplicable(self._REASON)
 

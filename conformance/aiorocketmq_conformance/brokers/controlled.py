@@ -13,7 +13,7 @@ from aiorocketmq_fake.core.codes import Refusal
 from aiorocketmq_fake.core.model import RetryPolicy
 
 from aiorocketmq_conformance.brokers.interface import TargetUnavailable
-from aiorocketmq_conformance.target import GroupSettings, Preparation
+from aiorocketmq_conformance.target import GroupSettings, Moment, Preparation, at
 from aiorocketmq_conformance.verdicts import NotApplicable
 
 _PERMISSIONS = {"rw": "READ_WRITE", "r": "READ", "w": "WRITE", "": "NONE"}
@@ -48,6 +48,26 @@ class FakePreparation:
     async def delete_group(self, name: str) -> None:
         """Remove a consumer group with its progress."""
         await self._broker.delete_group(name)
+
+    async def reset_offset(self, group: str, topic: str, to: Moment) -> None:
+        """Move a group in every queue of a topic."""
+        await self._broker.reset_offset(group, topic, to=at(to))
+
+    async def lag(self, group: str, topic: str) -> tuple[int, int]:
+        """Count what a group has before it, and what it has in its hands."""
+        if not isinstance(self._broker, FakeBroker):
+            raise NotApplicable("lag is read from a fake in this process")
+        progress = [one for one in self._broker.progress(group) if one.topic == topic]
+        leases = [lease for lease in self._broker.leases(group) if lease.topic == topic]
+        return sum(one.lag for one in progress), len(leases)
+
+    async def keep(self, seconds: float) -> None:
+        """Keep messages so long and no longer."""
+        await self._broker.keep(retention=seconds)
+
+    async def clean(self) -> None:
+        """Delete what has expired."""
+        await self._broker.clean()
 
     def _keywords(self, settings: GroupSettings) -> dict[str, Any]:  # Any: keywords of two kinds of broker
         plain = {

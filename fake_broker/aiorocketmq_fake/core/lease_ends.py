@@ -188,7 +188,7 @@ class LeaseEnds:
         state = self._state
         state.leases.remove(lease, acked=False)
         self.tell_end(lease, lease.end)
-        if not self._is_kept(lease.message):
+        if not self.is_kept(lease.message):
             self._tell_loss(lease)
             if self.settle_ordered(lease):
                 self._wake(lease)
@@ -214,7 +214,7 @@ class LeaseEnds:
         if state.consumptions.get((group, topic)) is not consumption:
             return
         message = lease.message
-        if not self._is_kept(message):
+        if not self.is_kept(message):
             self._tell_loss(lease)
             return
         if consumption.retry is None:
@@ -235,7 +235,7 @@ class LeaseEnds:
         if state.profile.retries_wake_polls:
             self._polls.stored(topic, copy, group)
 
-    def _is_kept(self, message: StoredMessage) -> bool:
+    def is_kept(self, message: StoredMessage) -> bool:
         """Tell whether a message is still in its queue: deleted ones cannot come back (R11.3)."""
         topic = self._state.topics.get(message.topic)
         return topic is not None and topic.queues[message.queue_id].min_offset <= message.offset

@@ -193,6 +193,17 @@ class Control:
                 raise ValueError(f"a group cannot be reset to {other!r}: use beginning, end or time.")
         return ctl.Offsets(items=offsets)
 
+    async def keep(self, request: ctl.Keeping) -> ctl.Keeping:
+        """Set how long messages are kept and how full the disk is, or only tell it."""
+        retention = request.retention if request.HasField("retention") else None
+        disk_used = request.disk_used if request.HasField("disk_used") else None
+        found = await self._broker.keep(retention=retention, disk_used=disk_used)
+        return ctl.Keeping(retention=found.retention, disk_used=found.disk_used, stage=found.stage.name)
+
+    async def clean(self, request: ctl.Empty) -> ctl.Count:
+        """Delete what has expired."""
+        return ctl.Count(count=await self._broker.clean())
+
     async def put_user(self, request: ctl.User) -> ctl.Empty:
         """Add or replace a user."""
         await self._broker.put_user(read(User, request))

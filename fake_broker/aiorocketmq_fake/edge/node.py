@@ -13,7 +13,7 @@ from aiorocketmq_fake.core.access import User
 from aiorocketmq_fake.core.broker import Broker
 from aiorocketmq_fake.core.codes import OffsetPolicy, Permission, TopicType
 from aiorocketmq_fake.core.model import GroupConfig, RetryPolicy, TopicConfig
-from aiorocketmq_fake.core.snapshots import OrderSnapshot, Totals
+from aiorocketmq_fake.core.snapshots import KeepingSnapshot, OrderSnapshot, Totals
 from aiorocketmq_fake.edge.address import Address
 from aiorocketmq_fake.edge.broker_clock import BrokerClock
 from aiorocketmq_fake.edge.clock import Clock
@@ -254,6 +254,23 @@ class Node:
         else:
             policy, timestamp = OffsetPolicy[to.upper()], None
         return await self._do(self._core.reset_offset, group, topic, policy, timestamp=timestamp)
+
+    # Retention
+
+    async def keep(
+        self, *, retention: float | None = None, disk_used: float | None = None
+    ) -> KeepingSnapshot:
+        """Set how many seconds messages are kept, and how full the disk is (0 to 1); returns what is in force (11).
+
+        None leaves a value as it is. Above 0.75 expired messages go at any hour, above 0.85 the oldest tenth of the
+        log goes every 10 s, above 0.90 sends are refused, too.
+        """
+        self._driver.run(self._core.keep, retention=retention, disk_used=disk_used)
+        return self._core.keeping()
+
+    async def clean(self) -> int:
+        """Delete the messages that have expired, whatever the hour; returns how many copies went (R11.5)."""
+        return self._driver.run(self._core.clean)
 
     # Users
 

@@ -16,6 +16,7 @@ class RequestCode(IntEnum):
     DELETE_SUBSCRIPTIONGROUP = 207
     DELETE_TOPIC_IN_BROKER = 215
     DELETE_TOPIC_IN_NAMESRV = 216
+    INVOKE_BROKER_TO_RESET_OFFSET = 222
 
 
 class ResponseCode(IntEnum):

@@ -333,6 +333,20 @@ class Rates(_Message):
     ) -> None: ...
     def ClearField(self, field_name: Literal["items"]) -> None: ...
 
+class Keeping(_Message):
+    retention: float
+    disk_used: float
+    stage: str
+    def __init__(
+        self,
+        *,
+        retention: float | None = ...,
+        disk_used: float | None = ...,
+        stage: str | None = ...,
+    ) -> None: ...
+    def HasField(self, field_name: Literal["retention", "disk_used"]) -> bool: ...
+    def ClearField(self, field_name: Literal["retention", "disk_used", "stage"]) -> None: ...
+
 class Users(_Message):
     @property
     def items(self) -> RepeatedCompositeFieldContainer[User]: ...

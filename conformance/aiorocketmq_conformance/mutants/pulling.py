@@ -1,0 +1,181 @@
+"""Cores that break what the calls by offset are promised."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+
+from aiorocketmq_fake.core.broker import Broker
+from aiorocketmq_fake.core.choices import ALL_RPCS
+from aiorocketmq_fake.core.codes import Refusal
+from aiorocketmq_fake.core.model import (
+    FilterExpression,
+    OffsetQuery,
+    Output,
+    Parked,
+    PollAnswered,
+    Pulled,
+    PullRequest,
+)
+
+from aiorocketmq_conformance.mutants.mutant import Mutant
+
+
+class TamperingPulls(Broker):
+    """A core whose every pull passes through `pulling` and `pulled`."""
+
+    def pulling(self, request: PullRequest) -> PullRequest:
+        """Change a pull on its way in."""
+        return request
+
+    def pulled(self, answer: Pulled) -> Pulled:
+        """Change its answer on the way out."""
+        return answer
+
+    def pull(self, request: PullRequest, *, now: float) -> Pulled | Parked:
+        found = super().pull(self.pulling(request), now=now)
+        return found if isinstance(found, Parked) else self.pulled(found)
+
+    def take_outputs(self) -> tuple[Output, ...]:
+        return tuple(
+            replace(output, result=self.pulled(output.result))
+            if isinstance(output, PollAnswered) and isinstance(output.result, Pulled)
+            else output
+            for output in super().take_outputs()
+        )
+
+
+class PullsHide(TamperingPulls):
+    """What was pulled once is not pulled again."""
+
+    _seen: int = 0
+
+    def pulling(self, request: PullRequest) -> PullRequest:
+        return replace(request, offset=max(request.offset, self._seen), polling=0.0)
+
+    def pulled(self, answer: Pulled) -> Pulled:
+        self._seen = max(self._seen, answer.next_offset)
+        return answer
+
+
+class PullsTake(Broker):
+    """A pull moves the group."""
+
+    def pull(self, request: PullRequest, *, now: float) -> Pulled | Parked:
+        found = super().pull(request, now=now)
+        if isinstance(found, Pulled):
+            self.update_offset(request.group, request.topic, request.queue_id, found.next_offset, now=now)
+        return found
+
+
+class PullsSkip(TamperingPulls):
+    """The offset to go on at is one too high."""
+
+    def pulled(self, answer: Pulled) -> Pulled:
+        return replace(answer, next_offset=answer.next_offset + 1)
+
+
+class PullsUnfiltered(TamperingPulls):
+    """Pulls ignore their filter."""
+
+    def pulling(self, request: PullRequest) -> PullRequest:
+        return replace(request, filter=FilterExpression())
+
+
+class PullsImpatient(TamperingPulls):
+    """A pull at the end of a queue does not wait."""
+
+    def pulling(self, request: PullRequest) -> PullRequest:
+        return replace(request, polling=0.0)
+
+
+class PullsAnywhere(TamperingPulls):
+    """A pull outside of the queue is served as if it were the first message."""
+
+    def pulling(self, request: PullRequest) -> PullRequest:
+        ends = [message.offset for message in self.messages(request.topic)]
+        inside = ends and ends[0] <= request.offset <= ends[-1] + 1
+        return request if inside or not ends else replace(request, offset=ends[0])
+
+
+class OffsetsOnlyGrow(Broker):
+    """A smaller offset is not written down."""
+
+    def update_offset(self, group: str, topic: str, queue_id: int, offset: int, *, now: float) -> None:
+        with suppress(Refusal):
+            offset = max(offset, self.get_offset(group, topic, queue_id, now=now))
+        super().update_offset(group, topic, queue_id, offset, now=now)
+
+
+class OffsetsShared(Broker):
+    """An offset is written down for every group."""
+
+    def update_offset(self, group: str, topic: str, queue_id: int, offset: int, *, now: float) -> None:
+        for other in self.groups():
+            super().update_offset(other.config.name, topic, queue_id, offset, now=now)
+
+
+class NoOffsetIsZero(Broker):
+    """A group that wrote nothing down is told 0."""
+
+    def get_offset(self, group: str, topic: str, queue_id: int, *, now: float) -> int:
+        try:
+            return super().get_offset(group, topic, queue_id, now=now)
+        except Refusal:
+            return 0
+
+
+class OffsetsShifted(Broker):
+    """Offsets are read back one too high."""
+
+    def get_offset(self, group: str, topic: str, queue_id: int, *, now: float) -> int:
+        return super().get_offset(group, topic, queue_id, now=now) + 1
+
+
+class OffsetsUntilRestart(Broker):
+    """A restart forgets the offsets that were written down."""
+
+    def restart(self, *, now: float) -> None:
+        super().restart(now=now)
+        for place in self.offsets():
+            self.update_offset(place.group, place.topic, place.queue_id, 0, now=now)
+
+
+class QueriesAnswerOne(Broker):
+    """Every query for an offset is answered 1."""
+
+    def query_offset(self, query: OffsetQuery, *, now: float) -> int:
+        return 1
+
+
+PULLING = (
+    Mutant(
+        "mu-pull-as-if-served",
+        ("pull.absent-is-clean*",),
+        profile="apache-5.5",
+        changes={"served_rpcs": ALL_RPCS},
+        defect="calls that the server does not claim are answered all the same",
+    ),
+    Mutant("MU94", ("pull.repeatable", "pull.no-ack-replays"), core=PullsHide),
+    Mutant("mu-pull-takes", ("pull.not-shared-with-pop",), core=PullsTake),
+    Mutant(
+        "mu-pull-skips",
+        ("pull.from-offset", "pull.next-offset-chain", "pull.repeatable", "pull.batch-cap"),
+        core=PullsSkip,
+    ),
+    Mutant("mu-pull-unfiltered", ("pull.filter-advances",), core=PullsUnfiltered),
+    Mutant("mu-pull-impatient", ("pull.empty-waits", "pull.empty-wakes"), core=PullsImpatient),
+    Mutant(
+        "mu-pull-batches",
+        ("pull.batch-cap",),
+        changes={"receive_batch_max": 1000},
+        defect="the batch of a pull is not limited",
+    ),
+    Mutant("mu-pull-anywhere", ("pull.illegal-offset*", "pull.trimmed-offset"), core=PullsAnywhere),
+    Mutant("mu-offsets-only-grow", ("pull.update-backwards",), core=OffsetsOnlyGrow),
+    Mutant("mu-offsets-shared", ("pull.offset-per-group",), core=OffsetsShared),
+    Mutant("mu-no-offset-is-zero", ("pull.get-offset-none",), core=NoOffsetIsZero),
+    Mutant("mu-offsets-shifted", ("pull.update-get-offset",), core=OffsetsShifted),
+    Mutant("mu-offsets-until-restart", ("pull.offset-survives-restart",), core=OffsetsUntilRestart),
+    Mutant("mu-queries-answer-one", ("pull.query-begin-end", "pull.query-time"), core=QueriesAnswerOne),
+)

@@ -1,0 +1,63 @@
+"""`aiorocketmq fake ctl keeping`: how long a fake broker that runs keeps its messages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from aiorocketmq_fake.ctl_connection import Connection, on_broker
+
+if TYPE_CHECKING:
+    from aiorocketmq_fake.client import FakeBrokerClient
+
+__all__ = ["keeping"]
+
+
+@click.group()
+def keeping() -> None:
+    """Say how long messages are kept, fill the disk, or clean up now.
+
+    Example: aiorocketmq fake ctl keeping set --retention 3600
+    """
+
+
+@keeping.command(name="set")
+@click.option("--retention", type=float, help="Seconds from a message's store time.")
+@click.option("--disk-used", type=float, help="How full the disk is, 0 to 1: above 0.9 sends are refused.")
+@click.pass_obj
+def set_keeping(connection: Connection, retention: float | None, disk_used: float | None) -> None:
+    """Set how long messages are kept, or how full the disk is.
+
+    Example: aiorocketmq fake ctl keeping set --disk-used 0.95
+    """
+    on_broker(connection, lambda broker: _told(broker, retention, disk_used))
+
+
+@keeping.command()
+@click.pass_obj
+def show(connection: Connection) -> None:
+    """Tell how long messages are kept, and how full the disk is said to be.
+
+    Example: aiorocketmq fake ctl keeping show
+    """
+    on_broker(connection, lambda broker: _told(broker, None, None))
+
+
+@keeping.command()
+@click.pass_obj
+def clean(connection: Connection) -> None:
+    """Delete the messages that have expired, whatever the hour.
+
+    Example: aiorocketmq fake ctl keeping clean
+    """
+
+    async def ask(broker: FakeBrokerClient) -> object:
+        return {"deleted": await broker.clean()}
+
+    on_broker(connection, ask)
+
+
+async def _told(broker: FakeBrokerClient, retention: float | None, disk_used: float | None) -> object:
+    found = await broker.keep(retention=retention, disk_used=disk_used)
+    return {"retention": found.retention, "disk_used": found.disk_used, "stage": found.stage.name}
