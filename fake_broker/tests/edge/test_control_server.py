@@ -205,6 +205,24 @@ def _impossible() -> User:
     return user
 
 
+async def test_messages_are_kept_and_cleaned_from_elsewhere(
+    broker: FakeBroker, remote: FakeBrokerClient, client: Any
+) -> None:
+    assert (await remote.keep()).retention == 3 * 86_400
+    kept = await remote.keep(retention=60, disk_used=0.8)
+    assert kept == await broker.keep()
+    assert (kept.retention, kept.disk_used, kept.stage.name) == (60, 0.8, "HIGH")
+    await client.send("t", b"1")
+    await broker.clock.advance(seconds=59)
+    assert await remote.clean() == 0
+    await client.send("t", b"2")
+    await broker.clock.advance(seconds=1)
+    await remote.clean()
+    assert [message.body for message in broker.messages("t")] == [b"2"]
+    with pytest.raises(Refusal, match="not 0 to 1"):
+        await remote.keep(disk_used=2)
+
+
 async def test_rates_are_set_and_lifted_from_elsewhere(broker: FakeBroker, remote: FakeBrokerClient) -> None:
     await remote.limit_rate("SendMessage", 0)
     assert await remote.rates() == broker.rates() == {"SendMessage": 0}

@@ -184,6 +184,13 @@ def test_client_certificates_and_plain_connections_are_had_from_the_command_line
     assert route(open_to_all.facts["grpc"], "t").status.code == pb.Code.OK
 
 
+def test_retention_is_set_from_the_command_line(serve: Callable[..., Served]) -> None:
+    served = serve("--topic", "t")
+    set_ = served.json("keeping", "set", "--retention", "3600", "--disk-used", "0.95")
+    assert set_ == served.json("keeping", "show") == {"retention": 3600.0, "disk_used": 0.95, "stage": "FULL"}
+    assert served.json("keeping", "clean") == {"deleted": 0}
+
+
 def test_rates_are_set_from_the_command_line(serve: Callable[..., Served]) -> None:
     served = serve("--topic", "t", "--rate", "QueryRoute=0")
     assert route(served.facts["grpc"], "t").status.code == pb.Code.TOO_MANY_REQUESTS
