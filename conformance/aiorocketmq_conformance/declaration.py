@@ -50,6 +50,7 @@ DOCUMENTED_NUMBERS: Mapping[str, Number] = MappingProxyType(
         "restart.high": 1.0,  # a restart takes no longer than this
         "order.grain": "group",
         "batch.receipt": "each",  # the answer to a batch has an entry for each message, or one
+        "lite.life": 180.0,  # a lite subscription that is not repeated ends after this
         "tx.immunity": 6.0,  # a half message is not asked for earlier than this
         "tx.interval": 60.0,  # published: once a minute, until it is four hours old
         "send.unknown-topic": "TOPIC_NOT_FOUND",
@@ -127,7 +128,9 @@ DECLARATIONS: Mapping[str, Declaration] = MappingProxyType(
             _APACHE,
             CLUSTER_NUMBERS,
         ),
-        "fake-documented": Declaration("aiorocketmq fake", "documented", _FAKE | {"recall", "pull"}),
+        "fake-documented": Declaration(
+            "aiorocketmq fake", "documented", _FAKE | {"recall", "pull", "type.lite"}
+        ),
         "fake-apache-5.5": Declaration("aiorocketmq fake", "apache-5.5", _FAKE, APACHE_NUMBERS),
         "fake-apache-5.5-cluster": Declaration(
             "aiorocketmq fake", "apache-5.5-cluster", _FAKE, CLUSTER_NUMBERS

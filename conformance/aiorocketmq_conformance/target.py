@@ -31,6 +31,12 @@ class GroupSettings:
     backoff: Sequence[float] | ExponentialBackoff | None = None
     """Its own retry intervals in seconds; None takes the server's."""
     consume_enabled: bool = True
+    lite_topic: str = ""
+    """The parent topic to whose lite topics the group is bound."""
+    lite_quota: int = 0
+    """Lite topics that one client may subscribe to; 0: the server's default."""
+    lite_exclusive: bool = False
+    """A lite topic has one subscriber at a time."""
 
 
 Moment = float | Literal["beginning", "end"]
@@ -175,6 +181,13 @@ class Target:
         """
         name = name or self.fresh("group")
         settings = GroupSettings(ordered, max_attempts, backoff, consume_enabled)
+        await self.preparation.create_group(name, settings)
+        return name
+
+    async def create_lite_group(self, topic: str, *, quota: int = 0, exclusive: bool = False) -> str:
+        """Make a fresh group bound to the lite topics of `topic`; the keywords are those of `GroupSettings`."""
+        name = self.fresh("group")
+        settings = GroupSettings(lite_topic=topic, lite_quota=quota, lite_exclusive=exclusive)
         await self.preparation.create_group(name, settings)
         return name
 

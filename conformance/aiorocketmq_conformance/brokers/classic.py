@@ -31,6 +31,8 @@ class ClassicPreparation:
 
     async def create_group(self, name: str, settings: GroupSettings) -> None:
         """Make or replace a consumer group."""
+        if settings.lite_topic:
+            raise NotApplicable("groups of lite topics cannot be made over the classic protocol")
         await self._admin.create_group(
             name,
             ordered=settings.ordered,

@@ -76,8 +76,14 @@ class FakePreparation:
             "backoff": _backoff(settings.backoff),
         }
         if isinstance(self._broker, FakeBroker):
-            return {**plain, "consume_enabled": settings.consume_enabled}
-        if isinstance(settings.backoff, ExponentialBackoff) or not settings.consume_enabled:
+            lite = {
+                "lite_topic": settings.lite_topic,
+                "lite_quota": settings.lite_quota,
+                "lite_exclusive": settings.lite_exclusive,
+            }
+            return {**plain, "consume_enabled": settings.consume_enabled, **lite}
+        special = isinstance(settings.backoff, ExponentialBackoff) or settings.lite_topic
+        if special or not settings.consume_enabled:
             raise NotApplicable("the control service of a fake makes no such groups")
         return plain
 
