@@ -53,10 +53,14 @@ class Settling:
         Never raises for a single message. One that was acked already counts as done. Changes in flight are waited for,
         since an ack has to carry the newest handle."""
         for message in messages:
-            await message._turn()
+            lease = message._lease
+            if lease is not None and lease.step is not None:
+                await message._turn()
         outcomes: list[RocketMQError | None] = [None] * len(messages)
         batches: dict[tuple[Endpoint, str], list[tuple[int, ReceivedMessage, Lease, str]]] = {}
         seen: set[int] = set()
+        source, topic = None, ""
+        batch: list[tuple[int, ReceivedMessage, Lease, str]] = []
         for index, message in enumerate(messages):
             lease = _lease_of(message)
             if lease.state is LeaseState.SETTLED or id(message) in seen:
@@ -67,9 +71,10 @@ class Settling:
             except StepNotAllowed as reason:
                 outcomes[index] = _not_allowed(message, reason)
                 continue
-            batches.setdefault((_source_of(message), message.topic), []).append(
-                (index, message, lease, handle)
-            )
+            if message._source is not source or message.topic != topic:  # mostly it is that of the one before
+                source, topic = _source_of(message), message.topic
+                batch = batches.setdefault((source, topic), [])
+            batch.append((index, message, lease, handle))
         calls = [
             self._ack_batch(endpoint, topic, batch[start : start + _ENTRIES], outcomes)
             for (endpoint, topic), batch in batches.items()
@@ -201,7 +206,11 @@ class Settling:
             request.entries.add(
                 message_id=message.message_id, receipt_handle=handle, lite_topic=message.lite_topic
             )
-        operations = [self._ack_event(message, handle, Phase.INVOKE) for _, message, _, handle in batch]
+        operations: Sequence[str | None] = (
+            [self._ack_event(message, handle, Phase.INVOKE) for _, message, _, handle in batch]
+            if session.observers
+            else (None,) * len(batch)
+        )
         results: Iterable[RocketMQError | None] = ()
         known = False
         try:
@@ -218,8 +227,12 @@ class Settling:
             for operation, ((index, message, lease, handle), failure) in zip(operations, ends, strict=True):
                 lease.end(_outcome(failure) if known else Outcome.UNKNOWN)
                 outcomes[index] = failure
-                message._turn_ended()
-                self._ack_event(message, handle, _phase(failure) if known else Phase.INFO, operation, failure)
+                if message._step_ended is not None:
+                    message._turn_ended()
+                if operation is not None:
+                    self._ack_event(
+                        message, handle, _phase(failure) if known else Phase.INFO, operation, failure
+                    )
 
     def _entry_errors(
         self, endpoint: Endpoint, topic: str, handles: Sequence[str], response: pb.AckMessageResponse

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
@@ -188,6 +188,7 @@ class ReceivedMessage:
         "_deliver_us",
         "_lease",
         "_lease_ends_us",
+        "_rest",
         "_settler",
         "_source",
         "_step_ended",
@@ -297,6 +298,17 @@ class ReceivedMessage:
         self._lease_ends_us = lease_ends_us
         self._settler = settler
         self._step_ended: asyncio.Event | None = None
+        self._rest: Callable[[ReceivedMessage], None] | None = None
+
+    if not TYPE_CHECKING:  # a checker knows the fields, and shall object to all other names
+
+        def __getattr__(self, name: str) -> object:
+            """Called for fields that were not read from the wire yet: reads them all, once."""
+            rest = None if name == "_rest" else self._rest
+            if rest is None:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            rest(self)
+            return getattr(self, name)
 
     def __repr__(self) -> str:
         return (

@@ -115,15 +115,18 @@ class Lease:
     @property
     def is_open(self) -> bool:
         """Whether the message still has to be settled."""
-        return self.state in _OPEN
+        state = self.state
+        # The usual state is looked at first: hashes of enum members are slow.
+        return state is LeaseState.HELD or state in _OPEN
 
     def begin(self, step: Step) -> str:
         """Enter a step and return the handle to send; raise StepNotAllowed where it would break the chain."""
         if self.step is not None:
             raise StepNotAllowed(f"a {self.step.value} of it is still in flight")
-        forbidden = _FORBIDDEN[self.state].get(step)
-        if forbidden is not None:
-            raise StepNotAllowed(forbidden, lost=self.state is LeaseState.LOST)
+        if self.state is not LeaseState.HELD:  # which allows everything
+            forbidden = _FORBIDDEN[self.state].get(step)
+            if forbidden is not None:
+                raise StepNotAllowed(forbidden, lost=self.state is LeaseState.LOST)
         self.step = step
         return self.first_handle if step is Step.FORWARD and not self.first_is_spent else self.handle
 

@@ -28,7 +28,15 @@ class ReceiveCache(Generic[QueueT]):
     its share. The bytes are a soft limit: sizes are known on arrival only.
     """
 
-    __slots__ = ("_closed", "_max_ahead", "_max_bytes", "_max_messages", "_open")
+    __slots__ = (
+        "_bytes_share",
+        "_closed",
+        "_count_share",
+        "_max_ahead",
+        "_max_bytes",
+        "_max_messages",
+        "_open",
+    )
 
     def __init__(self, *, max_messages: int, max_bytes: int, max_ahead: int) -> None:
         """Limit all queues together to `max_messages` and `max_bytes`, and each to `max_ahead` messages."""
@@ -37,6 +45,7 @@ class ReceiveCache(Generic[QueueT]):
         self._max_bytes = max_bytes
         self._open: dict[QueueT, _Held] = {}
         self._closed: dict[QueueT, _Held] = {}
+        self._share()
 
     @property
     def count(self) -> int:
@@ -52,11 +61,14 @@ class ReceiveCache(Generic[QueueT]):
         """Give `queue` a share; messages it still has in hand from an earlier time count in it."""
         if queue not in self._open:
             self._open[queue] = self._closed.pop(queue) if queue in self._closed else _Held()
+            self._share()
 
     def close(self, queue: QueueT) -> None:
         """Take the share back; what is in hand counts until it is removed."""
         held = self._open.pop(queue, None)
+        self._share()
         if held is not None and held.count:
+            held.asked = 0
             self._closed[queue] = held
 
     def add(self, queue: QueueT, size: int) -> None:
@@ -87,7 +99,7 @@ class ReceiveCache(Generic[QueueT]):
         held = self._open.get(queue)
         if held is None or self._is_full(held):
             return 0
-        return max(0, min(self._count_share() - held.count - held.asked, batch))
+        return max(0, min(self._count_share - held.count - held.asked, batch))
 
     def ask(self, queue: QueueT, count: int) -> None:
         """Reserve room for a poll that may bring `count` messages."""
@@ -102,10 +114,10 @@ class ReceiveCache(Generic[QueueT]):
             held.asked = max(0, held.asked - count)
 
     def _is_full(self, held: _Held) -> bool:
-        return held.count >= self._count_share() or held.size >= self._bytes_share()
+        return held.count >= self._count_share or held.size >= self._bytes_share
 
-    def _count_share(self) -> int:
-        return max(1, min(self._max_messages // max(1, len(self._open)), self._max_ahead))
-
-    def _bytes_share(self) -> int:
-        return max(1, self._max_bytes // max(1, len(self._open)))
+    def _share(self) -> None:
+        """Divide anew: each message is counted in and out, queues come and go rarely."""
+        queues = max(1, len(self._open))
+        self._count_share = max(1, min(self._max_messages // queues, self._max_ahead))
+        self._bytes_share = max(1, self._max_bytes // queues)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from aiorocketmq._core.ack_batches import AckBatches
+from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.pauses import failure_pause
 from aiorocketmq._push.held import Held
 from aiorocketmq._session import Session
@@ -21,6 +22,8 @@ logger = logging.getLogger(__name__)
 MAX_ACK_ENTRIES = 128
 """Acks in one call. Servers take more, but handle entries one by one (64 take 20 ms, live-broker-consumption.md)."""
 
+Destination: TypeAlias = tuple[Endpoint | None, str]
+"""Server and topic of an ack."""
 Ended: TypeAlias = Callable[[Held, bool], None]
 """Called when nothing more is done about a message; True when it is out of its order's way (acked or forwarded)."""
 
@@ -33,12 +36,12 @@ class Settlement:
         self._settling = settling
         self._ended = ended
         self._rng = rng
-        self._acks = AckBatches[tuple[str, str], Held](max_entries=MAX_ACK_ENTRIES)
+        self._acks = AckBatches[Destination, Held](max_entries=MAX_ACK_ENTRIES)
         self._loop = asyncio.get_running_loop()
 
     def acknowledge(self, held: Held) -> None:
         """Ack, together with others of the same server and topic."""
-        destination = (held.message.endpoint, held.message.topic)
+        destination = (held.message._source, held.message.topic)
         if self._acks.add(destination, held):
             self._session.spawn(self._send_acks, destination, name="ack messages")
 
@@ -51,7 +54,7 @@ class Settlement:
         logger.warning("giving up %r, it goes to the dead letters: %s", held.message, reason)
         self._session.spawn(self._forward, held, name="forward to dead letters")
 
-    async def _send_acks(self, destination: tuple[str, str]) -> None:
+    async def _send_acks(self, destination: Destination) -> None:
         while batch := self._acks.next_batch(destination):
             errors = await self._settling.ack([held.message for held in batch])
             again: list[Held] = []

@@ -138,7 +138,8 @@ class Workers:
         turns = 0
         while (held := self._next()) is not None:
             self._handling.add(held)
-            self.wake()
+            if not self._fresh:
+                self.wake()
             try:
                 failure = await self._handle(held)
             finally:

@@ -299,7 +299,7 @@ async def test_no_more_is_taken_from_other_consumers_than_keeps_the_handlers_bus
     async with PushConsumer(
         broker.endpoint, group="billing", subscriptions=["orders"], handler=seen, concurrency=1
     ):
-        taken = 2 * (32 + 1)
+        taken = 4 * (32 + 1)
         await history.shows(Delivered, taken)
         other = type(seen)()
         async with PushConsumer(broker.endpoint, group="billing", subscriptions=["orders"], handler=other):
