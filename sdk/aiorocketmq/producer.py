@@ -140,7 +140,9 @@ class Producer:
         it to `retry` and `timeouts.request`. When it is over, Unreachable is raised, and the message may be stored.
 
         Failures that may pass are tried again, up to `retry.attempts` times on different brokers where there are
-        several, and with the same message id, so that consumers can tell a message that was stored twice. Raises
+        several, and with the same message id, so that consumers can tell a message that was stored twice. Messages of
+        one message group are stored in the order of the calls, also of concurrent ones: each waits until the one before
+        it is stored or has failed. Raises
         TopicNotFound, TypeMismatch, MessageTooLarge, PermissionDenied … where the server refuses, Busy where it
         throttles, Unreachable where it does not answer, Closed after the end. An error whose `may_have_taken_effect`
         is true leaves open whether the message is stored; so does a cancellation."""

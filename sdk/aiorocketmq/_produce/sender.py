@@ -16,6 +16,7 @@ from aiorocketmq._core.retries import send_delay
 from aiorocketmq._core.route import QueueChoice, Route, RouteQueue
 from aiorocketmq._produce.batch_sending import BatchSending, Parcel
 from aiorocketmq._produce.sending import Half, Sending
+from aiorocketmq._produce.turns import Turns
 from aiorocketmq._retrying import retried
 from aiorocketmq._session import Session
 from aiorocketmq.config import Compression, SendRetry
@@ -67,6 +68,7 @@ class Sender:
         self._compression = compression
         self._queues = QueueChoice(session.surroundings.random)
         self._places = asyncio.Semaphore(max_in_flight)
+        self._turns = Turns()
 
     async def send(
         self,
@@ -77,8 +79,19 @@ class Sender:
     ) -> SendReceipt:
         """Send `message`: with `half` as the half message of a transaction, with a `message_id` that it has already.
 
-        `began` is told when the message is about to travel. The first try stands by itself, because nearly every send
-        ends with it."""
+        `began` is told when the message is about to travel. Messages of one message group go one after the other."""
+        if message.message_group is None:
+            return await self._send_now(message, half, message_id, began)
+        async with self._turns.of(message.topic, message.message_group):
+            return await self._send_now(message, half, message_id, began)
+
+    async def _send_now(
+        self,
+        message: Message,
+        half: Half | None,
+        message_id: str | None,
+        began: Callable[[Sending], None] | None,
+    ) -> SendReceipt:
         kind = message.message_type if half is None else MessageType.TRANSACTION
         await self._places.acquire()
         try:
@@ -156,6 +169,7 @@ class Sender:
         return await anyio.to_thread.run_sync(packed, body, compression.level)
 
     async def _carry_out(self, way: OnItsWay[Outcome], route: Route) -> Outcome:
+        """The first try stands by itself, because nearly every send ends with it."""
         # Only asked where it matters: the loop's clock costs a syscall on Python before 3.12.
         begun = 0.0 if self._retry.total is None else loop_time()
         turn = 0

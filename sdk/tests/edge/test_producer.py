@@ -79,6 +79,35 @@ async def test_messages_of_one_group_keep_their_order_and_queue(
     assert len({message.queue for message in stored}) == 1
 
 
+async def test_concurrent_sends_of_one_group_do_not_overtake_each_other_even_when_one_is_tried_again(
+    broker: FakeBroker, producer: Producer
+) -> None:
+    await broker.create_topic("fifo", type="FIFO")
+    messages = [Message("fifo", b"%d" % number, message_group=f"g{number % 2}") for number in range(20)]
+    with broker.faults.refuse("SendMessage", "TOO_MANY_REQUESTS", times=2, skip=4):
+        await asyncio.gather(*(producer.send(message) for message in messages))
+    for group in ("g0", "g1"):
+        stored = [int(message.body) for message in broker.messages("fifo") if message.message_group == group]
+        assert stored == sorted(stored)
+        assert len(stored) == 10
+    assert len(producer._sender._turns) == 0
+
+
+async def test_a_cancelled_send_gives_its_turn_on(broker: FakeBroker, producer: Producer) -> None:
+    await broker.create_topic("fifo", type="FIFO")
+    with broker.faults.drop_reply("SendMessage", hang=True, times=1):
+        async with broker.events.subscribe() as events:
+            first, second, third = (
+                asyncio.create_task(producer.send(Message("fifo", body, message_group="g")))
+                for body in (b"1", b"2", b"3")
+            )
+            await until(events, Stored)
+        second.cancel()
+        first.cancel()
+        await third
+    assert [message.body for message in broker.messages("fifo")] == [b"1", b"3"]
+
+
 async def test_a_delayed_message_can_be_recalled(broker: FakeBroker, producer: Producer) -> None:
     await broker.create_topic("later", type="DELAY")
     receipt = await producer.send(Message("later", b"x", delay=3600))

@@ -21,6 +21,7 @@ from aiorocketmq.producer import Producer
 from aiorocketmq.pull_consumer import PullConsumer
 from aiorocketmq.push_consumer import PushConsumer
 from aiorocketmq.simple_consumer import SimpleConsumer
+from aiorocketmq.transaction import Resolution
 from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.edge.faults import Fault
 
@@ -140,8 +141,8 @@ async def recall(scene: Scene) -> None:
 
 
 async def commit(scene: Scene) -> None:
-    async def check(message: ReceivedMessage) -> object:
-        return None
+    async def check(message: ReceivedMessage) -> Resolution:
+        return Resolution.UNKNOWN
 
     async with (
         Producer(
@@ -150,6 +151,24 @@ async def commit(scene: Scene) -> None:
         producer.transaction(Message("payments", b"x")),
     ):
         await scene.arm()
+
+
+async def begin_transaction(scene: Scene) -> None:
+    async def check(message: ReceivedMessage) -> Resolution:
+        return Resolution.UNKNOWN
+
+    async with Producer(
+        scene.broker.endpoint, topics=["payments"], transaction_checker=check, timeouts=TIMEOUTS
+    ) as producer:
+        await scene.arm()
+        async with producer.transaction(Message("payments", b"x")):
+            pass
+
+
+async def gather(scene: Scene) -> None:
+    async with Producer(scene.broker.endpoint, topics=["orders"], linger=0, timeouts=TIMEOUTS) as producer:
+        await scene.arm()
+        await producer.send(Message("orders", b"x"))
 
 
 async def end_producing(scene: Scene) -> None:
@@ -305,7 +324,9 @@ STORIES: dict[str, dict[str, tuple[str, Story]]] = {
         "running: `Telemetry`": ("Telemetry", keep_producing),
         "running: `Heartbeat`": ("Heartbeat", keep_producing),
         "`send`: `SendMessage`": ("SendMessage", keep_producing),
+        "`send` with `linger`: `SendMessage`": ("SendMessage", gather),
         "`recall`: `RecallMessage`": ("RecallMessage", recall),
+        "entering `transaction`: `SendMessage`": ("SendMessage", begin_transaction),
         "leaving `transaction`: `EndTransaction`": ("EndTransaction", commit),
         "leaving: `NotifyClientTermination`": ("NotifyClientTermination", end_producing),
     },

@@ -1,0 +1,41 @@
+"""One send at a time for each message group, in the order of the calls: side by side they could overtake each other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+
+class Turns:
+    """Who sends to which message group now, and who waits."""
+
+    def __init__(self) -> None:
+        self._groups: dict[tuple[str, str], _Group] = {}
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    @asynccontextmanager
+    async def of(self, topic: str, message_group: str) -> AsyncIterator[None]:
+        """Wait for the turn of a message group, and have it."""
+        name = (topic, message_group)
+        group = self._groups.get(name)
+        if group is None:
+            group = self._groups[name] = _Group()
+        group.members += 1
+        try:
+            async with group.turn:  # its waiters are served in order
+                yield
+        finally:
+            group.members -= 1
+            if not group.members:
+                del self._groups[name]
+
+
+class _Group:
+    __slots__ = ("members", "turn")
+
+    def __init__(self) -> None:
+        self.turn = asyncio.Lock()
+        self.members = 0
