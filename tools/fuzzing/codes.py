@@ -71,7 +71,11 @@ TABLE: dict[str, set[Code]] = {
         Code.CONSUMER_GROUP_NOT_FOUND,
     },
     "QueryOffset": {Code.ILLEGAL_TOPIC, Code.TOPIC_NOT_FOUND, Code.BAD_REQUEST},
-    "SyncLiteSubscription": {*NAMES, Code.ILLEGAL_LITE_TOPIC, Code.BAD_REQUEST},
+    "SyncLiteSubscription": {
+        *NAMES,
+        *(Code.ILLEGAL_LITE_TOPIC, Code.BAD_REQUEST, Code.LITE_SUBSCRIPTION_QUOTA_EXCEEDED),
+        Code.UNRECOGNIZED_CLIENT_TYPE,
+    },
     "Telemetry": {Code.INTERNAL_SERVER_ERROR, Code.ILLEGAL_TOPIC, Code.ILLEGAL_CONSUMER_GROUP},
 }
 

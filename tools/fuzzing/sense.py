@@ -13,6 +13,7 @@ from google.protobuf.message import DecodeError, Message
 __all__ = ["Memory", "make_sense"]
 
 NOW = 1_800_000_000
+LITE_TOPICS = ("l1", "l2", "l3", "l4", "l5")
 
 
 def _recent() -> deque[Any]:
@@ -67,6 +68,13 @@ def make_sense(method: str, request: Any, rng: random.Random, memory: Memory) ->
                 request.ClearField("long_polling_timeout")
             if rng.random() < 0.7:
                 request.ClearField("filter_expression")
+            request.group.name = rng.choice(("group", "group", "ordered"))
+            if rng.random() < 0.15:
+                request.message_queue.topic.name, request.group.name = "lite", "light"
+        case "SyncLiteSubscription":
+            request.topic.name, request.group.name = "lite", "light"
+            request.topic.resource_namespace = request.group.resource_namespace = ""
+            request.lite_topic_set[:] = rng.sample(LITE_TOPICS, rng.randint(0, 4))
         case "AckMessage" if memory.deliveries:
             topic, group, handle, message_id = rng.choice(memory.deliveries)
             _name(request, topic, group)
@@ -92,7 +100,7 @@ def _name(request: Any, topic: Message, group: Message) -> None:
 
 
 def _send(request: pb.SendMessageRequest, rng: random.Random, memory: Memory) -> None:
-    topic = rng.choice(("normal", "normal", "fifo", "delay", "transaction"))
+    topic = rng.choice(("normal", "normal", "fifo", "delay", "transaction", "lite"))
     for message in request.messages:
         message.topic.name = topic
         message.topic.resource_namespace = ""
@@ -105,6 +113,8 @@ def _send(request: pb.SendMessageRequest, rng: random.Random, memory: Memory) ->
         system.message_type = pb.MessageType.NORMAL
         if topic == "fifo":
             system.message_group = rng.choice(("g1", "g2"))
+        elif topic == "lite":
+            system.lite_topic = rng.choice(LITE_TOPICS)
         elif topic == "delay":
             system.delivery_timestamp.FromSeconds(NOW + rng.choice((1, 30, 3600)))
         elif topic == "transaction":
@@ -123,5 +133,8 @@ def _settings(command: pb.TelemetryCommand, rng: random.Random) -> None:
     settings.client_type = rng.choice((pb.ClientType.PUSH_CONSUMER, pb.ClientType.SIMPLE_CONSUMER))
     settings.subscription.group.name = rng.choice(("group", "ordered"))
     settings.subscription.group.resource_namespace = ""
+    if rng.random() < 0.2:
+        settings.client_type = pb.ClientType.LITE_PUSH_CONSUMER
+        settings.subscription.group.name = "light"
     entry = settings.subscription.subscriptions.add()
     entry.topic.name = rng.choice(("normal", "fifo", "delay", "transaction"))

@@ -41,6 +41,7 @@ TYPES = {
     "transaction": TopicType.TRANSACTION,
     "readonly": TopicType.NORMAL,
     "ns%normal": TopicType.NORMAL,
+    "lite": TopicType.LITE,
 }
 CLIENTS = ("client-1", "client-2", "client-3")
 # What stands for a decision that is no refusal: everything else must leave the state alone.
@@ -127,6 +128,7 @@ class World:
         self._core.create_group(GroupConfig("group", max_attempts=3), now=START)
         self._core.create_group(GroupConfig("ordered", ordered=True), now=START)
         self._core.create_group(GroupConfig("ns%group"), now=START)
+        self._core.create_group(GroupConfig("light", lite_bind_topic="lite", lite_quota=3), now=START)
 
     async def step(self) -> None:
         """Make one call, or let time pass; Broken where a promise does not hold."""
@@ -262,12 +264,12 @@ class World:
                 )
 
     def _may_change(self, method: str, codes: list[Code]) -> bool:
-        """Whether the profile's server is known to act although it refuses (R2.16)."""
-        return (
-            method == "NotifyClientTermination"
-            and self._profile.illegal_termination_unregisters
-            and Code.ILLEGAL_CONSUMER_GROUP in codes
-        )
+        """Whether the profile's server is known to act although it refuses."""
+        if method == "NotifyClientTermination":
+            # R2.16.
+            return self._profile.illegal_termination_unregisters and Code.ILLEGAL_CONSUMER_GROUP in codes
+        # The group is made before the filter is read, as seen on 5.5.0.
+        return method == "ReceiveMessage" and self._profile.auto_create_groups
 
 
 class _Details:
