@@ -1,4 +1,4 @@
-"""Virtual time: the complete ladder of retries, almost five hours of it, consumed by Apache's Python client in a moment."""
+"""Virtual time: the complete ladder of retries, almost five hours, consumed by Apache's Python client in a moment."""
 
 import asyncio
 import time
