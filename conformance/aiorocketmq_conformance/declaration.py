@@ -129,7 +129,7 @@ DECLARATIONS: Mapping[str, Declaration] = MappingProxyType(
             CLUSTER_NUMBERS,
         ),
         "fake-documented": Declaration(
-            "aiorocketmq fake", "documented", _FAKE | {"recall", "pull", "type.lite"}
+            "aiorocketmq fake", "documented", _FAKE | {"type.mixed", "type.lite", "recall", "pull"}
         ),
         "fake-apache-5.5": Declaration("aiorocketmq fake", "apache-5.5", _FAKE, APACHE_NUMBERS),
         "fake-apache-5.5-cluster": Declaration(

@@ -60,11 +60,14 @@ class EverybodyMayConsume(Broker):
         super().update_group(replace(config, consume_enabled=True), now=now)
 
 
-class EverythingReadable(Broker):
+class PermissionsIgnored(Broker):
     """Permissions of topics are ignored."""
 
     def create_topic(self, config: TopicConfig, *, now: float) -> None:
         super().create_topic(replace(config, permission=Permission.READ_WRITE), now=now)
+
+    def update_topic(self, config: TopicConfig, *, now: float) -> None:
+        super().update_topic(replace(config, permission=Permission.READ_WRITE), now=now)
 
 
 class LimitsFixed(Broker):
@@ -119,7 +122,11 @@ EDGES = (
         defect="an unknown group is told like a malformed request",
     ),
     Mutant("mu-everybody-consumes", ("simple.group-disabled",), core=EverybodyMayConsume),
-    Mutant("mu-permissions-ignored", ("simple.unreadable-topic",), core=EverythingReadable),
+    Mutant(
+        "mu-permissions-ignored",
+        ("simple.unreadable-topic", "send.no-writable-queue"),
+        core=PermissionsIgnored,
+    ),
     Mutant("mu-limits-fixed", ("retry.limit-lowered",), core=LimitsFixed),
     Mutant("mu-second-acks", ("simple.ack-twice",), core=SecondAcksAreFaults),
     Mutant("mu-empty-acks", ("simple.ack-empty",), core=EmptyAcksOk),

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.codes import Code, Refusal, TopicType
+from aiorocketmq_fake.core.codes import Code, Encoding, Refusal, TopicType
 from aiorocketmq_fake.core.model import Delivery, OutgoingMessage, ReceiveRequest, SendOutcome, TopicConfig
 
+from aiorocketmq_conformance.mutants import wire
 from aiorocketmq_conformance.mutants.mutant import ROUNDTRIP, SESSION, Mutant
 from aiorocketmq_conformance.mutants.tampering import Tampering, content
+from aiorocketmq_conformance.probe.proxy import Meddling
 
 SOME = 7  # of this many messages one is treated badly
 
@@ -129,6 +131,27 @@ class LargestBodyRefused(Broker):
         if any(len(message.body) >= 4 * 1024 * 1024 for message in messages):
             raise Refusal(Code.MESSAGE_BODY_TOO_LARGE, "the body is too large.")
         return super().send(messages, now=now, client_id=client_id)
+
+
+class EncodingsLost(Tampering):
+    """Compressed bodies are told to be plain."""
+
+    def stored(self, message: OutgoingMessage) -> OutgoingMessage:
+        return replace(message, encoding=Encoding.IDENTITY)
+
+
+class TracesLost(Tampering):
+    """Trace contexts are lost."""
+
+    def stored(self, message: OutgoingMessage) -> OutgoingMessage:
+        return replace(message, trace_context="")
+
+
+class OneQueueWritten(Broker):
+    """Only the first queue of a topic is written."""
+
+    def create_topic(self, config: TopicConfig, *, now: float) -> None:
+        super().create_topic(replace(config, write_queues=1), now=now)
 
 
 class TagsInLowerCase(Tampering):
@@ -270,6 +293,21 @@ class GroupsSpread(Tampering):
 
 SENDING = (
     Mutant(
+        "mu-wrong-digest",
+        ("send.digest[*",),
+        meddling=Meddling(received=wire.wrong_digest),
+        defect="digests do not match their bodies",
+    ),
+    Mutant(
+        "mu-everything-normal",
+        ("send.message-type-echo[FIFO]", "send.message-type-echo[DELAY]", "send.type-mixed"),
+        meddling=Meddling(received=wire.everything_normal),
+        defect="every message is told to be a normal one",
+    ),
+    Mutant("mu-encodings-lost", ("send.gzip-flag",), core=EncodingsLost),
+    Mutant("mu-traces-lost", ("send.trace-context",), core=TracesLost),
+    Mutant("mu-one-queue", ("send.spread",), core=OneQueueWritten),
+    Mutant(
         "mu-receipts-of-others",
         ("send.receipt", "send.id-echo", "send.type-match*"),
         core=ReceiptsOfOthers,
@@ -320,6 +358,7 @@ SENDING = (
             "push.success-final",
             "fifo.single-group",
             "fifo.one-inflight-consumer",
+            "send.order-per-producer",
         ),
         core=SomeSendsDoubled,
     ),
@@ -395,7 +434,7 @@ SENDING = (
     ),
     Mutant(
         "mu-types-refused",
-        ("send.type-match*", "send.receipt"),
+        ("send.type-match*", "send.receipt", "send.message-type-echo*"),
         spares=SESSION,
         core=EveryTypeRefused,
     ),

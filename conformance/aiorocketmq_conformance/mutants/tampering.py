@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from random import Random
+from typing import Any
 
 from aiorocketmq_fake.core.broker import Broker
 from aiorocketmq_fake.core.model import (
@@ -28,10 +28,8 @@ class Tampering(Broker):
     It only uses commands of the core, so that a mutant stays one change whatever the core is made of.
     """
 
-    def __init__(
-        self, profile: Profile, *, now: float, rng: Random, host: str = "127.0.0.1", port: int = 0
-    ) -> None:
-        super().__init__(profile, now=now, rng=rng, host=host, port=port)
+    def __init__(self, profile: Profile, **given: Any) -> None:  # Any: whatever the core takes
+        super().__init__(profile, **given)
         self._waiting: dict[int, ReceiveRequest] = {}
 
     # Places to change
