@@ -87,7 +87,7 @@ def sentence(sample: dict[str, object]) -> str:
     other = sample["other_message_id"]
     how = f" by {float(margin) / 1000:,.3f} s" if isinstance(margin, float | int) else ""
     seen = f"seen by the {sample['observer']}"
-    text = _SENTENCES[sample["check"], sample["invariant"]].format(
+    text = _SENTENCES[str(sample["check"]), str(sample["invariant"])].format(
         message=message,
         group=group,
         how=how,

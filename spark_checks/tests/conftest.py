@@ -16,6 +16,13 @@ SECOND = 1_000_000
 START = 1_700_000_000 * SECOND
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """PySpark up to 4.2 leaves it to the garbage collector to close the sockets of its results."""
+    for item in items:
+        if item.get_closest_marker("spark"):
+            item.add_marker(pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"))
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """A session as `aiorocketmq audit` starts it, on one core with one partition."""

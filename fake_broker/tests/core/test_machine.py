@@ -571,4 +571,4 @@ def test_the_promises_hold_whatever_happens(profile: Profile) -> None:
 )
 def test_a_broken_promise_is_noticed(profile: Profile, parts: dict[str, type]) -> None:
     with pytest.raises(AssertionError):
-        run(profile, broken(**parts), 200, [Phase.generate])
+        run(profile, broken(**parts), 2_000, [Phase.generate])
