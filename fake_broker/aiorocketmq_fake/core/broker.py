@@ -123,7 +123,7 @@ class Broker(Observed):
         checks = self._checks_class(state, self._halves)
         self._transactions = Transactions(state, storage, self._halves, checks, self._delays.add)
         self._producing = Producing(state, storage, self._delays, self._transactions)
-        self._retention = Retention(state)
+        self._retention = Retention(state, self._lite.trim)
         self._catalogue = Catalogue(
             state, self._receiving, self._pulling, self._ends, self._delays, self._transactions, self._lite
         )

@@ -188,7 +188,7 @@ class LeaseEnds:
         state = self._state
         state.leases.remove(lease, acked=False)
         self.tell_end(lease, lease.end)
-        if not self.is_kept(lease.message):
+        if not self.is_kept(lease):
             self._tell_loss(lease)
             if self.settle_ordered(lease):
                 self._wake(lease)
@@ -214,7 +214,7 @@ class LeaseEnds:
         if state.consumptions.get((group, topic)) is not consumption:
             return
         message = lease.message
-        if not self.is_kept(message):
+        if not self.is_kept(lease):
             self._tell_loss(lease)
             return
         if consumption.retry is None:
@@ -235,9 +235,11 @@ class LeaseEnds:
         if state.profile.retries_wake_polls:
             self._polls.stored(topic, copy, group)
 
-    def is_kept(self, message: StoredMessage) -> bool:
+    def is_kept(self, lease: Lease) -> bool:
         """Tell whether a message is still in its queue: deleted ones cannot come back (R11.3)."""
-        topic = self._state.topics.get(message.topic)
+        message, own = lease.message, lease.consumption.topic
+        # Lite topics have their queues where their group reads them.
+        topic = own if own.system else self._state.topics.get(message.topic)
         return topic is not None and topic.queues[message.queue_id].min_offset <= message.offset
 
     def _tell_loss(self, lease: Lease) -> None:

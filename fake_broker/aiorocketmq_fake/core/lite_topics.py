@@ -6,6 +6,7 @@ group's way through all lite topics of a parent is one `Consumption` over these 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from aiorocketmq_fake.core.agenda import Alarm
@@ -121,6 +122,17 @@ class LiteTopics:
             if space is None
             else {name: len(one.queue.entries) for name, one in sorted(space.names.items())}
         )
+
+    def trim(self, count: Callable[[Queue], int]) -> None:
+        """Drop as many of the oldest messages of each lite topic as `count` says: they are gone from the log
+        (R11.2)."""
+        for space in self._spaces.values():
+            for queue in space.topic.queues:
+                if number := count(queue) if queue.entries else 0:
+                    queue.drop(number)
+                    for consumption in space.consumptions.values():
+                        if queue.id in consumption.orders:
+                            consumption.orders[queue.id].trim()
 
     def forget_topic(self, topic_name: str) -> None:
         """Drop all lite topics of a parent that is deleted."""

@@ -25,8 +25,9 @@ HOUR, DAY = 3_600_000, 86_400_000
 class Retention:
     """Deletes what is too old, or what must go to make room."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, trim_lite: Callable[[Callable[[Queue], int]], None]) -> None:
         self._state = state
+        self._trim_lite = trim_lite
         self._period = milliseconds(state.profile.retention)
         self._disk_used = 0.0
         self._plan()
@@ -111,6 +112,7 @@ class Retention:
             for consumption in state.consumptions.values():
                 if consumption.topic is topic and queue.id in consumption.orders:
                     consumption.orders[queue.id].trim()
+        self._trim_lite(count)
         return deleted
 
     @property

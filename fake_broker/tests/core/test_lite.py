@@ -419,3 +419,17 @@ def test_a_forwarded_lite_message_lets_the_next_go(floor: Any) -> None:
     floor.forward(first, client_id="a", group="lg", topic="p")
     assert ids(floor) == ["2"]
     assert [one.content.message_id for one in floor.broker.dead_letters("lg")] == ["1"]
+
+
+def test_what_is_deleted_from_the_log_is_gone_from_its_lite_topic(floor: Any) -> None:
+    """R11.1: old messages go whoever has read them, also one that is in somebody's hands."""
+    sync(floor, "a", ADD, "x")
+    send(floor, "x", "held", "waiting")
+    assert ids(floor, batch=1) == ["held"]
+    floor.wait(6.0)
+    send(floor, "x", "young")
+    floor.broker.keep(retention=5.0, now=floor.now)
+    floor.broker.clean(now=floor.now)
+    floor.wait(4.0)
+    assert floor.broker.lite_topics("p") == {"x": 1}
+    assert ids(floor) == ["young"]
