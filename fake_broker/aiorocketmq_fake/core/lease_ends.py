@@ -16,7 +16,7 @@ from aiorocketmq_fake.core.events import (
 from aiorocketmq_fake.core.groups import retry_delay
 from aiorocketmq_fake.core.handles import encode
 from aiorocketmq_fake.core.leases import Lease, Reader
-from aiorocketmq_fake.core.model import ReceiveRequest, StoredMessage
+from aiorocketmq_fake.core.model import ReceiveRequest
 from aiorocketmq_fake.core.names import retry_topic
 from aiorocketmq_fake.core.polls import PollBook
 from aiorocketmq_fake.core.state import State, milliseconds
