@@ -27,7 +27,7 @@ from aiorocketmq._core.session_states import (
     StreamState,
     step,
 )
-from aiorocketmq._core.settings import Backoff, Declaration, ServerSettings
+from aiorocketmq._core.settings import LITE_PUSH, Backoff, Declaration, ServerSettings
 from aiorocketmq._credentials import Signing
 from aiorocketmq._forks import watch
 from aiorocketmq._links import Link
@@ -200,6 +200,11 @@ class Session:
     def group(self) -> str | None:
         """The consumer group, where there is one."""
         return self.declaration.group
+
+    @property
+    def in_order(self) -> bool:
+        """Whether messages are handed out in order: in ordered groups, and within each lite topic."""
+        return self.settings.ordered or self.declaration.client_type == LITE_PUSH
 
     @property
     def surroundings(self) -> Surroundings:

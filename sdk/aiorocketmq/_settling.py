@@ -150,7 +150,7 @@ class Settling:
                 if not lease.is_open:
                     raise
                 await self._forward_once(message, max_attempts)  # with the newest handle; see `Lease.end`
-        if lease.state is LeaseState.FORWARDED and lease.changed and not self._session.settings.ordered:
+        if lease.state is LeaseState.FORWARDED and lease.changed and not self._session.in_order:
             error = (await self.ack((message,)))[0]
             if error is not None and not isinstance(error, LeaseLost):
                 raise error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Self, Unpack
@@ -13,9 +13,10 @@ from aiorocketmq._convert import filter_text
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.names import check_group
 from aiorocketmq._core.outcomes import DeadLetter, RetryLater
-from aiorocketmq._core.settings import Declaration, FilterText
+from aiorocketmq._core.settings import LITE_PUSH, Declaration, FilterText
 from aiorocketmq._core.stop_states import ConsumerLife
 from aiorocketmq._group import make_group
+from aiorocketmq._lite import LiteFrom, LiteTopics
 from aiorocketmq._push.commands import print_stacks, verify_message
 from aiorocketmq._push.consumption import Consumption
 from aiorocketmq._push.counting import PushStatistics
@@ -24,7 +25,7 @@ from aiorocketmq._session import Session
 from aiorocketmq._signal import Signal
 from aiorocketmq.config import CacheLimits
 from aiorocketmq.connection import Connection, ConnectionOptions, loop_time
-from aiorocketmq.errors import Closed, RocketMQError
+from aiorocketmq.errors import Closed, RocketMQError, UsageError
 from aiorocketmq.hooks import Hook, Role
 from aiorocketmq.message import MessageQueue
 from aiorocketmq.subscription import EVERYTHING, Sql, Subscriptions, Tags, filter_of, subscriptions_by_topic
@@ -73,6 +74,7 @@ class PushConsumer:
         cache: CacheLimits | None = None,
         invisible: float = 30.0,
         create_group: bool = False,
+        lite_topics: Iterable[str] | None = None,
         hooks: Sequence[Hook] = (),
         **options: Unpack[ConnectionOptions],
     ) -> None:
@@ -83,7 +85,9 @@ class PushConsumer:
         the length of each lease in seconds (10 to 43,200): it is renewed while a message is in hand, and after a
         crash others get the messages that much later. `create_group` has the server create an unknown group with its
         defaults (not ordered), where it does so at all; off by default, because a misspelt group would consume
-        everything once more. Raises ValueError or TypeError for single arguments; a topic
+        everything once more. `lite_topics` makes it a consumer of these lite topics below its one subscribed topic
+        (they may be changed while it runs, and may be none at first); the group must be bound to that topic. Each is
+        handled in order, different ones side by side. Raises ValueError or TypeError for single arguments; a topic
         `%RETRY%...` is refused, because reading it can stop redelivery for every group (live-lessons.md 5).
         """
         check_group(group)
@@ -100,6 +104,8 @@ class PushConsumer:
             raise ValueError(
                 f"invisible must be {MIN_INVISIBLE:.0f} to {MAX_INVISIBLE:.0f} seconds, not {invisible!r}"
             )
+        if lite_topics is not None and len(filters) != 1:
+            raise ValueError("a consumer of lite topics subscribes to one topic, their parent")
         self._invisible = invisible
         self._group = group
         self._filters = {topic: filter_text(wanted) for topic, wanted in filters.items()}
@@ -115,13 +121,18 @@ class PushConsumer:
         )
         self._session = Session(
             where,
-            Declaration(client_type="PUSH_CONSUMER", group=group, subscriptions=dict(self._filters)),
+            Declaration(
+                client_type="PUSH_CONSUMER" if lite_topics is None else LITE_PUSH,
+                group=group,
+                subscriptions=dict(self._filters),
+            ),
             role=Role.PUSH,
             hooks=hooks,
             first_call=self._make_group if create_group else None,
             commands={
                 "verify_message_command": self._verify_message,
                 "print_thread_stack_trace_command": self._print_stacks,
+                "notify_unsubscribe_lite_command": self._taken_away,
             },
             options=options,
         )
@@ -131,6 +142,9 @@ class PushConsumer:
             request_timeout=connection.timeouts.request,
             client_properties=connection.client_properties,
         )
+        self._lite = (
+            None if lite_topics is None else LiteTopics(self._session, next(iter(filters)), lite_topics)
+        )
         self._life = ConsumerLife()
         self._stop_asked = Signal()
         self._running: Consumption | None = None
@@ -139,6 +153,12 @@ class PushConsumer:
         """Start; raises RocketMQError when the servers cannot be reached or refuse, and leaves nothing behind."""
         until = loop_time() + self._session.timeouts.start
         await self._session.start()
+        if self._lite is not None:
+            try:
+                await self._lite.begin()
+            except BaseException:
+                await self._session.stop()
+                raise
         running = Consumption(
             self._life,
             self._session,
@@ -208,6 +228,33 @@ class PushConsumer:
         running = self._open()
         running.receiving.unsubscribe(topic)
         await self._declare({other: wanted for other, wanted in self._filters.items() if other != topic})
+
+    @property
+    def lite_topics(self) -> frozenset[str]:
+        """The lite topics it consumes; a server may take one away, to give it to another consumer."""
+        return frozenset() if self._lite is None else self._lite.names
+
+    async def add_lite_topics(self, *names: str, start: LiteFrom | None = None) -> None:
+        """Consume these lite topics, too; where the group has not read one yet, from `start`, else from its first.
+
+        Raises what a server says against it, for instance QuotaExceeded, and consumes none of them then; UsageError
+        where the consumer was not made with `lite_topics`, and Closed outside of `async with`."""
+        self._open()
+        await self._lite_topics().add(names, start)
+
+    async def remove_lite_topics(self, *names: str) -> None:
+        """Consume these lite topics no more; what is in hand is still handled. UsageError for one not consumed."""
+        self._open()
+        await self._lite_topics().remove(names)
+
+    def _lite_topics(self) -> LiteTopics:
+        if self._lite is None:
+            raise UsageError("this consumer is not one of lite topics; give lite_topics= when it is made")
+        return self._lite
+
+    async def _taken_away(self, endpoint: Endpoint, command: pb.TelemetryCommand) -> None:
+        if self._lite is not None:
+            self._lite.taken_away(command.notify_unsubscribe_lite_command.lite_topic)
 
     def pause(self, *topics: str) -> None:
         """Receive nothing more of these topics, or of all, until resume(); what is in hand is still handled.

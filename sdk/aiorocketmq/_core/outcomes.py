@@ -9,13 +9,16 @@ from aiorocketmq._core.settings import Backoff
 MAX_RETRY_LATER = 43_200.0
 """Longest wait a handler may choose, in seconds: the longest lease a server grants (R6.11)."""
 
+SHORTEST_SUSPENSION = 0.05
+"""Seconds that a lite topic waits at least (client-behaviour.md, 13)."""
+
 
 class RetryLater(Exception):
     """Raise in a push consumer's handler to have the message again after `seconds` (0 to 43,200).
 
     Normal groups: the server hands it out again, to any consumer of the group, not before that time. Ordered
-    groups: this consumer runs the handler again itself and holds the message group meanwhile. The attempt
-    counts.
+    groups: this consumer runs the handler again itself and holds the message group meanwhile. Lite topics: the
+    server holds the lite topic for so long. The attempt counts.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -46,6 +49,8 @@ class GiveBack:
     """Let the server hand the message out again after `delay` seconds."""
 
     delay: float
+    suspend: bool = False
+    """Whether all that waits behind it in its lite topic has to wait as long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +70,9 @@ class ForwardToDeadLetters:
 Outcome = Acknowledge | GiveBack | RunAgain | ForwardToDeadLetters
 
 
-def outcome_of(failure: BaseException | None, *, ordered: bool, attempt: int, backoff: Backoff) -> Outcome:
+def outcome_of(
+    failure: BaseException | None, *, ordered: bool, attempt: int, backoff: Backoff, lite: bool = False
+) -> Outcome:
     """Decide by how delivery number `attempt` ended (None: well); client-behaviour.md 10.6, 10.8.
 
     A normal group's message beyond its last attempt is given back as well: the server itself moves it at the
@@ -76,6 +83,8 @@ def outcome_of(failure: BaseException | None, *, ordered: bool, attempt: int, ba
         return Acknowledge()
     if isinstance(failure, DeadLetter):
         return ForwardToDeadLetters(failure.reason)
+    if lite and isinstance(failure, RetryLater):
+        return GiveBack(max(failure.seconds, SHORTEST_SUSPENSION), suspend=True)
     delay = failure.seconds if isinstance(failure, RetryLater) else backoff.delay(attempt)
     if not ordered:
         return GiveBack(delay)

@@ -14,6 +14,9 @@ DEFAULT_RECEIVE_BATCH = 32
 DEFAULT_LONG_POLLING = 20.0
 DEFAULT_CONSUMER_ATTEMPTS = 17
 
+LITE_PUSH = "LITE_PUSH_CONSUMER"
+"""The client type of push consumers of lite topics."""
+
 
 @dataclass(frozen=True, slots=True)
 class Backoff:

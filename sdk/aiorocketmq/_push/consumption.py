@@ -157,7 +157,7 @@ class Consumption:
         )
 
     def _arrived(self, queue: MessageQueue, messages: Sequence[ReceivedMessage]) -> None:
-        ordered = self._session.settings.ordered
+        ordered = self._session.in_order
         self.counts.received += len(messages)
         for message in messages:
             lease = message._lease
@@ -203,6 +203,7 @@ class Consumption:
             ordered=held.lane is not None,
             attempt=held.attempt,
             backoff=self._session.settings.backoff,
+            lite=held.message.lite_topic is not None,
         )
         if failure is not None:
             _log_failure(held, failure, outcome)
@@ -220,7 +221,7 @@ class Consumption:
         if isinstance(outcome, Acknowledge):
             self._settlement.acknowledge(held)
         elif isinstance(outcome, GiveBack):
-            self._settlement.give_back(held, outcome.delay)
+            self._settlement.give_back(held, outcome.delay, suspend=outcome.suspend)
         else:
             self._settlement.forward(held, outcome.reason)
 
@@ -249,8 +250,9 @@ class Consumption:
         if self._cache.remove(held.source, held.size):
             self.receiving.room_made(held.source)
         behind = self._workers.settled(held) if out_of_the_way else self._workers.unsettled(held)
+        suspended = isinstance(held.outcome, GiveBack) and held.outcome.suspend
         for follower in behind:
-            self._carry_out(follower, GiveBack(0.0))
+            self._carry_out(follower, held.outcome if suspended and held.outcome else GiveBack(0.0))
         if not self.held:
             self._nothing_held.set()
 

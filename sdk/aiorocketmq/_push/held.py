@@ -39,6 +39,8 @@ def lane_of(message: ReceivedMessage, *, ordered: bool) -> Hashable | None:
     """What `message` must keep its order with: its message group, or its queue where it has none."""
     if not ordered:
         return None
+    if message.lite_topic is not None:
+        return (message.topic, message.lite_topic)
     if message.message_group is None:
         return message.queue
     return (message.topic, message.message_group)

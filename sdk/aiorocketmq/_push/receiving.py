@@ -242,7 +242,7 @@ class Receiving:
                 # Kept while nothing came: an ordered group gets the batch of a lost answer again by it (10.3).
                 attempt_id = uuid4().hex
                 self._arrived(queue, messages)
-                if len(messages) >= room and not self._session.settings.ordered:
+                if len(messages) >= room and not self._session.in_order:
                     self._help(queue)
         self._polls.pop(queue, None)
         if queue not in self._assigned:

@@ -45,9 +45,9 @@ class Settlement:
         if self._acks.add(destination, held):
             self._session.spawn(self._send_acks, destination, name="ack messages")
 
-    def give_back(self, held: Held, delay: float) -> None:
+    def give_back(self, held: Held, delay: float, *, suspend: bool = False) -> None:
         """Let the message come again `delay` seconds from now, to whoever receives then."""
-        self._session.spawn(self._give_back, held, delay, name="give message back")
+        self._session.spawn(self._give_back, held, delay, suspend, name="give message back")
 
     def forward(self, held: Held, reason: str) -> None:
         """Move the message to the dead letters."""
@@ -74,10 +74,10 @@ class Settlement:
         for held in batch:
             self.acknowledge(held)
 
-    async def _give_back(self, held: Held, delay: float) -> None:
+    async def _give_back(self, held: Held, delay: float, suspend: bool) -> None:
         while True:
             try:
-                await self._settling.change(held.message, delay, reason=ChangeReason.RETRY)
+                await self._settling.change(held.message, delay, reason=ChangeReason.RETRY, suspend=suspend)
             except RocketMQError as error:
                 if self._may_try_again(held, error):
                     await self._pause(held, error)

@@ -1,0 +1,129 @@
+"""The lite topics of one consumer: which ones it wants, told to every server of their parent, again and again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection, Iterable
+from datetime import datetime
+from typing import TypeAlias
+
+from aiorocketmq._calls import SYNC_LITE
+from aiorocketmq._core.names import check_lite_topic
+from aiorocketmq._pull.calls import Offset
+from aiorocketmq._session import Session
+from aiorocketmq.errors import QuotaExceeded, RocketMQError, UsageError
+from aiorocketmq.wire import messages as pb
+
+logger = logging.getLogger(__name__)
+
+PERIOD = 30.0
+"""Seconds between two full lists: servers forget one after some minutes (client-behaviour.md, 1.3 and 13)."""
+
+LiteFrom: TypeAlias = Offset | int | datetime
+"""The oldest message or what comes from now on, an offset, or the first message stored at or after an instant."""
+
+
+class LiteTopics:
+    """The wanted lite topics of one client; changes are made one after the other."""
+
+    def __init__(self, session: Session, parent: str, names: Iterable[str]) -> None:
+        self._session = session
+        self._parent = parent
+        # A dict keeps the order of subscribing.
+        self._names = dict.fromkeys(names)
+        for name in self._names:
+            check_lite_topic(name)
+        self._version = 0
+        self._changing = asyncio.Lock()
+
+    @property
+    def names(self) -> frozenset[str]:
+        """What is wanted now."""
+        return frozenset(self._names)
+
+    async def begin(self) -> None:
+        """Tell the servers the first list, and keep telling; raises what one of them says against it."""
+        self._check_quota(len(self._names))
+        if self._names:
+            await self._sync(pb.LiteSubscriptionAction.COMPLETE_ADD, tuple(self._names))
+        self._session.every(PERIOD, self._repeat, name="lite topics")
+
+    async def add(self, names: Collection[str], start: LiteFrom | None) -> None:
+        """Want more; raises what a server says against it, and wants them not then."""
+        for name in names:
+            check_lite_topic(name, longest=self._session.settings.lite_topic_limit)
+        async with self._changing:
+            fresh = [name for name in names if name not in self._names]
+            self._check_quota(len(self._names) + len(fresh))
+            if fresh:
+                await self._sync(pb.LiteSubscriptionAction.PARTIAL_ADD, fresh, start)
+                self._names.update(dict.fromkeys(fresh))
+
+    async def remove(self, names: Collection[str]) -> None:
+        """Want no more; raises UsageError for one that is not subscribed."""
+        async with self._changing:
+            for name in names:
+                if name not in self._names:
+                    raise UsageError(f"lite topic {name!r} is not subscribed", topic=self._parent)
+            await self._sync(pb.LiteSubscriptionAction.PARTIAL_REMOVE, names)
+            for name in names:
+                self._names.pop(name, None)
+
+    def taken_away(self, name: str) -> None:
+        """Want no more what the server has given to another consumer."""
+        if name in self._names:
+            del self._names[name]
+            logger.warning("the server took lite topic %r of %r away", name, self._parent)
+
+    async def _repeat(self) -> None:
+        async with self._changing:
+            if not self._names:
+                return
+            try:
+                await self._sync(pb.LiteSubscriptionAction.COMPLETE_ADD, tuple(self._names))
+            except RocketMQError as error:
+                logger.warning("the list of lite topics could not be repeated: %s", error)
+
+    def _check_quota(self, count: int) -> None:
+        quota = self._session.settings.lite_quota
+        if quota and count > quota:
+            raise QuotaExceeded(
+                f"{count} lite topics are more than the {quota} that the server allows a client; unsubscribe some",
+                topic=self._parent,
+                group=self._session.group,
+            )
+
+    async def _sync(
+        self,
+        action: pb.LiteSubscriptionAction.ValueType,
+        names: Iterable[str],
+        start: LiteFrom | None = None,
+    ) -> None:
+        session = self._session
+        self._version += 1
+        request = pb.SyncLiteSubscriptionRequest(
+            action=action,
+            topic=session.resource(self._parent),
+            group=session.resource(session.group or ""),
+            lite_topic_set=names,
+            version=self._version,
+        )
+        if start is not None:
+            _fill_start(request.offset_option, start)
+        # Every server of the parent keeps lists of its own (client-behaviour.md, 13).
+        for endpoint in (await session.route(self._parent)).endpoints:
+            await session.call(endpoint, SYNC_LITE, request, topic=self._parent, group=session.group)
+
+
+def _fill_start(option: pb.OffsetOption, start: LiteFrom) -> None:
+    if isinstance(start, Offset):
+        option.policy = pb.OffsetOption.Policy.MIN if start is Offset.BEGIN else pb.OffsetOption.Policy.MAX
+    elif isinstance(start, datetime):
+        if start.tzinfo is None:
+            raise ValueError("start must be a datetime with a time zone")
+        option.timestamp = int(start.timestamp() * 1000)
+    elif start < 0:
+        raise ValueError(f"start must be an offset from 0, not {start!r}")
+    else:
+        option.offset = start
