@@ -169,6 +169,13 @@ def durability(session: nox.Session) -> None:
 
 
 @nox.session
+def soak(session: nox.Session) -> None:
+    """Run all clients for 30 minutes under a fault every few seconds: nothing is lost; `-- --minutes N`."""
+    install(session, extras="all")
+    session.run("python", "-m", "aiorocketmq_conformance.soak", *session.posargs)
+
+
+@nox.session
 def bench(session: nox.Session) -> None:
     """Measure speed and size in one run, as ratios beside a bare stub and a peer; writes docs/reference/benchmarks."""
     install(session, extras="all")

@@ -1,0 +1,73 @@
+"""`python -m aiorocketmq_conformance.soak`: run a soak, print its verdict, write `OUT/soak.json`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import logging
+import sys
+from pathlib import Path
+
+from aiorocketmq_fake.core.profiles import PROFILES
+
+from aiorocketmq_conformance.soak.run import Plan, Soaked, soak
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one soak; 0 when everything was kept, 1 when something was broken, 3 without a verdict of the audit."""
+    usual = Plan()
+    parser = argparse.ArgumentParser(prog="python -m aiorocketmq_conformance.soak", description=main.__doc__)
+    parser.add_argument("--minutes", type=float, default=usual.minutes, help="default %(default)s")
+    parser.add_argument(
+        "--seed", type=int, default=usual.seed, help="of load and faults; default %(default)s"
+    )
+    parser.add_argument(
+        "--rate", type=float, default=usual.rate, help="messages a second; default %(default)s"
+    )
+    parser.add_argument(
+        "--pause", type=float, default=usual.pause, help="seconds between faults; default %(default)s"
+    )
+    parser.add_argument("--profile", choices=sorted(PROFILES), default=usual.profile)
+    parser.add_argument("--no-audit", action="store_true", help="leave Spark out")
+    parser.add_argument("--out", type=Path, default=Path("soak"), help="folder; default ./%(default)s")
+    given = parser.parse_args(arguments)
+    given.out.mkdir(parents=True, exist_ok=True)
+    if any(given.out.glob("recording/*")):
+        parser.error(f"{given.out}/recording holds a recording already; give another --out")
+    logging.basicConfig(filename=given.out / "soak.log", level=logging.INFO)
+    plan = Plan(
+        minutes=given.minutes,
+        seed=given.seed,
+        rate=given.rate,
+        pause=given.pause,
+        profile=given.profile,
+        audited=not given.no_audit,
+    )
+    result = asyncio.run(soak(plan, given.out))
+    (given.out / "soak.json").write_text(json.dumps(result.as_json(), indent=2) + "\n", encoding="utf-8")
+    print("\n".join(_lines(result)))
+    return result.exit_code
+
+
+def _lines(result: Soaked) -> list[str]:
+    balance = result.balance
+    return [
+        f"{result.seconds:.0f} s, seed {result.plan.seed}, {sum(result.faults.values())} faults: "
+        + ", ".join(f"{count} {kind}" for kind, count in result.faults.items()),
+        f"{balance.promised} messages promised, {balance.handled} handlings, "
+        f"{sum(balance.repeated.values())} repeated: "
+        + (", ".join(f"{count} {reason}" for reason, count in balance.repeated.items()) or "none"),
+        f"lost {len(balance.lost)}, unexplained {len(balance.unexplained)}, withdrawn {len(balance.withdrawn)}",
+        "errors seen by applications: "
+        + (", ".join(f"{count} {kind}" for kind, count in result.errors.items()) or "none"),
+        *(f"surprise: {surprise}" for surprise in result.surprises),
+        f"tasks {result.tasks[0]} -> {result.tasks[1]}, "
+        f"memory {result.megabytes[0]:.0f} -> {result.megabytes[1]:.0f} MB",
+        *(f"audit, {name}: {verdict} ({words})" for name, verdict, words in result.audit_checks),
+        f"{'kept' if result.exit_code == 0 else 'NOT KEPT' if result.exit_code == 1 else 'no verdict'}",
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

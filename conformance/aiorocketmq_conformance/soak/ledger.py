@@ -1,0 +1,117 @@
+"""The books of a soak: what was promised, what was done with it, and why anything was done twice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from aiorocketmq_fake.core.events import Event, LeaseChanged, LeaseEnded, Resurrected, Stored, StoredAs
+
+FIRST_COPIES = (StoredAs.SENT, StoredAs.DUE, StoredAs.COMMITTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """How the books stand at the end."""
+
+    promised: int
+    """Messages that the broker had confirmed and that were to be delivered."""
+    handled: int
+    """Handlings that ended well, over all groups."""
+    lost: tuple[tuple[str, str], ...]
+    """Group and message id of what was promised to a group and never handled by it."""
+    unexplained: tuple[tuple[str, str], ...]
+    """Group and message id of what was handled once more without any event that would be the reason."""
+    withdrawn: tuple[tuple[str, str], ...]
+    """Group and message id of what a transaction had taken back, and was handled all the same."""
+    repeated: dict[str, int] = field(default_factory=dict)
+    """Handlings beyond the first, by their reason."""
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether every promise was kept."""
+        return not (self.lost or self.unexplained or self.withdrawn)
+
+
+class Ledger:
+    """Takes down what happens, from both sides; `groups` are those that get each topic."""
+
+    def __init__(self, groups: dict[str, tuple[str, ...]]) -> None:
+        self._groups = groups
+        self._promised: dict[str, str] = {}
+        self._withdrawn: set[str] = set()
+        self._copies: Counter[str] = Counter()
+        self._handled: dict[str, Counter[str]] = defaultdict(Counter)
+        self._reasons: dict[tuple[str, str], str] = {}
+        self._repeated: Counter[str] = Counter()
+        self._unexplained: list[tuple[str, str]] = []
+        self._news = asyncio.Event()
+
+    def promised(self, topic: str, message_id: str) -> None:
+        """The broker has confirmed a message; every group of its topic must get it."""
+        self._promised[message_id] = topic
+
+    def withdrawn(self, message_id: str) -> None:
+        """A transaction was rolled back; nobody may get its message."""
+        self._withdrawn.add(message_id)
+
+    def handled(self, group: str, message_id: str) -> None:
+        """A group has done its work on a message."""
+        self._news.set()
+        seen = self._handled[group]
+        seen[message_id] += 1
+        if seen[message_id] == 1:
+            self._reasons.pop((group, message_id), None)
+            return
+        reason = self._reasons.pop((group, message_id), None)
+        if reason is None and self._copies[message_id] >= seen[message_id]:
+            reason = "stored more than once"
+        if reason is None:
+            self._unexplained.append((group, message_id))
+        else:
+            self._repeated[reason] += 1
+
+    def watch(self, events: Iterable[Event]) -> None:
+        """Take down what the broker did."""
+        for event in events:
+            if isinstance(event, Stored) and event.reason in FIRST_COPIES:
+                self._copies[event.message.content.message_id] += 1
+            elif isinstance(event, LeaseEnded):
+                self._reasons[event.group, event.message.content.message_id] = (
+                    f"lease over: {event.reason.value}"
+                )
+            elif isinstance(event, LeaseChanged) and event.invisible < 1.0:
+                self._reasons[event.group, event.message.content.message_id] = "given back"
+            elif isinstance(event, Resurrected):
+                self._reasons[event.group, event.message.content.message_id] = "a change with a spent handle"
+
+    async def something_handled(self) -> None:
+        """Wait for the next handling."""
+        self._news.clear()
+        await self._news.wait()
+
+    def missing(self) -> list[tuple[str, str]]:
+        """Group and message id of what is still to be handled."""
+        return [
+            (group, message_id)
+            for message_id, topic in self._promised.items()
+            for group in self._groups.get(topic, ())
+            if message_id not in self._handled[group]
+        ]
+
+    def balance(self) -> Balance:
+        """How the books stand."""
+        return Balance(
+            promised=len(self._promised),
+            handled=sum(sum(seen.values()) for seen in self._handled.values()),
+            lost=tuple(self.missing()),
+            unexplained=tuple(self._unexplained),
+            withdrawn=tuple(
+                (group, message_id)
+                for group, seen in self._handled.items()
+                for message_id in self._withdrawn & set(seen)
+            ),
+            repeated=dict(sorted(self._repeated.items())),
+        )

@@ -1,0 +1,225 @@
+"""The load of a soak: every kind of message, every kind of client, and applications that go on after errors."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack
+from random import Random
+
+from aiorocketmq import (
+    AckManyError,
+    Connection,
+    Hook,
+    LeaseLost,
+    Message,
+    Producer,
+    PullConsumer,
+    PushConsumer,
+    ReceivedMessage,
+    RocketMQError,
+    SimpleConsumer,
+)
+from aiorocketmq.transaction import Resolution
+from aiorocketmq_fake import FakeBroker
+
+from aiorocketmq_conformance.soak.ledger import Ledger
+
+logger = logging.getLogger(__name__)
+
+NORMAL, FIFO, DELAYED, PAID = "soak-normal", "soak-fifo", "soak-delayed", "soak-paid"
+TOPICS = {NORMAL: "NORMAL", FIFO: "FIFO", DELAYED: "DELAY", PAID: "TRANSACTION"}
+GROUPS = {
+    NORMAL: ("push", "simple", "pull"),
+    FIFO: ("ordered",),
+    DELAYED: ("push",),
+    PAID: ("push",),
+}
+ATTEMPTS = 1000
+"""So many that no message becomes a dead letter: then each that was promised has to be handled."""
+FAILING = 0.03
+"""Part of the handlings that fail on purpose."""
+PAUSE = 0.2
+"""Seconds that an application waits after an error that may pass."""
+
+
+async def prepare(broker: FakeBroker) -> None:
+    """Create topics and groups."""
+    for topic, kind in TOPICS.items():
+        await broker.create_topic(topic, type=kind)
+    for group in sorted({group for groups in GROUPS.values() for group in groups}):
+        await broker.create_group(
+            group, ordered=group == "ordered", max_attempts=ATTEMPTS, backoff=(0.5, 1.0, 2.0)
+        )
+
+
+class Load:
+    """Clients at work until `drain` has seen that everything promised was handled."""
+
+    def __init__(
+        self,
+        broker: FakeBroker,
+        ledger: Ledger,
+        rng: Random,
+        hooks: Sequence[Hook],
+        *,
+        rate: float,
+        transactions: bool = True,
+    ) -> None:
+        self.surprises: list[str] = []
+        """Errors that no fault of the soak may lead to."""
+        self.errors: Counter[str] = Counter()
+        self._connection = Connection(broker.endpoint)
+        self._ledger = ledger
+        self._rng = rng
+        self._hooks = hooks
+        self._rate = rate
+        self._transactions = transactions
+        self._sending: list[asyncio.Task[None]] = []
+        self._fetching: list[asyncio.Task[None]] = []
+        self._stack = AsyncExitStack()
+        self._count = 0
+
+    async def __aenter__(self) -> Load:
+        enter = self._stack.enter_async_context
+        await enter(self._connection)
+        single = await enter(Producer(self._connection, hooks=self._hooks, transaction_checker=_decide))
+        gathering = await enter(Producer(self._connection, hooks=self._hooks, linger=0.005))
+        for group, topics in (("push", [NORMAL, DELAYED, PAID]), ("ordered", [FIFO])):
+            await enter(
+                PushConsumer(
+                    self._connection,
+                    group=group,
+                    subscriptions=topics,
+                    handler=self._handle,
+                    hooks=self._hooks,
+                    invisible=10.0,
+                    grace=10.0,
+                )
+            )
+        simple = await enter(
+            SimpleConsumer(self._connection, group="simple", subscriptions=[NORMAL], hooks=self._hooks)
+        )
+        pull = await enter(PullConsumer(self._connection, group="pull", auto_commit=1.0, hooks=self._hooks))
+        pull.assign(await pull.queues(NORMAL))
+        self._begin(self._fetching, self._fetch(simple), self._pull(pull))
+        senders = [
+            self._send(single, 0.3, lambda: Message(NORMAL, self._body())),
+            self._send(gathering, 0.4, lambda: Message(NORMAL, self._body())),
+            self._send(single, 0.25, self._ordered),
+            self._send(
+                single, 0.05, lambda: Message(DELAYED, self._body(), delay=self._rng.uniform(1.0, 5.0))
+            ),
+        ]
+        if self._transactions:
+            senders.append(self._pay(single, 0.03))
+        self._begin(self._sending, *senders)
+        return self
+
+    async def __aexit__(self, *failure: object) -> None:
+        for task in (*self._sending, *self._fetching):
+            task.cancel()
+        await asyncio.gather(*self._sending, *self._fetching, return_exceptions=True)
+        await self._stack.aclose()
+
+    async def drain(self, patience: float) -> None:
+        """Send no more, and wait up to `patience` seconds until everybody has got everything."""
+        for task in self._sending:
+            task.cancel()
+        await asyncio.gather(*self._sending, return_exceptions=True)
+        try:
+            async with asyncio.timeout(patience):
+                while self._ledger.missing():
+                    await self._ledger.something_handled()
+        except TimeoutError:
+            logger.warning("not everything was handled within %g s", patience)
+
+    def _begin(self, tasks: list[asyncio.Task[None]], *works: Coroutine[None, None, None]) -> None:
+        for work in works:
+            task = asyncio.get_running_loop().create_task(work)
+            task.add_done_callback(self._ended)
+            tasks.append(task)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.surprises.append(f"a loop of the load ended by {error!r}")
+
+    def _body(self) -> bytes:
+        self._count += 1
+        return b"%d" % self._count
+
+    def _ordered(self) -> Message:
+        return Message(FIFO, self._body(), message_group=f"group {self._rng.randrange(8)}")
+
+    async def _send(self, producer: Producer, part: float, make: Callable[[], Message]) -> None:
+        while True:
+            await asyncio.sleep(self._rng.expovariate(self._rate * part))
+            message = make()
+
+            async def send(message: Message = message) -> None:
+                receipt = await producer.send(message)
+                self._ledger.promised(receipt.topic, receipt.message_id)
+
+            await self._forgiving(send)
+
+    async def _pay(self, producer: Producer, part: float) -> None:
+        while True:
+            await asyncio.sleep(self._rng.expovariate(self._rate * part))
+            commits = self._rng.random() < 0.7
+            word = "commit" if commits else "rollback"
+            message = Message(PAID, self._body(), properties={"decision": word})
+
+            async def pay(message: Message = message, commits: bool = commits) -> None:
+                try:
+                    async with producer.transaction(message) as begun:
+                        # From here on the message is in the broker's hands, and the checker says the same as the block.
+                        if commits:
+                            self._ledger.promised(PAID, begun.receipt.message_id)
+                        else:
+                            self._ledger.withdrawn(begun.receipt.message_id)
+                            raise _TakenBack
+                except _TakenBack:
+                    return
+
+            await self._forgiving(pay)
+
+    async def _handle(self, message: ReceivedMessage) -> None:
+        await asyncio.sleep(self._rng.uniform(0.0, 0.02))
+        if self._rng.random() < FAILING:
+            raise RuntimeError("fails on purpose")
+        self._ledger.handled(message.group or "", message.message_id)
+
+    async def _fetch(self, consumer: SimpleConsumer) -> None:
+        async def once() -> None:
+            messages = await consumer.receive(max_messages=32, invisible=10.0, wait=5.0)
+            for message in messages:
+                self._ledger.handled("simple", message.message_id)
+            await consumer.ack(messages)
+
+        while True:
+            await self._forgiving(once)
+
+    async def _pull(self, consumer: PullConsumer) -> None:
+        async for batch in consumer:
+            for message in batch:
+                self._ledger.handled("pull", message.message_id)
+
+    async def _forgiving(self, call: Callable[[], Awaitable[None]]) -> None:
+        """Go on after what a fault may cause; keep what none may."""
+        try:
+            await call()
+        except RocketMQError as error:
+            self.errors[type(error).__name__] += 1
+            if not (error.may_retry or isinstance(error, LeaseLost | AckManyError)):
+                self.surprises.append(repr(error))
+            await asyncio.sleep(PAUSE)
+
+
+class _TakenBack(Exception):
+    """The application changes its mind in the middle of a transaction."""
+
+
+async def _decide(message: ReceivedMessage) -> Resolution:
+    return Resolution.COMMIT if message.properties["decision"] == "commit" else Resolution.ROLLBACK
