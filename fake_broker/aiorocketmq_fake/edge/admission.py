@@ -45,8 +45,9 @@ def _authorize(name: str, request: Any, caller: Caller, driver: Driver, core: Br
 
 def _send(request: pb.SendMessageRequest) -> Iterable[Named]:
     # Session §9: a send of nothing is refused for the right it cannot have.
-    topics = [message.topic for message in request.messages] or [pb.Resource()]
-    return ((Right.PUBLISH, topic) for topic in topics)
+    return [(Right.PUBLISH, message.topic) for message in request.messages] or [
+        (Right.PUBLISH, pb.Resource())
+    ]
 
 
 def _publish(request: Any) -> Iterable[Named]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import unquote
 
 from aiorocketmq_fake.core.codes import Code, Refusal, Surface
@@ -28,7 +29,7 @@ class Caller:
 
 def read_caller(headers: Iterable[tuple[str, str | bytes]], peer: str) -> Caller:
     """Read the headers of one call; `peer` is the transport's own word for the other side, such as `ipv4:1.2.3.4:5`."""
-    caller = Caller(address=unquote(peer.partition(":")[2]))
+    caller = Caller(address=_address(peer))
     for key, value in headers:
         if isinstance(value, str):
             if key == "x-mq-client-id":
@@ -44,6 +45,12 @@ def read_caller(headers: Iterable[tuple[str, str | bytes]], peer: str) -> Caller
             elif key == "x-mq-session-token":
                 caller.session_token = value
     return caller
+
+
+@lru_cache(maxsize=1024)
+def _address(peer: str) -> str:
+    """Return `host:port` of a peer; one connection makes many calls."""
+    return unquote(peer.partition(":")[2])
 
 
 def check_language(caller: Caller, profile: Profile, surface: Surface = Surface.STATUS) -> None:

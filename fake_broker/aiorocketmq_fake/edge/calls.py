@@ -41,7 +41,12 @@ async def parse(name: str, payload: bytes, context: Context) -> Any:
     try:
         return METHODS[name].request.FromString(payload)
     except DecodeError:
-        await abort(context, "INTERNAL", f"the request of {name} is no protobuf message of its type.")
+        await abort(context, "INTERNAL", no_message(name))
+
+
+def no_message(name: str) -> str:
+    """Say that a request could not be read."""
+    return f"the request of {name} is no protobuf message of its type."
 
 
 async def abort(context: Context, status: str, text: str) -> NoReturn:
@@ -57,7 +62,7 @@ def disturbance(faults: Faults, name: str, request: Message, caller: Caller) -> 
 
 def unary(name: str, act: Act, driver: Driver, faults: Faults) -> grpc.RpcMethodHandler[bytes, Message]:
     """Return a handler that answers every call of a unary method with what `act` says, or with its refusal."""
-    response_class = METHODS[name].response
+    read, response_class = METHODS[name].request.FromString, METHODS[name].response
 
     def refusal(code: Code, text: str) -> Message:
         response: Any = response_class()
@@ -72,7 +77,7 @@ def unary(name: str, act: Act, driver: Driver, faults: Faults) -> grpc.RpcMethod
         try:
             if driver.gate.is_shut:
                 await driver.gate.wait()
-            request = await parse(name, payload, context)
+            request = read(payload)
             caller = caller_of(context)
             if isolated or access.is_checked:
                 admit(name, request, caller, driver)
@@ -96,6 +101,8 @@ def unary(name: str, act: Act, driver: Driver, faults: Faults) -> grpc.RpcMethod
                 # R1.3: the caller is told that its handle is the newest still.
                 answer.receipt_handle = request.receipt_handle  # type: ignore[attr-defined]  # as just seen
             return answer
+        except DecodeError:
+            await abort(context, "INTERNAL", no_message(name))
         except aio.AbortError:
             raise
         except Exception:

@@ -66,7 +66,6 @@ def _members(enum: type[E]) -> dict[int, E]:
 
 # Enums of the wire are open: a number that the core does not know counts as unspecified.
 CLIENT_TYPES = _members(ClientType)
-ENCODINGS = _members(Encoding)
 FILTER_TYPES = _members(FilterType)
 MESSAGE_TYPES = _members(MessageType)
 LITE_ACTIONS = _members(LiteAction)
@@ -110,32 +109,31 @@ def set_status(status: pb.Status, code: Code, message: str) -> None:
 
 def outgoing(message: pb.Message, caller: Caller) -> OutgoingMessage:
     """Read one message of a SendMessageRequest; a blank born host becomes the caller's address (R4.3)."""
-    system = message.system_properties
+    topic, system = message.topic, message.system_properties
     properties = message.user_properties
+    has = system.HasField
+    # By position: this is read for every message, and names cost time.
     return OutgoingMessage(
-        topic=message.topic.name,
-        namespace=message.topic.resource_namespace,
-        body=message.body,
-        message_id=system.message_id,
-        tag=system.tag,
-        keys=tuple(system.keys),
-        properties=dict(properties) if properties else NO_PROPERTIES,
-        message_group=system.message_group,
-        message_type=MESSAGE_TYPES.get(system.message_type, MessageType.UNSPECIFIED),
-        delivery_timestamp=instant(system.delivery_timestamp)
-        if system.HasField("delivery_timestamp")
+        topic.name,
+        message.body,
+        system.message_id,
+        system.tag,
+        tuple(system.keys),
+        dict(properties) if properties else NO_PROPERTIES,
+        system.message_group,
+        MESSAGE_TYPES.get(system.message_type, MessageType.UNSPECIFIED),
+        instant(system.delivery_timestamp) if has("delivery_timestamp") else None,
+        instant(system.born_timestamp) if has("born_timestamp") else None,
+        system.born_host or caller.address,
+        # Whatever is not GZIP is stored as it is (R4.3).
+        Encoding.GZIP if system.body_encoding == pb.Encoding.GZIP else Encoding.IDENTITY,
+        system.priority if has("priority") else None,
+        system.lite_topic,
+        system.trace_context,
+        span(system.orphaned_transaction_recovery_duration)
+        if has("orphaned_transaction_recovery_duration")
         else None,
-        born_timestamp=instant(system.born_timestamp) if system.HasField("born_timestamp") else None,
-        born_host=system.born_host or caller.address,
-        encoding=ENCODINGS.get(system.body_encoding, Encoding.UNSPECIFIED),
-        priority=system.priority if system.HasField("priority") else None,
-        lite_topic=system.lite_topic,
-        trace_context=system.trace_context,
-        recovery_duration=(
-            span(system.orphaned_transaction_recovery_duration)
-            if system.HasField("orphaned_transaction_recovery_duration")
-            else None
-        ),
+        topic.resource_namespace,
     )
 
 
