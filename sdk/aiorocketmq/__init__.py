@@ -89,6 +89,7 @@ if TYPE_CHECKING:
     from aiorocketmq.subscription import (
         Sql as Sql,
         Tags as Tags,
+        dead_letters as dead_letters,
     )
     from aiorocketmq.transaction import Resolution as Resolution, Transaction as Transaction
 
@@ -139,7 +140,7 @@ _HOMES = {
     "push_consumer": ("DeadLetter", "PushConsumer", "PushStatistics", "RetryLater"),
     "recording": ("Recorder",),
     "simple_consumer": ("SimpleConsumer",),
-    "subscription": ("Sql", "Tags"),
+    "subscription": ("Sql", "Tags", "dead_letters"),
     "transaction": ("Resolution", "Transaction"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
@@ -213,6 +214,7 @@ __all__ = [
     "TypeMismatch",
     "Unreachable",
     "UsageError",
+    "dead_letters",
 ]
 
 

@@ -15,6 +15,7 @@ from aiorocketmq._core.names import check_group
 from aiorocketmq._core.outcomes import DeadLetter, RetryLater
 from aiorocketmq._core.settings import LITE_PUSH, Declaration, FilterText
 from aiorocketmq._core.stop_states import ConsumerLife
+from aiorocketmq._dead_letters import check_reader
 from aiorocketmq._group import make_group
 from aiorocketmq._lite import LiteFrom, LiteTopics
 from aiorocketmq._push.commands import print_stacks, verify_message
@@ -153,12 +154,13 @@ class PushConsumer:
         """Start; raises RocketMQError when the servers cannot be reached or refuse, and leaves nothing behind."""
         until = loop_time() + self._session.timeouts.start
         await self._session.start()
-        if self._lite is not None:
-            try:
+        try:
+            await check_reader(self._session, self._filters)
+            if self._lite is not None:
                 await self._lite.begin()
-            except BaseException:
-                await self._session.stop()
-                raise
+        except BaseException:
+            await self._session.stop()
+            raise
         running = Consumption(
             self._life,
             self._session,
@@ -215,6 +217,7 @@ class PushConsumer:
             self._handlers.set(topic, handler)
         elif not self._handlers.has(topic):
             raise ValueError(f"topic {topic!r} has no handler; give handler=")
+        await check_reader(self._session, (topic,))
         before = dict(self._filters)
         await self._declare({**before, topic: filter_text(wanted)})
         try:

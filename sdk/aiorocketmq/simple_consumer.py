@@ -11,6 +11,7 @@ from typing import Self, Unpack
 from aiorocketmq._convert import filter_text
 from aiorocketmq._core.names import check_group
 from aiorocketmq._core.settings import Declaration
+from aiorocketmq._dead_letters import check_reader
 from aiorocketmq._group import make_group
 from aiorocketmq._session import Session
 from aiorocketmq._settling import LONGEST_LEASE, Settling
@@ -86,6 +87,11 @@ class SimpleConsumer:
 
     async def __aenter__(self) -> Self:
         await self._session.start()
+        try:
+            await check_reader(self._session, self._session.declaration.subscriptions)
+        except BaseException:
+            await self._session.stop()
+            raise
         return self
 
     async def __aexit__(
@@ -162,6 +168,7 @@ class SimpleConsumer:
     async def subscribe(self, topic: str, wanted: str | Filter = EVERYTHING) -> None:
         """Receive from `topic`, too, or with another filter; returns when servers know."""
         declaration = self._session.declaration
+        await check_reader(self._session, (topic,))
         filters = {**declaration.subscriptions, topic: filter_text(filter_of(topic, wanted))}
         await self._session.declare(replace(declaration, subscriptions=filters))
 

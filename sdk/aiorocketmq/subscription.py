@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from aiorocketmq._core.names import check_topic
+from aiorocketmq._core.names import check_group, check_topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,18 @@ Subscriptions: TypeAlias = Mapping[str, str | Tags | Sql] | Iterable[str]
 """`["orders"]`, `{"orders": "a || b"}` or `{"orders": Sql("amount > 100")}`."""
 
 EVERYTHING = Tags("*")
+
+DEAD_LETTERS = "%DLQ%"
+"""What servers put before a group's name for the topic of its dead letters."""
+
+
+def dead_letters(group: str) -> str:
+    """The topic of a group's dead letters, to subscribe to: `subscriptions=[dead_letters("billing")]`.
+
+    It exists once the first message has gone there. A consumer of it is checked at its start: a group that allows too
+    few attempts would lose the dead letters instead of reading them (live-lessons.md 5), and is a UsageError."""
+    check_group(group)
+    return DEAD_LETTERS + group
 
 
 def subscriptions_by_topic(subscriptions: Subscriptions) -> dict[str, Filter]:

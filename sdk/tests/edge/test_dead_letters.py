@@ -1,0 +1,90 @@
+"""Dead letters are read by groups that can, and refused to those that would lose them (live-lessons.md 5)."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from aiorocketmq.errors import UsageError
+from aiorocketmq.message import Message, ReceivedMessage
+from aiorocketmq.producer import Producer
+from aiorocketmq.push_consumer import DeadLetter, PushConsumer
+from aiorocketmq.simple_consumer import SimpleConsumer
+from aiorocketmq.subscription import dead_letters
+from aiorocketmq_fake import FakeBroker
+
+
+@pytest.fixture(params=["documented", "apache-5.5"])
+async def buried(request: pytest.FixtureRequest) -> AsyncIterator[FakeBroker]:
+    """A broker with one dead letter of group billing, which allows 17 attempts."""
+    async with FakeBroker(profile=request.param) as broker:
+        await broker.create_topic("orders")
+        await broker.create_group("billing", max_attempts=17)
+        await broker.create_group("few", max_attempts=18)
+        await broker.create_group("many", max_attempts=50)
+
+        async def give_up(message: ReceivedMessage) -> None:
+            raise DeadLetter("broken")
+
+        async with Producer(broker.endpoint) as producer:
+            await producer.send(Message("orders", b"1"))
+        async with PushConsumer(
+            broker.endpoint, group="billing", subscriptions=["orders"], handler=give_up
+        ) as consumer:
+            async with asyncio.timeout(10):
+                while not broker.dead_letters("billing"):  # noqa: ASYNC110  # the broker tells by being asked
+                    await asyncio.sleep(0.01)
+            assert consumer.statistics.failed == 1
+        yield broker
+
+
+async def test_a_group_with_enough_attempts_reads_dead_letters(buried: FakeBroker) -> None:
+    async with SimpleConsumer(
+        buried.endpoint, group="many", subscriptions=[dead_letters("billing")]
+    ) as consumer:
+        (message,) = await consumer.receive()
+        assert (message.body, message.topic) == (b"1", "%DLQ%billing")
+        await message.ack()
+        assert [client.group for client in buried.clients()] == ["many"]
+
+
+async def test_a_group_with_too_few_attempts_is_told_before_it_loses_any(buried: FakeBroker) -> None:
+    with pytest.raises(UsageError, match="begin with attempt 19: it would lose them"):
+        async with SimpleConsumer(buried.endpoint, group="few", subscriptions=[dead_letters("billing")]):
+            pass
+    assert len(buried.dead_letters("billing")) == 1
+    assert buried.dead_letters("few") == ()
+    assert buried.clients() == ()
+
+
+async def test_a_push_consumer_is_told_as_well_also_at_run_time(buried: FakeBroker) -> None:
+    async def handle(message: ReceivedMessage) -> None:
+        raise AssertionError("nothing was to come")
+
+    with pytest.raises(UsageError, match="group 'few' allows 18 attempts"):
+        async with PushConsumer(
+            buried.endpoint, group="few", subscriptions=[dead_letters("billing")], handler=handle
+        ):
+            pass
+    async with PushConsumer(
+        buried.endpoint, group="few", subscriptions={"orders": "none"}, handler=handle
+    ) as consumer:
+        with pytest.raises(UsageError, match="group 'few' allows 18 attempts"):
+            await consumer.subscribe(dead_letters("billing"))
+        assert {queue.topic for queue in consumer.assigned_queues} == {"orders"}
+
+
+@pytest.mark.parametrize("buried", ["apache-5.5"], indirect=True)
+async def test_dead_letters_of_a_group_that_is_gone_are_read_with_a_warning(
+    buried: FakeBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    await buried.delete_group("billing")
+    async with SimpleConsumer(buried.endpoint, group="few", subscriptions={"orders": "none"}) as consumer:
+        await consumer.subscribe(dead_letters("billing"))
+        (message,) = await consumer.receive()
+        await message.ack()
+    assert "whether group 'few' may read dead letters of 'billing' is not known" in caplog.text
+
+
+def test_a_bad_group_has_no_dead_letters() -> None:
+    with pytest.raises(ValueError, match="group 'a b' must consist of"):
+        dead_letters("a b")
