@@ -32,7 +32,7 @@ async def check_reader(session: Session, topics: Iterable[str]) -> None:
         if allowed < needed:
             raise UsageError(
                 f"group {session.group!r} allows {allowed} attempts, and the dead letters of {group!r} begin with "
-                f"attempt {needed}: it would lose them to its own dead letters; read them with a group of at least {needed}",
+                f"attempt {needed}: it would lose them to its own ones; read them with a group that allows more",
                 topic=topic,
                 group=session.group,
             )
