@@ -160,7 +160,8 @@ class Consumer:
         """Ack what was received and not acked; for the end of a case, so it never raises."""
         open_ = [delivery for delivery in self.seen if delivery.handle not in self._settled]
         for start in range(0, len(open_), 64):
-            with suppress(grpc.aio.AioRpcError, CallFailed):
+            # A client that has vanished has no channel any more.
+            with suppress(grpc.aio.AioRpcError, grpc.aio.UsageError, CallFailed):
                 await self.client.ack(self.topic, self.group, *open_[start : start + 64])
 
 

@@ -31,6 +31,8 @@ UNPROVEN: Mapping[str, str] = {
         ("filter.sql-float-int", "offset.new-group-start", "offset.reset-not-retry"),
         "informational: it is recorded and never fails",
     ),
+    "reb.topic-recreated": "informational: it is recorded and never fails",
+    "filter.sql-float-int": "informational: it is recorded and never fails",
     "filter.sql-absent": "every target that the suite brings serves SQL filters",
     **{
         f"life.sdk-start-missing[{part}]": _LIBRARY

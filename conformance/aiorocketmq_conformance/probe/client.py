@@ -47,6 +47,8 @@ class ProbeClient:
         self, endpoint: str, client_id: str, clock: Clock, *, headers: Mapping[str, str | None] | None = None
     ):
         """`headers` are laid over the usual ones; None leaves a header out."""
+        self.endpoint = endpoint
+        """Where it calls."""
         self.client_id = client_id
         self.clock = clock
         self._channel = grpc.aio.insecure_channel(endpoint, options=_OPTIONS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Set as AbstractSet
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +28,10 @@ class Meddling:
     """Changes the frames of a receive's answer, all at once."""
     unanswered: frozenset[str] = frozenset()
     """Unary methods that take effect and are never answered."""
+    lost: AbstractSet[str] = frozenset()
+    """Methods whose calls never arrive, telemetry frames included; looked at with every call, so it may change."""
+    delayed: float = 0.0
+    """Real seconds that every call takes longer each way."""
 
 
 @asynccontextmanager
@@ -53,18 +57,32 @@ def _handler(
             [(key, value) for key, value in context.invocation_metadata() if key.startswith("x-")]
         )
 
+    async def pass_through() -> None:
+        """Let what passes take its time, or never get through."""
+        if method.name in meddling.lost:
+            await asyncio.Event().wait()  # until the caller gives up
+        if meddling.delayed:
+            await asyncio.sleep(meddling.delayed)
+
     async def unary(request: bytes, context: Any) -> bytes:
+        await pass_through()
         call: Any = channel.unary_unary(method.path)
         answer: bytes = await call(request, metadata=metadata(context), timeout=context.time_remaining())
         if method.name in meddling.unanswered:
             await asyncio.Event().wait()  # until the caller gives up
+        await pass_through()
         return answer
 
     async def stream(request: bytes, context: Any) -> AsyncIterator[bytes]:
+        await pass_through()
         call: Any = channel.unary_stream(method.path)
         ongoing = call(request, metadata=metadata(context), timeout=context.time_remaining())
         if method.name != "ReceiveMessage" or meddling.received is None:
+            is_first = True
             async for frame in ongoing:
+                if is_first:
+                    await pass_through()
+                is_first = False
                 yield frame
             return
         frames = [pb.ReceiveMessageResponse.FromString(frame) async for frame in ongoing]
