@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType, TracebackType, UnionType
 from typing import TYPE_CHECKING, TypeAlias
 
 from aiorocketmq._core.names import check_topic
@@ -33,6 +33,15 @@ class MessageType(Enum):
     TRANSACTION = "TRANSACTION"
     PRIORITY = "PRIORITY"
     LITE = "LITE"
+
+
+_MAX_PRIORITY = 2**31 - 1
+"""What the wire can carry; servers use as many as a topic has queues (live-broker-session.md, 7.1)."""
+
+
+def _check_number(name: str, value: object, kind: type | UnionType) -> None:
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise TypeError(f"{name} must be a number, not {type(value).__name__}")
 
 
 def _check_text(name: str, value: str) -> None:
@@ -118,12 +127,21 @@ class Message:
             _check_text("message_group", self.message_group)
         if self.lite_topic is not None:
             _check_text("lite_topic", self.lite_topic)
-        if self.delay is not None and not (self.delay >= 0 and math.isfinite(self.delay)):
-            raise ValueError(f"delay must be a number of seconds from 0, not {self.delay!r}")
-        if self.deliver_at is not None and self.deliver_at.tzinfo is None:
-            raise ValueError("deliver_at must be a datetime with a time zone")
-        if self.priority is not None and self.priority < 0:
-            raise ValueError(f"priority must be an integer from 0, not {self.priority!r}")
+        if self.delay is not None:
+            _check_number("delay", self.delay, int | float)
+            if not (self.delay >= 0 and math.isfinite(self.delay)):
+                raise ValueError(f"delay must be a number of seconds from 0, not {self.delay!r}")
+        if self.deliver_at is not None:
+            if not isinstance(self.deliver_at, datetime):
+                raise TypeError(f"deliver_at must be a datetime, not {type(self.deliver_at).__name__}")
+            if self.deliver_at.tzinfo is None:
+                raise ValueError("deliver_at must be a datetime with a time zone")
+        if self.priority is not None:
+            _check_number("priority", self.priority, int)
+            if not 0 <= self.priority <= _MAX_PRIORITY:
+                raise ValueError(
+                    f"priority must be an integer from 0 to {_MAX_PRIORITY}, not {self.priority!r}"
+                )
 
     @property
     def message_type(self) -> MessageType:

@@ -15,8 +15,8 @@ from enum import Enum
 
 QUIET = 10.0
 """Seconds after an end in which a check is not answered: servers batch the marks of ends for up to 3 s (R9.11)."""
-KEPT = 1024
-"""Decisions that are remembered; for an older one the application is asked, which knows all of them."""
+KEPT = 16_384
+"""Decisions that are remembered: those of the quiet time at 1,600 a second. For older ones the application is asked."""
 
 
 class Resolution(Enum):

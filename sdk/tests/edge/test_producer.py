@@ -239,6 +239,37 @@ async def test_a_server_that_does_not_answer_is_unreachable_and_the_effect_open(
     assert raised.value.may_retry
 
 
+async def test_a_send_gives_up_when_its_own_time_is_over(broker: FakeBroker, producer: Producer) -> None:
+    with (
+        broker.faults.drop_reply("SendMessage", hang=True),
+        pytest.raises(Unreachable, match=r"'orders' was not stored within the 0.1 s") as raised,
+    ):
+        await producer.send(Message("orders", b"x"), timeout=0.1)
+    error = raised.value
+    assert (error.timed_out, error.may_have_taken_effect, error.may_retry) == (True, True, True)
+    assert error.topic == "orders"
+    for wrong in (0, -1, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="timeout"):
+            await producer.send(Message("orders", b"x"), timeout=wrong)
+
+
+async def test_hooks_see_that_a_sends_own_time_is_over(broker: FakeBroker) -> None:
+    seen: list[BaseException] = []
+
+    class Noting(Hook):
+        async def send(self, message: Message, call: SendCall) -> SendReceipt:
+            try:
+                return await call(message)
+            except BaseException as error:
+                seen.append(error)
+                raise
+
+    async with Producer(broker.endpoint, hooks=[Noting()]) as producer:
+        with broker.faults.drop_reply("SendMessage", hang=True), pytest.raises(Unreachable):
+            await producer.send(Message("orders", b"x"), timeout=0.1)
+    assert [type(error) for error in seen] == [Unreachable]
+
+
 async def test_the_total_time_of_all_tries_is_bounded(broker: FakeBroker) -> None:
     retry = SendRetry(attempts=100, total=0.5)
     async with Producer(broker.endpoint, retry=retry, topics=["orders"]) as producer:

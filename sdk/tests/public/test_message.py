@@ -70,6 +70,8 @@ def test_the_type_follows_from_what_is_given(facts: dict[str, object], kind: Mes
         ({"delay": float("inf")}, "delay must be a number of seconds from 0"),
         ({"deliver_at": datetime(2026, 1, 1)}, "with a time zone"),  # that it has none is the point
         ({"priority": -1}, "priority must be an integer from 0"),
+        ({"priority": 2**31}, "priority must be an integer from 0"),
+        ({"tag": "\ud800"}, "control characters"),
         ({"message_group": "g", "delay": 1}, "at most one of"),
         ({"delay": 1, "deliver_at": NOW}, "not delay and deliver_at"),
     ],
@@ -83,7 +85,18 @@ def test_a_bad_value_is_refused_in_one_sentence(facts: dict[str, object], said: 
 
 @pytest.mark.parametrize(
     "facts",
-    [{"body": "text"}, {"body": None}, {"tag": 1}, {"keys": [1]}, {"properties": {"a": 1}}, {"topic": None}],
+    [
+        *(
+            {"body": "text"},
+            {"body": None},
+            {"tag": 1},
+            {"keys": [1]},
+            {"properties": {"a": 1}},
+            {"topic": None},
+        ),
+        *({"delay": "5"}, {"delay": True}, {"deliver_at": 5}, {"priority": 1.5}, {"priority": "1"}),
+        *({"message_group": 1}, {"lite_topic": b"l"}),
+    ],
 )
 def test_a_value_of_the_wrong_type_is_a_type_error(facts: dict[str, object]) -> None:
     with pytest.raises(TypeError, match="must be"):
