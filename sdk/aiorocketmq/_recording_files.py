@@ -77,6 +77,8 @@ _TYPES: dict[str, pa.DataType] = {
     "store_us": pa.int64(),
     "server_deliver_us": pa.int64(),
     "tx_id": pa.string(),
+    "resolution": pa.string(),
+    "source": pa.string(),
     "code": pa.int32(),
     "result": pa.string(),
     "generation": pa.int64(),

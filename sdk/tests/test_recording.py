@@ -23,9 +23,12 @@ from aiorocketmq.hooks import (
     Role,
     SendEvent,
     SettingsEvent,
+    TransactionCheckEvent,
+    TransactionEndEvent,
 )
-from aiorocketmq.message import Message, MessageQueue, ReceivedMessage
+from aiorocketmq.message import Message, MessageQueue, ReceivedMessage, SendReceipt
 from aiorocketmq.recording import FACTS_PER_BLOCK, Recorder
+from aiorocketmq.transaction import Resolution
 
 parquet = pytest.importorskip("pyarrow.parquet")
 
@@ -249,3 +252,49 @@ def test_without_pyarrow_one_sentence_names_the_extra(
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(UsageError, match=r"pip install 'aiorocketmq\[recording\]'"):
         Recorder(tmp_path)
+
+
+@pytest.mark.parametrize("is_half", [True, False])
+def test_only_half_messages_carry_a_transaction_id(recorder: Recorder, is_half: bool) -> None:
+    """Servers give every message such an id (R4.12), and a half message need not be delivered."""
+    receipt = SendReceipt("M1", "orders", QUEUE, 7, transaction_id="T1")
+    recorder.observe(ClientEvent(client=PRODUCER, running=True))
+    recorder.observe(
+        SendEvent(
+            client=PRODUCER,
+            phase=Phase.OK,
+            operation="1",
+            message=Message("orders", b"1"),
+            message_id="M1",
+            is_half=is_half,
+            receipt=receipt,
+        )
+    )
+    (row,) = [row for row in rows_of(recorder) if row["kind"] == "send"]
+    assert (row["offset"], row["tx_id"]) == (7, "T1" if is_half else None)
+
+
+def test_ends_and_checks_of_transactions_are_rows(recorder: Recorder) -> None:
+    end = TransactionEndEvent(
+        client=PRODUCER,
+        phase=Phase.OK,
+        operation="2",
+        topic="orders",
+        message_id="M1",
+        transaction_id="T1",
+        resolution=Resolution.ROLLBACK,
+        from_check=True,
+    )
+    recorder.observe(ClientEvent(client=PRODUCER, running=True))
+    recorder.observe(TransactionCheckEvent(client=PRODUCER, message=received(), transaction_id="T1"))
+    recorder.observe(end)
+    check, ended = [row for row in rows_of(recorder) if row["kind"].startswith("tx.")]
+    assert (check["kind"], check["phase"], check["message_id"], check["tx_id"]) == (
+        "tx.check",
+        None,
+        "M1",
+        "T1",
+    )
+    assert (ended["kind"], ended["phase"], ended["op_id"]) == ("tx.end", "ok", "p@1/2")
+    assert (ended["topic"], ended["message_id"], ended["tx_id"]) == ("orders", "M1", "T1")
+    assert (ended["resolution"], ended["source"]) == ("rollback", "check")
