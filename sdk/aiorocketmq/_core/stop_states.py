@@ -32,7 +32,7 @@ class ConsumerEvent(Enum):
     """Every settling call has ended, or its deadline has passed."""
 
 
-_TRANSITIONS: dict[tuple[ConsumerState, ConsumerEvent], ConsumerState] = {
+TRANSITIONS: dict[tuple[ConsumerState, ConsumerEvent], ConsumerState] = {
     (ConsumerState.STARTING, ConsumerEvent.STARTED): ConsumerState.RUNNING,
     (ConsumerState.STARTING, ConsumerEvent.STOP): ConsumerState.RELEASING,
     (ConsumerState.RUNNING, ConsumerEvent.STOP): ConsumerState.DRAINING,
@@ -54,7 +54,7 @@ class ConsumerLife:
 
     def apply(self, event: ConsumerEvent) -> bool:
         """Move by `event`; True when the state changed. RuntimeError where the table has no such move."""
-        after = _TRANSITIONS.get((self.state, event))
+        after = TRANSITIONS.get((self.state, event))
         if after is None:
             raise RuntimeError(f"{event.name} cannot happen to a consumer that is {self.state.name}")
         changed = after is not self.state

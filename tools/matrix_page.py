@@ -1,0 +1,140 @@
+"""The matrix of cases and targets, from recorded runs, with what differs between a server and the fake that stands for it."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+TARGETS = (
+    "fake:documented",
+    "fake:apache-5.5",
+    "apache:5.5.0",
+    "fake:apache-5.5-cluster",
+    "apache:5.5.0:cluster",
+    "apache:5.3.3",
+)
+PAIRS = (("fake:apache-5.5", "apache:5.5.0"), ("fake:apache-5.5-cluster", "apache:5.5.0:cluster"))
+"""Each fake that stands for a server, and that server."""
+DEMANDED = 0.99
+_SIGNS = {
+    "pass": "✓", "fail": "✗", "xfail": "known", "xpass": "✗", "error": "!", "n/a": "–",
+    "inconclusive": "?", "not run": "·",
+}  # fmt: skip
+_HEAD = """# What the targets keep
+
+Written by `python -m tools.pages` from recorded runs (do not edit); `nox -s real` and `nox -s conformance` repeat them.
+
+✓ kept · ✗ broken · known: broken, and on the list of known deviations with its reason · ? recorded, not judged · – not applicable: the target does not
+claim it · ! the case itself broke · empty: not in that run.
+
+"""
+
+Run = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One case that a server and the fake that stands for it end differently."""
+
+    fake: str
+    server: str
+    case: str
+    on_fake: str
+    on_server: str
+
+
+def read_runs(folder: Path) -> dict[str, Run]:
+    """The recorded runs by target, in the order of the page."""
+    runs = {run["target"]: run for run in map(_read, sorted(folder.glob("*.json")))}
+    return {target: runs[target] for target in TARGETS if target in runs}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    return dict(json.loads(path.read_text(encoding="utf-8")))
+
+
+def compact(run: Run) -> dict[str, Any]:
+    """What the page needs of one run of a `result.json`."""
+    return {
+        "target": run["target"],
+        "started": run["started"][:10],
+        "seconds": round(run["seconds"], 1),
+        "headline": run["headline"],
+        "verdicts": {case["id"]: case["verdict"] for case in run["cases"]},
+        "details": {
+            case["id"]: case["detail"]
+            for case in run["cases"]
+            if case["verdict"] in {"fail", "error", "xpass"}
+        },
+    }
+
+
+def held(verdict: str | None) -> bool | None:
+    """Whether a promise was kept; None where it was not judged."""
+    return {"pass": True, "xpass": True, "fail": False, "xfail": False}.get(verdict or "")
+
+
+def agreement(fake: Run, server: Run) -> tuple[int, list[Difference]]:
+    """How many cases both judged, and those that they ended differently."""
+    judged, differing = 0, []
+    for case, on_server in server["verdicts"].items():
+        on_fake = fake["verdicts"].get(case)
+        if held(on_fake) is None or held(on_server) is None:
+            continue
+        judged += 1
+        if held(on_fake) != held(on_server):
+            differing.append(Difference(fake["target"], server["target"], case, str(on_fake), on_server))
+    return judged, differing
+
+
+def reasons(source: Path) -> dict[str, str]:
+    """Why cases end differently, by case id."""
+    return dict(tomllib.loads(source.read_text(encoding="utf-8")))
+
+
+def page(runs: Mapping[str, Run], why: Mapping[str, str]) -> str:
+    """The whole page."""
+    return _HEAD + _summary(runs) + "\n" + _agreements(runs, why) + "\n" + _matrix(runs)
+
+
+def _summary(runs: Mapping[str, Run]) -> str:
+    lines = ["| target | day | seconds | ended |", "| --- | --- | --- | --- |"]
+    lines += [
+        f"| `{target}` | {run['started']} | {run['seconds']:g} | {run['headline']} |"
+        for target, run in runs.items()
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _agreements(runs: Mapping[str, Run], why: Mapping[str, str]) -> str:
+    parts = ["## Do the fakes do what the servers do?\n"]
+    for fake, server in PAIRS:
+        if fake not in runs or server not in runs:
+            continue
+        judged, differing = agreement(runs[fake], runs[server])
+        share = (judged - len(differing)) / judged if judged else 0.0
+        parts.append(
+            f"`{fake}` and `{server}` end {judged - len(differing)} of {judged} judged cases alike: {share:.1%}.\n"
+        )
+        if differing:
+            parts += ["| case | fake | server | why |", "| --- | --- | --- | --- |"]
+            parts += [
+                f"| `{one.case}` | {_SIGNS[one.on_fake]} | {_SIGNS[one.on_server]} | {why.get(one.case, 'no reason on record')} |"
+                for one in differing
+            ]
+            parts.append("")
+    return "\n".join(parts)
+
+
+def _matrix(runs: Mapping[str, Run]) -> str:
+    names = [target.replace("fake:", "fake ").replace("apache:", "apache ") for target in runs]
+    lines = ["## Every case\n", f"| case | {' | '.join(names)} |", f"| --- |{' --- |' * len(names)}"]
+    cases = sorted({case for run in runs.values() for case in run["verdicts"]})
+    for case in cases:
+        signs = [_SIGNS.get(run["verdicts"].get(case, ""), "") for run in runs.values()]
+        lines.append(f"| `{case}` | {' | '.join(signs)} |")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,50 @@
+"""Writes the pages of the documentation that are made from tables, cases and recorded runs.
+
+`python -m tools.pages` writes all of them; `python -m tools.pages RESULT.json...` first keeps the runs of reports that
+`aiorocketmq conformance run --report DIR` left.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from aiorocketmq_conformance.registry import load
+
+from tools import matrix_page, rules_page, state_pages
+
+REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference"
+RUNS = REFERENCE / "runs"
+RULES = REFERENCE / "rules.toml"
+REASONS = RUNS / "differences.toml"
+
+
+def pages() -> dict[Path, str]:
+    """Every generated page with its text."""
+    return {
+        REFERENCE / "rules.md": rules_page.page(RULES, load()),
+        REFERENCE / "matrix.md": matrix_page.page(matrix_page.read_runs(RUNS), matrix_page.reasons(REASONS)),
+        REFERENCE / "states.md": state_pages.page(),
+    }
+
+
+def keep(results: Path) -> None:
+    """Keep the runs of one `result.json`, each in a file named after its target."""
+    for run in json.loads(results.read_text(encoding="utf-8"))["runs"]:
+        text = json.dumps(matrix_page.compact(run), indent=1, ensure_ascii=False, sort_keys=True)
+        (RUNS / f"{run['target'].replace(':', '-')}.json").write_text(text + "\n", encoding="utf-8")
+
+
+def main(arguments: list[str]) -> int:
+    """Keep what is given, then write all pages."""
+    for argument in arguments:
+        keep(Path(argument))
+    for path, text in pages().items():
+        path.write_text(text, encoding="utf-8")
+        print(path.relative_to(REFERENCE.parents[1]))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
