@@ -1,4 +1,4 @@
-"""The matrix of cases and targets, from recorded runs, with what differs between a server and the fake that stands for it."""
+"""The matrix of cases and targets from recorded runs, and where a server and the fake that stands for it differ."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ PAIRS = (("fake:apache-5.5", "apache:5.5.0"), ("fake:apache-5.5-cluster", "apach
 """Each fake that stands for a server, and that server."""
 DEMANDED = 0.99
 _SIGNS = {
-    "pass": "✓", "fail": "✗", "xfail": "known", "xpass": "✗", "error": "!", "n/a": "–",
+    "pass": "✓", "fail": "✗", "xfail": "known", "xpass": "✗", "error": "!", "n/a": "n/a",
     "inconclusive": "?", "not run": "·",
 }  # fmt: skip
 _HEAD = """# What the targets keep
 
 Written by `python -m tools.pages` from recorded runs (do not edit); `nox -s real` and `nox -s conformance` repeat them.
 
-✓ kept · ✗ broken · known: broken, and on the list of known deviations with its reason · ? recorded, not judged · – not applicable: the target does not
-claim it · ! the case itself broke · empty: not in that run.
+✓ kept · ✗ broken · known: broken, and on the list of known deviations with its reason · ? recorded, not judged ·
+n/a: the target does not claim it · ! the case itself broke · empty: not in that run.
 
 """
 
@@ -123,11 +123,15 @@ def _agreements(runs: Mapping[str, Run], why: Mapping[str, str]) -> str:
         if differing:
             parts += ["| case | fake | server | why |", "| --- | --- | --- | --- |"]
             parts += [
-                f"| `{one.case}` | {_SIGNS[one.on_fake]} | {_SIGNS[one.on_server]} | {why.get(one.case, 'no reason on record')} |"
+                f"| `{one.case}` | {_SIGNS[one.on_fake]} | {_SIGNS[one.on_server]} | {_why(one, why)} |"
                 for one in differing
             ]
             parts.append("")
     return "\n".join(parts)
+
+
+def _why(one: Difference, why: Mapping[str, str]) -> str:
+    return why.get(one.case, "no reason on record")
 
 
 def _matrix(runs: Mapping[str, Run]) -> str:

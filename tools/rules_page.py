@@ -6,18 +6,20 @@ import ast
 import re
 import tomllib
 from collections import defaultdict
+from itertools import pairwise
 from pathlib import Path
 
 from aiorocketmq_conformance.registry import Registry
 from aiorocketmq_fake.core import profile
 
 RULE = re.compile(r"R\d+\.\d+")
-_RANGE = re.compile(r"(R\d+)\.(\d+)[-–]R?(?:\d+\.)?(\d+)")
+_RANGE = re.compile(r"(R\d+)\.(\d+)[-\u2013]R?(?:\d+\.)?(\d+)")
 _SHOWN = 6
 _HEAD = """# Rules
 
-Written by `python -m tools.pages` (do not edit). A rule is one promise of RocketMQ's contract; its number is the one by which docstrings and cases
-cite it. *Fields* are those of the fake's profiles that choose how the rule is kept. A rule without cases says why.
+Written by `python -m tools.pages` (do not edit). A rule is one promise of RocketMQ's contract; docstrings and cases
+cite it by its number. *Fields* are those of the fake's profiles that choose how the rule is kept. A rule without cases
+says why.
 
 | rule | says | fields | cases |
 | --- | --- | --- | --- |
@@ -53,7 +55,7 @@ def fields_by_rule() -> dict[str, list[str]]:
     tree = ast.parse(Path(profile.__file__).read_text(encoding="utf-8"))
     (body,) = [node.body for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Profile"]
     touched: dict[str, list[str]] = defaultdict(list)
-    for field, told in zip(body, body[1:], strict=False):
+    for field, told in pairwise(body):
         if isinstance(field, ast.AnnAssign) and isinstance(told, ast.Expr):
             for rule in cited(ast.unparse(told)):
                 touched[rule].append(ast.unparse(field.target))

@@ -15,8 +15,8 @@ Written by `python -m tools.pages` from the code's own tables (do not edit).
 """
 _MESSAGE = """## A message in one group
 
-Each arrow is an event of the fake broker (`broker.events`); the recorder writes the same ones. The tests follow every message of a random history along
-these arrows: an event that has none fails them.
+Each arrow is an event of the fake broker (`broker.events`); the recorder writes the same ones. The tests follow every
+message of random histories along these arrows: an event that has none fails them.
 
 """
 _CONSUMER = """## A push consumer of the client

@@ -167,7 +167,7 @@ SESSIONS = (
     ),
     Mutant(
         "mu-settings-once",
-        ("life.settings-resend", "life.stream-reconnect"),
+        ("life.settings-resend", "life.stream-reconnect", "life.server-survives-bad-command"),
         core=SettingsOnce,
     ),
     Mutant(

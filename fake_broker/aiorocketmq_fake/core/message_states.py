@@ -1,7 +1,7 @@
 """The states of one message in one group, and which facts move it: drawn in the docs, followed in the tests.
 
-The core keeps no such state in one place: a message is where the log, the leases and the order records say. This table is
-what all of them together promise, told in the events that the core emits (7.1, 8).
+The core keeps no such state in one place: a message is where the log, the leases and the order records say. This
+table is what all of them together promise, told in the events that the core emits (7.1, 8).
 """
 
 from __future__ import annotations
@@ -54,4 +54,4 @@ QUEUE_GRAIN: dict[tuple[MessageState, type[object]], MessageState] = {
     (MessageState.COMMITTED, events.DeadLettered): MessageState.DEAD,
     (MessageState.DEAD, events.DeadLettered): MessageState.DEAD,
 }
-"""More of them where an ordered group blocks whole queues: what lies behind a gap comes again, settled or not (R8.8)."""
+"""More of them where an ordered group blocks whole queues: what lies behind a gap comes again though settled (R8.8)."""

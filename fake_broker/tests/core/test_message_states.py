@@ -25,6 +25,11 @@ class Walk:
         self.held: list[Any] = []
         self.count = 0
 
+    def go(self, steps: int) -> None:
+        """So many commands by chance."""
+        for _ in range(steps):
+            self.step()
+
     def step(self) -> None:
         """One command, then the events that it caused."""
         getattr(self, self.rng.choice(ACTS))()
@@ -72,8 +77,7 @@ class Walk:
 
 def walk(desk: Any, seed: int, *, by_queue: bool = False) -> Walk:
     whole = Walk(desk, seed, by_queue=by_queue)
-    for _ in range(STEPS):
-        whole.step()
+    whole.go(STEPS)
     return whole
 
 
@@ -93,5 +97,4 @@ def test_a_history_that_leaves_the_table_is_noticed(make_documented: Any) -> Non
     done = next(id_ for id_, state in whole.states.items() if state is MessageState.COMMITTED)
     whole.desk.send(done, message_group="a")
     with pytest.raises(AssertionError, match="is Commit"):
-        for _ in range(STEPS):
-            whole.step()
+        whole.go(STEPS)
