@@ -34,6 +34,25 @@ UNPROVEN: Mapping[str, str] = {
     "reb.topic-recreated": "informational: it is recorded and never fails",
     "filter.sql-float-int": "informational: it is recorded and never fails",
     "filter.sql-absent": "every target that the suite brings serves SQL filters",
+    **dict.fromkeys(
+        (
+            "life.close-idempotent",
+            "life.sdk-no-topics",
+            "push.attempt-id-kept",
+            "push.cache-bytes",
+            "push.cache-count",
+            "push.close-drains",
+            "push.corrupt-body",
+            "push.receive-throttled",
+            "push.subscribe-later",
+            "push.threads",
+            "push.unsubscribe",
+            "send.retry-keeps-id",
+            "send.tx-not-retried",
+            "timing.fifo-step",
+        ),
+        _LIBRARY,
+    ),
     **{
         f"life.sdk-start-missing[{part}]": _LIBRARY
         for part in ("endpoint", "group", "handler", "concurrency", "timeouts", "topic")

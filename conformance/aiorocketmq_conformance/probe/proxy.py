@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Set as AbstractSet
+from collections.abc import AsyncIterator, Callable, Container, Iterable, Set as AbstractSet
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -26,8 +26,10 @@ class Meddling:
     """Changes the metadata of every call."""
     received: Callable[[list[pb.ReceiveMessageResponse]], Iterable[pb.ReceiveMessageResponse]] | None = None
     """Changes the frames of a receive's answer, all at once."""
-    unanswered: frozenset[str] = frozenset()
+    unanswered: Container[str] = frozenset()
     """Unary methods that take effect and are never answered."""
+    instead: Callable[[str, bytes], list[bytes] | None] = lambda name, request: None
+    """Hears of every request but telemetry; frames that it returns are the answer, and the broker is not asked."""
     lost: AbstractSet[str] = frozenset()
     """Methods whose calls never arrive, telemetry frames included; looked at with every call, so it may change."""
     delayed: float = 0.0
@@ -65,6 +67,8 @@ def _handler(
             await asyncio.sleep(meddling.delayed)
 
     async def unary(request: bytes, context: Any) -> bytes:
+        if (ready := meddling.instead(method.name, request)) is not None:
+            return ready[0]
         await pass_through()
         call: Any = channel.unary_unary(method.path)
         answer: bytes = await call(request, metadata=metadata(context), timeout=context.time_remaining())
@@ -74,6 +78,10 @@ def _handler(
         return answer
 
     async def stream(request: bytes, context: Any) -> AsyncIterator[bytes]:
+        if (ready := meddling.instead(method.name, request)) is not None:
+            for frame in ready:
+                yield frame
+            return
         await pass_through()
         call: Any = channel.unary_stream(method.path)
         ongoing = call(request, metadata=metadata(context), timeout=context.time_remaining())
