@@ -28,11 +28,14 @@ _LIBRARY = "judges the client library, whose own tests break it; no broker is as
 UNPROVEN: Mapping[str, str] = {
     **{f"life.sdk-start-bad-endpoint[{kind}]": _LIBRARY for kind in ("producer", "push", "simple")},
     **dict.fromkeys(
-        ("filter.sql-float-int", "offset.new-group-start", "offset.reset-not-retry"),
+        (
+            "filter.sql-float-int",
+            "offset.new-group-start",
+            "offset.reset-not-retry",
+            "reb.topic-recreated",
+        ),
         "informational: it is recorded and never fails",
     ),
-    "reb.topic-recreated": "informational: it is recorded and never fails",
-    "filter.sql-float-int": "informational: it is recorded and never fails",
     "filter.sql-absent": "every target that the suite brings serves SQL filters",
     **dict.fromkeys(
         (

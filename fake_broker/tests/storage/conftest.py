@@ -12,8 +12,17 @@ from types import MethodType
 from typing import Any
 
 import pytest
+from aiorocketmq_fake.core.access import Signature, User
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.codes import ClientType, MessageType, OffsetPolicy, Refusal, Resolution, TopicType
+from aiorocketmq_fake.core.codes import (
+    ClientType,
+    LiteAction,
+    MessageType,
+    OffsetPolicy,
+    Refusal,
+    Resolution,
+    TopicType,
+)
 from aiorocketmq_fake.core.model import (
     AckEntry,
     AckRequest,
@@ -23,6 +32,7 @@ from aiorocketmq_fake.core.model import (
     FilterExpression,
     ForwardRequest,
     GroupConfig,
+    LiteSyncRequest,
     OutgoingMessage,
     Parked,
     PollAnswered,
@@ -32,6 +42,7 @@ from aiorocketmq_fake.core.model import (
     Subscription,
     TopicConfig,
 )
+from aiorocketmq_fake.edge.storage.pages import PagedEntries
 
 Step = tuple[str, int, int, float]
 """A kind of command, two numbers that choose its arguments, and the seconds that pass before it."""
@@ -77,6 +88,10 @@ class History:
             self.run("create_topic", TopicConfig(name, kind, 2, 2))
         for name in GROUPS:
             self.run("create_group", GroupConfig(name, ordered=name == "ordered", max_attempts=3))
+        self.run("create_topic", TopicConfig("lite", TopicType.LITE, 2, 2))
+        self.run("create_group", GroupConfig("light", lite_bind_topic="lite"))
+        light = ClientSettings(ClientType.LITE_PUSH_CONSUMER, subscription=Subscription("light"))
+        self.run("settings", "lite-1", light)
         self.join()
 
     def join(self) -> None:
@@ -214,6 +229,53 @@ class History:
             case _:
                 self.run("create_topic", TopicConfig(name, kind, 2, 2))
 
+    def do_keeping(self, first: int, second: int) -> None:
+        if second % 2:
+            self.run("keep", retention=5.0 + first, disk_used=(None, 0.5, 0.95)[first % 3])
+        else:
+            self.run("clean")
+
+    def do_order(self, first: int, second: int) -> None:
+        client = f"{GROUPS[first % 2]}-{1 + first % 2}"
+        match second % 4:
+            case 0:
+                self.run("lose_stream", client)
+            case 1:
+                self.run("print_stack_trace", client)
+            case 2:
+                self.run("reconnect_endpoints", client)
+            case _:
+                for message in self.core.messages("normal")[:1]:
+                    self.run("verify_message", client, message)
+
+    def do_admission(self, first: int, second: int) -> None:
+        match second % 4:
+            case 0:
+                self.run("limit_rate", "SendMessage", (None, 0.5, 2.0)[first % 3])
+            case 1:
+                self.run("put_user", User("key", "secret", publish=("n*",)))
+            case 2:
+                self.run("remove_user", "key")
+            case _:
+                self.run("check_access", "SendMessage", "producer", Signature("key", "day", "wrong"), ())
+
+    def do_lite(self, first: int, second: int) -> None:
+        names = tuple("abc"[: 1 + first % 3])
+        action = tuple(LiteAction)[second % len(LiteAction)]
+        if second % 3:
+            self.run(
+                "sync_lite_subscription",
+                LiteSyncRequest("lite-1", "light", "lite", action, names, version=second),
+            )
+        else:
+            self.count += 1
+            message = OutgoingMessage("lite", b"x", f"m{self.count}", lite_topic="abc"[first % 3])
+            self.run("send", (message,), client_id="producer")
+
+    def do_update_group(self, first: int, second: int) -> None:
+        group = GROUPS[first % 2]
+        self.run("update_group", GroupConfig(group, ordered=second % 4 == 0, max_attempts=1 + second % 5))
+
     def do_restart(self, first: int, second: int) -> None:
         self.run("restart")
         self.polls.clear()
@@ -244,8 +306,7 @@ class Comparison:
         return None
 
     def step(self, place: str, one: Any, other: Any, queue: deque[tuple[str, Any, Any]]) -> str | None:
-        if hasattr(one, "written") or hasattr(other, "written"):
-            one, other = list(one), list(other)
+        one, other = (list(item) if isinstance(item, PagedEntries) else item for item in (one, other))
         if type(one) is not type(other):
             return f"{place}: a {type(one).__name__} became a {type(other).__name__}"
         if isinstance(one, (int, float, str, bytes, Enum, type(None))):

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import inspect
+import os
+import pickle
 import random
 import shutil
+import sqlite3
+import subprocess
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 from aiorocketmq_fake.core.broker import Broker
 from aiorocketmq_fake.core.codes import Refusal
 from aiorocketmq_fake.core.profiles import PROFILES
+from aiorocketmq_fake.edge.driver import READS
+from aiorocketmq_fake.edge.storage.errors import DamagedData
 from aiorocketmq_fake.edge.storage.journal import Journal
 from aiorocketmq_fake.edge.storage.recovery import open_data
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 
 FAR = 1_000_000
 
@@ -49,6 +57,7 @@ async def test_a_broker_cut_off_at_any_point_comes_back_as_it_was(
         deadline=None,
         database=None,
         derandomize=True,
+        phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
     @given(
@@ -90,3 +99,70 @@ async def test_a_broker_cut_off_at_any_point_comes_back_as_it_was(
             shutil.rmtree(folder)
 
     check()
+
+
+READERS = frozenset(
+    {
+        *("clients", "dead_letters", "deliveries", "entries", "groups", "half_messages", "keeping", "leases"),
+        *(
+            "lite_topics",
+            "mark",
+            "messages",
+            "next_deadline",
+            "offsets",
+            "order_records",
+            "standings",
+            "topics",
+        ),
+        *("take_events", "take_outputs", "totals", "transient"),
+    }
+)
+BEFORE_ANYTHING = frozenset({"forget_deliveries", "keep_entries", "rebuild"})
+
+
+def commands() -> set[str]:
+    """Every method of a broker that is told the time: the driver writes those down."""
+    methods = inspect.getmembers(Broker, inspect.isfunction)
+    return {
+        name for name, method in methods if "now" in inspect.signature(method).parameters and name[0] != "_"
+    }
+
+
+def test_what_changes_a_broker_is_told_the_time_and_so_written_down() -> None:
+    public = {name for name, _ in inspect.getmembers(Broker, inspect.isfunction) if not name.startswith("_")}
+    assert public - commands() == READERS | BEFORE_ANYTHING, (
+        "a command without `now` would not survive a kill"
+    )
+
+
+def test_the_histories_know_every_command(history: type[Any], kinds: tuple[str, ...]) -> None:
+    done: set[str] = set()
+    past = history(make("documented")(1_000.0), lambda name, *_: done.add(name))
+    past.begin()
+    # What takes topics away or refuses sends comes last.
+    for kind in sorted(kinds, key=lambda kind: kind in ("admission", "catalogue", "keeping")):
+        for first in range(6):
+            for second in range(8):
+                past.do_send(first, second)
+                past.do((kind, first, second, 0.1))
+    assert commands() - done == READS | {"advance", "query_assignment"}
+
+
+def test_a_part_that_is_not_kept_is_noticed(difference: Callable[[Any, Any], str | None]) -> None:
+    ours, theirs = make("documented")(1_000.0), make("documented")(1_000.0)
+    assert difference(ours, theirs) is None
+    theirs._state.serial += 1
+    assert difference(ours, theirs) == "core._state.serial: 0 became 1"
+
+
+def test_only_the_cores_own_classes_come_out_of_a_file(tmp_path: Path) -> None:
+    _, journal = opened(tmp_path, "documented", 1_000.0)
+    journal.abandon()
+    for evil in (os.system, eval, getattr, subprocess.Popen):
+        state = pickle.dumps((evil, "echo"))
+        connection = sqlite3.connect(tmp_path / "broker-a.db")
+        with connection:
+            connection.execute("UPDATE checkpoint SET state = ?, crc = ?", (state, crc32(state)))
+        connection.close()
+        with pytest.raises(DamagedData, match="its checkpoint cannot be read"):
+            opened(tmp_path, "documented", 1_000.0)
