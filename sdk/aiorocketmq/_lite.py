@@ -28,6 +28,8 @@ class LiteTopics:
     """The wanted lite topics of one client; changes are made one after the other."""
 
     def __init__(self, session: Session, parent: str, names: Iterable[str]) -> None:
+        if isinstance(names, str):  # it would be one lite topic for each letter
+            raise TypeError(f"lite_topics must be a list of lite topics; write [{names!r}]")
         self._session = session
         self._parent = parent
         # A dict keeps the order of subscribing.

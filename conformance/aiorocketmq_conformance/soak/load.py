@@ -21,6 +21,7 @@ from aiorocketmq import (
     ReceivedMessage,
     RocketMQError,
     SimpleConsumer,
+    TransactionUnconfirmed,
 )
 from aiorocketmq.transaction import Resolution
 from aiorocketmq_fake import FakeBroker
@@ -41,6 +42,8 @@ ATTEMPTS = 1000
 """So many that no message becomes a dead letter: then each that was promised has to be handled."""
 FAILING = 0.03
 """Part of the handlings that fail on purpose."""
+EXPECTED = (AckManyError, LeaseLost, TransactionUnconfirmed)
+"""Errors after which an application goes on without trying the same again: the broker sees to the message."""
 PAUSE = 0.2
 """Seconds that an application waits after an error that may pass."""
 
@@ -212,7 +215,7 @@ class Load:
             await call()
         except RocketMQError as error:
             self.errors[type(error).__name__] += 1
-            if not (error.may_retry or isinstance(error, LeaseLost | AckManyError)):
+            if not (error.may_retry or isinstance(error, EXPECTED)):
                 self.surprises.append(repr(error))
             await asyncio.sleep(PAUSE)
 

@@ -19,6 +19,7 @@ from aiorocketmq.otel import OpenTelemetryHook
 from aiorocketmq.producer import Producer
 from aiorocketmq.push_consumer import PushConsumer, RetryLater
 from aiorocketmq.simple_consumer import SimpleConsumer
+from aiorocketmq.transaction import Resolution
 from aiorocketmq.wire import messages as pb
 from aiorocketmq_fake import FakeBroker
 from opentelemetry import trace
@@ -410,3 +411,33 @@ async def test_a_collector_that_is_away_disturbs_no_client(
             await transport.ask_anew(producer)
             while "metrics for 127.0.0.1:1 are not taken" not in caplog.text:
                 await producer.send(Message("orders", b"x"))
+
+
+async def test_messages_that_travel_together_have_a_span_and_a_context_each(
+    broker: FakeBroker, telescope: Telescope
+) -> None:
+    async with Producer(broker.endpoint, topics=["orders"], linger=0.01, hooks=[telescope.hook]) as producer:
+        await asyncio.gather(*(producer.send(Message("orders", b"%d" % n)) for n in range(5)))
+    sent = {trace.format_span_id(span.context.span_id) for span in telescope.spans("send orders")}
+    carried = {message.properties["traceparent"].split("-")[2] for message in broker.messages("orders")}
+    assert len(sent) == 5
+    assert carried == sent
+    ids = {
+        span.attributes["messaging.message.id"] for span in telescope.spans("send orders") if span.attributes
+    }
+    assert ids == {message.message_id for message in broker.messages("orders")}
+
+
+async def test_a_transactional_message_carries_its_context_too(
+    broker: FakeBroker, telescope: Telescope
+) -> None:
+    async def check(message: ReceivedMessage) -> Resolution:
+        return Resolution.UNKNOWN
+
+    await broker.create_topic("payments", type="TRANSACTION")
+    producer = Producer(broker.endpoint, transaction_checker=check, hooks=[telescope.hook])
+    async with producer, producer.transaction(Message("payments", b"x")):
+        pass
+    (stored,) = broker.messages("payments")
+    span = telescope.span("send payments")
+    assert stored.properties["traceparent"].split("-")[2] == trace.format_span_id(span.context.span_id)

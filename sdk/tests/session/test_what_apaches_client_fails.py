@@ -169,3 +169,33 @@ async def test_a_short_await_is_no_illegal_polling_time(profile: str) -> None:
             (message,) = await consumer.receive(wait=0)
             assert message.body == b"x"
             await message.ack()
+
+
+async def test_a_lite_subscription_to_a_topic_is_one_to_that_topic() -> None:
+    """There a text is taken for a list: who subscribes `order` gets the lite topics `o`, `r`, `d`, `e` and `r`."""
+    arrivals = Arrivals()
+    async with FakeBroker() as broker:
+        await broker.create_topic("sessions", type="LITE", queues=1)
+        await broker.create_group("chat", lite_topic="sessions", lite_quota=5)
+        async with (
+            Producer(broker.endpoint) as producer,
+            PushConsumer(
+                broker.endpoint,
+                group="chat",
+                subscriptions=["sessions"],
+                lite_topics=["order"],
+                handler=arrivals,
+            ) as consumer,
+        ):
+            assert consumer.lite_topics == {"order"}
+            for lite_topic in ("o", "order"):
+                await producer.send(Message("sessions", lite_topic.encode(), lite_topic=lite_topic))
+            assert await arrivals.next() == b"order"
+        with pytest.raises(TypeError, match="lite_topics"):
+            PushConsumer(
+                broker.endpoint,
+                group="chat",
+                subscriptions=["sessions"],
+                lite_topics="order",
+                handler=arrivals,
+            )
