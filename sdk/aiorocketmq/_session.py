@@ -386,7 +386,7 @@ class Session:
     def take_command(self, endpoint: Endpoint, name: str, command: pb.TelemetryCommand) -> None:
         """Carry out a command of the server, outside of the reader."""
         if name == "reconnect_endpoints_command":
-            self._tasks.spawn(self.reconnect, endpoint, name="reconnect")
+            self._tasks.spawn(self.reconnect, endpoint, self.timeouts.request, name="reconnect")
             return
         handler = self._commands.get(name)
         if handler is None:
@@ -405,10 +405,10 @@ class Session:
         if link is not None:
             await link.write(command)
 
-    async def reconnect(self, endpoint: Endpoint) -> None:
-        """Make the connection to `endpoint` anew, and its stream."""
+    async def reconnect(self, endpoint: Endpoint, grace: float = 0.0) -> None:
+        """Make the connection to `endpoint` anew, and its stream; calls under way have `grace` seconds to end."""
         logger.warning("connecting to %s anew", endpoint, extra=self.log_facts())
-        await self.connection.reconnect(endpoint)
+        await self.connection.reconnect(endpoint, grace)
         link = self.links.get(endpoint)
         if link is not None:
             await link.renew()

@@ -70,8 +70,8 @@ class Standing(Protocol):
     async def resync(self, endpoint: Endpoint) -> None:
         """Make an endpoint know our settings again."""
 
-    async def reconnect(self, endpoint: Endpoint) -> None:
-        """Make the connection to an endpoint anew, and its stream."""
+    async def reconnect(self, endpoint: Endpoint, grace: float = 0.0) -> None:
+        """Make the connection to an endpoint anew, and its stream; calls under way have `grace` seconds to end."""
 
     def keep_link(self, endpoint: Endpoint) -> Link:
         """Keep a settings stream to an endpoint open from now on."""

@@ -150,12 +150,12 @@ class Connection:
         """Who learns from heartbeats to `endpoint` whether its connection is dead."""
         return self._watches.setdefault(endpoint, HalfOpenWatch())
 
-    async def reconnect(self, endpoint: Endpoint) -> None:
+    async def reconnect(self, endpoint: Endpoint, grace: float = 0.0) -> None:
         """Make the network connection to `endpoint` anew, once for all clients that ask for it at about one time."""
         now = loop_time()
         if self._transport is not None and now - self._reconnected_at.get(endpoint, -_ONE_TIME) >= _ONE_TIME:
             self._reconnected_at[endpoint] = now
-            await self._transport.reconnect(endpoint)
+            await self._transport.reconnect(endpoint, grace)
 
     def mapped(self, endpoint: Endpoint) -> Endpoint:
         """The endpoint to use for one that a server names."""

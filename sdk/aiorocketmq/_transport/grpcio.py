@@ -102,6 +102,7 @@ class GrpcioTransport:
         self._tls = tls
         self._lines: dict[Endpoint, _Line] = {}
         self._opening: dict[Endpoint, asyncio.Lock] = {}
+        self._retiring: set[asyncio.Task[None]] = set()
         self._is_closed = False
 
     async def unary(
@@ -139,11 +140,19 @@ class GrpcioTransport:
         line = self._lines.get(endpoint) or await self._open(endpoint)
         return _GrpcioStream(line.channel.stream_stream(path)(metadata=_FixedMetadata(metadata)))
 
-    async def reconnect(self, endpoint: Endpoint) -> None:
-        """Drop the connection to `endpoint`, so that the next call makes a new one."""
+    async def reconnect(self, endpoint: Endpoint, grace: float = 0.0) -> None:
+        """Drop the connection to `endpoint`, so that the next call makes a new one; calls under way have `grace`."""
         line = self._lines.pop(endpoint, None)
-        if line is not None:
+        if line is None:
+            return
+        if not grace:
             await line.channel.close()
+            return
+        task = asyncio.get_running_loop().create_task(
+            _retire(line.channel, grace), name="retire a connection"
+        )
+        self._retiring.add(task)
+        task.add_done_callback(self._retiring.discard)
 
     async def diagnose(self, endpoint: Endpoint, *, step: float) -> Diagnosis:
         """Find out why `endpoint` cannot be reached, in a few steps of at most `step` seconds."""
@@ -153,8 +162,12 @@ class GrpcioTransport:
         """Close all connections; calls in flight end with TransportError."""
         self._is_closed = True
         lines, self._lines = self._lines, {}
+        for task in (retiring := tuple(self._retiring)):
+            task.cancel()
         for line in lines.values():
             await line.channel.close()
+        if retiring:
+            await asyncio.wait(retiring)
 
     async def _open(self, endpoint: Endpoint) -> _Line:
         if self._is_closed:
@@ -186,6 +199,14 @@ class GrpcioTransport:
             options.append(("grpc.ssl_target_name_override", name))
         credentials = grpc.ssl_channel_credentials(roots, read_pem(tls.key), read_pem(tls.certificate))
         return grpc.aio.secure_channel(target, credentials, options=options)
+
+
+async def _retire(channel: grpc.aio.Channel, grace: float) -> None:
+    """Let the calls of a channel end, and close it; at once when cancelled."""
+    try:
+        await channel.close(grace)
+    finally:
+        await channel.close()
 
 
 class _Threads:

@@ -82,9 +82,10 @@ class Transport(Protocol):
     async def duplex(self, endpoint: Endpoint, path: str, metadata: Metadata) -> DuplexStream:
         """Open a stream without a deadline; errors of opening show at the first read or write."""
 
-    async def reconnect(self, endpoint: Endpoint) -> None:
-        """Drop the connection to `endpoint`, so that the next call makes a new one (half-open TCP, server
-        draining)."""
+    async def reconnect(self, endpoint: Endpoint, grace: float = 0.0) -> None:
+        """Drop the connection to `endpoint`, so that the next call makes a new one (half-open TCP, server draining).
+
+        Calls under way have `grace` seconds to end; this does not wait for them."""
 
     async def diagnose(self, endpoint: Endpoint, *, step: float) -> Diagnosis:
         """Find out why `endpoint` cannot be reached, in a few steps of at most `step` seconds."""

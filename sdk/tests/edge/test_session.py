@@ -42,9 +42,9 @@ class Overheard(GrpcioTransport):
         self.streams.append(dict(metadata))
         return await super().duplex(endpoint, path, metadata)
 
-    async def reconnect(self, endpoint: Endpoint) -> None:
+    async def reconnect(self, endpoint: Endpoint, grace: float = 0.0) -> None:
         self.reconnections += 1
-        await super().reconnect(endpoint)
+        await super().reconnect(endpoint, grace)
 
     def names(self) -> list[str]:
         return [name for name, _, _ in self.calls]
@@ -57,9 +57,9 @@ async def overheard() -> AsyncIterator[Overheard]:
     await transport.close()
 
 
-async def settled(producer: Producer) -> None:
-    """Wait until a server answers the settings of `producer` the next time."""
-    (link,) = producer._session.links.values()
+async def settled(client: Producer | SimpleConsumer) -> None:
+    """Wait until a server answers the settings of `client` the next time."""
+    (link,) = client._session.links.values()
     async with asyncio.timeout(20):
         while True:
             try:
@@ -93,6 +93,7 @@ async def test_every_call_names_the_client_and_its_language(broker: FakeBroker, 
 async def test_a_namespace_travels_in_headers_and_in_every_resource(
     broker: FakeBroker, overheard: Overheard
 ) -> None:
+    await broker.create_topic("shop%orders")
     async with Producer(broker.endpoint, namespace="shop", transport=overheard) as producer:
         await producer.send(Message("orders", b"x"))
     assert {headers["x-mq-namespace"] for _, _, headers in overheard.calls} == {"shop"}
@@ -181,6 +182,22 @@ async def test_a_server_that_asks_for_a_new_connection_gets_one(
             await broker.reconnect_endpoints(producer.client_id)
         assert overheard.reconnections == 1
         await producer.send(Message("orders", b"x"))
+
+
+async def test_a_call_under_way_ends_well_on_the_old_connection(
+    broker: FakeBroker, consumer: SimpleConsumer, awaiting: Awaiting
+) -> None:
+    """A server that asks for a new connection is to be drained, and is not gone."""
+    async with awaiting(PollParked):
+        poll = asyncio.get_running_loop().create_task(consumer.receive(wait=20))
+    async with asyncio.TaskGroup() as group:
+        group.create_task(settled(consumer))
+        await asyncio.sleep(0)
+        await broker.reconnect_endpoints(consumer.client_id)
+    async with Producer(broker.endpoint) as producer:
+        await producer.send(Message("orders", b"x"))
+    (message,) = await poll
+    await message.ack()
 
 
 async def test_a_failed_send_isolates_its_server_until_a_heartbeat_is_answered(

@@ -32,9 +32,9 @@ class Overheard(GrpcioTransport):
         self.dates.append(dict(metadata)["x-mq-date-time"])
         return await super().unary(endpoint, path, payload, metadata, timeout)
 
-    async def reconnect(self, endpoint: Any) -> None:
+    async def reconnect(self, endpoint: Any, grace: float = 0.0) -> None:
         self.reconnections += 1
-        await super().reconnect(endpoint)
+        await super().reconnect(endpoint, grace)
 
 
 @pytest.mark.parametrize("jump", [-86_400.0, -1.0, 3_600.0, 10 * 365 * 86_400.0])
