@@ -16,7 +16,7 @@ from importlib import import_module
 from operator import attrgetter
 from pkgutil import iter_modules
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from aiorocketmq_fake import core
 from aiorocketmq_fake.core import model
@@ -37,6 +37,7 @@ UNREADABLE = (pickle.UnpicklingError, ValueError, TypeError, KeyError, Attribute
 """What reading may raise for bytes that are something else than expected."""
 
 # Any in this module: pickle's own hooks take and give any object.
+R = TypeVar("R")
 Reduction = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
@@ -140,9 +141,12 @@ def dump_state(root: object, foreign: Mapping[str, object]) -> bytes:
     return file.getvalue()
 
 
-def load_state(data: bytes, foreign: Mapping[str, object], classes: Mapping[str, type]) -> Any:
-    """Read what `dump_state` wrote; `classes` may be built beside those of the core, by their full names."""
-    return _Unpickler(data, foreign, classes).load()
+def load_state(data: bytes, foreign: Mapping[str, object], kind: type[R]) -> R:
+    """Read what `dump_state` wrote of a `kind`, which may stand outside of the core."""
+    root = _Unpickler(data, foreign, {f"{kind.__module__}.{kind.__qualname__}": kind}).load()
+    if not isinstance(root, kind):
+        raise pickle.UnpicklingError(f"a {type(root).__name__} is no {kind.__name__}")
+    return root
 
 
 def write_message(message: StoredMessage) -> bytes:

@@ -164,10 +164,8 @@ def _recover(database: Database, pager: Pager, fresh: Broker) -> Broker:
     saved = database.saved()
     if saved is None:
         raise DamagedData(database.path, "it has no checkpoint")
-    kind = type(fresh)
-    classes = {f"{kind.__module__}.{kind.__qualname__}": kind}
     try:
-        core: Broker = load_state(saved.state, {"pager": pager, **fresh.transient()}, classes)
+        core = load_state(saved.state, {"pager": pager, **fresh.transient()}, type(fresh))
     except UNREADABLE as error:
         raise DamagedData(database.path, f"its checkpoint cannot be read ({error})") from error
     done = 0

@@ -44,7 +44,6 @@ def cut(database: Database, pager: Pager, fresh: Broker) -> tuple[Broker, str]:
     saved = database.saved()
     if saved is None:
         raise DamagedData(database.path, "it has no checkpoint")
-    kind = type(fresh)
     try:
         core: Broker = load_state(
             saved.state,
