@@ -45,11 +45,7 @@ def cut(database: Database, pager: Pager, fresh: Broker) -> tuple[Broker, str]:
     if saved is None:
         raise DamagedData(database.path, "it has no checkpoint")
     try:
-        core: Broker = load_state(
-            saved.state,
-            {"pager": pager, **fresh.transient()},
-            {f"{kind.__module__}.{kind.__qualname__}": kind},
-        )
+        core = load_state(saved.state, {"pager": pager, **fresh.transient()}, type(fresh))
         for topic in core.topics():
             for entries in core.entries(topic.config.name):
                 for _ in entries:
