@@ -204,7 +204,7 @@ class _Obstinate(Checks):
 
     def _on_due(self, half: Half) -> None:
         self._check(half)
-        self._set(half, self._state.now + 60_000)
+        self._state.agenda.set(half, self._state.now + 60_000, self._on_due)
 
 
 class ChecksGoOn(Broker):
