@@ -90,8 +90,8 @@ CLUSTER_NUMBERS: Mapping[str, Number] = MappingProxyType(
     {**APACHE_NUMBERS, "receive.unknown-topic": "TOPIC_NOT_FOUND"}
 )
 # From 5.4 on.
-_APACHE = COMMON_CAPABILITIES | {"type.priority", "suspend"}
-_FAKE = _APACHE | PREPARATION | {"@clock", "@restart", "@keep", "@lag"}
+_APACHE = COMMON_CAPABILITIES | {"type.priority", "suspend", "tls"}
+_FAKE = _APACHE | PREPARATION | {"@clock", "@restart", "@keep", "@lag", "@acl", "auth"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,9 @@ DECLARATIONS: Mapping[str, Declaration] = MappingProxyType(
             CLUSTER_NUMBERS,
         ),
         "fake-documented": Declaration(
-            "aiorocketmq fake", "documented", _FAKE | {"type.mixed", "type.lite", "recall", "pull"}
+            "aiorocketmq fake",
+            "documented",
+            _FAKE | {"type.mixed", "type.lite", "recall", "pull", "namespace", "client-properties"},
         ),
         "fake-apache-5.5": Declaration("aiorocketmq fake", "apache-5.5", _FAKE, APACHE_NUMBERS),
         "fake-apache-5.5-cluster": Declaration(

@@ -76,6 +76,27 @@ class Preparation(Protocol):
         """Delete what has expired, whatever the hour."""
 
 
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """A user and what it may do; names are literal, a star stands for all."""
+
+    access_key: str
+    secret: str
+    publish: tuple[str, ...] = ("*",)
+    subscribe: tuple[str, ...] = ("*",)
+    groups: tuple[str, ...] = ("*",)
+
+
+class Access(Protocol):
+    """Who may use the broker; from the first user on every call has to be signed."""
+
+    async def put_user(self, rights: Rights) -> None:
+        """Make or replace a user."""
+
+    async def remove_user(self, access_key: str) -> None:
+        """Remove a user."""
+
+
 class Disturbance(Protocol):
     """What may be done to a broker that the case has for itself."""
 
@@ -99,6 +120,10 @@ class Target:
     preparation: Preparation
     disturbance: Disturbance | None = None
     """How to restart it (`@restart`), where the case has it for itself."""
+    access: Access | None = None
+    """Its users (`@acl`), where it has any."""
+    trust: bytes | None = None
+    """What clients must trust to reach it over TLS; None: its own certificate."""
     run_id: str = field(default_factory=lambda: secrets.token_hex(3))
     """Part of every fresh name, so that nothing of an earlier run can match."""
     notes: dict[str, Note] = field(default_factory=dict)
@@ -138,6 +163,19 @@ class Target:
     async def pass_time(self, seconds: float) -> None:
         """Let `seconds` pass: real ones on a server, at once on a manual clock, everything due in order."""
         await self.clock.sleep(seconds)
+
+    async def rights_of(self, rights: Rights) -> None:
+        """Make or replace a user; NotApplicable where the target has none."""
+        await self._access().put_user(rights)
+
+    async def revoke(self, access_key: str) -> None:
+        """Remove a user."""
+        await self._access().remove_user(access_key)
+
+    def _access(self) -> Access:
+        if self.access is None:
+            raise NotApplicable("this target has no users")
+        return self.access
 
     async def restart(self) -> None:
         """Stop and start the broker; NotApplicable where it is not the case's own."""

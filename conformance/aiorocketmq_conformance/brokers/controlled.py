@@ -9,14 +9,37 @@ from typing import Any
 from aiorocketmq.admin import ExponentialBackoff
 from aiorocketmq_fake.broker import FakeBroker
 from aiorocketmq_fake.client import FakeBrokerClient
+from aiorocketmq_fake.core.access import User
 from aiorocketmq_fake.core.codes import Refusal
 from aiorocketmq_fake.core.model import RetryPolicy
 
 from aiorocketmq_conformance.brokers.interface import TargetUnavailable
-from aiorocketmq_conformance.target import GroupSettings, Moment, Preparation, at
+from aiorocketmq_conformance.target import GroupSettings, Moment, Preparation, Rights, at
 from aiorocketmq_conformance.verdicts import NotApplicable
 
 _PERMISSIONS = {"rw": "READ_WRITE", "r": "READ", "w": "WRITE", "": "NONE"}
+
+
+class FakeAccess:
+    """The users of a fake."""
+
+    def __init__(self, broker: FakeBroker | FakeBrokerClient) -> None:
+        self._broker = broker
+
+    async def put_user(self, rights: Rights) -> None:
+        """Make or replace a user."""
+        user = User(
+            rights.access_key,
+            rights.secret,
+            publish=rights.publish,
+            subscribe=rights.subscribe,
+            groups=rights.groups,
+        )
+        await self._broker.put_user(user)
+
+    async def remove_user(self, access_key: str) -> None:
+        """Remove a user."""
+        await self._broker.remove_user(access_key)
 
 
 class FakePreparation:

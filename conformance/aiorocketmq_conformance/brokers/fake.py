@@ -14,8 +14,9 @@ from aiorocketmq_fake.broker import FakeBroker
 from aiorocketmq_fake.core.broker import Broker
 from aiorocketmq_fake.core.events import Event, TransactionChecked
 from aiorocketmq_fake.core.profile import Profile
+from aiorocketmq_fake.edge.tls import ServerTls
 
-from aiorocketmq_conformance.brokers.controlled import FakePreparation
+from aiorocketmq_conformance.brokers.controlled import FakeAccess, FakePreparation
 from aiorocketmq_conformance.declaration import Declaration
 from aiorocketmq_conformance.probe.clock import AutoClock
 from aiorocketmq_conformance.registry import Case
@@ -61,7 +62,8 @@ class BundledFake:
     @asynccontextmanager
     async def open(self, case: Case) -> AsyncIterator[Target]:
         """A broker of the case's own, whose clock jumps whenever the case and all of its calls wait."""
-        async with FakeBroker(profile=self._profile, clock="manual", core=self._core) as broker:
+        tls = ServerTls.self_made(also_plain=True) if "tls" in case.needs else None
+        async with FakeBroker(profile=self._profile, clock="manual", core=self._core, tls=tls) as broker:
             orders = _Orders()
             with self._recording(broker, case) as rebooted, broker.events.listen(orders.watch):
                 clock = AutoClock(
@@ -75,7 +77,15 @@ class BundledFake:
                 async with clock:
                     disturbance = _Disturbance(broker, rebooted)
                     preparation = FakePreparation(broker)
-                    yield Target(broker.endpoint, self.declaration, clock, preparation, disturbance)
+                    yield Target(
+                        broker.endpoint,
+                        self.declaration,
+                        clock,
+                        preparation,
+                        disturbance,
+                        access=FakeAccess(broker),
+                        trust=tls.trust if tls else None,
+                    )
 
     @contextmanager
     def _recording(self, broker: FakeBroker, case: Case) -> Iterator[Callable[[], None]]:
