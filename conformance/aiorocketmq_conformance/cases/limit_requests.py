@@ -134,7 +134,7 @@ async def rpc_status_vs_body(stage: Stage) -> None:
     client = await stage.client()
     handle = ("id", "no handle")
     # `unary` raises where the call itself ends badly.
-    codes = {
+    codes: dict[str, int] = {
         "QueryRoute": (await client.query_route("not a topic!")).status.code,
         "SendMessage": (await client.send(requests.message(topic, b""))).status.code,
         "Heartbeat": (await client.heartbeat("a-group", pb.ClientType.PUSH_CONSUMER)).status.code,
