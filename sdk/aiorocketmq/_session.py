@@ -37,6 +37,7 @@ from aiorocketmq._routes import Routes
 from aiorocketmq._start import FirstCall, start_within
 from aiorocketmq._tasks import Arguments, Result, Tasks
 from aiorocketmq._transport.interface import Transport
+from aiorocketmq._uninterrupted import uninterrupted
 from aiorocketmq._upkeep import Upkeep
 from aiorocketmq._version import version
 from aiorocketmq.connection import Connection, ConnectionOptions, Surroundings, as_connection, new_client_id
@@ -132,7 +133,7 @@ class Session:
             self._moved(ClientInput.USABLE)
         except BaseException as error:
             self._moved(ClientInput.FAIL)
-            await self._close(polite=False)
+            await self._close()
             if isinstance(error, ImpossibleStep):  # it was stopped from elsewhere meanwhile
                 raise self._closed() from None
             if isinstance(error, RocketMQError):
@@ -152,9 +153,11 @@ class Session:
                 self._moved(ClientInput.STOP)
             return
         self._moved(ClientInput.STOP)
-        await self._close(polite=True)
-        self._moved(ClientInput.ENDED)
-        self._emit_life(Phase.SINGLE, running=False)
+        try:
+            await self._close()
+        finally:
+            self._moved(ClientInput.ENDED)
+            self._emit_life(Phase.SINGLE, running=False)
         logger.info("client %s stopped", self.client_id, extra=self.log_facts())
 
     def orphan(self) -> None:
@@ -162,18 +165,20 @@ class Session:
         self._moved(ClientInput.FORKED)
         self._is_orphaned = True
 
-    async def _close(self, *, polite: bool) -> None:
-        with anyio.CancelScope(shield=True):
-            if self._rounds is not None:
-                self._rounds.leave()
-            if polite:
-                with anyio.move_on_after(self.timeouts.stop):
-                    known = [each for each, link in self.links.items() if link.state is StreamState.READY]
-                    await asyncio.gather(*(self._terminate(endpoint) for endpoint in known))
-            await self._tasks.end()
-            self.links.clear()
-            if self._owns_connection:
-                await self.connection.close()
+    async def _close(self) -> None:
+        goodbye = anyio.CancelScope(deadline=anyio.current_time() + self.timeouts.stop)
+        await uninterrupted(self._close_all(goodbye, asyncio.current_task()), hurry=goodbye.cancel)
+
+    async def _close_all(self, goodbye: anyio.CancelScope, caller: asyncio.Task[object] | None) -> None:
+        if self._rounds is not None:
+            self._rounds.leave()
+        with goodbye:
+            known = [each for each, link in self.links.items() if link.state is StreamState.READY]
+            await asyncio.gather(*(self._terminate(endpoint) for endpoint in known))
+        await self._tasks.end(spare=caller)
+        self.links.clear()
+        if self._owns_connection:
+            await self.connection.close()
 
     async def _terminate(self, endpoint: Endpoint) -> None:
         request = pb.NotifyClientTerminationRequest()

@@ -39,11 +39,11 @@ class Tasks:
         task.add_done_callback(self._done)
         return task
 
-    async def end(self) -> None:
-        """Cancel every task and wait until each is gone; the caller's own task is left alone."""
+    async def end(self, *, spare: asyncio.Task[Any] | None = None) -> None:
+        """Cancel every task and wait until each is gone; the caller's own task and `spare` are left alone."""
         self._ended = True
         own = asyncio.current_task()
-        tasks = [task for task in self._tasks if task is not own]
+        tasks = [task for task in self._tasks if task is not own and task is not spare]
         for task in tasks:
             task.cancel()
         if tasks:

@@ -20,6 +20,7 @@ from aiorocketmq._pull.batch import PullBatch
 from aiorocketmq._pull.calls import Offset, PullCalls
 from aiorocketmq._pull.fetching import Fetched, Fetching
 from aiorocketmq._session import Session
+from aiorocketmq._uninterrupted import uninterrupted
 from aiorocketmq.connection import Connection, ConnectionOptions
 from aiorocketmq.errors import Closed, RocketMQError, UsageError
 from aiorocketmq.hooks import AssignEvent, CommitEvent, Hook, Role
@@ -140,18 +141,20 @@ class PullConsumer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Stop pulling, with `auto_commit` commit what was finished, and end all tasks."""
-        session, fetching = self._session, self._open()
-        # Shielded: a stop is mostly caused by a cancellation, which must not cut the clean-up short.
-        with anyio.CancelScope(shield=True):
-            try:
-                await fetching.close()
-                if self._committing is not None:
-                    self._committing.cancel()
-                    with anyio.move_on_after(session.timeouts.stop):
-                        await self._commit_due(fetching)
-            finally:
-                self._fetching = None
-                await session.stop()
+        # A stop is mostly caused by a cancellation, which must not cut the clean-up short.
+        await uninterrupted(self._close(self._open()))
+
+    async def _close(self, fetching: Fetching) -> None:
+        session = self._session
+        try:
+            await fetching.close()
+            if self._committing is not None:
+                self._committing.cancel()
+                with anyio.move_on_after(session.timeouts.stop):
+                    await self._commit_due(fetching)
+        finally:
+            self._fetching = None
+            await session.stop()
 
     async def queues(self, topic: str) -> tuple[MessageQueue, ...]:
         """The readable queues of `topic`, from the server's route."""

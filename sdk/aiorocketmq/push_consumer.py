@@ -24,6 +24,7 @@ from aiorocketmq._push.counting import PushStatistics
 from aiorocketmq._push.handlers import Handler, Handlers, handlers_by_topic
 from aiorocketmq._session import Session
 from aiorocketmq._signal import Signal
+from aiorocketmq._uninterrupted import uninterrupted
 from aiorocketmq.config import CacheLimits
 from aiorocketmq.connection import Connection, ConnectionOptions, loop_time
 from aiorocketmq.errors import Closed, RocketMQError, UsageError
@@ -177,13 +178,15 @@ class PushConsumer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop: drain the handlers within `grace`, give back what was not handled, tell the servers, end all tasks."""
+        """Stop: drain the handlers within `grace`, give back what was not handled, tell the servers, end all tasks.
+
+        Cancelled meanwhile, it does the same without waiting for handlers any longer."""
         self.stop()
         running, self._running = self._running, None
         if running is not None:
-            # Shielded: a stop is mostly caused by a cancellation, which must not cut the clean-up short.
-            with anyio.CancelScope(shield=True):
-                await running.finish(self._grace)
+            # A stop is mostly caused by a cancellation, which must not cut it short; another one ends the grace.
+            grace = anyio.move_on_after(self._grace)
+            await uninterrupted(running.finish(grace), hurry=grace.cancel)
 
     async def run(self) -> None:
         """Wait until stop() is called or the caller is cancelled; messages are handled with or without this.

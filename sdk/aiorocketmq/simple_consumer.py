@@ -17,6 +17,7 @@ from aiorocketmq._session import Session
 from aiorocketmq._settling import LONGEST_LEASE, Settling
 from aiorocketmq._simple.keep_alive import KeepAlive
 from aiorocketmq._simple.polls import Polls
+from aiorocketmq._uninterrupted import uninterrupted
 from aiorocketmq.connection import Connection, ConnectionOptions
 from aiorocketmq.errors import UsageError
 from aiorocketmq.hooks import Hook, Role
@@ -97,6 +98,9 @@ class SimpleConsumer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        await uninterrupted(self._close())
+
+    async def _close(self) -> None:
         await self._polls.release()
         await self._session.stop()
 

@@ -32,6 +32,7 @@ from aiorocketmq._push.workers import Workers
 from aiorocketmq._session import Session
 from aiorocketmq._settling import Settling
 from aiorocketmq._signal import Signal
+from aiorocketmq._uninterrupted import uninterrupted
 from aiorocketmq.config import CacheLimits
 from aiorocketmq.message import MessageQueue, ReceivedMessage
 
@@ -97,8 +98,7 @@ class Consumption:
             await self.receiving.start(until)
         except BaseException:
             self.stop()
-            with anyio.CancelScope(shield=True):
-                await self.finish(0.0)
+            await uninterrupted(self.finish(anyio.move_on_after(0.0)))
             raise
 
     def stop(self) -> None:
@@ -113,11 +113,11 @@ class Consumption:
         for held in (*delayed, *self._workers.stop_starting()):
             self._carry_out(held, GiveBack(0.0))
 
-    async def finish(self, grace: float) -> None:
+    async def finish(self, grace: anyio.CancelScope) -> None:
         """Let handlers end within `grace`, then cancel them; settle and give back; end the session."""
         try:
             await self.receiving.ended()
-            with anyio.move_on_after(grace):
+            with grace:
                 await self._workers.wait_idle()
             for held in self._workers.cancel():
                 logger.warning(
