@@ -44,7 +44,8 @@ class Gathering:
         """Send with others where the protocol allows it, alone otherwise."""
         if not may_travel_together(message):
             return await self._sender.send(message)
-        return await self._sent(await self._put(message))
+        parcel = self._sender.parcel_at_once(message) or await self._sender.parcel(message)
+        return await self._sent(self._put(parcel))
 
     async def send_within(self, message: Message, seconds: float) -> SendReceipt:
         """Send, and give up after `seconds`, lingering and all tries included."""
@@ -53,7 +54,7 @@ class Gathering:
         waiting: Waiting | None = None
         try:
             async with asyncio.timeout(seconds):
-                waiting = await self._put(message)
+                waiting = self._put(await self._sender.parcel(message))
                 return await self._sent(waiting)
         except TimeoutError as error:
             has_left = waiting is not None and waiting.has_left
@@ -69,10 +70,9 @@ class Gathering:
             with anyio.CancelScope(shield=True):
                 await asyncio.wait(self._under_way, timeout=within)
 
-    async def _put(self, message: Message) -> Waiting:
-        parcel = await self._sender.parcel(message)
+    def _put(self, parcel: Parcel) -> Waiting:
         if self._is_closed:
-            raise self._closed(message.topic)
+            raise self._closed(parcel.message.topic)
         loop = self._loop
         if loop is None:  # asked once: it costs a syscall on Python before 3.12
             loop = self._loop = asyncio.get_running_loop()
