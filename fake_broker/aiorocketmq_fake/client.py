@@ -13,13 +13,14 @@ from grpc import aio
 from aiorocketmq_fake.core.access import User
 from aiorocketmq_fake.core.choices import DiskStage
 from aiorocketmq_fake.core.codes import Code, Refusal
-from aiorocketmq_fake.core.snapshots import KeepingSnapshot
+from aiorocketmq_fake.core.snapshots import KeepingSnapshot, OrderSnapshot, Totals
 from aiorocketmq_fake.edge.control_conversion import fill, read
 from aiorocketmq_fake.edge.control_server import BROKER_HEADER, CODE_HEADER
 from aiorocketmq_fake.edge.control_wire import messages as ctl
 from aiorocketmq_fake.edge.control_wire.methods import METHODS
 from aiorocketmq_fake.edge.endpoint import join, split
 from aiorocketmq_fake.edge.faults import FaultRule, FaultScript
+from aiorocketmq_fake.edge.telemetry import ClientReply
 from aiorocketmq_fake.views import Client, DeliveredMessage, Group, Lease, Message, Progress, Topic
 
 __all__ = ["FakeBrokerClient", "RemoteClock", "RemoteFault", "RemoteFaults"]
@@ -248,6 +249,33 @@ class FakeBrokerClient:
     async def progress(self, group: str | None = None) -> tuple[Progress, ...]:
         """Return how far groups have come, by group, topic and queue."""
         return _all(Progress, await self.call("ListProgress", ctl.Which(group=group)))
+
+    async def order_records(self, group: str | None = None) -> tuple[OrderSnapshot, ...]:
+        """Return what ordered groups wait for."""
+        return _all(OrderSnapshot, await self.call("ListOrderRecords", ctl.Which(group=group)))
+
+    async def totals(self) -> Totals:
+        """Count what the broker holds."""
+        return read(Totals, await self.call("CountAll", ctl.Empty()))
+
+    async def verify_message(self, client_id: str, topic: str, message_id: str) -> ClientReply | None:
+        """Ask a consumer to consume a stored message on trial; None where no reply came within 5 s (R2.11)."""
+        return await self._order(client_id, "verify_message", topic, message_id)
+
+    async def print_stack_trace(self, client_id: str) -> ClientReply | None:
+        """Ask a client for its stack traces; None where no reply came within 5 s (R2.11)."""
+        return await self._order(client_id, "print_stack_trace")
+
+    async def reconnect_endpoints(self, client_id: str) -> None:
+        """Ask a client to connect anew (2.3); it does not reply."""
+        await self._order(client_id, "reconnect_endpoints")
+
+    async def _order(
+        self, client_id: str, order: str, topic: str = "", message_id: str = ""
+    ) -> ClientReply | None:
+        request = ctl.ClientOrder(client_id=client_id, order=order, topic=topic, message_id=message_id)
+        replies = _all(ClientReply, await self.call("OrderClient", request))
+        return replies[0] if replies else None
 
     def _translate(self, error: aio.AioRpcError) -> Exception:
         text = error.details() or ""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from aiorocketmq_fake.ctl_brokers import COMMANDS
+from aiorocketmq_fake.ctl_clients import client
 from aiorocketmq_fake.ctl_connection import Connection, on_broker as _run
 from aiorocketmq_fake.ctl_keeping import keeping
 from aiorocketmq_fake.ctl_rates import rate
@@ -376,8 +377,36 @@ def progress(connection: Connection, group: str | None) -> None:
     _run(connection, lambda broker: broker.progress(group))
 
 
+@inspect.command()
+@click.option("--group")
+@click.pass_obj
+def orders(connection: Connection, group: str | None) -> None:
+    """List what ordered groups wait for.
+
+    Example: aiorocketmq fake ctl inspect orders
+    """
+    _run(connection, lambda broker: broker.order_records(group))
+
+
+@inspect.command()
+@click.pass_obj
+def totals(connection: Connection) -> None:
+    """Count what the broker holds.
+
+    Example: aiorocketmq fake ctl inspect totals
+    """
+
+    async def count(broker: FakeBrokerClient) -> object:
+        from dataclasses import asdict
+
+        return asdict(await broker.totals())
+
+    _run(connection, count)
+
+
 for command in COMMANDS:
     ctl.add_command(command)
+ctl.add_command(client)
 ctl.add_command(keeping)
 ctl.add_command(rate)
 ctl.add_command(user)

@@ -15,7 +15,6 @@ from aiorocketmq_fake.core.model import (
     Parked,
     Received,
     ReceiveRequest,
-    StoredMessage,
 )
 from aiorocketmq_fake.core.snapshots import OffsetSnapshot
 
@@ -38,7 +37,7 @@ class ExpiresEarly(Broker):
 
 
 class _Reviving(LeaseEnds):
-    def is_kept(self, message: StoredMessage) -> bool:
+    def is_kept(self, lease: Lease) -> bool:
         return True
 
 

@@ -299,6 +299,33 @@ class Control:
         """List how far groups have come."""
         return _list(ctl.Progresses(), self._broker.progress(_optional(request, "group")))
 
+    async def list_order_records(self, request: ctl.Which) -> ctl.OrderRecords:
+        """List what ordered groups wait for."""
+        return _list(ctl.OrderRecords(), self._broker.order_records(_optional(request, "group")))
+
+    async def count_all(self, request: ctl.Empty) -> ctl.Totals:
+        """Count what the broker holds."""
+        totals = ctl.Totals()
+        fill(totals, self._broker.totals())
+        return totals
+
+    async def order_client(self, request: ctl.ClientOrder) -> ctl.ClientReplies:
+        """Send an order to a client."""
+        broker, client_id = self._broker, request.client_id
+        reply = None
+        match request.order:
+            case "print_stack_trace":
+                reply = await broker.print_stack_trace(client_id)
+            case "verify_message":
+                reply = await broker.verify_message(client_id, request.topic, request.message_id)
+            case "reconnect_endpoints":
+                await broker.reconnect_endpoints(client_id)
+            case other:
+                raise ValueError(
+                    f"no order is called {other!r}: use print_stack_trace, verify_message or reconnect_endpoints."
+                )
+        return _list(ctl.ClientReplies(), () if reply is None else (reply,))
+
 
 def _list(message: L, values: Iterable[object]) -> L:
     """Fill the `items` of a list message."""

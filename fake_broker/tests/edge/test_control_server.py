@@ -58,6 +58,44 @@ async def test_everything_seen_from_elsewhere_is_what_is_seen_in_process(
     assert await remote.dead_letters("g") == broker.dead_letters("g") != ()
     assert await remote.leases("g") == broker.leases("g") != ()
     assert await remote.progress() == broker.progress() != ()
+    assert await remote.totals() == broker.totals()
+    assert (await remote.totals()).by_topic["t"] == 2
+
+
+async def test_what_an_ordered_group_waits_for_is_listed(
+    broker: FakeBroker, remote: FakeBrokerClient, connect: Callable[..., Any]
+) -> None:
+    await remote.create_topic("f", type="FIFO", queues=1)
+    await remote.create_group("o", ordered=True)
+    consumer = connect(broker, "ordered-1")
+    await consumer.subscribe("o", "f")
+    await consumer.send("f", b"1", message_group="x")
+    await consumer.receive("o", "f")
+    (record,) = await remote.order_records("o")
+    assert (record,) == broker.order_records("o")
+    assert (record.message_group, record.offsets) == ("x", (0,))
+
+
+async def test_clients_are_given_orders_from_elsewhere(
+    broker: FakeBroker, remote: FakeBrokerClient, client: Any
+) -> None:
+    stream, _ = await client.publish("t")
+    asking = asyncio.create_task(remote.print_stack_trace("raw-1"))
+    order = await asyncio.wait_for(stream.read(), 10)
+    trace = pb.ThreadStackTrace(
+        nonce=order.print_thread_stack_trace_command.nonce, thread_stack_trace="main: idle"
+    )
+    await stream.write(pb.TelemetryCommand(status=pb.Status(code=pb.Code.OK), thread_stack_trace=trace))
+    reply = await asking
+    assert reply is not None
+    assert (reply.client_id, reply.text) == ("raw-1", "main: idle")
+    await remote.reconnect_endpoints("raw-1")
+    order = await asyncio.wait_for(stream.read(), 10)
+    assert order.WhichOneof("command") == "reconnect_endpoints_command"
+    with pytest.raises(ValueError, match="holds no message"):
+        await remote.verify_message("raw-1", "t", "nothing")
+    with pytest.raises(Refusal):
+        await remote.print_stack_trace("nobody")
 
 
 async def test_topics_and_groups_are_made_changed_and_deleted(

@@ -551,3 +551,108 @@ class Progresses(_Message):
         items: Iterable[Progress] | None = ...,
     ) -> None: ...
     def ClearField(self, field_name: Literal["items"]) -> None: ...
+
+class OrderRecord(_Message):
+    group: str
+    topic: str
+    queue_id: int
+    message_group: str
+    attempt_id: str
+    @property
+    def offsets(self) -> RepeatedScalarFieldContainer[int]: ...
+    @property
+    def acked(self) -> RepeatedScalarFieldContainer[int]: ...
+    @property
+    def counts(self) -> RepeatedScalarFieldContainer[int]: ...
+    @property
+    def visible_at(self) -> RepeatedScalarFieldContainer[float]: ...
+    committed: int
+    def __init__(
+        self,
+        *,
+        group: str | None = ...,
+        topic: str | None = ...,
+        queue_id: int | None = ...,
+        message_group: str | None = ...,
+        attempt_id: str | None = ...,
+        offsets: Iterable[int] | None = ...,
+        acked: Iterable[int] | None = ...,
+        counts: Iterable[int] | None = ...,
+        visible_at: Iterable[float] | None = ...,
+        committed: int | None = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: Literal["group", "topic", "queue_id", "message_group", "attempt_id", "offsets", "acked", "counts", "visible_at", "committed"]) -> None: ...
+
+class OrderRecords(_Message):
+    @property
+    def items(self) -> RepeatedCompositeFieldContainer[OrderRecord]: ...
+    def __init__(
+        self,
+        *,
+        items: Iterable[OrderRecord] | None = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: Literal["items"]) -> None: ...
+
+class Totals(_Message):
+    messages: int
+    leases: int
+    polls: int
+    clients: int
+    delayed: int
+    half: int
+    deadlines: int
+    @property
+    def by_topic(self) -> ScalarMap[str, int]: ...
+    def __init__(
+        self,
+        *,
+        messages: int | None = ...,
+        leases: int | None = ...,
+        polls: int | None = ...,
+        clients: int | None = ...,
+        delayed: int | None = ...,
+        half: int | None = ...,
+        deadlines: int | None = ...,
+        by_topic: Mapping[str, int] | None = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: Literal["messages", "leases", "polls", "clients", "delayed", "half", "deadlines", "by_topic"]) -> None: ...
+
+class ClientOrder(_Message):
+    client_id: str
+    order: str
+    topic: str
+    message_id: str
+    def __init__(
+        self,
+        *,
+        client_id: str | None = ...,
+        order: str | None = ...,
+        topic: str | None = ...,
+        message_id: str | None = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: Literal["client_id", "order", "topic", "message_id"]) -> None: ...
+
+class ClientReply(_Message):
+    client_id: str
+    nonce: str
+    code: int
+    text: str
+    def __init__(
+        self,
+        *,
+        client_id: str | None = ...,
+        nonce: str | None = ...,
+        code: int | None = ...,
+        text: str | None = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: Literal["client_id", "nonce", "code", "text"]) -> None: ...
+
+class ClientReplies(_Message):
+    @property
+    def items(self) -> RepeatedCompositeFieldContainer[ClientReply]: ...
+    def __init__(
+        self,
+        *,
+        items: Iterable[ClientReply] | None = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: Literal["items"]) -> None: ...
