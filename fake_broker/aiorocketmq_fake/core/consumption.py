@@ -75,6 +75,12 @@ class Consumption:
             order.popped = self._popped
         return order
 
+    def forget_order(self, queue: Queue) -> None:
+        """Keep the position of one order record and drop the record."""
+        order = self.orders.pop(queue.id)
+        self._positions[queue.id] = order.committed
+        self._popped = max(self._popped, order.popped)
+
     def forget_orders(self) -> None:
         """Keep the positions of the order records and drop the records (R8.21)."""
         for queue_id, order in self.orders.items():

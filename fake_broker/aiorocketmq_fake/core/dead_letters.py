@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from aiorocketmq_fake.core.events import DeadLettered, StoredAs
 from aiorocketmq_fake.core.model import StoredMessage
-from aiorocketmq_fake.core.names import dead_letter_topic
+from aiorocketmq_fake.core.names import dead_letter_topic, plain_retry_topic
 from aiorocketmq_fake.core.state import State
 from aiorocketmq_fake.core.storage import Storage
 
@@ -28,6 +28,8 @@ class DeadLetters:
         """Store the copy; it shows the dead-letter topic as its own (6.4)."""
         profile = self._state.profile
         topic = self._storage.system_topic(dead_letter_topic(group))
+        if profile.dead_letters_make_retry_topic:
+            self._storage.system_topic(plain_retry_topic(group))
         tells = profile.dead_letters_tell_origin
         copy = self._storage.append(
             topic,

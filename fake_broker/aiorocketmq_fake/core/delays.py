@@ -107,10 +107,10 @@ class Delays:
             time = int(at)
         except (ValueError, Base64Error):
             raise Refusal(profile.recall_failure_code, "The recall handle is not one.") from None
-        if version != "v1" or topic != topic_name or broker != self._state.broker:
-            raise Refusal(
-                profile.recall_failure_code, "The recall handle belongs to another topic or broker."
-            )
+        if version != "v1" or topic != topic_name:
+            raise Refusal(profile.recall_failure_code, "The recall handle belongs to another topic.")
+        if broker != self._state.broker:
+            raise Refusal(profile.recall_foreign_broker_code, "The recall handle belongs to another broker.")
         return time, message_id
 
     def _on_due(self, delayed: Delayed) -> None:

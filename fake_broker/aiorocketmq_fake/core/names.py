@@ -68,6 +68,11 @@ def retry_topic(group: str, topic: str) -> str:
     return f"{limits.RETRY_PREFIX}{group}_{topic}"
 
 
+def plain_retry_topic(group: str) -> str:
+    """Name the retry topic of a group of the classic protocol, which servers make beside its dead letters."""
+    return f"{limits.RETRY_PREFIX}{group}"
+
+
 def dead_letter_topic(group: str) -> str:
     """Name the topic of a group's dead letters (0.2)."""
     return f"{limits.DEAD_LETTER_PREFIX}{group}"

@@ -67,7 +67,8 @@ class Producing:
             check_message(message, now, profile.max_delay)
         topic = state.topics.get(name)
         if topic is None:
-            code = profile.store_refusal_code if is_internal(name) else profile.unknown_topic_send_code
+            internal = is_internal(name)
+            code = profile.unknown_internal_topic_code if internal else profile.unknown_topic_send_code
             raise Refusal(code, f"The topic {name} does not exist.")
         if not is_internal(name):
             check_type(messages[0], topic.config.type)

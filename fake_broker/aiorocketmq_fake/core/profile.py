@@ -96,6 +96,8 @@ class Profile:
     """Receive by a group that may not consume (5.1 row 10)."""
     unknown_topic_receive_code: Code
     """Receive from a topic that does not exist (5.1 row 9, trap 3)."""
+    unknown_internal_topic_code: Code
+    """Send to a retry or dead-letter topic that does not exist (session §4.1)."""
     unknown_topic_send_code: Code
     """Send to a topic that does not exist (R4.7, trap 3)."""
     client_settings_decide: bool
@@ -137,6 +139,8 @@ class Profile:
     (session §5)."""
     recall_failure_code: Code
     """A recall that cannot be done any more, or whose handle is not one (R4.25)."""
+    recall_foreign_broker_code: Code
+    """A recall whose handle names another broker (session §5)."""
     max_delay: float = 86_400.0
     """How far ahead a delivery may be asked for (4.1 row 13)."""
 
@@ -274,6 +278,8 @@ class Profile:
     """A dead letter goes on counting attempts (R7.6); else it starts at 1."""
     dead_letter_type: MessageType | None
     """Message type that dead letters show, None for their own (consumption §1)."""
+    dead_letters_make_retry_topic: bool
+    """A group's first dead letter also makes a plain `%RETRY%{group}`, which stays empty (consumption §5)."""
     dead_letters_tell_origin: bool
     """Dead letters carry their source topic and id (R6.18)."""
     forward_checks_handle: bool
@@ -294,6 +300,9 @@ class Profile:
     R8.11)."""
     ordered_attempts_per_batch: bool
     """All messages of an ordered batch show the smallest attempt among them (R8.13, consumption §6)."""
+    order_record_life: float
+    """An order record that no receive touched for so long is dropped, and attempts count from 1 again; 0 keeps it
+    (8.3)."""
     ordered_old_handles_ack: bool
     """In ordered groups a handle replaced by a change still acks (consumption §1)."""
 

@@ -23,6 +23,7 @@ from aiorocketmq_fake.core.model import (
 from aiorocketmq_fake.core.polls import Poll, PollBook
 from aiorocketmq_fake.core.registry import known_group
 from aiorocketmq_fake.core.state import State, milliseconds
+from aiorocketmq_fake.core.topics import Queue
 
 ReceivePoll = Poll[ReceiveRequest]
 
@@ -236,7 +237,7 @@ class Receiving:
         attempt_id = poll.request.attempt_id
         queues = self._lite.queues(poll.request) if poll.apart else consumption.reading_order(self._state.rng)
         for queue in queues:
-            order = consumption.order(queue)
+            order = self._order(consumption, queue)
             for lease in order.release(attempt_id):
                 self._ends.drop(lease, LeaseEnd.REPEATED)
             if len(taken) >= limit:
@@ -253,6 +254,15 @@ class Receiving:
                 taken.extend((message, message.attempts_before + count, order) for message, count in found)
             self._note_progress(consumption, queue.id, committed, order.committed)
         return taken
+
+    def _order(self, consumption: Consumption, queue: Queue) -> Order:
+        """Look the order record of a queue up; one that rests for long is begun anew (8.3)."""
+        order = consumption.order(queue)
+        life = milliseconds(self._state.profile.order_record_life)
+        if not life or not order.popped or self._state.now - order.popped <= life:
+            return order
+        consumption.forget_order(queue)
+        return consumption.order(queue)
 
     def _lease(
         self,

@@ -159,3 +159,13 @@ def test_a_deleted_topic_takes_its_delayed_messages_along(delay: Any) -> None:
     delay.broker.create_topic(TopicConfig("t", TopicType.DELAY), now=delay.now)
     delay.wait(6.0)
     assert delay.ids() == []
+
+
+def test_the_handle_of_another_broker_is_refused(make_desk: Any) -> None:
+    """Session §5: 50001, behind a separate proxy 40000."""
+    desk = make_desk(type=TopicType.DELAY, fields={"recall_enabled": True})
+    handle = desk.send("m", delivery_timestamp=desk.now + 60.0).recall_handle
+    foreign = urlsafe_b64decode(handle).decode().replace("broker-a", "broker-b")
+    with pytest.raises(Refusal) as refused:
+        desk.broker.recall("t", urlsafe_b64encode(foreign.encode()).decode(), now=desk.now)
+    assert refused.value.code is desk.profile.recall_foreign_broker_code

@@ -432,3 +432,21 @@ def test_other_groups_keep_their_order_records(ordered: Any) -> None:
 def test_a_garbage_ack_in_an_ordered_group_is_refused(ordered: Any) -> None:
     with pytest.raises(Refusal):
         ordered.change("garbage", 1.0)
+
+
+def test_an_order_record_that_rests_for_a_day_is_begun_anew(queues: Any) -> None:
+    """8.3: the position stays, the attempts count from 1 again."""
+    queues.send("a", "b", message_group="A")
+    queues.ack(queues.receive()[0])
+    queues.wait(86_400.0)
+    assert queues.one().attempt == 2
+    queues.wait(86_401.0)
+    again = queues.one()
+    assert (again.message.content.message_id, again.attempt) == ("b", 1)
+
+
+def test_the_contract_knows_no_end_of_an_order_record(lanes: Any) -> None:
+    lanes.send("a", message_group="A")
+    lanes.one()
+    lanes.wait(86_401.0)
+    assert lanes.one().attempt == 2

@@ -390,3 +390,16 @@ def test_forwarding_the_first_handle_after_a_change_leaves_the_newer_lease(apach
     assert [letter.content.message_id for letter in apache.broker.dead_letters("g")] == ["m"]
     apache.wait(10.0)
     assert apache.one().attempt == 2
+
+
+def test_the_first_dead_letter_of_a_real_server_makes_a_plain_retry_topic(make_desk: Any) -> None:
+    """Consumption §5: one queue, and nothing ever comes into it."""
+    desk = make_desk(max_attempts=1)
+    desk.send("m")
+    desk.one()
+    desk.wait_for_return()
+    assert desk.ids() == []
+    made = {topic.config.name for topic in desk.broker.topics() if topic.config.name.startswith("%RETRY%")}
+    assert ("%RETRY%g" in made) is desk.profile.dead_letters_make_retry_topic
+    assert len(desk.broker.dead_letters("g")) == 1
+    assert desk.broker.messages("%RETRY%g") == ()

@@ -130,7 +130,7 @@ def test_an_unknown_topic_is_refused_and_not_created(desk: Any) -> None:
 def test_an_unknown_retry_topic_is_refused_by_the_store(desk: Any) -> None:
     with pytest.raises(Refusal) as caught:
         desk.send("m", topic="%RETRY%x")
-    assert caught.value.code is desk.profile.store_refusal_code
+    assert caught.value.code is desk.profile.unknown_internal_topic_code
 
 
 def test_a_topic_without_writable_queue_is_refused(desk: Any) -> None:
