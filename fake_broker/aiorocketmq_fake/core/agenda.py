@@ -43,7 +43,8 @@ class Agenda:
 
     def set(self, alarm: Alarm, at: int, action: Action) -> None:
         """Call `action(alarm)` at the time `at`, and not at the time set before."""
-        self.cancel(alarm)
+        if alarm.ticket:
+            self.cancel(alarm)
         self._tickets += 1
         alarm.ticket = self._tickets
         heappush(self._heap, (at, self._tickets, alarm, action))
@@ -64,6 +65,10 @@ class Agenda:
             heappop(heap)
             self._forgotten -= 1
         return None
+
+    def has_due(self, until: int) -> bool:
+        """Tell whether anything may be due by then; no is certain, yes may be a forgotten alarm."""
+        return bool(self._heap) and self._heap[0][0] <= until
 
     def pop_due(self, until: int) -> tuple[int, Alarm, Action] | None:
         """Take the earliest alarm not later than `until`."""

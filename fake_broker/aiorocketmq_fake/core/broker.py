@@ -449,6 +449,9 @@ class Broker(Observed):
 
     def _advance(self, now: int) -> None:
         state = self._state
+        if now < state.cleaning_at and not state.agenda.has_due(now):
+            state.now = max(state.now, now)
+            return
         while state.cleaning_at <= now:
             self._let_happen(state.cleaning_at)
             self._retention.on_time()

@@ -5,12 +5,12 @@ millisecond, the broker's own time of the fact. `topic` is always the topic the 
 physical topic of a copy is `message.topic` (`%RETRY%…` for redeliveries of normal groups).
 """
 
-from dataclasses import dataclass
 from enum import Enum
 
 from aiorocketmq_fake.core.choices import DiskStage
 from aiorocketmq_fake.core.codes import ClientType, Code, Resolution
 from aiorocketmq_fake.core.model import Delivery, GroupConfig, OutgoingMessage, StoredMessage, TopicConfig
+from aiorocketmq_fake.core.values import value
 
 
 class LeaseEnd(Enum):
@@ -34,7 +34,7 @@ class StoredAs(Enum):
     DEAD_LETTER = "a group gave it up"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Stored:
     """A message became part of a queue."""
 
@@ -45,7 +45,7 @@ class Stored:
     reason: StoredAs
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Prepared:
     """A message was accepted but is not yet visible: delayed (`due`) or waiting for its transaction (`due`
     None)."""
@@ -56,7 +56,7 @@ class Prepared:
     due: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Recalled:
     """A delayed message was taken back before its time; `effective` False when no message matched."""
 
@@ -67,7 +67,7 @@ class Recalled:
     effective: bool
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TransactionEnded:
     """A half message was committed or rolled back."""
 
@@ -79,7 +79,7 @@ class TransactionEnded:
     from_check: bool
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DecidedAgain:
     """A transaction that had ended was committed by one more decision: its message is stored again (R9.11).
 
@@ -91,7 +91,7 @@ class DecidedAgain:
     client_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TransactionChecked:
     """A producer was asked what became of a transaction; `client_id` is empty when none could be asked, then
     the check is lost (R9.8)."""
@@ -104,7 +104,7 @@ class TransactionChecked:
     """Number of this check, from 1."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TransactionGivenUp:
     """A half message was dropped without a decision: asked for too often, or too old (R9.7)."""
 
@@ -115,7 +115,7 @@ class TransactionGivenUp:
     """How often its outcome had been asked for."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ReceiveEnded:
     """A receive was answered; `deliveries` of `Delivered` events with the same `batch`, perhaps none."""
 
@@ -131,7 +131,7 @@ class ReceiveEnded:
     """The caller went away; what was taken nevertheless is given back or stays leased, by profile (R5.7)."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Delivered:
     """A message was handed to a consumer under a lease. Precedes the `ReceiveEnded` of its batch."""
 
@@ -149,7 +149,7 @@ class Delivered:
     """Attempt id of the receive, empty when it had none."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Acked:
     """A consumer acknowledged a message and the answer was OK.
 
@@ -170,7 +170,7 @@ class Acked:
     effective: bool
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LeaseChanged:
     """A lease got a new end and a new handle, by its consumer or (`renewal`) by the server."""
 
@@ -188,7 +188,7 @@ class LeaseChanged:
     renewal: bool
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Resurrected:
     """A change with a spent handle made one more lease: the message will come back (R6.12, O6)."""
 
@@ -201,7 +201,7 @@ class Resurrected:
     invisible: float
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LeaseEnded:
     """A lease ended without an ack."""
 
@@ -215,7 +215,7 @@ class LeaseEnded:
     reason: LeaseEnd
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Revived:
     """A message whose lease had ended became visible again; `attempt` is what its next delivery will
     carry."""
@@ -226,7 +226,7 @@ class Revived:
     attempt: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Filtered:
     """A message was skipped for the whole group because the receiver's filter rejected it (R5.21)."""
 
@@ -235,7 +235,7 @@ class Filtered:
     message: StoredMessage
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DeadLettered:
     """A message was moved to the group's dead-letter topic; `by_client` when a consumer forwarded it."""
 
@@ -247,7 +247,7 @@ class DeadLettered:
     by_client: bool
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class WrongMessageDeadLettered:
     """The forward of a changed handle copied the log's first message and lost the meant one (consumption
     §1)."""
@@ -259,7 +259,7 @@ class WrongMessageDeadLettered:
     copied: StoredMessage
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class OffsetCommitted:
     """The stored offset of a group was set by a consumer, or by the progress of an ordered group."""
 
@@ -270,7 +270,7 @@ class OffsetCommitted:
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class OffsetReset:
     """The stored offset of a group was moved by an administrator."""
 
@@ -288,7 +288,7 @@ class DeletedFor(Enum):
     ROOM = "the disk was nearly full"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class MessagesDeleted:
     """Messages of one queue went, read or not: those from `first_offset` up to before `min_offset` (R11.2)."""
 
@@ -302,7 +302,7 @@ class MessagesDeleted:
     reason: DeletedFor
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class NotRevived:
     """A lease ended without ack, but its message has been deleted meanwhile: the group lost it (R11.3)."""
 
@@ -311,7 +311,7 @@ class NotRevived:
     message: StoredMessage
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class KeepingChanged:
     """An administrator set how long messages are kept, or how full the disk is."""
 
@@ -321,7 +321,7 @@ class KeepingChanged:
     stage: DiskStage
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PollParked:
     """A receive or pull found nothing and waits."""
 
@@ -333,7 +333,7 @@ class PollParked:
     until: float
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LiteSubscribed:
     """A client changed which lite topics of a parent it wants, or lost some of them."""
 
@@ -345,7 +345,7 @@ class LiteSubscribed:
     """What it wants from now on."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LiteTopicEnded:
     """A lite topic that nobody wrote to for long is gone, with the messages in it."""
 
@@ -355,7 +355,7 @@ class LiteTopicEnded:
     messages: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClientJoined:
     """A client's settings were stored for the first time, or again after it had left."""
 
@@ -365,7 +365,7 @@ class ClientJoined:
     group: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClientLeft:
     """A client terminated or (`expired`) was not heard of for too long."""
 
@@ -376,7 +376,7 @@ class ClientLeft:
     expired: bool
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TopicChanged:
     """A topic was created, updated or (`deleted`) removed."""
 
@@ -385,7 +385,7 @@ class TopicChanged:
     deleted: bool
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class GroupChanged:
     """A consumer group was created, updated or (`deleted`) removed."""
 
@@ -398,7 +398,7 @@ class GroupChanged:
     deleted: bool
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class UserChanged:
     """A user was added, replaced or (`deleted`) removed; the secret is not told."""
 
@@ -407,7 +407,7 @@ class UserChanged:
     deleted: bool
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Refused:
     """A command, or one entry of an ack, was refused; nothing else changed."""
 

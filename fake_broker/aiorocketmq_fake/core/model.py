@@ -5,7 +5,7 @@ An empty string or tuple means "absent" wherever the protocol has an optional fi
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 
 from aiorocketmq_fake.core.codes import (
@@ -20,6 +20,7 @@ from aiorocketmq_fake.core.codes import (
     Resolution,
     TopicType,
 )
+from aiorocketmq_fake.core.values import value
 
 NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
 """The properties of messages without any: one value for all, for there may be a million of them."""
@@ -32,7 +33,7 @@ def _no_properties() -> Mapping[str, str]:
 # Topics and groups
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TopicConfig:
     """A topic as an administrator makes it; read and write queues 0 to 1024 each."""
 
@@ -45,7 +46,7 @@ class TopicConfig:
     """Lite topics of this one end when nobody wrote to them for so long; None: never (R4.30)."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RetryPolicy:
     """Retry intervals of a group: a list of `steps`, or exponential when `multiplier` is not 0."""
 
@@ -55,7 +56,7 @@ class RetryPolicy:
     multiplier: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class GroupConfig:
     """A consumer group as an administrator makes it."""
 
@@ -77,7 +78,7 @@ class GroupConfig:
 # Messages
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class OutgoingMessage:
     """A message as its producer sent it. `message_type` matters only when it is TRANSACTION (R4.5)."""
 
@@ -101,7 +102,7 @@ class OutgoingMessage:
     namespace: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class StoredMessage:
     """One copy of a message in one queue; redeliveries and dead letters are further copies of the same
     `content`."""
@@ -127,7 +128,7 @@ class StoredMessage:
     """For a redelivery: the copy that was delivered first, where the profile shows its position."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SendOutcome:
     """One entry of the answer to a send."""
 
@@ -139,7 +140,7 @@ class SendOutcome:
     recall_handle: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Delivery:
     """One message handed to one consumer. Queue, offset and store time to show are here, content in
     `message`."""
@@ -156,7 +157,7 @@ class Delivery:
 # Consuming
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FilterExpression:
     """Which messages a consumer wants; the empty TAG expression and `*` mean all (R5.23)."""
 
@@ -164,7 +165,7 @@ class FilterExpression:
     type: FilterType = FilterType.TAG
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ReceiveRequest:
     """One ReceiveMessage call."""
 
@@ -183,7 +184,7 @@ class ReceiveRequest:
     client_version: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Received:
     """Answer to a receive: status and messages, best first."""
 
@@ -192,7 +193,7 @@ class Received:
     deliveries: tuple[Delivery, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Parked:
     """A receive or pull that waits: its answer comes as output `PollAnswered` with this id."""
 
@@ -200,7 +201,7 @@ class Parked:
     until: float
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AckEntry:
     """One message to acknowledge; the id is only echoed (R6.7)."""
 
@@ -208,7 +209,7 @@ class AckEntry:
     receipt_handle: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AckRequest:
     """One AckMessage call."""
 
@@ -218,7 +219,7 @@ class AckRequest:
     entries: tuple[AckEntry, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AckOutcome:
     """One entry of the answer to an ack, in request order, echoing id and handle of the request (R6.5)."""
 
@@ -228,7 +229,7 @@ class AckOutcome:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AckResult:
     """Answer to an ack: the common code, or MULTIPLE_RESULTS when entries differ (R6.6)."""
 
@@ -236,7 +237,7 @@ class AckResult:
     entries: tuple[AckOutcome, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ChangeRequest:
     """One ChangeInvisibleDuration call; `invisible` None counts as 0 (R6.16)."""
 
@@ -249,7 +250,7 @@ class ChangeRequest:
     suspend: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ForwardRequest:
     """One ForwardMessageToDeadLetterQueue call."""
 
@@ -263,7 +264,7 @@ class ForwardRequest:
 # Pulling and offsets
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PullRequest:
     """One PullMessage call."""
 
@@ -278,7 +279,7 @@ class PullRequest:
     remaining_deadline: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Pulled:
     """Answer to a pull; `next_offset` is where to go on, also after ILLEGAL_OFFSET (10.1)."""
 
@@ -291,7 +292,7 @@ class Pulled:
 # Sessions
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Subscription:
     """The consumer half of a client's settings."""
 
@@ -300,7 +301,7 @@ class Subscription:
     """(topic, filter) pairs; they do not restrict what may be received (R5.1)."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClientSettings:
     """Settings as a client sent them; exactly one of `topics` and `subscription` is not None."""
 
@@ -318,7 +319,7 @@ class ClientSettings:
     """`client_properties`."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class MergedSettings:
     """What the server answers: overlay these on the client's own settings, echo all other fields (2.2)."""
 
@@ -340,7 +341,7 @@ class MergedSettings:
 # Routes
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RouteEntry:
     """One queue of a route; for an assignment `queue_id` -1 means all queues of the broker (R3.7)."""
 
@@ -354,7 +355,7 @@ class RouteEntry:
 # Transactions
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class EndTransactionRequest:
     """One EndTransaction call; the message id is not compared (R9.2)."""
 
@@ -366,7 +367,7 @@ class EndTransactionRequest:
     from_check: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class OffsetQuery:
     """One QueryOffset call."""
 
@@ -379,7 +380,7 @@ class OffsetQuery:
 # Lite topics
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LiteStart:
     """Where a new subscriber asks to begin; at most one of the three is not None, none of them is the end."""
 
@@ -392,7 +393,7 @@ class LiteStart:
     timestamp: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LiteSyncRequest:
     """One SyncLiteSubscription call."""
 
@@ -409,7 +410,7 @@ class LiteSyncRequest:
 # Outputs: what the broker has to say outside of an answer
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PollAnswered:
     """A parked receive or pull has its answer."""
 
@@ -417,7 +418,7 @@ class PollAnswered:
     result: Received | Pulled
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RecoverOrphanedTransaction:
     """Ask a producer what became of a transaction (9.3)."""
 
@@ -425,7 +426,7 @@ class RecoverOrphanedTransaction:
     transaction_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class VerifyMessage:
     """Ask a consumer to consume one message on trial (2.3)."""
 
@@ -433,21 +434,21 @@ class VerifyMessage:
     message: StoredMessage
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class PrintStackTrace:
     """Ask a client for its stack traces (2.3)."""
 
     nonce: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ReconnectEndpoints:
     """Ask a client to connect anew (2.3)."""
 
     nonce: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class NotifyUnsubscribeLite:
     """Tell a consumer that a lite topic was taken from it (R4.34)."""
 
@@ -459,7 +460,7 @@ Command = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class CommandForClient:
     """Send this on the newest telemetry stream of the client (R2.3)."""
 

@@ -1,7 +1,7 @@
 """Snapshots: what inspection answers, frozen, taken at one moment."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from aiorocketmq_fake.core.choices import DiskStage
 from aiorocketmq_fake.core.model import (
@@ -11,9 +11,10 @@ from aiorocketmq_fake.core.model import (
     StoredMessage,
     TopicConfig,
 )
+from aiorocketmq_fake.core.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TopicSnapshot:
     """A topic and how far its queues reach."""
 
@@ -24,7 +25,7 @@ class TopicSnapshot:
     """A retry or dead-letter topic."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class GroupSnapshot:
     """A consumer group and its live members."""
 
@@ -33,7 +34,7 @@ class GroupSnapshot:
     client_ids: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClientSnapshot:
     """A client that the broker knows."""
 
@@ -42,7 +43,7 @@ class ClientSnapshot:
     last_seen: float
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LeaseSnapshot:
     """A message in the hands of a consumer."""
 
@@ -58,7 +59,7 @@ class LeaseSnapshot:
     auto_renew: bool
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class HalfSnapshot:
     """A half message: sent in a transaction, neither committed nor rolled back."""
 
@@ -71,7 +72,7 @@ class HalfSnapshot:
     """How often its outcome was asked for."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class OrderSnapshot:
     """What blocks one queue, or one message group of it, in an ordered group (8.3)."""
 
@@ -88,7 +89,7 @@ class OrderSnapshot:
     committed: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class OffsetSnapshot:
     """Progress of a group in one queue."""
 
@@ -105,7 +106,7 @@ class OffsetSnapshot:
         return self.max_offset - max(self.offset, self.min_offset)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DeliverySnapshot:
     """One delivery that happened, for tests that ask what a group has seen."""
 
@@ -120,7 +121,7 @@ class DeliverySnapshot:
     receipt_handle: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class KeepingSnapshot:
     """How long messages are kept, seconds, and how full the disk is said to be, 0 to 1."""
 
@@ -129,7 +130,7 @@ class KeepingSnapshot:
     stage: DiskStage
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Totals:
     """Sizes of what the broker holds, for watching it."""
 

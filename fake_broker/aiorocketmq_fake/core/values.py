@@ -1,0 +1,56 @@
+"""Values: frozen dataclasses that are made quickly, for there are a dozen in the life of every message.
+
+A frozen dataclass fills its fields through `object.__setattr__`, one slow call for each. A value is born as an
+instance of a twin, a class with the same slots that may be written, is filled by plain assignments, and becomes
+what it is at the end. That takes a third of the time; afterwards nothing tells it from a frozen dataclass.
+"""
+
+from collections.abc import Callable
+from dataclasses import MISSING, Field, dataclass, fields
+from functools import wraps
+from typing import Any, TypeVar, dataclass_transform
+
+T = TypeVar("T")
+
+
+@dataclass_transform(frozen_default=True)
+def value(cls: type[T]) -> type[T]:
+    """Make a class what `@dataclass(frozen=True, slots=True)` makes of it, with a faster `__init__`."""
+    made = dataclass(frozen=True, slots=True)(cls)
+    if hasattr(made, "__post_init__"):
+        raise TypeError(f"{cls.__name__} checks itself after its making: use a dataclass")
+    made.__init__ = wraps(made.__init__)(_init(made))  # type: ignore[method-assign]  # the point of it all
+    return made
+
+
+def _init(made: type[Any]) -> Callable[..., None]:
+    """Write the function that fills a value."""
+    names = [field.name for field in fields(made)]
+    twin = type(made.__name__, (), {"__slots__": tuple(names)})
+    given: dict[str, Any] = {"_made": made, "_twin": twin, "_missing": MISSING}
+    # Plain assignment to `__class__` would meet the frozen `__setattr__`.
+    given["_become"] = object.__dict__["__class__"].__set__
+    parameters = ["self"]
+    lines = ["_become(self, _twin)"]
+    for field in fields(made):
+        parameters.append(_parameter(field, given))
+        lines.append(f"self.{field.name} = {_source(field, given)}")
+    lines.append("self.__class__ = _made")
+    source = f"def __init__({', '.join(parameters)}):\n    " + "\n    ".join(lines)
+    exec(source, given)  # as dataclasses do: the text is made of the names of fields
+    init: Callable[..., None] = given["__init__"]
+    return init
+
+
+def _parameter(field: Field[Any], given: dict[str, Any]) -> str:
+    if field.default is not MISSING:
+        given[f"_default_{field.name}"] = field.default
+        return f"{field.name}=_default_{field.name}"
+    return field.name if field.default_factory is MISSING else f"{field.name}=_missing"
+
+
+def _source(field: Field[Any], given: dict[str, Any]) -> str:
+    if field.default_factory is MISSING:
+        return field.name
+    given[f"_make_{field.name}"] = field.default_factory
+    return f"_make_{field.name}() if {field.name} is _missing else {field.name}"
