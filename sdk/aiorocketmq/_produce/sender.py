@@ -25,8 +25,10 @@ from aiorocketmq.errors import (
     Busy,
     MessageTooLarge,
     PermissionDenied,
+    QuotaExceeded,
     Refused,
     RocketMQError,
+    TopicNotFound,
     TypeMismatch,
     Unreachable,
 )
@@ -129,7 +131,7 @@ class Sender:
                 route = await self._session.route(parcels[0].message.topic)
                 return await self._carry_out(BatchSending(self._session, parcels), route)
         except RocketMQError as error:
-            if error.may_retry or error.may_have_taken_effect or not isinstance(error, Refused):
+            if error.may_retry or error.may_have_taken_effect or not _is_about_one(error):
                 return [error] * len(parcels)
             logger.info("a batch was refused, its messages go one by one: %s", error)
         outcomes: list[SendReceipt | RocketMQError] = []
@@ -271,6 +273,13 @@ class Sender:
         if topic not in declaration.topics:
             self._session.declaration = replace(declaration, topics=(*declaration.topics, topic))
             await self._session.write_settings()
+
+
+def _is_about_one(error: RocketMQError) -> bool:
+    """Whether a batch may have been refused for one of its messages, as opposed to its topic or its sender."""
+    return isinstance(error, Refused) and not isinstance(
+        error, TopicNotFound | PermissionDenied | QuotaExceeded
+    )
 
 
 def gave_up(message: Message, seconds: float, *, may_have_taken_effect: bool) -> Unreachable:

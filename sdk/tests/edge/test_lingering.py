@@ -11,6 +11,8 @@ from aiorocketmq.errors import (
     Closed,
     IllegalMessage,
     MessageTooLarge,
+    PermissionDenied,
+    Refused,
     RocketMQError,
     ServerFault,
     TopicNotFound,
@@ -89,7 +91,7 @@ async def test_without_time_to_linger_what_is_sent_at_once_still_travels_togethe
 async def test_what_a_batch_would_break_travels_alone(
     broker: FakeBroker, producer: Producer, kind: str, facts: dict[str, object]
 ) -> None:
-    await broker.create_topic("special", type=kind)  # type: ignore[arg-type]
+    await broker.create_topic("special", type=kind)
     with broker.faults.delay("SendMessage", 0.0) as requests:
         await asyncio.gather(*(producer.send(Message("special", b"x", **facts)) for _ in range(5)))  # type: ignore[arg-type]
         await producer.send_many([Message("special", b"x", **facts) for _ in range(5)])  # type: ignore[arg-type]
@@ -144,6 +146,34 @@ async def test_one_bad_message_of_a_batch_fails_alone(broker: FakeBroker, produc
     assert Counter(type(outcome) for outcome in outcomes) == {SendReceipt: 9, IllegalMessage: 1}
     assert isinstance(outcomes[4], IllegalMessage)
     assert len(broker.messages("orders")) == 9
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "requests"),
+    [
+        ("TOPIC_NOT_FOUND", TopicNotFound, 1),
+        ("FORBIDDEN", PermissionDenied, 1),
+        ("BAD_REQUEST", Refused, 1 + 5),
+        ("MESSAGE_CORRUPTED", IllegalMessage, 1 + 5),
+    ],
+)
+async def test_only_what_can_be_one_messages_fault_is_tried_one_by_one(
+    broker: FakeBroker, producer: Producer, code: str, kind: type[RocketMQError], requests: int
+) -> None:
+    with broker.faults.refuse("SendMessage", code) as fault:
+        outcomes = await asyncio.gather(
+            *(producer.send(each) for each in numbered(5)), return_exceptions=True
+        )
+    assert [type(outcome) for outcome in outcomes] == [kind] * 5
+    assert fault.hits == requests
+
+
+async def test_a_server_that_takes_no_batches_gets_single_messages(
+    broker: FakeBroker, producer: Producer
+) -> None:
+    with broker.faults.refuse("SendMessage", "BAD_REQUEST", times=1):
+        await producer.send_many(numbered(5))
+    assert len(broker.messages("orders")) == 5
 
 
 async def test_a_batch_that_may_pass_is_tried_again_as_it_was(broker: FakeBroker, producer: Producer) -> None:
