@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from random import Random
 from typing import TypeVar
 
+from aiorocketmq._core.retries import start_delay
 from aiorocketmq.errors import RocketMQError
 
 Result = TypeVar("Result")
@@ -30,3 +32,16 @@ async def retried(
 
     retrying = AsyncRetrying(sleep=asyncio.sleep, retry=decide, wait=lambda _: wait or 0.0, reraise=True)
     return await retrying(attempt)
+
+
+async def tried_until(until: float, attempt: Callable[[], Awaitable[Result]], *, random: Random) -> Result:
+    """What `attempt` gives, tried again until `until` of the loop's time after errors that may pass."""
+    failures = 0
+
+    def delay_after(error: RocketMQError) -> float | None:
+        nonlocal failures
+        failures += 1
+        delay = start_delay(failures, random)
+        return delay if error.may_retry and asyncio.get_running_loop().time() + delay < until else None
+
+    return await retried(attempt, delay_after)

@@ -22,6 +22,7 @@ from aiorocketmq._push.commands import print_stacks, verify_message
 from aiorocketmq._push.consumption import Consumption
 from aiorocketmq._push.counting import PushStatistics
 from aiorocketmq._push.handlers import Handler, Handlers, handlers_by_topic
+from aiorocketmq._retrying import tried_until
 from aiorocketmq._session import Session
 from aiorocketmq._signal import Signal
 from aiorocketmq._uninterrupted import uninterrupted
@@ -158,7 +159,7 @@ class PushConsumer:
         try:
             await check_reader(self._session, self._filters)
             if self._lite is not None:
-                await self._lite.begin()
+                await tried_until(until, self._lite.begin, random=self._session.surroundings.random)
         except BaseException:
             await self._session.stop()
             raise

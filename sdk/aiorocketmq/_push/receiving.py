@@ -13,11 +13,10 @@ from uuid import uuid4
 from aiorocketmq._core.assignment import assignment_change
 from aiorocketmq._core.pauses import failure_pause, poll_length, scan_pause
 from aiorocketmq._core.receive_cache import ReceiveCache
-from aiorocketmq._core.retries import start_delay
 from aiorocketmq._core.route import RouteQueue
 from aiorocketmq._core.settings import FilterText
 from aiorocketmq._receiving import receive
-from aiorocketmq._retrying import retried
+from aiorocketmq._retrying import tried_until
 from aiorocketmq._rounds import Job
 from aiorocketmq._session import Session
 from aiorocketmq._signal import Signal
@@ -81,16 +80,8 @@ class Receiving:
 
         Raises what a server says against it."""
         self._topics.update(self._filters)
-        failures = 0
-
-        def delay_after(error: RocketMQError) -> float | None:
-            nonlocal failures
-            failures += 1
-            delay = start_delay(failures, self._rng)
-            return delay if error.may_retry and loop_time() + delay < until else None
-
         for topic in self._filters:
-            await retried(partial(self._scan, topic), delay_after)
+            await tried_until(until, partial(self._scan, topic), random=self._rng)
         for topic in self._filters:
             self._keep_scanning(topic)
 

@@ -283,6 +283,25 @@ async def end_pushing(scene: Scene) -> None:
         await scene.arm()
 
 
+async def start_with_lite_topics(scene: Scene) -> None:
+    async def handle(message: ReceivedMessage) -> None:
+        scene.handled.append(message.body)
+
+    consumer = PushConsumer(
+        scene.broker.endpoint,
+        group="chat",
+        subscriptions=["sessions"],
+        lite_topics=["alice"],
+        handler=handle,
+        timeouts=TIMEOUTS,
+        invisible=10,
+    )
+    await scene.arm()
+    async with consumer, Producer(scene.broker.endpoint) as producer:
+        await persistently(producer, Message("sessions", b"x", lite_topic="alice"))
+        await scene.until(lambda: bool(scene.handled) and not scene.broker.leases("chat"), consumer)
+
+
 # PullConsumer
 
 
@@ -344,6 +363,7 @@ STORIES: dict[str, dict[str, tuple[str, Story]]] = {
         "start: `QueryRoute`": ("QueryRoute", partial(_push, early=True)),
         "start: `Telemetry`": ("Telemetry", partial(_push, early=True)),
         "start: `QueryAssignment`": ("QueryAssignment", partial(_push, early=True)),
+        "start, lite topics: `SyncLiteSubscription`": ("SyncLiteSubscription", start_with_lite_topics),
         "running: `Telemetry`": ("Telemetry", _push),
         "running: `Heartbeat`": ("Heartbeat", _push),
         "running: `ReceiveMessage`": ("ReceiveMessage", _push),
@@ -384,6 +404,8 @@ async def seen_by_the_user(client: str, work: str, fault: str) -> str:
         await broker.create_topic("fifo", type="FIFO", queues=1)
         await broker.create_topic("reminders", type="DELAY", queues=1)
         await broker.create_topic("payments", type="TRANSACTION", queues=1)
+        await broker.create_topic("sessions", type="LITE", queues=1)
+        await broker.create_group("chat", lite_topic="sessions", lite_quota=5)
         await broker.create_group("billing", backoff=(1.0,))
         await broker.create_group("ordered", ordered=True, max_attempts=1)
         scene = Scene(broker, rpc, FAULTS[fault])
