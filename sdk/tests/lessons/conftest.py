@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
+import shutil
 import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ import pytest
 from aiorocketmq.admin import Admin, TopicType
 from aiorocketmq_conformance.apache.server import ApacheServer
 from aiorocketmq_fake import FakeBroker
+from anyio.from_thread import start_blocking_portal
 
 _NUMBERS = itertools.count()
 
@@ -83,14 +85,12 @@ def _real_addresses() -> Iterator[RealAddresses]:
         grpc, _, namesrv = running.partition(",")
         yield RealAddresses(grpc, namesrv)
         return
-    loop = asyncio.new_event_loop()
+    missing = [program for program in ("java", "mvn") if shutil.which(program) is None]
+    if missing:
+        pytest.skip(f"a real Apache server needs {' and '.join(missing)} on the search path")
     server = ApacheServer("5.5.0")
-    loop.run_until_complete(server.__aenter__())
-    try:
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(server):
         yield RealAddresses(server.grpc, server.namesrv)
-    finally:
-        loop.run_until_complete(server.__aexit__(None, None, None))
-        loop.close()
 
 
 @pytest.fixture(params=["apache-5.5", pytest.param("real", marks=pytest.mark.real)])

@@ -1,0 +1,88 @@
+"""Whether memory or tasks grow: sends and consumes a million messages in one process.
+
+`python -m benchmarks.growth [MESSAGES]` prints a line per tenth; exit 1 if the second half took more than 5 MB or tasks.
+The fake serves from a process of its own, and deletes what is old.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import os
+import subprocess
+import sys
+
+from aiorocketmq import Message, Producer, PushConsumer, ReceivedMessage
+
+from benchmarks.sizes import resident_mb
+
+AT_ONCE = 32
+ALLOWED_MB = 5.0
+STEPS = 10
+
+
+async def work(endpoint: str, messages: int) -> int:
+    """Send and be called; return the exit code."""
+    step = messages // STEPS
+    handled = 0
+    news = asyncio.Event()
+    seen: list[tuple[float, int]] = []
+
+    async def handle(message: ReceivedMessage) -> None:
+        nonlocal handled
+        handled += 1
+        news.set()
+
+    async with (
+        Producer(endpoint) as producer,
+        PushConsumer(endpoint, group="growth", subscriptions=["growth"], handler=handle) as consumer,
+    ):
+        sent = 0
+        while handled < messages:
+            while sent < messages and sent - handled < 4096:
+                await producer.send_many([Message("growth", b"x" * 100) for _ in range(AT_ONCE)])
+                sent += AT_ONCE
+            news.clear()
+            await news.wait()
+            if handled >= step * (len(seen) + 1):
+                gc.collect()
+                seen.append((resident_mb(os.getpid()), len(asyncio.all_tasks())))
+                print(
+                    f"{handled:>9,} messages: {seen[-1][0]:6.1f} MB, {seen[-1][1]} tasks, {consumer.statistics}",
+                    flush=True,
+                )
+    middle, end = seen[len(seen) // 2 - 1], seen[-1]
+    grown = end[0] - middle[0]
+    print(f"memory of the second half: {grown:+.1f} MB (allowed {ALLOWED_MB:g})")
+    return 1 if grown > ALLOWED_MB or end[1] > middle[1] + 5 else 0
+
+
+def main() -> int:
+    """Start the fake and work against it."""
+    messages = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
+    orders = {
+        "profile": "documented",
+        "queues": 4,
+        "topics": ["growth"],
+        "groups": ["growth"],
+        "load": {},
+        "body_bytes": 1,
+    }
+    server = subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.server", json.dumps(orders)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert server.stdin is not None
+    assert server.stdout is not None
+    try:
+        return asyncio.run(work(server.stdout.readline().strip(), messages))
+    finally:
+        server.stdin.close()
+        server.wait(60)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
