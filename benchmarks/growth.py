@@ -1,6 +1,6 @@
 """Whether memory or tasks grow: sends and consumes a million messages in one process.
 
-`python -m benchmarks.growth [MESSAGES]` prints a line per tenth; exit 1 if the second half took more than 5 MB or tasks.
+`python -m benchmarks.growth [N]` prints a line per tenth; exit 1 if the second half took more than 5 MB or some tasks.
 The fake serves from a process of its own, and deletes what is old.
 """
 
