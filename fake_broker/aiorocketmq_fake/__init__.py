@@ -19,7 +19,16 @@ if TYPE_CHECKING:
     from aiorocketmq_fake.edge.faults import Disturbance, Fault, FaultRule
     from aiorocketmq_fake.edge.telemetry import ClientReply
     from aiorocketmq_fake.edge.tls import ServerTls
-    from aiorocketmq_fake.views import Client, DeliveredMessage, Group, Lease, Message, Progress, Topic
+    from aiorocketmq_fake.views import (
+        Client,
+        DeliveredMessage,
+        Group,
+        HalfMessage,
+        Lease,
+        Message,
+        Progress,
+        Topic,
+    )
 
 _HOMES = {
     "aiorocketmq_fake.broker": ("FakeBroker",),
@@ -36,6 +45,7 @@ _HOMES = {
         "Client",
         "DeliveredMessage",
         "Group",
+        "HalfMessage",
         "Lease",
         "Message",
         "Progress",
@@ -61,6 +71,7 @@ __all__ = [
     "Fault",
     "FaultRule",
     "Group",
+    "HalfMessage",
     "Lease",
     "Message",
     "Profile",

@@ -10,12 +10,13 @@ from aiorocketmq_fake.core.snapshots import (
     ClientSnapshot,
     DeliverySnapshot,
     GroupSnapshot,
+    HalfSnapshot,
     LeaseSnapshot,
     OffsetSnapshot,
     TopicSnapshot,
 )
 
-__all__ = ["Client", "DeliveredMessage", "Group", "Lease", "Message", "Progress", "Topic"]
+__all__ = ["Client", "DeliveredMessage", "Group", "HalfMessage", "Lease", "Message", "Progress", "Topic"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,24 @@ class Message:
             born_at=content.born_timestamp or 0.0,
             deliver_at=content.delivery_timestamp,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class HalfMessage:
+    """A message whose transaction is open: sent, and neither committed nor rolled back."""
+
+    topic: str
+    body: bytes
+    message_id: str
+    transaction_id: str
+    checks: int
+    """How often a producer was asked what became of it."""
+
+    @classmethod
+    def of(cls, half: HalfSnapshot) -> HalfMessage:
+        """Return the view of a half message of the core."""
+        content = half.message
+        return cls(half.topic, content.body, content.message_id, half.transaction_id, half.checks)
 
 
 @dataclass(frozen=True, slots=True)

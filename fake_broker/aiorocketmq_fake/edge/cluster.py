@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import fields, replace
 from typing import TypeVar
 
 from aiorocketmq_fake.core.snapshots import OrderSnapshot, Totals
 from aiorocketmq_fake.edge.node import Node
-from aiorocketmq_fake.views import Client, DeliveredMessage, Group, Lease, Message, Progress
+from aiorocketmq_fake.views import Client, DeliveredMessage, Group, HalfMessage, Lease, Message, Progress
 
 __all__ = ["Cluster"]
 
@@ -71,6 +72,18 @@ class Cluster(Node):
     def messages(self, topic: str) -> tuple[Message, ...]:
         """Return what is stored in a topic, by broker, queue and offset."""
         return (*super().messages(topic), *_of_all(node.messages(topic) for node in self._others))
+
+    def half_messages(self, topic: str | None = None) -> tuple[HalfMessage, ...]:
+        """Return the messages whose transactions are open, broker by broker."""
+        found = _of_all(node.half_messages(topic) for node in self._others)
+        return (*super().half_messages(topic), *found)
+
+    def lite_topics(self, topic: str) -> dict[str, int]:
+        """Return the lite topics below a parent, by name, with the number of messages in each on all brokers."""
+        counts = Counter(super().lite_topics(topic))
+        for node in self._others:
+            counts.update(node.lite_topics(topic))
+        return dict(sorted(counts.items()))
 
     def groups(self) -> tuple[Group, ...]:
         """Return all consumer groups by name, each with its clients at any broker."""

@@ -25,7 +25,16 @@ from aiorocketmq_fake.edge.grpc_server import GrpcServer
 from aiorocketmq_fake.edge.neighbours import Neighbour, Neighbours
 from aiorocketmq_fake.edge.telemetry import ClientReply, Telemetry
 from aiorocketmq_fake.edge.tls import ServerTls
-from aiorocketmq_fake.views import Client, DeliveredMessage, Group, Lease, Message, Progress, Topic
+from aiorocketmq_fake.views import (
+    Client,
+    DeliveredMessage,
+    Group,
+    HalfMessage,
+    Lease,
+    Message,
+    Progress,
+    Topic,
+)
 
 if TYPE_CHECKING:
     from aiorocketmq_fake.edge.storage.journal import Journal
@@ -314,6 +323,14 @@ class Node:
     def messages(self, topic: str) -> tuple[Message, ...]:
         """Return what is stored in a topic, by queue and offset."""
         return tuple(Message.of(message) for message in self._core.messages(topic))
+
+    def half_messages(self, topic: str | None = None) -> tuple[HalfMessage, ...]:
+        """Return the messages whose transactions are open, by topic and transaction id."""
+        return tuple(HalfMessage.of(half) for half in self._core.half_messages(topic))
+
+    def lite_topics(self, topic: str) -> dict[str, int]:
+        """Return the lite topics below a parent, by name, with the number of messages in each."""
+        return self._core.lite_topics(topic)
 
     def topics(self) -> tuple[Topic, ...]:
         """Return all topics by name, those of retries and dead letters too."""

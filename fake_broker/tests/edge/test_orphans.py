@@ -80,3 +80,13 @@ async def test_without_a_producer_the_check_is_lost(office: FakeBroker, connect:
                 if isinstance(event, TransactionChecked):
                     break
     assert (event.client_id, event.check) == ("", 1)
+
+
+async def test_open_transactions_can_be_looked_at(office: FakeBroker, connect: Callable[..., Any]) -> None:
+    producer = connect(office, "producer")
+    await producer.publish("tx")
+    transaction_id = await prepare(producer, office, b"half")
+    await office.clock.advance(seconds=31)
+    (half,) = office.half_messages("tx")
+    assert (half.topic, half.body, half.transaction_id, half.checks) == ("tx", b"half", transaction_id, 1)
+    assert office.half_messages("other") == ()
