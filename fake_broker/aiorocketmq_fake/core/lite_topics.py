@@ -19,7 +19,7 @@ from aiorocketmq_fake.core.lite_subscriptions import LiteSubscriptions, next_sca
 from aiorocketmq_fake.core.model import LiteStart, StoredMessage, TopicConfig
 from aiorocketmq_fake.core.names import is_internal
 from aiorocketmq_fake.core.state import State, milliseconds
-from aiorocketmq_fake.core.topics import Queue, Topic
+from aiorocketmq_fake.core.topics import NewEntries, Queue, Topic
 
 
 class LiteTopic(Alarm):
@@ -38,11 +38,12 @@ class LiteTopic(Alarm):
 class Space:
     """The lite topics of one parent. Queues are never numbered anew, so that nothing old points to something new."""
 
-    __slots__ = ("consumptions", "names", "topic")
+    __slots__ = ("_new_entries", "consumptions", "names", "topic")
 
-    def __init__(self, config: TopicConfig) -> None:
+    def __init__(self, config: TopicConfig, new_entries: NewEntries) -> None:
         empty = replace(config, read_queues=0, write_queues=0)
-        self.topic = Topic(empty, list, system=True)
+        self._new_entries = new_entries
+        self.topic = Topic(empty, new_entries, system=True)
         """Carries the parent's name, and the queues of all lite topics."""
         self.names: dict[str, LiteTopic] = {}
         self.consumptions: dict[str, Consumption] = {}
@@ -52,7 +53,7 @@ class Space:
         """Look a lite topic up, or make it."""
         lite = self.names.get(name)
         if lite is None:
-            queue = Queue(len(self.topic.queues), [])
+            queue = Queue(len(self.topic.queues), self._new_entries())
             self.topic.queues.append(queue)
             lite = self.names[name] = LiteTopic(self.topic.name, name, queue)
         return lite
@@ -154,7 +155,7 @@ class LiteTopics:
     def _space(self, config: TopicConfig) -> Space:
         space = self._spaces.get(config.name)
         if space is None:
-            space = self._spaces[config.name] = Space(config)
+            space = self._spaces[config.name] = Space(config, self._state.new_entries)
         return space
 
     def _start(self, queue: Queue, known: int | None, start: LiteStart | None) -> int:
