@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from zlib import crc32
@@ -213,6 +213,11 @@ class Database:
             gone += [(number * PLACES, number * PLACES + first) for number, first in checkpoint.floors]
             self._writer.executemany("DELETE FROM message WHERE key >= ? AND key < ?", gone)
 
+    def make_room(self) -> None:
+        """Fold the write-ahead log into the file and give its space back, as far as a nearly full disk allows."""
+        with suppress(sqlite3.Error):
+            self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
     def bound(self, pages: int) -> None:
         """Let the file grow to so many pages of 4 KiB and no further, 0 for no bound: for tests of full disks."""
         self._writer.execute(f"PRAGMA max_page_count = {pages or 4294967294:d}")
@@ -254,6 +259,8 @@ def _connect(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA journal_mode = WAL")
         # FULL: a commit is on the disk, not only with the operating system.
         connection.execute("PRAGMA synchronous = FULL")
+        # Half of the default: what the write-ahead log holds takes room twice.
+        connection.execute("PRAGMA wal_autocheckpoint = 500")
         connection.executescript(SCHEMA)
     except sqlite3.DatabaseError:
         connection.close()

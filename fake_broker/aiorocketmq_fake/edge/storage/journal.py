@@ -131,6 +131,8 @@ class Journal:
         batch, self._pending = self._pending, []
         upto = self._noted
         try:
+            if self._failure is not None:
+                await self._in_thread(lambda _: self._database.make_room(), None)
             if self._bytes >= self._threshold:
                 await self._checkpoint_now()
             else:
