@@ -147,7 +147,8 @@ class Access:
         window = self._state.profile.signature_window
         if window is not None and abs(self._state.at - _instant(signature.date_time)) > window:
             raise _denied(f"the signature's date {signature.date_time} is more than {window:g} s off.")
-        if self._state.profile.session_tokens_count and signature.session_token != user.session_token:
+        counts = self._state.profile.session_tokens_count and user.session_token
+        if counts and signature.session_token != user.session_token:
             raise _denied(f"the session token is not that of {access_key}.")
         return user
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import unquote
@@ -13,6 +13,10 @@ from aiorocketmq_fake.core.profile import Profile
 __all__ = ["Caller", "check_language", "read_caller"]
 
 
+def _nobody() -> str:
+    return ""
+
+
 @dataclass(slots=True)
 class Caller:
     """The headers that have a meaning (1.1); an absent one is the empty string."""
@@ -20,16 +24,21 @@ class Caller:
     client_id: str = ""
     language: str = ""
     version: str = ""
-    address: str = ""
-    """`host:port` of the peer, where the transport tells it."""
     authorization: str = ""
     date_time: str = ""
     session_token: str = ""
+    peer: Callable[[], str | None] = _nobody
+    """Asks the transport for its own word for the other side, such as `ipv4:1.2.3.4:5`: few calls want to know."""
+
+    @property
+    def address(self) -> str:
+        """`host:port` of the peer, empty where the transport does not tell it."""
+        return _address(self.peer() or "")
 
 
-def read_caller(headers: Iterable[tuple[str, str | bytes]], peer: str) -> Caller:
-    """Read the headers of one call; `peer` is the transport's own word for the other side, such as `ipv4:1.2.3.4:5`."""
-    caller = Caller(address=_address(peer))
+def read_caller(headers: Iterable[tuple[str, str | bytes]], peer: Callable[[], str | None]) -> Caller:
+    """Read the headers of one call."""
+    caller = Caller(peer=peer)
     for key, value in headers:
         if isinstance(value, str):
             if key == "x-mq-client-id":

@@ -33,7 +33,7 @@ NO_CLIENT_ID = "the header x-mq-client-id is missing: send the client's id with 
 
 def caller_of(context: Context) -> Caller:
     """Read the headers of a call."""
-    return read_caller(context.invocation_metadata() or (), context.peer() or "")
+    return read_caller(context.invocation_metadata() or (), context.peer)
 
 
 async def parse(name: str, payload: bytes, context: Context) -> Any:

@@ -82,7 +82,7 @@ class Messaging:
 
     def send_message(self, request: pb.SendMessageRequest, caller: Caller) -> pb.SendMessageResponse:
         """Store messages (4)."""
-        messages = tuple(conversion.outgoing(message, caller) for message in request.messages)
+        messages = tuple([conversion.outgoing(message, caller) for message in request.messages])
         outcomes = self._driver.run(self._core.send, messages, client_id=caller.client_id)
         return conversion.send_response(outcomes)
 

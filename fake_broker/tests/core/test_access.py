@@ -100,6 +100,7 @@ def test_a_session_token_counts_where_the_profile_says_so() -> None:
     assert not may(broker_with(user), signature(token="old"))
     assert not may(broker_with(user), signature())
     assert may(broker_with(user, profile=replace(DOCUMENTED, session_tokens_count=False)), signature())
+    assert may(broker_with(User("app", "secret")), signature(token="one too many"))
 
 
 @pytest.mark.parametrize(
