@@ -22,6 +22,7 @@ class StartPosition(Enum):
     """Where a group begins in a queue it never read (O3, R10.3)."""
 
     BEGINNING = "first message of the queue"
+    WHOLE_OR_LAST = "first message of a queue that has lost none, else the last one"
     CREATION = "first message stored after the group was created"
 
 

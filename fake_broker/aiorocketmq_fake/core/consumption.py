@@ -145,6 +145,8 @@ class Consumption:
     def _start(self, queue: Queue) -> int:
         if self._profile.new_group_start is StartPosition.BEGINNING:
             return queue.min_offset
+        if self._profile.new_group_start is StartPosition.WHOLE_OR_LAST:
+            return 0 if queue.min_offset == 0 else max(queue.max_offset - 1, queue.min_offset)
         return queue.first_from(self.group.created_position)
 
 

@@ -164,6 +164,19 @@ def test_a_group_behind_the_first_message_goes_on_there(desk: Any) -> None:
     assert desk.ids() == ["c"]
 
 
+def test_a_new_group_of_a_real_server_gets_the_last_message_once_others_are_gone(apache: Any) -> None:
+    """R10.3, remoting §9: where nothing was deleted yet it gets everything."""
+    keep(apache, retention=HOUR)
+    apache.send("a", "b")
+    apache.add_group("early")
+    assert apache.ids(group="early") == ["a", "b"]
+    apache.wait(HOUR)
+    clean(apache)
+    apache.send("c", "d")
+    apache.add_group("late")
+    assert apache.ids(group="late") == ["d"]
+
+
 def test_lag_counts_no_messages_that_are_gone(desk: Any) -> None:
     keep(desk, retention=HOUR)
     desk.send("a", "b", "c")
