@@ -50,8 +50,9 @@ class _Decision:
 class Decisions:
     """What was decided about each message, by its id. Times are seconds of one clock that only grows."""
 
-    def __init__(self, kept: int = KEPT) -> None:
+    def __init__(self, kept: int = KEPT, quiet: float = QUIET) -> None:
         self._kept = kept
+        self._quiet = quiet
         self._open: set[str] = set()
         self._decided: OrderedDict[str, _Decision] = OrderedDict()
 
@@ -66,14 +67,17 @@ class Decisions:
         """It was left undecided; the application is asked when a check comes."""
         self._open.discard(message_id)
 
-    def decided(self, message_id: str, resolution: Resolution, *, now: float, quiet: float = QUIET) -> None:
-        """It is decided for good; ValueError when it was decided otherwise before: what was rolled back is never
-        committed."""
+    def decided(
+        self, message_id: str, resolution: Resolution, *, now: float, quiet: float | None = None
+    ) -> None:
+        """It is decided for good, and checks are silent for `quiet` seconds (None: the usual time).
+
+        ValueError when it was decided otherwise before: what was rolled back is never committed."""
         earlier = self._decided.get(message_id)
         if earlier is not None and earlier.resolution is not resolution:
             raise ValueError(f"message {message_id} was decided before: {earlier.resolution.value}")
         self._open.discard(message_id)
-        self._decided[message_id] = _Decision(resolution, now + quiet)
+        self._decided[message_id] = _Decision(resolution, now + (self._quiet if quiet is None else quiet))
         self._decided.move_to_end(message_id)
         while len(self._decided) > self._kept:
             self._decided.popitem(last=False)
@@ -87,5 +91,5 @@ class Decisions:
             return Answer.ASK
         if now < decision.quiet_until:
             return Answer.SILENCE
-        decision.quiet_until = now + QUIET
+        decision.quiet_until = now + self._quiet
         return Answer(decision.resolution.value)

@@ -7,8 +7,9 @@ from contextlib import asynccontextmanager
 from typing import Protocol
 
 import pytest
+from aiorocketmq._core.transactions import Decisions
 from aiorocketmq._produce.transactions import CHECKS_AT_ONCE
-from aiorocketmq.errors import Unreachable
+from aiorocketmq.errors import TransactionUnconfirmed, Unreachable
 from aiorocketmq.hooks import Event, Hook, TransactionCheckEvent, TransactionEndEvent
 from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.producer import Producer
@@ -171,6 +172,44 @@ async def test_while_the_block_runs_the_checker_is_not_asked(broker: FakeBroker,
         await watching.until(TransactionCheckEvent, "single")
     assert checker.asked == []
     assert [message.body for message in broker.messages("payments")] == [b"42"]
+
+
+@pytest.mark.parametrize("succeeds", [True, False])
+async def test_an_end_that_the_server_did_not_take_is_told_again_when_it_asks_whatever_the_checker_thinks(
+    broker: FakeBroker, succeeds: bool
+) -> None:
+    checker = Checker(Resolution.ROLLBACK if succeeds else Resolution.COMMIT)
+    async with checked_producer(broker, checker) as producer, broker.events.subscribe() as events:
+        assert producer._transactions is not None
+        producer._transactions._decisions = Decisions(quiet=0.0)  # or the test would take its ten seconds
+
+        async def work() -> None:
+            async with producer.transaction(PAYMENT):
+                if not succeeds:
+                    raise LookupError
+
+        expected = TransactionUnconfirmed if succeeds else LookupError
+        with broker.faults.fail("EndTransaction", times=1), pytest.raises(expected):
+            await work()
+        await until_asked(broker, events)
+        ended = await next_event(events, TransactionEnded)
+    assert isinstance(ended, TransactionEnded)
+    assert (ended.from_check, ended.resolution.name) == (True, "COMMIT" if succeeds else "ROLLBACK")
+    assert [message.body for message in broker.messages("payments")] == ([b"42"] if succeeds else [])
+    assert checker.asked == []
+
+
+async def test_a_check_right_after_the_end_is_not_answered(broker: FakeBroker, watching: Watching) -> None:
+    """A second commit would deliver the message twice (R9.11)."""
+    checker = Checker(Resolution.COMMIT)
+    async with checked_producer(broker, checker, watching) as producer, broker.events.subscribe() as events:
+        with broker.faults.fail("EndTransaction", times=1), pytest.raises(TransactionUnconfirmed):
+            async with producer.transaction(PAYMENT):
+                pass
+        with broker.faults.delay("EndTransaction", 0.0) as ends:
+            await until_asked(broker, events)
+            await watching.until(TransactionCheckEvent, "single")
+    assert (ends.hits, checker.asked) == (0, [])
 
 
 async def test_a_half_message_whose_block_never_ran_is_rolled_back_without_asking(broker: FakeBroker) -> None:
