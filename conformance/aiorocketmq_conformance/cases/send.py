@@ -144,6 +144,8 @@ async def body_max(stage: Stage, kind: str) -> None:
     producer = await stage.producer(topic)
     response = await producer.send(requests.message(topic, body + b".", group=group))
     assert code_name(response.status.code) == "MESSAGE_BODY_TOO_LARGE"
+    stored = await stage.nothing_but(consumer, 1.0, sentinel={"group": group} if group else None)
+    assert not stored, f"refused, and stored: {stored}"
 
 
 @case("send.tag-roundtrip", rules=("R4.1",), needs=PREPARED)

@@ -48,6 +48,8 @@ UNPROVEN: Mapping[str, str] = {
         (
             "life.close-idempotent",
             "life.sdk-no-topics",
+            "fifo.accelerator",
+            "simple.unsubscribe",
             "push.attempt-id-kept",
             "push.cache-bytes",
             "push.cache-count",

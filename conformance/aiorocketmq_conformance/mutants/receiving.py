@@ -7,6 +7,8 @@ from dataclasses import replace
 from aiorocketmq_fake.core.broker import Broker
 from aiorocketmq_fake.core.codes import Code, FilterType, Refusal
 from aiorocketmq_fake.core.model import (
+    AckEntry,
+    AckRequest,
     Delivery,
     FilterExpression,
     Output,
@@ -229,6 +231,16 @@ class SleepyPolls(Broker):
         return until > getattr(self, "_present", 0.0)
 
 
+class CancelledAreLost(Broker):
+    """What a cancelled receive could not hand over is lost."""
+
+    def give_back(self, receipt_handles: tuple[str, ...], *, now: float) -> None:
+        for lease in self.leases():
+            if lease.receipt_handle in receipt_handles:
+                entry = AckEntry(lease.message_id, lease.receipt_handle)
+                self.ack(AckRequest(lease.client_id, lease.group, lease.topic, (entry,)), now=now)
+
+
 class BlockedByAnything(Broker):
     """Whatever is in flight blocks all else of its group."""
 
@@ -239,6 +251,7 @@ class BlockedByAnything(Broker):
 
 
 RECEIVING = (
+    Mutant("MU72", ("simple.cancelled-receive",), core=CancelledAreLost),
     Mutant(
         "mu-wrong-status",
         ("simple.stream-shape",),
