@@ -21,11 +21,12 @@ REASONS = RUNS / "differences.toml"
 
 
 def pages() -> dict[Path, str]:
-    """Every generated page with its text."""
+    """Every generated page and picture with its text."""
     return {
         REFERENCE / "rules.md": rules_page.page(RULES, load()),
         REFERENCE / "matrix.md": matrix_page.page(matrix_page.read_runs(RUNS), matrix_page.reasons(REASONS)),
         REFERENCE / "states.md": state_pages.page(),
+        **{REFERENCE / name: drawing for name, drawing in state_pages.drawings().items()},
     }
 
 

@@ -1,0 +1,48 @@
+"""Pages made from tables, cases and recorded runs are what their sources give, and leave nothing without a reason."""
+
+import re
+
+import pytest
+from aiorocketmq_conformance.registry import load
+
+from tools import matrix_page, pages, rules_page
+
+ROOT = pages.REFERENCE.parents[1]
+
+
+@pytest.mark.parametrize(
+    "name", ["rules.md", "matrix.md", "states.md", "states-message.svg", "states-consumer.svg"]
+)
+def test_the_page_is_what_its_sources_give(name: str) -> None:
+    made = {path.name: text for path, text in pages.pages().items()}
+    assert (pages.REFERENCE / name).read_text(encoding="utf-8") == made[name], "run `python -m tools.pages`"
+
+
+def test_every_rule_has_a_case_or_a_reason() -> None:
+    assert not rules_page.unreasoned(pages.RULES, load())
+
+
+def test_every_rule_that_a_case_or_a_profile_cites_is_known() -> None:
+    says, _ = rules_page.known(pages.RULES)
+    assert set(rules_page.cases_by_rule(load())) | set(rules_page.fields_by_rule()) <= set(says)
+
+
+def test_reasons_name_tests_that_exist() -> None:
+    _, reasons = rules_page.known(pages.RULES)
+    named = {path for reason in reasons.values() for path in re.findall(r"\w+/tests/[\w/]+\.py", reason)}
+    assert {path for path in named if not (ROOT / path).is_file()} == set()
+
+
+@pytest.mark.parametrize(("fake", "server"), matrix_page.PAIRS)
+def test_the_fake_does_what_its_server_does(fake: str, server: str) -> None:
+    runs = matrix_page.read_runs(pages.RUNS)
+    judged, differing = matrix_page.agreement(runs[fake], runs[server])
+    assert judged > 300
+    assert len(differing) <= judged * (1 - matrix_page.DEMANDED), differing
+
+
+def test_every_difference_has_a_reason() -> None:
+    runs, why = matrix_page.read_runs(pages.RUNS), matrix_page.reasons(pages.REASONS)
+    for fake, server in matrix_page.PAIRS:
+        _, differing = matrix_page.agreement(runs[fake], runs[server])
+        assert {one.case for one in differing} <= set(why)
