@@ -5,7 +5,7 @@ from __future__ import annotations
 from aiorocketmq.wire import messages as pb
 
 from aiorocketmq_conformance.cases.giving_back import exhaust, give_back, retry_within
-from aiorocketmq_conformance.cases.stage import SHORT_POLL, Stage, on_stage
+from aiorocketmq_conformance.cases.stage import SHORT_POLL, Consumer, Stage, on_stage
 from aiorocketmq_conformance.cases.tolerances import PROMPT, QUIET_WINDOW, expiry
 from aiorocketmq_conformance.probe import requests
 from aiorocketmq_conformance.probe.answers import code_name
@@ -88,6 +88,15 @@ async def fairness(stage: Stage) -> None:
     assert "new" in kinds[:90], "no fresh message was delivered before all failed ones"
 
 
+async def _until_told(stage: Stage, consumer: Consumer, attempts: int) -> None:
+    """Wait until the server's settings tell so many attempts: a proxy may keep a group's settings for 20 s (R3.9)."""
+    wanted = requests.consumer_settings(consumer.group, {consumer.topic: "*"}, pb.ClientType.SIMPLE_CONSUMER)
+    end = stage.clock.now() + 60.0
+    while (await consumer.client.present(wanted)).backoff_policy.max_attempts != attempts:
+        assert stage.clock.now() < end, "settings still tell the old limit after 60 s"
+        await stage.clock.sleep(2.0)
+
+
 @case(
     "retry.limit-lowered",
     rules=("R5.26", "R7.5"),
@@ -103,12 +112,10 @@ async def limit_lowered(stage: Stage) -> None:
     readers = await stage.target.create_group(max_attempts=60)
     (sent,) = await stage.send(topic, "poison")
     seen = await exhaust(stage, consumer, 2)
-    third = await consumer.one(within=retry_within(stage), poll=20.0)
+    third = await consumer.one(within=retry_within(stage), poll=20.0, invisible=120.0)
     assert [one.attempt for one in [*seen, third]] == [1, 2, 3]
     await stage.target.create_group(consumer.group, max_attempts=2)
-    await stage.clock.sleep(
-        stage.target.number("early") + 5.0
-    )  # the proxy may keep the group's settings for a while
+    await _until_told(stage, consumer, 2)
     await give_back(consumer, third)
     more = await stage.nothing_but(consumer, QUIET_WINDOW)
     assert not more, f"three deliveries, a limit of two, and one more: {more}"
