@@ -68,9 +68,9 @@ async def even_4(stage: Stage) -> None:
     drain = _Drain(stage, 240, 60.0)
 
     async def produce() -> None:
-        for n in range(240):
-            await stage.send(members[0].topic, f"m{n}")
-            await stage.clock.sleep(0.025)
+        for burst in range(60):
+            await stage.send(members[0].topic, *(f"m{burst}-{n}" for n in range(4)))
+            await stage.clock.sleep(0.1)
 
     await asyncio.gather(produce(), *(drain.work(one, batch=1, each=0.1) for one in members))
     shares = sorted(len(drain.done[one.client.client_id]) / 240 for one in members)
