@@ -27,7 +27,7 @@ from aiorocketmq._core.session_states import (
     StreamState,
     step,
 )
-from aiorocketmq._core.settings import LITE_PUSH, Backoff, Declaration, ServerSettings
+from aiorocketmq._core.settings import LITE_PUSH, LITE_SIMPLE, Backoff, Declaration, ServerSettings
 from aiorocketmq._credentials import Signing
 from aiorocketmq._forks import watch
 from aiorocketmq._links import Link
@@ -209,7 +209,7 @@ class Session:
     @property
     def in_order(self) -> bool:
         """Whether messages are handed out in order: in ordered groups, and within each lite topic."""
-        return self.settings.ordered or self.declaration.client_type == LITE_PUSH
+        return self.settings.ordered or self.declaration.client_type in (LITE_PUSH, LITE_SIMPLE)
 
     @property
     def surroundings(self) -> Surroundings:

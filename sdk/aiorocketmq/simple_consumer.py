@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Self, Unpack
 
 from aiorocketmq._convert import filter_text
+from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.names import check_group
-from aiorocketmq._core.settings import Declaration
+from aiorocketmq._core.settings import LITE_SIMPLE, Declaration
 from aiorocketmq._dead_letters import check_reader
 from aiorocketmq._group import make_group
+from aiorocketmq._lite import LiteFrom, LiteTopics
 from aiorocketmq._session import Session
 from aiorocketmq._settling import LONGEST_LEASE, Settling
 from aiorocketmq._simple.keep_alive import KeepAlive
@@ -24,6 +26,7 @@ from aiorocketmq.hooks import Hook, Role
 from aiorocketmq.many import AckManyError
 from aiorocketmq.message import ReceivedMessage
 from aiorocketmq.subscription import EVERYTHING, Filter, Subscriptions, filter_of, subscriptions_by_topic
+from aiorocketmq.wire import messages as pb
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +44,9 @@ class SimpleConsumer:
     defaults, where it does so at all; off by default, because a misspelt group would receive everything once more. A
     message that is neither acked nor extended comes again when its lease ends, until the group's attempts are used up.
 
+    `lite_topics` makes it a consumer of these lite topics below its one subscribed topic, in a group bound to that
+    topic. Apache's servers up to 5.5.0 know lite consumers of the other kind only, see `PushConsumer`.
+
     Entering returns when every topic is found and its servers have answered, or raises within `timeouts.start`."""
 
     def __init__(
@@ -50,20 +56,24 @@ class SimpleConsumer:
         group: str,
         subscriptions: Subscriptions,
         create_group: bool = False,
+        lite_topics: Iterable[str] | None = None,
         hooks: Sequence[Hook] = (),
         **options: Unpack[ConnectionOptions],
     ) -> None:
         check_group(group)
         wanted = subscriptions_by_topic(subscriptions)
+        if lite_topics is not None and len(wanted) != 1:
+            raise ValueError("a consumer of lite topics subscribes to one topic, their parent")
         self._session = Session(
             where,
             Declaration(
-                client_type="SIMPLE_CONSUMER",
+                client_type="SIMPLE_CONSUMER" if lite_topics is None else LITE_SIMPLE,
                 group=group,
                 subscriptions={topic: filter_text(each) for topic, each in wanted.items()},
             ),
             role=Role.SIMPLE,
             hooks=hooks,
+            commands={"notify_unsubscribe_lite_command": self._taken_away},
             first_call=self._make_group if create_group and wanted else None,
             options=options,
         )
@@ -72,6 +82,9 @@ class SimpleConsumer:
             self._session.declaration,
             request_timeout=connection.timeouts.request,
             client_properties=connection.client_properties,
+        )
+        self._lite = (
+            None if lite_topics is None else LiteTopics(self._session, next(iter(wanted)), lite_topics)
         )
         self._settling = Settling(self._session)
         self._polls = Polls(self._session, self._settling)
@@ -90,6 +103,8 @@ class SimpleConsumer:
         await self._session.start()
         try:
             await check_reader(self._session, self._session.declaration.subscriptions)
+            if self._lite is not None:
+                await self._lite.begin()
         except BaseException:
             await self._session.stop()
             raise
@@ -168,6 +183,31 @@ class SimpleConsumer:
     async def _make_group(self) -> None:
         topic = next(iter(self._session.declaration.subscriptions))
         await make_group(self._session.connection, self.group, topic)
+
+    @property
+    def lite_topics(self) -> frozenset[str]:
+        """The lite topics it consumes; a server may take one away, to give it to another consumer."""
+        return frozenset() if self._lite is None else self._lite.names
+
+    async def add_lite_topics(self, *names: str, start: LiteFrom | None = None) -> None:
+        """Receive from these lite topics, too; where the group has not read one yet, from `start`, else from its first.
+
+        Raises what a server says against it, and receives from none of them then."""
+        await self._lite_topics().add(names, start)
+
+    async def remove_lite_topics(self, *names: str) -> None:
+        """Receive from these lite topics no more; raises UsageError for one that is not subscribed."""
+        await self._lite_topics().remove(names)
+
+    def _lite_topics(self) -> LiteTopics:
+        self._session.check_running()
+        if self._lite is None:
+            raise UsageError("this consumer is not one of lite topics; give lite_topics= when it is made")
+        return self._lite
+
+    async def _taken_away(self, endpoint: Endpoint, command: pb.TelemetryCommand) -> None:
+        if self._lite is not None:
+            self._lite.taken_away(command.notify_unsubscribe_lite_command.lite_topic)
 
     async def subscribe(self, topic: str, wanted: str | Filter = EVERYTHING) -> None:
         """Receive from `topic`, too, or with another filter; returns when servers know."""

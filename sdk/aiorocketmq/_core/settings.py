@@ -15,7 +15,8 @@ DEFAULT_LONG_POLLING = 20.0
 DEFAULT_CONSUMER_ATTEMPTS = 17
 
 LITE_PUSH = "LITE_PUSH_CONSUMER"
-"""The client type of push consumers of lite topics."""
+LITE_SIMPLE = "LITE_SIMPLE_CONSUMER"
+"""The client types of consumers of lite topics."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,80 @@
+"""Consumers of a topic on several brokers: an empty or dead broker delays nobody."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+
+import pytest
+from aiorocketmq.message import Message, ReceivedMessage
+from aiorocketmq.producer import Producer
+from aiorocketmq.push_consumer import PushConsumer
+from aiorocketmq.simple_consumer import SimpleConsumer
+from aiorocketmq_fake import FakeBroker
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[FakeBroker]:
+    """Three brokers behind one route, whose clock stands still: no poll ends by itself."""
+    async with FakeBroker(brokers=3, clock="manual") as cluster:
+        await cluster.create_topic("orders", queues=1)
+        await cluster.create_group("billing")
+        yield cluster
+
+
+async def send(cluster: FakeBroker, count: int) -> None:
+    async with Producer(cluster.endpoint) as producer:
+        for number in range(count):
+            await producer.send(Message("orders", b"%d" % number))
+
+
+async def test_a_receive_does_not_wait_for_brokers_that_have_nothing(cluster: FakeBroker) -> None:
+    async with SimpleConsumer(cluster.endpoint, group="billing", subscriptions=["orders"]) as consumer:
+        receiving = asyncio.create_task(consumer.receive(wait=20))
+        await send(cluster, 1)
+        (message,) = await asyncio.wait_for(receiving, 10)
+        await message.ack()
+    assert cluster.leases("billing") == ()
+
+
+async def test_one_loop_receives_from_all_brokers(cluster: FakeBroker) -> None:
+    await send(cluster, 9)
+    seen: Counter[str] = Counter()
+    async with SimpleConsumer(cluster.endpoint, group="billing", subscriptions=["orders"]) as consumer:
+        async with asyncio.timeout(10):
+            while seen.total() < 9:
+                messages = await consumer.receive(wait=20)
+                seen.update(message.queue.broker for message in messages)
+                await consumer.ack(messages)
+    assert len(seen) == 3
+    assert cluster.leases("billing") == ()
+
+
+async def test_a_dead_broker_does_not_keep_the_others_messages_back(cluster: FakeBroker) -> None:
+    async with SimpleConsumer(cluster.endpoint, group="billing", subscriptions=["orders"]) as consumer:
+        await send(cluster, 6)
+        await cluster.brokers[2].crash()
+        seen: list[ReceivedMessage] = []
+        async with asyncio.timeout(10):
+            while len({message.queue.broker for message in seen}) < 2:
+                messages = await consumer.receive(wait=20)
+                await consumer.ack(messages)
+                seen.extend(messages)
+    assert all(message.is_settled for message in seen)
+
+
+async def test_a_push_consumer_polls_every_broker_by_itself(cluster: FakeBroker) -> None:
+    seen: Counter[str] = Counter()
+    done = asyncio.Event()
+
+    async def handle(message: ReceivedMessage) -> None:
+        seen[message.queue.broker] += 1
+        if seen.total() == 9:
+            done.set()
+
+    async with PushConsumer(
+        cluster.endpoint, group="billing", subscriptions=["orders"], handler=handle
+    ) as consumer:
+        assert len(consumer.assigned_queues) == 3
+        await send(cluster, 9)
+        await asyncio.wait_for(done.wait(), 10)
+    assert len(seen) == 3
