@@ -252,7 +252,7 @@ async def test_a_waiting_receiver_gets_nothing_that_is_not_kept(
     tmp_path: Path, connect: Callable[..., Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.CRITICAL, "aiorocketmq_fake.edge.storage.journal")
-    async with FakeBroker(data=tmp_path) as broker:
+    async with FakeBroker(data=tmp_path, clock="manual") as broker:
         await broker.create_topic("t", queues=1)
         await broker.create_group("g")
         producer, consumer = connect(broker), connect(broker, "consumer")
