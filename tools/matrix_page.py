@@ -98,7 +98,8 @@ def reasons(source: Path) -> dict[str, str]:
 
 def page(runs: Mapping[str, Run], why: Mapping[str, str]) -> str:
     """The whole page."""
-    return _HEAD + _summary(runs) + "\n" + _agreements(runs, why) + "\n" + _matrix(runs)
+    parts = [_summary(runs), _agreements(runs, why), _broken(runs, why), _matrix(runs)]
+    return _HEAD + "\n".join(parts)
 
 
 def _summary(runs: Mapping[str, Run]) -> str:
@@ -128,6 +129,20 @@ def _agreements(runs: Mapping[str, Run], why: Mapping[str, str]) -> str:
             ]
             parts.append("")
     return "\n".join(parts)
+
+
+def unexplained(runs: Mapping[str, Run], why: Mapping[str, str]) -> list[str]:
+    """Cases that a run saw broken and that nobody has explained."""
+    return [case for run in runs.values() for case in run["details"] if case not in why]
+
+
+def _broken(runs: Mapping[str, Run], why: Mapping[str, str]) -> str:
+    lines = ["## What was broken, and why\n", "| target | case | seen | why |", "| --- | --- | --- | --- |"]
+    for target, run in runs.items():
+        for case, seen in run["details"].items():
+            told = " ".join(seen.split())[:120].replace("|", "\\|")
+            lines.append(f"| `{target}` | `{case}` | {told} | {why.get(case, 'no reason on record')} |")
+    return "\n".join(lines) + "\n" if len(lines) > 3 else ""
 
 
 def _why(one: Difference, why: Mapping[str, str]) -> str:

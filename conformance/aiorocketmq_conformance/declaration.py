@@ -90,7 +90,7 @@ CLUSTER_NUMBERS: Mapping[str, Number] = MappingProxyType(
     {**APACHE_NUMBERS, "receive.unknown-topic": "TOPIC_NOT_FOUND"}
 )
 # From 5.4 on.
-_APACHE = COMMON_CAPABILITIES | {"type.priority", "suspend", "tls"}
+_APACHE = COMMON_CAPABILITIES | {"type.priority", "suspend", "tls", "batch-delays"}
 _FAKE = _APACHE | PREPARATION | {"@clock", "@restart", "@keep", "@lag", "@acl", "auth"}
 
 

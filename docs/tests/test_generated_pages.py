@@ -41,6 +41,10 @@ def test_the_fake_does_what_its_server_does(fake: str, server: str) -> None:
     assert len(differing) <= judged * (1 - matrix_page.DEMANDED), differing
 
 
+def test_everything_that_a_run_saw_broken_has_a_reason() -> None:
+    assert not matrix_page.unexplained(matrix_page.read_runs(pages.RUNS), matrix_page.reasons(pages.REASONS))
+
+
 def test_every_difference_has_a_reason() -> None:
     runs, why = matrix_page.read_runs(pages.RUNS), matrix_page.reasons(pages.REASONS)
     for fake, server in matrix_page.PAIRS:

@@ -113,7 +113,10 @@ async def one_bad(stage: Stage) -> None:
     assert not await stage.nothing_but(consumer, PROMPT)
 
 
-@case("send.batch-delayed", rules=("R4.16",), level=Level.SHOULD, needs=(*NEEDS, "type.delay"))
+# On a server that takes such a batch its timer may die, and every delayed message and redelivery of all others with it.
+@case(
+    "send.batch-delayed", rules=("R4.16",), level=Level.SHOULD, needs=(*NEEDS, "type.delay", "batch-delays")
+)
 @on_stage
 async def delayed(stage: Stage) -> None:
     """A batch of delayed messages is refused, or each of them comes at its own time."""
