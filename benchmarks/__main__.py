@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from benchmarks.core import measured_core
 from benchmarks.idle import measured_idle
 from benchmarks.page import demands, page
 from benchmarks.plan import APACHE, CLIENTS, OURS, STUB, WORKS
@@ -38,6 +39,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--profile", default="documented")
     parser.add_argument(
         "--only", default="", help="measure works whose title contains this text, keep the rest as published"
+    )
+    parser.add_argument(
+        "--core", action="store_true", help="measure the fake's core only, keep the rest as published"
     )
     parser.add_argument(
         "--idle", action="store_true", help="measure idle consumers only, keep the rest as published"
@@ -105,6 +109,10 @@ def main() -> int:
     options = arguments()
     run: dict[str, Any]
     effort = Effort(options.rounds, options.seconds, options.warm_up, options.profile)
+    if options.core:
+        run = published()
+        run["sizes"].update(measured_core())
+        return written(run, options.no_write)
     if options.idle:
         run = published()
         run["sizes"].update(measured_idle())
@@ -126,7 +134,7 @@ def main() -> int:
         },
         "machine": machine(interpreters),
         "results": measured_works(effort, options.only, interpreters),
-        "sizes": {**measured_sizes(REPEATS), **measured_idle()},
+        "sizes": {**measured_sizes(REPEATS), **measured_core(), **measured_idle()},
     }
     return written(run, options.no_write)
 
