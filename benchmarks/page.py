@@ -27,6 +27,8 @@ Machines differ, ratios travel: compare within a table, not between pages.
   from send to handler. Client and server share the machine and the server is Python too: it bounds every client's rate,
   so that **CPU per message is the steadier figure**.
 - Start and size are the best of {repeats} fresh processes: other work on the machine can only add to them.
+- The core's figures are CPU time of processes in which nothing else runs: one message of 1 KiB is sent, received by a
+  call of its own, and acknowledged by one. `python -m benchmarks --core` measures them alone.
 - The stub acknowledges a whole receive with one call, as our clients do; Apache's client has no such call.
 - Batches: the stub fills requests of 32 messages itself, 8 in flight; our producer gathers what 256 tasks send one by
   one (`linger`); Apache's client has no batches, and sends one by one with 256 in flight.
