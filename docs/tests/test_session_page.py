@@ -8,13 +8,13 @@ from enum import Enum
 from pathlib import Path
 
 from aiorocketmq._core.session_states import CLIENT_TABLE, STREAM_TABLE
-from aiorocketmq._core.stop_states import _TRANSITIONS
+from aiorocketmq._core.stop_states import TRANSITIONS
 
 PAGE = Path(__file__).parents[1] / "explanation/session.md"
 TABLES: dict[str, Mapping[tuple[Enum, Enum], Enum]] = {
     "client": CLIENT_TABLE,  # type: ignore[dict-item]  # its keys are narrower
     "stream": STREAM_TABLE,  # type: ignore[dict-item]
-    "consumer": _TRANSITIONS,  # type: ignore[dict-item]
+    "consumer": TRANSITIONS,  # type: ignore[dict-item]
 }
 
 
