@@ -439,7 +439,7 @@ class Broker(Observed):
         """Carry a command out at its time; a refusal is told as an event, too."""
         self._advance(milliseconds(now))
         try:
-            if self.throttle:
+            if self.throttle.limits:
                 self.throttle.take(command)
             return act(*args, **kwargs)
         except Refusal as refusal:
@@ -478,5 +478,8 @@ class Broker(Observed):
         return nonce
 
     def _on_stored(self, topic: Topic, message: StoredMessage) -> None:
-        self._receive_polls.stored(topic.name, message)
-        self._pulling.stored(topic, message)
+        name = topic.config.name
+        if name in self._receive_polls.waiting:
+            self._receive_polls.stored(name, message)
+        if name in self._pull_polls.waiting:
+            self._pulling.stored(topic, message)

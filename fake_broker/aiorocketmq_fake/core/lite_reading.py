@@ -46,8 +46,6 @@ class LiteReading:
 
     def check(self, request: ReceiveRequest) -> None:
         """Refuse a lite consumer what is not served, or what its group is not bound to (R4.30)."""
-        if not self.serves(request):
-            return
         profile = self._state.profile
         if profile.lite_service is LiteService.REFUSED:
             raise Refusal(Code.INTERNAL_SERVER_ERROR, "Lite topics are not served in this mode.")

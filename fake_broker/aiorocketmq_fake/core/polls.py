@@ -69,7 +69,8 @@ class PollBook(Generic[RequestT]):
 
     def __init__(self, state: State) -> None:
         self._state = state
-        self._waiting: dict[str, dict[Key, list[Poll[RequestT]]]] = {}
+        self.waiting: dict[str, dict[Key, list[Poll[RequestT]]]] = {}
+        """Who waits, by topic and key; a topic that nobody waits for is not there."""
         self._by_id: dict[int, Poll[RequestT]] = {}
 
     def serve(
@@ -87,14 +88,14 @@ class PollBook(Generic[RequestT]):
         """Refuse with TOO_MANY_REQUESTS when no more polls may wait (5.2)."""
         profile = self._state.profile
         full = len(self._by_id) >= profile.polls_in_all
-        if full or len(self._waiting.get(topic, {}).get(key, ())) >= profile.polls_per_key:
+        if full or len(self.waiting.get(topic, {}).get(key, ())) >= profile.polls_per_key:
             raise Refusal(Code.TOO_MANY_REQUESTS, f"Too many polls wait on topic {topic}; try again later.")
 
     def park(self, poll: Poll[RequestT], group: str) -> Parked:
         """Let a poll wait until it is answered or its time is over."""
         state = self._state
         self._by_id[poll.id] = poll
-        insort(self._waiting.setdefault(poll.topic, {}).setdefault(poll.key, []), poll, key=_order)
+        insort(self.waiting.setdefault(poll.topic, {}).setdefault(poll.key, []), poll, key=_order)
         state.agenda.set(poll, poll.until, self._expire)
         until = poll.until / 1000
         state.events.append(PollParked(state.at, poll.id, group, poll.topic, poll.client_id, until))
@@ -109,17 +110,17 @@ class PollBook(Generic[RequestT]):
         if self._by_id.pop(poll.id, None) is None:
             return
         self._state.agenda.cancel(poll)
-        keys = self._waiting[poll.topic]
+        keys = self.waiting[poll.topic]
         polls = keys[poll.key]
         del polls[bisect_left(polls, _order(poll), key=_order)]
         if not polls:
             del keys[poll.key]
             if not keys:
-                del self._waiting[poll.topic]
+                del self.waiting[poll.topic]
 
     def stored(self, topic: str, message: StoredMessage, key: Key | None = None) -> None:
         """Try one poll for each group (or for one key) whose filter wants a new message (R5.18)."""
-        keys = self._waiting.get(topic)
+        keys = self.waiting.get(topic)
         if keys is None:
             return
         for polls in list(keys.values()) if key is None else [keys.get(key, [])]:
@@ -130,13 +131,13 @@ class PollBook(Generic[RequestT]):
 
     def wake(self, topic: str, key: Key) -> None:
         """Try the polls of one key in turn, until one finds nothing."""
-        for poll in list(self._waiting.get(topic, {}).get(key, ())):
+        for poll in list(self.waiting.get(topic, {}).get(key, ())):
             if not self._attempt(poll) and not poll.apart:
                 return
 
     def of_topic(self, topic: str) -> list[Poll[RequestT]]:
         """List who waits on a topic."""
-        return [poll for polls in self._waiting.get(topic, {}).values() for poll in polls]
+        return [poll for polls in self.waiting.get(topic, {}).values() for poll in polls]
 
     def of_key(self, key: Key) -> list[Poll[RequestT]]:
         """List who waits with a key, on any topic."""
@@ -151,4 +152,4 @@ class PollBook(Generic[RequestT]):
         for poll in self._by_id.values():
             self._state.agenda.cancel(poll)
         self._by_id.clear()
-        self._waiting.clear()
+        self.waiting.clear()

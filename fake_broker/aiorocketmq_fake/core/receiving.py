@@ -50,7 +50,8 @@ class Receiving:
         """Answer at once with what is there, else park (R5.15, R5.17)."""
         state = self._state
         profile = state.profile
-        wait, wanted = self._check(request)
+        apart = self._lite.serves(request)
+        wait, wanted = self._check(request, apart)
         poll = Poll(
             state.next_serial(),
             request.topic,
@@ -61,8 +62,8 @@ class Receiving:
             state.now,
             state.now + wait,
         )
-        poll.apart = self._lite.serves(request)
-        if poll.apart:
+        poll.apart = apart
+        if apart:
             poll.wanted = self._lite.wanted(request)
         consumption = self._consumption(request)
         deliveries, dropped = self._deliver(poll, consumption)
@@ -96,7 +97,7 @@ class Receiving:
 
     # Checks
 
-    def _check(self, request: ReceiveRequest) -> tuple[int, Filter | None]:
+    def _check(self, request: ReceiveRequest, apart: bool) -> tuple[int, Filter | None]:
         """Check a request in the server's order (5.1); answers how long it may wait, ms, and its filter."""
         state = self._state
         profile = state.profile
@@ -128,7 +129,8 @@ class Receiving:
             raise Refusal(profile.bad_batch_size_code, f"The batch size {request.batch_size} is negative.")
         # Before anything is taken, so that a refusal changes nothing: where so many wait, nothing is there to take.
         self._polls.check_room(request.topic, request.group)
-        self._lite.check(request)
+        if apart:
+            self._lite.check(request)
         return wait, wanted
 
     def _wait(self, request: ReceiveRequest, request_timeout: float) -> int:

@@ -14,6 +14,8 @@ class Throttle:
     def __init__(self, state: State) -> None:
         self._state = state
         self._buckets: dict[str, _Bucket] = {}
+        self.limits = False
+        """Whether anything is limited."""
 
     @property
     def rates(self) -> Mapping[str, float]:
@@ -30,10 +32,7 @@ class Throttle:
             self._buckets[rpc] = _Bucket(per_second, self._state.now)
         else:
             raise ValueError(f"{per_second} calls per second cannot be: give a number from 0 on, or None.")
-
-    def __bool__(self) -> bool:
-        """Whether anything is limited."""
-        return bool(self._buckets)
+        self.limits = bool(self._buckets)
 
     def take(self, command: str) -> None:
         """Count a call. Refused: TOO_MANY_REQUESTS, for sends the profile's `busy_send_code` (R1.3, R1.9)."""
