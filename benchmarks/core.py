@@ -30,10 +30,9 @@ class Work:
         subscription = Subscription("g0")
         self.broker.settings("c", ClientSettings(ClientType.SIMPLE_CONSUMER, subscription=subscription), now=self.now)
 
-    def send(self):
+    def send(self, body=bytes(1024)):
         self.serial += 1
         self.now += 0.001
-        body = b"%01024d" % self.serial
         message = OutgoingMessage("t", body, f"01{self.serial:032X}", born_timestamp=self.now)
         self.broker.send((message,), now=self.now, client_id="p")
 
@@ -57,8 +56,8 @@ class Work:
             self.broker.keep_alive("c", now=self.now)
 
     def fill(self, count):
-        for _ in range(count):
-            self.send()
+        for number in range(count):
+            self.send(b"%01024d" % number)
             self.tell()
         end = OffsetPolicy.END
         self.broker.reset_offset("g0", "t", end, now=self.now)

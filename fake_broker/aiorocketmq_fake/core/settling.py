@@ -60,7 +60,7 @@ class Settling:
             raise Refusal(state.profile.no_entries_code, "The ack names no message.")
         outcomes = tuple([self._ack_entry(request, entry) for entry in request.entries])
         code = outcomes[0].code
-        if any(outcome.code is not code for outcome in outcomes):
+        if len(outcomes) > 1 and any(outcome.code is not code for outcome in outcomes):
             code = Code.MULTIPLE_RESULTS
         return AckResult(code, outcomes)
 
