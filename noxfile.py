@@ -134,7 +134,7 @@ def wire(session: nox.Session) -> None:
 
 @nox.session
 def conformance(session: nox.Session) -> None:
-    """Judge the fake in both profiles; `-- --target HOST:PORT` judges another broker."""
+    """Judge the fake in all of its profiles; `-- --target HOST:PORT` judges another broker."""
     install(session, extras="conformance")
     if session.posargs:
         session.run("aiorocketmq", "conformance", "run", *session.posargs)
