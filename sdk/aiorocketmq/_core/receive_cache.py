@@ -71,12 +71,14 @@ class ReceiveCache(Generic[QueueT]):
             held.asked = 0
             self._closed[queue] = held
 
-    def add(self, queue: QueueT, size: int) -> None:
-        """Count a message of `size` bytes that has arrived from `queue`."""
+    def add(self, queue: QueueT, size: int, count: int = 1) -> None:
+        """Count `count` messages of `size` bytes together that have arrived from `queue`."""
+        if not count:
+            return
         held = self._open.get(queue)
         if held is None:
             held = self._closed.setdefault(queue, _Held())
-        held.count += 1
+        held.count += count
         held.size += size
 
     def remove(self, queue: QueueT, size: int) -> bool:

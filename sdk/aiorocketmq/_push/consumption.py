@@ -159,6 +159,7 @@ class Consumption:
     def _arrived(self, queue: MessageQueue, messages: Sequence[ReceivedMessage]) -> None:
         ordered = self._session.in_order
         self.counts.received += len(messages)
+        count = size = 0
         for message in messages:
             lease = message._lease
             if lease is None:  # a server that leases nothing; there is nothing to settle it with
@@ -166,7 +167,8 @@ class Consumption:
                 continue
             held = Held(message, lease, queue, lane_of(message, ordered=ordered), message.attempt)
             self.held.add(held)
-            self._cache.add(queue, held.size)
+            count += 1
+            size += held.size
             self._leases.hold(held)
             if not self._life.may_handle:
                 held.lane = None
@@ -175,6 +177,7 @@ class Consumption:
                 self._refuse_corrupted(held, message.corruption, ordered)
             else:
                 self._workers.add(held)
+        self._cache.add(queue, size, count)
         self._workers.wake()
 
     def _refuse_corrupted(self, held: Held, corruption: str, ordered: bool) -> None:
