@@ -21,6 +21,7 @@ from aiorocketmq.errors import (
 )
 from aiorocketmq.hooks import DeliverEvent, Phase, ReceiveEvent
 from aiorocketmq.message import ReceivedMessage, Settler
+from aiorocketmq.subscription import Sql, Tags
 from aiorocketmq.wire import messages as pb
 
 logger = logging.getLogger(__name__)
@@ -93,6 +94,7 @@ class _Poll:
         self._invisible = invisible
         self._auto_renew = auto_renew
         self._attempt_id = attempt_id
+        self._wanted = wanted
         self._max_messages = max_messages
         self._settler = settler
         self._server_us: int | None = None
@@ -121,6 +123,7 @@ class _Poll:
         except BaseException:
             self._emit(operation, Phase.INFO)
             raise
+        asked = Sql(self._wanted.expression) if self._wanted.is_sql else Tags(self._wanted.expression)
         for position, message in enumerate(messages):
             self._session.emit(
                 DeliverEvent(
@@ -132,6 +135,7 @@ class _Poll:
                     invisible=self._invisible,
                     auto_renew=self._auto_renew,
                     attempt_id=self._attempt_id,
+                    filter=asked,
                     server_deliver_us=self._server_us,
                 )
             )

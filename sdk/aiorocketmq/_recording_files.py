@@ -69,6 +69,7 @@ _TYPES: dict[str, pa.DataType] = {
     "batch": pa.string(),
     "batch_pos": pa.int32(),
     "receive_attempt": pa.string(),
+    "filter": pa.string(),
     "invisible_ms": pa.int64(),
     "auto_renew": pa.bool_(),
     "reason": pa.string(),

@@ -28,6 +28,7 @@ from aiorocketmq.hooks import (
     TransactionEndEvent,
 )
 from aiorocketmq.message import ReceivedMessage
+from aiorocketmq.subscription import Sql, Tags
 
 Cells: TypeAlias = dict[str, object]
 """Some columns of a row."""
@@ -199,6 +200,7 @@ def _deliver(event: Event) -> Cells:
         "batch": operation_id(event),
         "batch_pos": event.position,
         "receive_attempt": event.attempt_id,
+        "filter": _filter(event.filter),
         "invisible_ms": _milliseconds(event.invisible),
         "auto_renew": event.auto_renew,
         "due_us": message._deliver_us,
@@ -262,6 +264,12 @@ def _settings(event: Event) -> Cells:
 def _client(event: Event) -> Cells:
     del event
     return {}
+
+
+def _filter(wanted: Tags | Sql | None) -> str | None:
+    if wanted is None:
+        return None
+    return f"{'SQL92' if isinstance(wanted, Sql) else 'TAG'}:{wanted.expression}"
 
 
 def _milliseconds(seconds: float | None) -> int | None:

@@ -25,6 +25,7 @@ from typing import TypeAlias
 from aiorocketmq._core.transactions import Resolution
 from aiorocketmq.errors import RocketMQError
 from aiorocketmq.message import Message, MessageQueue, ReceivedMessage, SendReceipt
+from aiorocketmq.subscription import Sql, Tags
 
 
 class Role(Enum):
@@ -136,6 +137,8 @@ class DeliverEvent(Event):
     invisible: float | None = None
     auto_renew: bool = False
     attempt_id: str | None = None
+    filter: Tags | Sql | None = None
+    """What the poll asked for."""
     server_deliver_us: int | None = None
     """The server's clock when it answered, microseconds since 1970."""
 

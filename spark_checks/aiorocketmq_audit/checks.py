@@ -13,6 +13,8 @@ from aiorocketmq_audit import (
     dead_letters,
     delay,
     double_delivery,
+    filters,
+    loss,
     ordering,
     origin,
     reading,
@@ -30,6 +32,7 @@ class Material:
     deliveries: DataFrame
     marks: DataFrame
     traces: DataFrame
+    stored: DataFrame
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,20 @@ CHECKS: Mapping[str, Check] = MappingProxyType(
             "delivered messages whose send is known",
             lambda numbers: numbers.traced,
             lambda material: origin.origin(material.traces),
+            depends_on_time=False,
+        ),
+        loss.NAME: Check(
+            "Nothing that was stored is passed over.",
+            "stored messages that groups have passed",
+            lambda numbers: numbers.expected,
+            lambda material: loss.loss(material.stored),
+            depends_on_time=False,
+        ),
+        filters.NAME: Check(
+            "A consumer gets what it asked for, and nothing else.",
+            "deliveries by tag",
+            lambda numbers: numbers.by_tag,
+            lambda material: filters.filters(material.deliveries),
             depends_on_time=False,
         ),
     }

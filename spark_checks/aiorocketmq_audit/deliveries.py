@@ -20,6 +20,8 @@ from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame, Window, functions as F
 
+from aiorocketmq_audit.filters import is_unwanted
+
 SETTLING = ("ack", "change", "forward")
 
 DELIVER, ACK, CHANGE, FORWARD, DEAD = range(1, 6)
@@ -102,6 +104,8 @@ def _packed(
                 ),
                 F.col("max_attempts"),
                 F.col("due_us").alias("due"),
+                F.coalesce(is_unwanted(), F.lit(False)).alias("unwanted"),
+                F.col("filter").startswith("TAG:").alias("by_tag"),
                 F.coalesce("early_us", F.lit(0)).alias("early"),
                 F.coalesce("late_us", F.lit(0)).alias("late"),
                 _step().alias("step"),

@@ -9,7 +9,16 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame, Row, functions as F
 
-from aiorocketmq_audit import attempts, dead_letters, delay, double_delivery, origin, retry_timing
+from aiorocketmq_audit import (
+    attempts,
+    dead_letters,
+    delay,
+    double_delivery,
+    filters,
+    loss,
+    origin,
+    retry_timing,
+)
 
 MOST_CELLS = 20_000
 """Rows of the cube that reach this process: groups by attempts by causes by buckets."""
@@ -51,8 +60,12 @@ class Figures:
     """Deliveries of messages that were sent for a later time."""
     dead_letters: int
     """As the broker told them."""
+    by_tag: int
+    """Deliveries whose receive asked for tags."""
     traced: int
     """Delivered messages whose send is in the recording, or should be."""
+    expected: int
+    """Stored messages that groups have passed, by group."""
     retries: int
     unknown_order: int
     """Deliveries with a message group to a group of which nobody said whether it is ordered."""
@@ -100,6 +113,8 @@ def cube(deliveries: DataFrame, settings: DataFrame, *, ended_us: int) -> DataFr
         F.count_if(F.col("attempt").isNotNull()).alias("numbered"),
         F.count_if(delay.is_suspicious()).alias("hurried"),
         F.count_if(F.col("due").isNotNull()).alias("scheduled"),
+        F.count_if("unwanted").alias("unwanted"),
+        F.count_if("by_tag").alias("by_tag"),
         F.count_if(F.col("dead_hi").isNotNull() & F.col("by_broker")).alias("dead"),
         F.max(F.struct("number", "recorder", "seq")).alias("farthest"),
     )
@@ -113,8 +128,10 @@ def _bucket(late: Column) -> Column:
     return F.when(late.isNotNull(), index)
 
 
-def figures(cells: Iterable[Row], traced: tuple[int, int] = (0, 0)) -> Figures:
-    """Add up what `cube` brought; `traced` is what `origin.count` said."""
+def figures(
+    cells: Iterable[Row], traced: tuple[int, int] = (0, 0), expected: tuple[int, int] = (0, 0)
+) -> Figures:
+    """Add up what `cube` brought; `traced` is what `origin.count` said, `expected` what `loss.count` did."""
     cells = list(cells)
     causes: Counter[str] = Counter()
     by_attempt: Counter[int] = Counter()
@@ -136,7 +153,9 @@ def figures(cells: Iterable[Row], traced: tuple[int, int] = (0, 0)) -> Figures:
         numbered=sum(cell.numbered for cell in cells),
         scheduled=sum(cell.scheduled for cell in cells),
         dead_letters=sum(cell.dead for cell in cells),
+        by_tag=sum(cell.by_tag for cell in cells),
         traced=traced[0],
+        expected=expected[0],
         retries=sum(cell.redelivered for cell in cells if cell.asked),
         unknown_order=sum(cell.unknown_order for cell in cells),
         causes=dict(sorted(causes.items())),
@@ -149,7 +168,9 @@ def figures(cells: Iterable[Row], traced: tuple[int, int] = (0, 0)) -> Figures:
             attempts.NAME: sum(cell.misnumbered for cell in cells),
             delay.NAME: sum(cell.hurried for cell in cells),
             dead_letters.NAME: sum(cell.dead for cell in cells),
+            filters.NAME: sum(cell.unwanted for cell in cells),
             origin.NAME: traced[1],
+            loss.NAME: expected[1],
         },
         farthest=(farthest.recorder, farthest.seq) if farthest is not None else None,
     )

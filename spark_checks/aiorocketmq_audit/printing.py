@@ -46,6 +46,11 @@ _SENTENCES = {
     ("delay", "INV-EARLY"): "{message} was handed to group {group} before the time it was sent for{how}",
     ("origin", "INV-CONTENT"): "{message} came to group {group} with another body than it was sent with",
     ("origin", "INV-FAILED"): "{message} came to group {group} although its send was refused",
+    (
+        "loss",
+        "INV-LOSS-MID",
+    ): "{other} was stored and passed over: group {group} got {message}, which is behind it",
+    ("filters", "INV-FILTER"): "{message} came to group {group}, which asked for other tags",
     ("origin", "INV-ORIGIN"): "{message} came to group {group} and nobody had sent it",
 }
 """By check and invariant."""

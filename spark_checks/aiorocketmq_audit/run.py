@@ -13,7 +13,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession, functions as F
 
-from aiorocketmq_audit import excuses, figures, files, findings, gates, ordering, origin, reading
+from aiorocketmq_audit import excuses, figures, files, findings, gates, loss, ordering, origin, reading
 from aiorocketmq_audit.checks import CHECKS, Material
 from aiorocketmq_audit.deliveries import deliveries as deliveries_of
 from aiorocketmq_audit.errors import WrongUse
@@ -85,11 +85,13 @@ def _audit(
     deliveries = deliveries_of(events, settings, cut_at=gate.cut_at, clocks_agree=not gate.clocks)
     deliveries.persist()
     traces = origin.traces(events)
-    material = Material(events, settings, deliveries, excuses.marks(events), traces)
+    stored = loss.expected(events, settings)
+    material = Material(events, settings, deliveries, excuses.marks(events), traces, stored)
     try:
         cells = figures.cube(deliveries, settings, ended_us=gate.ended_us or 0).collect()
         traced = origin.count(traces) if origin.NAME in checks else (0, 0)
-        numbers = figures.figures(cells, traced)
+        expected = loss.count(stored) if loss.NAME in checks else (0, 0)
+        numbers = figures.figures(cells, traced, expected)
         counts, samples = _find(material, gate, _with_suspects(checks, deliveries, numbers), violations)
         subjects = _subjects(events, samples, numbers)
         drawn = figures.events_of(events, subjects) if subjects else []

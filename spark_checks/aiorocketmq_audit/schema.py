@@ -75,6 +75,7 @@ COLUMNS: dict[str, DataType] = {
     "batch": _TEXT,
     "batch_pos": _INT,
     "receive_attempt": _TEXT,
+    "filter": _TEXT,
     "invisible_ms": _LONG,
     "auto_renew": _FLAG,
     "reason": _TEXT,

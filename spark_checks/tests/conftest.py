@@ -66,6 +66,7 @@ class History:
         cells = self._about(message) | {
             "invisible_ms": None if hold is None else int(hold * 1000),
             "attempt": 1,
+            "filter": "TAG:*",
         }
         return self._add("deliver", at, call=at if call is None else call, **(cells | more))
 
@@ -216,7 +217,7 @@ def clean(new_history: type[History]) -> tuple[History, History]:
     ordered = new_history(recorder="ordered-", group="shipping", observer="broker")
     ordered.config(ordered=True, max_attempts=2)
     for offset in range(4):
-        ordered.send(f"x/{offset}", 0.0)
+        ordered.send(f"x/{offset}", 0.0, broker="b", queue=0, offset=offset)
         delivered = ordered.deliver(f"x/{offset}", 2.0 * offset, body_sha="body")
         ordered.settle("ack", delivered, 2.0 * offset + 1)
     ordered.settle("ack", ordered.deliver("/20", 10.0, due_us=START + 9 * SECOND), 11)
@@ -254,6 +255,16 @@ def plant(clean: tuple[History, History]) -> Callable[[str], tuple[History, Hist
             ordered.bury(given, 101.0)
         elif kind == "delay":
             normal.settle("ack", normal.deliver("/11", 100.0, due_us=START + 101 * SECOND), 101.0)
+        elif kind == "filters":
+            normal.settle(
+                "ack", normal.deliver("/12", 100.0, tag="open", filter="TAG:paid || refunded"), 101.0
+            )
+        elif kind == "loss":
+            for offset in (0, 1, 2):
+                ordered.send(f"q/{offset}", 100.0, broker="b", queue=7, offset=offset)
+            for offset in (0, 2):
+                given = ordered.deliver(f"q/{offset}", 101.0, queue=7, body_sha="body")
+                ordered.settle("ack", given, 102.0)
         elif kind == "origin":
             ordered.send("x/4", 100.0)
             ordered.settle("ack", ordered.deliver("x/4", 101.0, body_sha="another"), 102.0)

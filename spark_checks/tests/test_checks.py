@@ -7,7 +7,7 @@ from functools import reduce
 from typing import Any
 
 import pytest
-from aiorocketmq_audit import excuses, origin, reading
+from aiorocketmq_audit import excuses, loss, origin, reading
 from aiorocketmq_audit.checks import CHECKS, Material
 from aiorocketmq_audit.deliveries import deliveries
 from aiorocketmq_audit.double_delivery import cause
@@ -426,6 +426,77 @@ def _(h: Any) -> None:
     h.deliver("/1", 1, store_us=1_699_999_999_000_000, observer="broker")
 
 
+@history("a tag that was asked for")
+def _(h: Any) -> None:
+    h.deliver("/0", 0, tag="paid", filter="TAG:open || paid")
+    h.deliver("/1", 0, tag="paid", filter="TAG:*")
+    h.deliver("/2", 0, filter="TAG:")
+    h.deliver("/3", 0, tag="paid", filter="SQL92:amount > 1")
+
+
+@history("a tag that nobody asked for", ("INV-FILTER", "broken"))
+def _(h: Any) -> None:
+    h.deliver("/0", 0, tag="pai", filter="TAG:open || paid")
+
+
+@history("no tag where one was asked for", ("INV-FILTER", "broken"))
+def _(h: Any) -> None:
+    h.deliver("/0", 0, filter="TAG:open")
+
+
+def passing(h: Any, *, observer: str = "broker", wanted: str = "TAG:*", last: int = 2, **more: Any) -> None:
+    """Three messages are stored; the first and the last one are handed out."""
+    for offset in range(3):
+        h.send(f"/{offset}", 0, observer=observer, broker="b", queue=0, offset=offset, **more)
+    for offset in {0, last}:
+        h.deliver(f"/{offset}", 1, observer=observer, body_sha="body", filter=wanted)
+
+
+@history("what was passed over is lost", ("INV-LOSS-MID", "broken"))
+def _(h: Any) -> None:
+    passing(h)
+
+
+@history("a client may have been passed by another one", ("INV-LOSS-MID", "possible"))
+def _(h: Any) -> None:
+    passing(h, observer="client")
+
+
+@history("what lies behind may yet come")
+def _(h: Any) -> None:
+    passing(h, last=0)
+
+
+@history("who wants another tag does not miss it")
+def _(h: Any) -> None:
+    for offset, tag in enumerate(("paid", "open", "paid")):
+        h.send(f"/{offset}", 0, observer="broker", broker="b", queue=0, offset=offset, tag=tag)
+    for offset in (0, 2):
+        h.deliver(f"/{offset}", 1, observer="broker", body_sha="body", tag="paid", filter="TAG:paid")
+
+
+@history("nobody knows what an SQL filter lets through")
+def _(h: Any) -> None:
+    passing(h, wanted="SQL92:amount > 1")
+
+
+@history("what was deleted in its time is not lost")
+def _(h: Any) -> None:
+    h.note("trim", 0, observer="broker", topic="t", broker="b", queue=0, commit_offset=2)
+    passing(h)
+
+
+@history("a group that was reset may pass what it likes")
+def _(h: Any) -> None:
+    h.note("reset", 0, observer="broker", group="g", topic="t")
+    passing(h)
+
+
+@history("a delayed message has its place from when it is due")
+def _(h: Any) -> None:
+    passing(h, due_us=1_700_000_000_000_000)
+
+
 @pytest.fixture(scope="module")
 def results(request: pytest.FixtureRequest) -> dict[str, set[tuple[str, str]]]:
     """What the checks find in each history, judged in one frame."""
@@ -443,7 +514,9 @@ def results(request: pytest.FixtureRequest) -> dict[str, set[tuple[str, str]]]:
     events = spark.createDataFrame(rows, RECORDING)
     settings = reading.settings(events)
     given = deliveries(events, settings, cut_at={}, clocks_agree=True).cache()
-    material = Material(events, settings, given, excuses.marks(events), origin.traces(events))
+    material = Material(
+        events, settings, given, excuses.marks(events), origin.traces(events), loss.expected(events, settings)
+    )
     found = reduce(DataFrame.unionByName, (check.find(material) for check in CHECKS.values()))
     names = events.select(F.xxhash64("recorder").alias("key"), "case_id").distinct()
     pairs = found.join(names, F.col("first_recorder") == F.col("key")).select(

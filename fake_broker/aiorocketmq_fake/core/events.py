@@ -9,7 +9,14 @@ from enum import Enum
 
 from aiorocketmq_fake.core.choices import DiskStage
 from aiorocketmq_fake.core.codes import ClientType, Code, Resolution
-from aiorocketmq_fake.core.model import Delivery, GroupConfig, OutgoingMessage, StoredMessage, TopicConfig
+from aiorocketmq_fake.core.model import (
+    Delivery,
+    FilterExpression,
+    GroupConfig,
+    OutgoingMessage,
+    StoredMessage,
+    TopicConfig,
+)
 from aiorocketmq_fake.core.values import value
 
 
@@ -147,6 +154,8 @@ class Delivered:
     """Place in the answer, from 0."""
     receive_attempt: str
     """Attempt id of the receive, empty when it had none."""
+    filter: FilterExpression
+    """What the receive asked for."""
 
 
 @value

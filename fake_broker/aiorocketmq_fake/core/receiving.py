@@ -336,6 +336,7 @@ class Receiving:
             poll.id,
             place,
             request.attempt_id,
+            request.filter,
         )
         state.events.append(event)
         state.history.append(event)

@@ -69,6 +69,7 @@ SCHEMA = pa.schema(
         pa.field("batch", _TEXT),
         pa.field("batch_pos", pa.int32()),
         pa.field("receive_attempt", _TEXT),
+        pa.field("filter", _TEXT),
         pa.field("invisible_ms", pa.int64()),
         pa.field("auto_renew", pa.bool_()),
         pa.field("reason", _TEXT),

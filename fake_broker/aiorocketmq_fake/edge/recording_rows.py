@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from aiorocketmq_fake.core import events as facts
-from aiorocketmq_fake.core.codes import ClientType, Code, Resolution
+from aiorocketmq_fake.core.codes import ClientType, Code, FilterType, Resolution
 from aiorocketmq_fake.core.model import OutgoingMessage, StoredMessage
 
 __all__ = ["is_recorded", "row_of"]
@@ -200,6 +200,7 @@ def _delivered(event: facts.Delivered) -> Cells:
             "batch": str(event.batch),
             "batch_pos": event.position,
             "receive_attempt": event.receive_attempt or None,
+            "filter": f"{'SQL92' if event.filter.type is FilterType.SQL else 'TAG'}:{event.filter.expression}",
             "invisible_ms": _milliseconds(event.invisible),
             "auto_renew": event.auto_renew,
             "due_us": _microseconds(content.delivery_timestamp),
@@ -283,6 +284,10 @@ def _offset_reset(event: facts.OffsetReset) -> Cells:
     return {"kind": "reset", **place, "commit_offset": event.offset}
 
 
+def _messages_deleted(event: facts.MessagesDeleted) -> Cells:
+    return {"kind": "trim", "topic": event.topic, "queue": event.queue_id, "commit_offset": event.min_offset}
+
+
 def _client_joined(event: facts.ClientJoined) -> Cells:
     role = ROLES.get(event.client_type)
     return {"kind": "client.start", "client_id": event.client_id, "role": role, "group": event.group or None}
@@ -322,6 +327,7 @@ _CELLS: dict[type[facts.Event], Callable[[Any], Cells]] = {
     facts.DeadLettered: _dead_lettered,
     facts.OffsetCommitted: _offset_committed,
     facts.OffsetReset: _offset_reset,
+    facts.MessagesDeleted: _messages_deleted,
     facts.ClientJoined: _client_joined,
     facts.ClientLeft: _client_left,
     facts.GroupChanged: _group_changed,

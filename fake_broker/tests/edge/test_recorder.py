@@ -10,7 +10,13 @@ from typing import Any
 import pytest
 from aiorocketmq_fake.core import events as facts
 from aiorocketmq_fake.core.codes import ClientType, Code, MessageType
-from aiorocketmq_fake.core.model import Delivery, GroupConfig, OutgoingMessage, StoredMessage
+from aiorocketmq_fake.core.model import (
+    Delivery,
+    FilterExpression,
+    GroupConfig,
+    OutgoingMessage,
+    StoredMessage,
+)
 from aiorocketmq_fake.edge.recorder import PyarrowMissing, Recorder
 from aiorocketmq_fake.edge.recording_rows import fingerprint
 
@@ -22,7 +28,16 @@ CONTENT = OutgoingMessage(
 STORED = StoredMessage(CONTENT, MessageType.FIFO, "%RETRY%orders", 3, 7, position=1, store_timestamp=100.0)
 DELIVERY = Delivery(STORED, "handle-0", 2, queue_id=3, offset=7, store_timestamp=100.0, invisible_until=140.0)
 DELIVERED = facts.Delivered(
-    110.0, "billing", "c@1", DELIVERY, 30.0, False, batch=5, position=0, receive_attempt=""
+    110.0,
+    "billing",
+    "c@1",
+    DELIVERY,
+    30.0,
+    False,
+    batch=5,
+    position=0,
+    receive_attempt="",
+    filter=FilterExpression("paid"),
 )
 
 
@@ -56,6 +71,7 @@ def test_a_delivery_is_named_by_topic_it_was_sent_to_and_by_its_handle(
     row = rows_of(recorder, tmp_path)[1]
     assert (row["topic"], row["broker"], row["queue"], row["offset"]) == ("orders", "broker-a", 3, 7)
     assert (row["message_group"], row["attempt"], row["invisible_ms"]) == ("customer", 2, 30_000)
+    assert row["filter"] == "TAG:paid"
     assert row["delivery"] == row["handle"] == fingerprint("handle-0")
     assert (row["t_wall_us"], row["t_mono_ns"]) == (110_000_000, 110_000_000_000)
 
