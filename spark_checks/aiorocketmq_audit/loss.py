@@ -45,7 +45,7 @@ def is_lost() -> Column:
 def expected(events: DataFrame, settings: DataFrame) -> DataFrame:
     """One row per stored message and group that should have got it; `came` is null where it did not."""
     given = events.where(
-        (F.col("kind") == "deliver") & F.col("group").isNotNull() & (F.col("role") != "pull")
+        (F.col("kind") == "deliver") & F.col("group").isNotNull() & (F.coalesce("role", F.lit("")) != "pull")
     )
     passed = _windows(given).join(_reset_groups(events), [*_ACCOUNT, "group"], "left_anti")
     passed = _not_attested(passed, settings)
