@@ -263,8 +263,8 @@ def plant(clean: tuple[History, History]) -> Callable[[str], tuple[History, Hist
             for offset in (0, 1, 2):
                 ordered.send(f"q/{offset}", 100.0, broker="b", queue=7, offset=offset)
             for offset in (0, 2):
-                given = ordered.deliver(f"q/{offset}", 101.0, queue=7, body_sha="body")
-                ordered.settle("ack", given, 102.0)
+                given = ordered.deliver(f"q/{offset}", 101.0 + offset, queue=7, body_sha="body")
+                ordered.settle("ack", given, 102.0 + offset)
         elif kind == "origin":
             ordered.send("x/4", 100.0)
             ordered.settle("ack", ordered.deliver("x/4", 101.0, body_sha="another"), 102.0)
