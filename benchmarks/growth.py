@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import json
 import os
-import subprocess
 import sys
 
 from aiorocketmq import Message, Producer, PushConsumer, ReceivedMessage
 
+from benchmarks.running import fake
 from benchmarks.sizes import resident_mb
 
 AT_ONCE = 32
@@ -61,27 +60,8 @@ async def work(endpoint: str, messages: int) -> int:
 def main() -> int:
     """Start the fake and work against it."""
     messages = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
-    orders = {
-        "profile": "documented",
-        "queues": 4,
-        "topics": ["growth"],
-        "groups": ["growth"],
-        "load": {},
-        "body_bytes": 1,
-    }
-    server = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.server", json.dumps(orders)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert server.stdin is not None
-    assert server.stdout is not None
-    try:
-        return asyncio.run(work(server.stdout.readline().strip(), messages))
-    finally:
-        server.stdin.close()
-        server.wait(60)
+    with fake(topics=["growth"], groups=["growth"]) as endpoint:
+        return asyncio.run(work(endpoint, messages))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import time
 from contextlib import AsyncExitStack
 from typing import Any
 
+from benchmarks.running import fake
 from benchmarks.sizes import resident_mb
 
 CONSUMERS = 1000
@@ -131,33 +132,13 @@ async def stub(endpoint: str) -> dict[str, float]:
 
 def measured(kind: str) -> dict[str, float]:
     """Measure in a fresh process against a fresh fake in another."""
-    orders = {
-        "profile": "documented",
-        "queues": 4,
-        "topics": ["idle"],
-        "groups": ["idle"],
-        "load": {},
-        "body_bytes": 1,
-    }
-    server = subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.server", json.dumps(orders)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert server.stdin is not None
-    assert server.stdout is not None
-    try:
-        endpoint = server.stdout.readline().strip()
+    with fake(topics=["idle"], groups=["idle"]) as endpoint:
         done = subprocess.run(
             [sys.executable, "-m", "benchmarks.idle", kind, endpoint],
             check=True,
             stdout=subprocess.PIPE,
             text=True,
         )
-    finally:
-        server.stdin.close()
-        server.wait(20)
     result: dict[str, float] = json.loads(done.stdout.strip().splitlines()[-1])
     return result
 

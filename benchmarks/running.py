@@ -6,11 +6,12 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 
 from benchmarks.plan import APACHE, CLIENTS, WORKS, Work
 
@@ -39,16 +40,28 @@ def slug(work: Work, client: str) -> str:
     return f"{work.kind}-{work.in_flight}-{CLIENTS[client].rpartition('.')[2]}"
 
 
-@contextmanager
-def serving(profile: str) -> Iterator[str]:
-    """Run the fake in a process of its own; yield its endpoint."""
+def serving(profile: str) -> AbstractContextManager[str]:
+    """Run the fake for all measurements; gives its endpoint."""
     names = [slug(work, client) for work in WORKS for client in CLIENTS]
+    load = {"backlog": max(work.load for work in WORKS)}
+    return fake(topics=[*names, "backlog"], groups=names, load=load, profile=profile)
+
+
+@contextmanager
+def fake(
+    *,
+    topics: Sequence[str],
+    groups: Sequence[str],
+    load: Mapping[str, int] = MappingProxyType({}),
+    profile: str = "documented",
+) -> Iterator[str]:
+    """Run the fake in a process of its own, with `load` messages in its topics; yield its endpoint."""
     orders = {
         "profile": profile,
         "queues": QUEUES,
-        "topics": [*names, "backlog"],
-        "groups": names,
-        "load": {"backlog": max(work.load for work in WORKS)},
+        "topics": topics,
+        "groups": groups,
+        "load": dict(load),
         "body_bytes": BODY_BYTES,
     }
     server = subprocess.Popen(

@@ -31,8 +31,13 @@ from aiorocketmq_fake.core.model import (
 )
 from aiorocketmq_fake.core.profile import Profile
 from aiorocketmq_fake.core.profiles import APACHE_5_5, DOCUMENTED
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 START = 1_000_000.0
+
+LONGEST_SEARCH = 2_000
+"""Histories in which a broken promise has to be noticed; most are in the first dozens."""
 
 
 class Desk:
@@ -239,3 +244,48 @@ def lanes(make_documented: MakeDesk) -> Desk:
 def queues(make_apache: MakeDesk) -> Desk:
     """The same where the queue is the grain."""
     return make_apache(ordered=True, type=TopicType.FIFO)
+
+
+def run_machine(
+    machine: type[RuleBasedStateMachine],
+    profile: Profile,
+    broker_class: type[Broker],
+    examples: int,
+    phases: list[Phase],
+) -> None:
+    run_state_machine_as_test(
+        type("Machine", (machine,), {"profile": profile, "broker_class": broker_class}),
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=30,
+            deadline=None,
+            database=None,
+            derandomize=True,
+            phases=phases,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+
+
+@pytest.fixture
+def check_promises() -> Callable[[type[RuleBasedStateMachine], Profile, int], None]:
+    """Run a state machine on an honest broker, and raise the shortest history that breaks a promise."""
+
+    def check(machine: type[RuleBasedStateMachine], profile: Profile, examples: int) -> None:
+        run_machine(machine, profile, Broker, examples, [Phase.generate, Phase.shrink])
+
+    return check
+
+
+@pytest.fixture
+def is_noticed() -> Callable[[type[RuleBasedStateMachine], Profile, type[Broker]], bool]:
+    """Whether a state machine objects to a broken broker."""
+
+    def objects(machine: type[RuleBasedStateMachine], profile: Profile, broken: type[Broker]) -> bool:
+        try:
+            run_machine(machine, profile, broken, LONGEST_SEARCH, [Phase.generate])
+        except AssertionError:
+            return True
+        return False
+
+    return objects

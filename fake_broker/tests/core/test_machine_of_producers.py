@@ -26,14 +26,13 @@ from aiorocketmq_fake.core.model import (
 )
 from aiorocketmq_fake.core.profile import Profile
 from aiorocketmq_fake.core.profiles import APACHE_5_5, APACHE_5_5_CLUSTER, DOCUMENTED
-from hypothesis import HealthCheck, Phase, settings, strategies as st
+from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
     invariant,
     precondition,
     rule,
-    run_state_machine_as_test,
 )
 
 PRODUCERS = ("p", "q")
@@ -337,32 +336,17 @@ class Hasty(Checks):
         self._state.agenda.set(half, self._state.now + 20_000, self._on_due)
 
 
-def run(profile: Profile, broker_class: type[Broker], examples: int, phases: list[Phase]) -> None:
-    machine = type("Machine", (ProducerMachine,), {"profile": profile, "broker_class": broker_class})
-    run_state_machine_as_test(
-        machine,
-        settings=settings(
-            max_examples=examples,
-            stateful_step_count=30,
-            deadline=None,
-            database=None,
-            derandomize=True,
-            phases=phases,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
-
-
 PROFILES = [DOCUMENTED, APACHE_5_5, APACHE_5_5_CLUSTER]
 
 
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
-def test_the_promises_hold_whatever_happens(profile: Profile) -> None:
-    run(profile, Broker, 80, [Phase.generate, Phase.shrink])
+def test_the_promises_hold_whatever_happens(check_promises: Callable[..., None], profile: Profile) -> None:
+    check_promises(ProducerMachine, profile, 80)
 
 
 @pytest.mark.parametrize("profile", PROFILES[:2], ids=lambda profile: profile.name)
 @pytest.mark.parametrize("checks", [Obstinate, Silent, Hasty], ids=["asks on", "never asks", "asks at once"])
-def test_a_broken_promise_is_noticed(profile: Profile, checks: type[Checks]) -> None:
-    with pytest.raises(AssertionError):
-        run(profile, type("BrokenBroker", (Broker,), {"_checks_class": checks}), 200, [Phase.generate])
+def test_a_broken_promise_is_noticed(
+    is_noticed: Callable[..., bool], profile: Profile, checks: type[Checks]
+) -> None:
+    assert is_noticed(ProducerMachine, profile, type("BrokenBroker", (Broker,), {"_checks_class": checks}))
