@@ -57,7 +57,8 @@ class Scenario(Hook):
         self._hooks = [self, *hooks]
         self._random = random
         self._changed = asyncio.Event()
-        self._billing_waits = False
+        self._billing_polls: set[int] = set()
+        """Polls for orders that are parked; a busy queue has several."""
         self._given_back = 0
         self._started = broker.clock.now()
         self.played = Played()
@@ -179,18 +180,20 @@ class Scenario(Hook):
             due = self._poisoned_lease_end()
             # Polls end while the clock jumps, and clients come back in real time: the retry must find one waiting.
             await self._broker.clock.advance_to(due - 1.0)
-            await self._until(lambda: self._billing_waits)
+            await self._until(lambda: bool(self._billing_polls))
             await self._broker.clock.advance_to(due, patience=SETTLING)
             self.played.virtual_seconds = self._broker.clock.now() - self._started
             tell(f"{self.played.attempts} attempts in {self.played.virtual_seconds / 3600:.1f} virtual hours")
 
     def _watch(self, events: Sequence[Event]) -> None:
         for event in events:
-            if isinstance(event, PollParked | ReceiveEnded) and (event.group, event.topic) == (
-                BILLING,
-                ORDERS,
-            ):
-                self._billing_waits = isinstance(event, PollParked)
+            if not isinstance(event, PollParked | ReceiveEnded):
+                continue
+            if (event.group, event.topic) == (BILLING, ORDERS):
+                if isinstance(event, PollParked):
+                    self._billing_polls.add(event.poll_id)
+                else:
+                    self._billing_polls.discard(event.batch)
                 self._changed.set()
 
     def _poisoned_lease_end(self) -> float:

@@ -69,7 +69,7 @@ class Driver:
             result = command(*arguments, now=now, **keywords)
             if isinstance(result, Parked):
                 # Its place must be there before the outputs are: this very command may have brought the answer.
-                self.parked.add(result.poll_id, _client_of(arguments))
+                self.parked.add(result.poll_id, _request_of(arguments))
             return result
         finally:
             if self.journal is not None and command.__name__ not in READS:
@@ -202,9 +202,9 @@ class Driver:
         self.reach(now)
 
 
-def _client_of(arguments: tuple[object, ...]) -> str:
-    """Return who sent a request that was parked."""
-    return next((item.client_id for item in arguments if isinstance(item, (ReceiveRequest, PullRequest))), "")
+def _request_of(arguments: tuple[object, ...]) -> ReceiveRequest | PullRequest:
+    """Return the request that was parked."""
+    return next(item for item in arguments if isinstance(item, (ReceiveRequest, PullRequest)))
 
 
 def _has_answer(future: asyncio.Future[R]) -> bool:

@@ -5,20 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
-from aiorocketmq_fake.core.model import Pulled, Received
+from aiorocketmq_fake.core.model import Pulled, PullRequest, Received, ReceiveRequest
 
 __all__ = ["Parking"]
 
 Answer = asyncio.Future[Received | Pulled]
+Place = tuple[str, int]
+"""What a poll waits for: a topic, whose queues are all the same to a receive, or for a pull one queue of it."""
 
 
 class Parking:
     """All parked polls of one broker, by their number."""
 
     def __init__(self) -> None:
-        self._waiting: dict[int, tuple[Answer, str]] = {}
-        self._now: Counter[str] = Counter()
+        self._waiting: dict[int, tuple[Answer, str, Place]] = {}
+        self._now: dict[str, Counter[Place]] = {}
         self._most: Counter[str] = Counter()
+        """The most places at which each client ever waited at once."""
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -31,22 +34,34 @@ class Parking:
         """Return the numbers of all that wait."""
         return tuple(self._waiting)
 
-    def add(self, poll_id: int, client_id: str) -> None:
+    def add(self, poll_id: int, request: ReceiveRequest | PullRequest) -> None:
         """Let a client's poll wait from now on."""
-        self._waiting[poll_id] = (asyncio.get_running_loop().create_future(), client_id)
-        self._now[client_id] += 1
-        self._most[client_id] = max(self._most[client_id], self._now[client_id])
+        client_id = request.client_id
+        place = request.topic, request.queue_id if isinstance(request, PullRequest) else -1
+        self._waiting[poll_id] = (asyncio.get_running_loop().create_future(), client_id, place)
+        now = self._now.setdefault(client_id, Counter())
+        now[place] += 1
+        self._most[client_id] = max(self._most[client_id], len(now))
 
     def pop(self, poll_id: int) -> Answer | None:
         """Let a poll wait no more; returns its answer to come, None where it does not wait."""
-        answer, client_id = self._waiting.pop(poll_id, (None, ""))
-        if answer is not None:
-            self._now[client_id] -= 1
+        waiting = self._waiting.pop(poll_id, None)
+        if waiting is None:
+            return None
+        answer, client_id, place = waiting
+        now = self._now[client_id]
+        now[place] -= 1
+        if not now[place]:
+            del now[place]
+        if not now:
+            del self._now[client_id]
         return answer
 
     def is_back(self, client_id: str, at_least: int = 0) -> bool:
-        """Tell whether as many polls of a client wait as ever did at once, and at least so many."""
-        return self._now[client_id] >= max(self._most[client_id], at_least)
+        """Tell whether a client waits at as many places as it ever did at once, and at least at so many.
+
+        How many polls it has at each does not count: clients have more of them while there is much."""
+        return len(self._now.get(client_id, ())) >= max(self._most[client_id], at_least)
 
     def forget(self) -> None:
         """Forget what clients usually do: they start anew."""
