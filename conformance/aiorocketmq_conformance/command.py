@@ -96,7 +96,7 @@ def _deviations(broker: BrokerUnderTest, file: Path | None) -> Mapping[str, devi
     known, today = load(), date.today()
     if file is not None:
         return deviations.read(file, known=known, today=today)
-    return deviations.bundled(broker.deviations, known=known, today=today) if broker.deviations else {}
+    return deviations.bundled(broker.deviations, known=known, today=today)
 
 
 async def _run(

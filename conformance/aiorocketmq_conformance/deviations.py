@@ -32,7 +32,7 @@ class Deviation:
 
 
 def bundled(name: str, *, known: Container[str], today: date) -> Mapping[str, Deviation]:
-    """The suite's own deviations of the target `name` by case id; empty when it has no file."""
+    """The suite's own deviations of the target `name` by case id; empty when it has no file, or no name."""
     file = files("aiorocketmq_conformance") / "known_deviations" / f"{name}.toml"
     if not file.is_file():
         return {}
