@@ -39,7 +39,7 @@ def deliveries(
     at the last one).
 
     `cut_at` names recorders that were cut short with the last time each wrote. `clocks_agree` allows
-    the server's own delivery time to narrow the interval of a delivery.
+    the server's own store time to narrow the interval of a delivery.
     """
     packed = _packed(events, settings, cut_at=cut_at, clocks_agree=clocks_agree).repartition("lane")
     numbered = _numbered(packed)
@@ -57,8 +57,9 @@ def _packed(
     is_deliver = F.col("kind") == "deliver"
     called = F.coalesce("invoked_us", "t_wall_us")
     if clocks_agree:
-        answered = F.coalesce(F.col("server_deliver_us") - CLOCK_SLACK_US, called)
-        called = F.when(is_deliver, F.least(F.greatest(called, answered), "t_wall_us")).otherwise(called)
+        # Not by `server_deliver_us`: a server takes a message out first and may write its answer much later.
+        stored = F.coalesce(F.col("store_us") - CLOCK_SLACK_US, called)
+        called = F.when(is_deliver, F.least(F.greatest(called, stored), "t_wall_us")).otherwise(called)
     place = F.xxhash64("broker", "queue")
     # Ordered groups hand a message out again from its own place, so that place tells copies of one id apart.
     # Other groups hand it out again from a retry topic, with another place: there the id must do.

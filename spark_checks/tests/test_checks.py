@@ -49,6 +49,18 @@ def _(h: Any) -> None:
     h.deliver("/0", 40, attempt=2)
 
 
+@history("a server may write its answer long after it took the message out", ("INV-EXCL", "possible"))
+def _(h: Any) -> None:
+    h.deliver("/0", 11.4, call=10, hold=10, server_deliver_us=1_700_000_011_350_000)
+    h.deliver("/0", 20.1, attempt=2)
+
+
+@history("nothing is handed out before it was stored", ("INV-EXCL", "broken"))
+def _(h: Any) -> None:
+    h.deliver("/0", 11.4, call=0, hold=10, store_us=1_700_000_011_300_000)
+    h.deliver("/0", 20.1, attempt=2)
+
+
 @history("an extension keeps a message away for longer", ("INV-EXCL", "broken"))
 def _(h: Any) -> None:
     h.settle("change", h.deliver("/0", 0, hold=10), 5, seconds=10, reason="extend")
