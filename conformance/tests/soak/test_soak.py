@@ -28,7 +28,7 @@ async def test_a_soak_of_which_somebody_gets_nothing_has_lost_messages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run, "GROUPS", {**GROUPS, NORMAL: (*GROUPS[NORMAL], "nobody")})
-    monkeypatch.setattr(run, "DRAIN", 1.0)
+    monkeypatch.setattr(run, "DRAIN", 8.0)
     plan = Plan(minutes=0.05, pause=60.0, rate=40.0, seed=3, transactions=False, audited=False)
     result = await soak(plan, tmp_path)
     assert {group for group, _ in result.balance.lost} == {"nobody"}
