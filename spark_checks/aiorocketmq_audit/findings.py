@@ -67,6 +67,13 @@ def worst_first() -> WindowSpec:
     return Window.partitionBy("check").orderBy(is_possible, F.col("margin_ms").desc_nulls_last(), "at_us")
 
 
+def counted(rows: DataFrame, *, judged: Column, found: Column) -> tuple[int, int]:
+    """How many of `rows` were judged, and how many are findings."""
+    row = rows.agg(F.count_if(judged).alias("judged"), F.count_if(found).alias("found")).first()
+    assert row is not None  # an aggregation without groups has one row
+    return row.judged, row.found
+
+
 EVIDENCE = (
     "run_id",
     "case_id",

@@ -13,7 +13,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, functions as F
 
 from aiorocketmq_audit.filters import is_unwanted
-from aiorocketmq_audit.findings import BROKEN, POSSIBLE, finding
+from aiorocketmq_audit.findings import BROKEN, POSSIBLE, counted, finding
 
 NAME = "loss"
 
@@ -72,9 +72,7 @@ def expected(events: DataFrame, settings: DataFrame) -> DataFrame:
 
 def count(stored: DataFrame) -> tuple[int, int]:
     """How many messages groups should have got, and how many of them did not come."""
-    row = stored.agg(F.count("*").alias("judged"), F.count_if(is_lost()).alias("found")).first()
-    assert row is not None  # an aggregation without groups has one row
-    return row.judged, row.found
+    return counted(stored, judged=F.lit(True), found=is_lost())
 
 
 def _windows(given: DataFrame) -> DataFrame:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame, functions as F
 
-from aiorocketmq_audit.findings import BROKEN, finding
+from aiorocketmq_audit.findings import BROKEN, counted, finding
 
 NAME = "origin"
 
@@ -58,12 +58,8 @@ def traces(events: DataFrame) -> DataFrame:
 
 def count(traced: DataFrame) -> tuple[int, int]:
     """How many messages have both ends in the recording or should have, and how many of them are findings."""
-    row = traced.agg(
-        F.count_if((F.col("sends") > 0) | (F.col("observer") == "broker")).alias("judged"),
-        F.count_if(is_suspicious()).alias("found"),
-    ).first()
-    assert row is not None  # an aggregation without groups has one row
-    return row.judged, row.found
+    judged = (F.col("sends") > 0) | (F.col("observer") == "broker")
+    return counted(traced, judged=judged, found=is_suspicious())
 
 
 def is_suspicious() -> Column:

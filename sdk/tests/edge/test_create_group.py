@@ -57,6 +57,8 @@ async def test_a_push_consumer_creates_its_group_when_told_to(apache: FakeBroker
         apache.endpoint, group="invoices", subscriptions=["orders"], handler=handle, create_group=True
     ):
         await asyncio.wait_for(handled.wait(), 10)
+    assert [message.body for message in apache.messages("orders")] == [b"1"]
+    assert len(apache.deliveries("orders", group="invoices")) == 1
 
 
 async def test_a_group_that_is_there_stays_as_it_is(apache: FakeBroker) -> None:

@@ -198,6 +198,8 @@ async def test_a_call_under_way_ends_well_on_the_old_connection(
         await producer.send(Message("orders", b"x"))
     (message,) = await poll
     await message.ack()
+    assert (message.body, message.attempt) == (b"x", 1)
+    assert broker.leases() == ()
 
 
 async def test_a_failed_send_isolates_its_server_until_a_heartbeat_is_answered(

@@ -100,6 +100,7 @@ async def test_a_push_consumer_goes_on_after_a_goaway_and_the_end_of_its_connect
         wire.cut()
         await producer.send(Message("orders", b"after"))
         await arrivals.contain(b"after")
+    assert {message.body for message in broker.messages("orders")} == {b"before", b"between", b"after"}
 
 
 async def test_a_half_open_connection_is_noticed_by_heartbeats_and_replaced(

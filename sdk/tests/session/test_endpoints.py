@@ -103,3 +103,4 @@ async def test_certificates_may_be_files(tmp_path: Path) -> None:
         await broker.create_topic("orders")
         async with Producer(broker.endpoint, tls=tls) as producer:
             await producer.send(Message("orders", b"x"))
+        assert [message.body for message in broker.messages("orders")] == [b"x"]
