@@ -10,6 +10,7 @@ environment (`.nox-bootstrap`) and starts again from there.
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import subprocess
@@ -145,13 +146,23 @@ def conformance(session: nox.Session) -> None:
 
 @nox.session
 def real(session: nox.Session) -> None:
-    """Judge a real Apache server, brought by Maven, and run the tests that need one (Java and Maven)."""
+    """Judge a real Apache server, brought by Maven, and test all clients on it; `-- --level all --versions V W`."""
     if not java_is_here(session, "the real Apache server"):
         return
     install(session, "test", extras="all")
-    session.run("aiorocketmq", "conformance", "run", "--target", "apache:5.5.0", *session.posargs)
+    # Unknown words go to the command; `all` levels are what it judges without being told.
+    options = argparse.ArgumentParser(prog="nox -s real --", allow_abbrev=False)
+    options.add_argument("--versions", nargs="+", default=["5.5.0"], metavar="VERSION")
+    options.add_argument("--level", default="all")
+    given, further = options.parse_known_args(session.posargs)
+    levels = [] if given.level == "all" else ["--level", given.level]
+    for version in given.versions:
+        session.run("aiorocketmq", "conformance", "run", "--target", f"apache:{version}", *levels, *further)
     # The cases have just been run by the command, as users run them; once is enough.
-    session.run("pytest", "-m", "real", "--ignore=conformance/tests/cases")
+    session.run(
+        *("pytest", "-m", "real", "--ignore=conformance/tests/cases"),
+        env={"AIOROCKETMQ_REAL_VERSIONS": " ".join(given.versions)},
+    )
 
 
 @nox.session
@@ -163,9 +174,13 @@ def mutants(session: nox.Session) -> None:
 
 @nox.session
 def durability(session: nox.Session) -> None:
-    """Kill a fake broker with a data folder in the middle of load, 200 times (`-- --times N`), and look for losses."""
-    install(session, extras="all")
+    """Kill a fake broker with a data folder in the middle of load, 200 times (`-- --times N`: that alone, N times), and
+    `audit --follow` ten times, and look for losses."""
+    install(session, "test", extras="all")
     session.run("python", "-m", "tools.durability", *session.posargs)
+    if not session.posargs:
+        following = ("spark_checks/tests/test_following.py", "-k", "kill")
+        session.run("pytest", *following, env={"AIOROCKETMQ_KILLS": "10"})
 
 
 @nox.session

@@ -1,4 +1,4 @@
-"""Measure everything in one run: `python -m benchmarks [--rounds N] [--seconds S] [--only TEXT] [--no-write]`.
+"""Measure everything in one run: `python -m benchmarks [--only TEXT] [--part NAME] [--no-write]`.
 
 Writes docs/reference/benchmarks.json (raw) and docs/reference/benchmarks.md (the page); exit 1 if a demand does
 not hold.
@@ -18,16 +18,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.core import measured_core
-from benchmarks.idle import measured_idle
-from benchmarks.page import demands, page
+from benchmarks.page import demands, page, real_demands
+from benchmarks.parts import PARTS
 from benchmarks.plan import APACHE, CLIENTS, OURS, STUB, WORKS
+from benchmarks.real import real_run
 from benchmarks.running import QUEUES, ROOT, Effort, Result, measured, serving
-from benchmarks.sizes import measured_sizes
+from benchmarks.sizes import REPEATS
 from tools.peer_environment import PeerUnavailable, apache_python
 
 REFERENCE = ROOT / "docs" / "reference"
-REPEATS = 9
 
 
 def arguments() -> argparse.Namespace:
@@ -41,10 +40,17 @@ def arguments() -> argparse.Namespace:
         "--only", default="", help="measure works whose title contains this text, keep the rest as published"
     )
     parser.add_argument(
-        "--core", action="store_true", help="measure the fake's core only, keep the rest as published"
+        "--part",
+        action="append",
+        choices=PARTS,
+        help="measure this part only, keep the rest as published (may be repeated)",
     )
     parser.add_argument(
-        "--idle", action="store_true", help="measure idle consumers only, keep the rest as published"
+        "--real",
+        nargs="?",
+        const="5.5.0",
+        metavar="VERSION",
+        help="measure against a real Apache server (default 5.5.0) only, keep the rest as published",
     )
     parser.add_argument("--no-write", action="store_true", help="print the page, write nothing")
     return parser.parse_args()
@@ -109,15 +115,17 @@ def main() -> int:
     options = arguments()
     run: dict[str, Any]
     effort = Effort(options.rounds, options.seconds, options.warm_up, options.profile)
-    if options.core:
+    if options.part:
         run = published()
-        run["sizes"].update(measured_core())
-        return written(run, options.no_write)
-    if options.idle:
-        run = published()
-        run["sizes"].update(measured_idle())
+        for part in options.part:
+            run["sizes"].update(PARTS[part]())
         return written(run, options.no_write)
     interpreters = pythons()
+    if options.real:
+        run = published()
+        facts = machine(interpreters)
+        run["real"] = real_run(options.real, effort, options.only, interpreters, facts, run.get("real", {}))
+        return written(run, options.no_write)
     if options.only:
         run = published()
         results = measured_works(effort, options.only, interpreters)
@@ -134,7 +142,8 @@ def main() -> int:
         },
         "machine": machine(interpreters),
         "results": measured_works(effort, options.only, interpreters),
-        "sizes": {**measured_sizes(REPEATS), **measured_core(), **measured_idle()},
+        "sizes": {key: values for part in PARTS.values() for key, values in part().items()},
+        **{part: values for part, values in published().items() if part == "real"},
     }
     return written(run, options.no_write)
 
@@ -151,7 +160,7 @@ def written(run: dict[str, Any], no_write: bool) -> int:
     else:
         REFERENCE.joinpath("benchmarks.json").write_text(json.dumps(run, indent=1) + "\n", encoding="utf-8")
         REFERENCE.joinpath("benchmarks.md").write_text(page(run), encoding="utf-8")
-    broken = [words for words, holds in demands(run) if not holds]
+    broken = [words for words, holds in (*demands(run), *real_demands(run)) if not holds]
     for words in broken:
         print(f"does not hold: {words}")
     return 1 if broken else 0

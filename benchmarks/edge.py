@@ -1,7 +1,7 @@
 """What a send costs the fake's process, beside a bare `grpc.aio` server that answers the same bytes to everything.
 
-`python -m benchmarks.edge` measures, on a machine that has nothing else to do. With `fake` or `bare` it serves one of
-the two: it prints its endpoint, then its CPU seconds for each line of standard input, and ends with it.
+`python -m benchmarks --part edge` measures. `python -m benchmarks.edge fake|bare` serves one of the two: it prints its
+endpoint, then its CPU seconds for each line of standard input, and ends with it.
 """
 
 from __future__ import annotations
@@ -120,17 +120,11 @@ def cost(kind: str) -> float:
         server.wait(10)
 
 
-def main() -> None:
+def measured_edge() -> dict[str, list[float]]:
     """Measure both in turns; the cheapest round of each counts, since other work can only add to it."""
     pairs = [(cost("fake"), cost("bare")) for _ in range(ROUNDS)]
-    mine, theirs = min(mine for mine, _ in pairs), min(theirs for _, theirs in pairs)
-    for who, seconds in (("fake", mine), ("bare grpc.aio", theirs)):
-        print(f"{who}: {seconds / CALLS * 1e6:.0f} µs CPU a send")
-    print(f"the fake has {theirs / mine:.2f} of the bare server's speed; at least 0.7 is asked for")
+    return {"edge_cost": [min(mine for mine, _ in pairs) / min(theirs for _, theirs in pairs)]}
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1:
-        asyncio.run(serve(sys.argv[1]))
-    else:
-        main()
+    asyncio.run(serve(sys.argv[1]))

@@ -6,7 +6,8 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from benchmarks.plan import APACHE, CLIENTS, OURS, SIZES, STUB, WORKS, Work
+from benchmarks.parts import PARTS
+from benchmarks.plan import APACHE, CLIENTS, FIGURES, OURS, SIZES, STUB, WORKS, Size, Work
 
 METHOD = """\
 # Speed and size
@@ -28,10 +29,29 @@ Machines differ, ratios travel: compare within a table, not between pages.
   so that **CPU per message is the steadier figure**.
 - Start and size are the best of {repeats} fresh processes: other work on the machine can only add to them.
 - The core's figures are CPU time of processes in which nothing else runs: one message of 1 KiB is sent, received by a
-  call of its own, and acknowledged by one. `python -m benchmarks --core` measures them alone.
+  call of its own, and acknowledged by one.
+- A send's cost to the fake's process stands beside that of a `grpc.aio` server which answers the same bytes to
+  everything; both get the same calls from a client in another process.
+- `python -m benchmarks --part NAME` measures one part again and keeps the rest as published: {parts}.
 - The stub acknowledges a whole receive with one call, as our clients do; Apache's client has no such call.
 - Batches: the stub fills requests of 32 messages itself, 8 in flight; our producer gathers what 256 tasks send one by
   one (`linger`); Apache's client has no batches, and sends one by one with 256 in flight.
+"""
+
+
+NAMES = {STUB: "the stub's", APACHE: "Apache's client's"}
+"""Whose figures ours stand beside."""
+
+
+REAL = """\
+## Against a real server
+
+- The same works and clients, against Apache RocketMQ {version} on this machine (a name server, and broker and proxy in
+  one process of Java): one server for all rounds, warmed up by a round that is not counted; topics and groups of their
+  own for each, {queues} queues a topic.
+- {rounds} rounds, {warm_up} s of warm-up after the first message, then {seconds} s; cells are medians over the rounds.
+- The server takes most of the machine and bounds every client's rate: **CPU per message is the steadier figure** here,
+  too. `python -m benchmarks --real` measures this part alone.
 """
 
 
@@ -48,6 +68,11 @@ def ratio(run: Mapping[str, Any], work: Work, key: str, other: str, ours: str = 
     )
     values = [mine[key] / theirs[key] for mine, theirs in pairs if mine[key] and theirs[key]]
     return statistics.median(values) if values else None
+
+
+def least(run: Mapping[str, Any], size: Size) -> float | None:
+    """Return the best of what was measured, None where nothing was."""
+    return min(run["sizes"].get(size.key, ()), default=None)
 
 
 def shown(value: float | None, form: str = "{:.2f}") -> str:
@@ -84,51 +109,70 @@ def size_table(run: Mapping[str, Any]) -> list[str]:
     """Draw start times and sizes beside what is allowed."""
     lines = ["| what | measured | allowed |", "|---|--:|--:|"]
     for size in SIZES:
-        value = min(run["sizes"][size.key])
-        lines.append(f"| {size.title} | {value:.3g} {size.unit} | {size.limit:g} {size.unit} |")
+        value = shown(least(run, size), "{:.3g}")
+        lines.append(f"| {size.title} | {value} {size.unit} | {size.limit:.3g} {size.unit} |")
     return lines
 
 
-def demands(run: Mapping[str, Any]) -> list[tuple[str, bool]]:
-    """List everything that is asked of this run, and whether it holds."""
+def judged(words: str, value: float, limit: float, *, is_floor: bool = False) -> tuple[str, bool]:
+    """Say what is asked of one figure, and whether it holds."""
+    holds = value >= limit if is_floor else value <= limit
+    return f"{words} {'≥' if is_floor else '≤'} {limit:.3g}: {value:.3g}", holds
+
+
+def speed_demands(run: Mapping[str, Any]) -> list[tuple[str, bool]]:
+    """List what is asked of our clients' speed in this run, and whether it holds."""
     found: list[tuple[str, bool]] = []
-
-    def at_least(words: str, limit: float, value: float | None) -> None:
-        if value is not None:
-            found.append((f"{words} ≥ {limit:g}: {value:.3g}", value >= limit))
-
-    def at_most(words: str, limit: float, value: float | None) -> None:
-        if value is not None:
-            found.append((f"{words} ≤ {limit:g}: {value:.3g}", value <= limit))
-
     for work in WORKS:
-        if work.floor_of_rate is not None:
-            at_least(
-                f"{work.title}: our rate / the stub's", work.floor_of_rate, ratio(run, work, "rate", STUB)
-            )
-        if work.ceiling_of_cpu is not None:
-            at_most(
-                f"{work.title}: our CPU / the stub's", work.ceiling_of_cpu, ratio(run, work, "cpu_us", STUB)
-            )
-        if work.kind == "end_to_end":
-            at_most(f"{work.title}: our p50 / Apache's client's", 1.0, ratio(run, work, "p50_ms", APACHE))
-        else:
-            at_least(f"{work.title}: our rate / Apache's client's", 1.0, ratio(run, work, "rate", APACHE))
-        at_most(
-            f"{work.title}: our CPU / Apache's client's",
-            work.ceiling_beside_apache,
-            ratio(run, work, "cpu_us", APACHE),
-        )
-    for size in SIZES:
-        at_most(f"{size.title}, in {size.unit}", size.limit, min(run["sizes"][size.key]))
+        for demand in work.demands:
+            value = ratio(run, work, demand.figure, demand.beside)
+            if value is not None:
+                words = f"{work.title}: our {FIGURES[demand.figure]} / {NAMES[demand.beside]}"
+                found.append(judged(words, value, demand.limit, is_floor=demand.is_floor))
     return found
+
+
+def demands(run: Mapping[str, Any]) -> list[tuple[str, bool]]:
+    """List everything that is asked of this run but for its part on a real server, and whether it holds."""
+    found = speed_demands(run)
+    for size in SIZES:
+        value = least(run, size)
+        if value is None:
+            found.append((f"{size.title}: not measured yet", False))
+        else:
+            found.append(judged(f"{size.title}, in {size.unit}", value, size.limit))
+    return found
+
+
+def real_demands(run: Mapping[str, Any]) -> list[tuple[str, bool]]:
+    """List what is asked of our clients' speed on a real server; nothing where none was measured."""
+    if "real" not in run:
+        return []
+    where = f"on Apache RocketMQ {run['real']['version']}, "
+    return [(where + words, holds) for words, holds in speed_demands(run["real"])]
+
+
+def real_section(run: Mapping[str, Any]) -> list[str]:
+    """Write the part about a real server; nothing where none was measured."""
+    if "real" not in run:
+        return []
+    real = run["real"]
+    return [
+        REAL.format(version=real["version"], **real["effort"]),
+        *(f"- {name}: {value}" for name, value in real["machine"].items()),
+        "",
+        *speed_table(real),
+        "",
+        *(f"- {'holds' if holds else '**does not hold**'}: {words}" for words, holds in real_demands(run)),
+        "",
+    ]
 
 
 def page(run: Mapping[str, Any]) -> str:
     """Write the whole page."""
     machine = run["machine"]
     lines = [
-        METHOD.format(**run["effort"]),
+        METHOD.format(**run["effort"], parts=", ".join(f"`{part}`" for part in PARTS)),
         "## Machine and versions",
         "",
         *(f"- {name}: {value}" for name, value in machine.items()),
@@ -145,5 +189,6 @@ def page(run: Mapping[str, Any]) -> str:
         "",
         *(f"- {'holds' if holds else '**does not hold**'}: {words}" for words, holds in demands(run)),
         "",
+        *real_section(run),
     ]
     return "\n".join(lines)

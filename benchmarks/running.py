@@ -20,6 +20,7 @@ BODY_BYTES = 1024
 BATCH = 32
 RATE = 200.0
 QUEUES = 4
+BACKLOG = "backlog"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +44,8 @@ def slug(work: Work, client: str) -> str:
 def serving(profile: str) -> AbstractContextManager[str]:
     """Run the fake for all measurements; gives its endpoint."""
     names = [slug(work, client) for work in WORKS for client in CLIENTS]
-    load = {"backlog": max(work.load for work in WORKS)}
-    return fake(topics=[*names, "backlog"], groups=names, load=load, profile=profile)
+    load = {BACKLOG: max(work.load for work in WORKS)}
+    return fake(topics=[*names, BACKLOG], groups=names, load=load, profile=profile)
 
 
 @contextmanager
@@ -87,13 +88,17 @@ def fake(
             server.wait()
 
 
-def measured(work: Work, client: str, endpoint: str, effort: Effort, pythons: Mapping[str, Path]) -> Result:
-    """Let one client do one kind of work; raises RuntimeError with its last words if it fails."""
-    name = slug(work, client)
+def measured(
+    work: Work, client: str, endpoint: str, effort: Effort, pythons: Mapping[str, Path], prefix: str = ""
+) -> Result:
+    """Let one client do one kind of work; raises RuntimeError with its last words if it fails.
+
+    Its topic and its group are called `prefix` and its `slug`."""
+    name = prefix + slug(work, client)
     orders = {
         "work": work.kind,
         "endpoint": endpoint,
-        "topic": "backlog" if work.load else name,
+        "topic": BACKLOG if work.load else name,
         "group": name,
         "warm_up": effort.warm_up,
         "seconds": effort.seconds,

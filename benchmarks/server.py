@@ -36,7 +36,7 @@ async def load(endpoint: str, topic: str, count: int, body: bytes) -> None:
                 message.system_properties.born_timestamp.GetCurrentTime()
             answer = await send(request, metadata=(("x-mq-client-id", "loader"),), timeout=60)
             if answer.status.code != pb.Code.OK:
-                raise RuntimeError(f"the fake refused a load: {answer.status}")
+                raise RuntimeError(f"the server refused a load: {answer.status}")
 
 
 async def main() -> None:

@@ -9,6 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+REPEATS = 9
+
 # Installed packages are compiled once; a machine that forbids to write the result would measure the compiler.
 ENVIRON = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
@@ -91,7 +93,7 @@ def resident_mb(process_id: int) -> float:
     return int(told.stdout) / 1024
 
 
-def measured_sizes(repeats: int) -> dict[str, list[float]]:
+def measured_sizes(repeats: int = REPEATS) -> dict[str, list[float]]:
     """Measure everything `repeats` times, after one run that fills the caches of compiled modules."""
     timed(command(), "--help")
     said(IMPORT_ALL)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import tomllib
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from aiorocketmq_conformance.verdicts import Verdict
 
 TARGETS = (
     "fake:documented",
@@ -15,21 +18,23 @@ TARGETS = (
     "apache:5.5.0",
     "fake:apache-5.5-cluster",
     "apache:5.5.0:cluster",
+    "apache:5.4.0",
     "apache:5.3.3",
+    "apache:5.2.0",
 )
 PAIRS = (("fake:apache-5.5", "apache:5.5.0"), ("fake:apache-5.5-cluster", "apache:5.5.0:cluster"))
 """Each fake that stands for a server, and that server."""
 DEMANDED = 0.99
 _SIGNS = {
     "pass": "✓", "fail": "✗", "xfail": "known", "xpass": "✗", "error": "!", "n/a": "n/a",
-    "inconclusive": "?", "not run": "·",
+    "inconclusive": "?", "not-run": "·",
 }  # fmt: skip
 _HEAD = """# What the targets keep
 
 Written by `python -m tools.pages` from recorded runs (do not edit); `nox -s real` and `nox -s conformance` repeat them.
 
 ✓ kept · ✗ broken · known: broken, and on the list of known deviations with its reason · ? recorded, not judged ·
-n/a: the target does not claim it · ! the case itself broke · empty: not in that run.
+n/a: not judged, for a reason that is told below · ! the case itself broke · empty: not in that run.
 
 """
 
@@ -70,7 +75,24 @@ def compact(run: Run) -> dict[str, Any]:
             for case in run["cases"]
             if case["verdict"] in {"fail", "error", "xpass"}
         },
+        "known": {case["id"]: case["detail"] for case in run["cases"] if case["verdict"] == "xfail"},
+        "unjudged": {
+            case["id"]: case["detail"] for case in run["cases"] if case["verdict"] in {"n/a", "not-run"}
+        },
     }
+
+
+def replaced(whole: Run, part: Run) -> dict[str, Any]:
+    """A run in which the cases of another one stand in the places of its own."""
+    mended = dict(whole)
+    for key in ("details", "known", "unjudged"):
+        kept = {case: why for case, why in whole.get(key, {}).items() if case not in part["verdicts"]}
+        mended[key] = {**kept, **part[key]}
+    mended["verdicts"] = {**whole["verdicts"], **part["verdicts"]}
+    mended["again"] = sorted({*whole.get("again", []), *part["verdicts"]})
+    counts = Counter(Verdict(verdict).counts_as for verdict in mended["verdicts"].values())
+    mended["headline"] = ", ".join(f"{counts[name]} {name}" for name in ("passed", "failed", "skipped"))
+    return mended
 
 
 def held(verdict: str | None) -> bool | None:
@@ -98,17 +120,29 @@ def reasons(source: Path) -> dict[str, str]:
 
 def page(runs: Mapping[str, Run], why: Mapping[str, str]) -> str:
     """The whole page."""
-    parts = [_summary(runs), _agreements(runs, why), _broken(runs, why), _matrix(runs)]
+    parts = [
+        _summary(runs),
+        _agreements(runs, why),
+        _broken(runs, why),
+        _known(runs),
+        _unjudged(runs),
+        _matrix(runs),
+    ]
     return _HEAD + "\n".join(parts)
 
 
 def _summary(runs: Mapping[str, Run]) -> str:
     lines = ["| target | day | seconds | ended |", "| --- | --- | --- | --- |"]
     lines += [
-        f"| `{target}` | {run['started']} | {run['seconds']:g} | {run['headline']} |"
+        f"| `{target}` | {run['started']} | {run['seconds']:g} | {run['headline']}{_again(run)} |"
         for target, run in runs.items()
     ]
     return "\n".join(lines) + "\n"
+
+
+def _again(run: Run) -> str:
+    again = run.get("again", [])
+    return f"; {_shortly(again)} run again later" if again else ""
 
 
 def _agreements(runs: Mapping[str, Run], why: Mapping[str, str]) -> str:
@@ -143,6 +177,36 @@ def _broken(runs: Mapping[str, Run], why: Mapping[str, str]) -> str:
             told = " ".join(seen.split())[:120].replace("|", "\\|")
             lines.append(f"| `{target}` | `{case}` | {told} | {why.get(case, 'no reason on record')} |")
     return "\n".join(lines) + "\n" if len(lines) > 3 else ""
+
+
+def _known(runs: Mapping[str, Run]) -> str:
+    lines = ["## What is known to be broken\n", "| target | case | why |", "| --- | --- | --- |"]
+    for target, run in runs.items():
+        for case, detail in run.get("known", {}).items():
+            reason = detail.removeprefix("known: ").partition("; seen: ")[0]
+            told = " ".join(reason.split()).replace("|", "\\|")
+            lines.append(f"| `{target}` | `{case}` | {told} |")
+    return "\n".join(lines) + "\n"
+
+
+def _unjudged(runs: Mapping[str, Run]) -> str:
+    lines = ["## What was not judged, and why\n", "| target | cases | why |", "| --- | --- | --- |"]
+    for target, run in runs.items():
+        by_reason: dict[str, list[str]] = {}
+        for case, reason in run.get("unjudged", {}).items():
+            by_reason.setdefault(reason, []).append(case)
+        for reason, cases in by_reason.items():
+            told = " ".join(reason.split()).replace("|", "\\|")
+            lines.append(f"| `{target}` | {_shortly(cases)} | {told} |")
+    return "\n".join(lines) + "\n"
+
+
+def _shortly(cases: list[str]) -> str:
+    """The cases by name, or their groups with numbers where they are many."""
+    if len(cases) <= 3:
+        return ", ".join(f"`{case}`" for case in cases)
+    groups = Counter(case.partition(".")[0] for case in cases)
+    return ", ".join(f"{number} of `{group}.*`" for group, number in groups.items())
 
 
 def _why(one: Difference, why: Mapping[str, str]) -> str:

@@ -1,7 +1,8 @@
 """Writes the pages of the documentation that are made from tables, cases and recorded runs.
 
 `python -m tools.pages` writes all of them; `python -m tools.pages RESULT.json...` first keeps the runs of reports that
-`aiorocketmq conformance run --report DIR` left.
+`aiorocketmq conformance run --report DIR` left; with `--again` before it, the cases of a report take the places of the
+same cases in the run that is kept, which says so.
 """
 
 from __future__ import annotations
@@ -30,17 +31,23 @@ def pages() -> dict[Path, str]:
     }
 
 
-def keep(results: Path) -> None:
-    """Keep the runs of one `result.json`, each in a file named after its target."""
+def keep(results: Path, *, again: bool = False) -> None:
+    """Keep the runs of one `result.json`, each in a file named after its target; `again` replaces single cases only."""
     for run in json.loads(results.read_text(encoding="utf-8"))["runs"]:
-        text = json.dumps(matrix_page.compact(run), indent=1, ensure_ascii=False, sort_keys=True)
-        (RUNS / f"{run['target'].replace(':', '-')}.json").write_text(text + "\n", encoding="utf-8")
+        file = RUNS / f"{run['target'].replace(':', '-')}.json"
+        kept = matrix_page.compact(run)
+        if again:
+            kept = matrix_page.replaced(json.loads(file.read_text(encoding="utf-8")), kept)
+        text = json.dumps(kept, indent=1, ensure_ascii=False, sort_keys=True)
+        file.write_text(text + "\n", encoding="utf-8")
 
 
 def main(arguments: list[str]) -> int:
     """Keep what is given, then write all pages."""
+    again = "--again" in arguments
     for argument in arguments:
-        keep(Path(argument))
+        if argument != "--again":
+            keep(Path(argument), again=again)
     for path, text in pages().items():
         path.write_text(text, encoding="utf-8")
         print(path.relative_to(REFERENCE.parents[1]))

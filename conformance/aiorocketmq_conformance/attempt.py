@@ -32,9 +32,8 @@ class Seen:
 
 async def attempt(case: Case, broker: BrokerUnderTest) -> Seen:
     """Run `case` on a target of its own; whatever breaks becomes a verdict, only cancellation passes through."""
-    missing = broker.declaration.missing(case.needs)
-    if missing:
-        return Seen(Verdict.NOT_APPLICABLE, f"the target does not claim {', '.join(missing)}")
+    if complaint := broker.declaration.complaint(case.needs):
+        return Seen(Verdict.NOT_APPLICABLE, complaint)
     try:
         async with broker.open(case) as target:
             started = target.clock.now()
@@ -99,8 +98,17 @@ def _one_line(error: BaseException) -> str:
         return "; ".join(_one_line(each) for each in error.exceptions)
     text = str(error).strip().partition("\n")[0]
     if isinstance(error, AssertionError):
-        return text or "an assertion without words"
+        return text or _what_it_says(error)
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _what_it_says(error: AssertionError) -> str:
+    """The code of an assertion without a message."""
+    frames = traceback.extract_tb(error.__traceback__)
+    line = (frames[-1].line or "") if frames else ""
+    if not line.startswith("assert "):
+        return "an assertion without words"
+    return f"it does not hold that {line.removeprefix('assert ')}"
 
 
 def _trace(error: BaseException) -> str:

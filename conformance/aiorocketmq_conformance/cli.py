@@ -72,7 +72,7 @@ def conformance() -> None:
     "--record",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Leave the fake's own account of every case there, for aiorocketmq audit.",
+    help="Leave a recording of every case there, for aiorocketmq audit: a fake's own account, or what clients saw.",
 )
 @click.option(
     "--json", "as_json", is_flag=True, help="Print the result as JSON, and nothing else, on standard output."

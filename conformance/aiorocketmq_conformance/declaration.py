@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 Number = float | int | str
@@ -50,10 +50,12 @@ DOCUMENTED_NUMBERS: Mapping[str, Number] = MappingProxyType(
         "restart.high": 1.0,  # a restart takes no longer than this
         "order.grain": "group",
         "batch.receipt": "each",  # the answer to a batch has an entry for each message, or one
+        "lite.scan": 0.0,  # ends of lite topics are noticed every so many seconds
         "lite.life": 180.0,  # a lite subscription that is not repeated ends after this
         "tx.immunity": 6.0,  # a half message is not asked for earlier than this
         "tx.interval": 60.0,  # published: once a minute, until it is four hours old
         "send.unknown-topic": "TOPIC_NOT_FOUND",
+        "send.busy": "TOO_MANY_REQUESTS",
     }
 )
 APACHE_NUMBERS: Mapping[str, Number] = MappingProxyType(
@@ -71,6 +73,8 @@ APACHE_NUMBERS: Mapping[str, Number] = MappingProxyType(
         "send.unknown-topic": "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE",  # measured: the type is checked first
         "receive.unknown-topic": "INTERNAL_SERVER_ERROR",  # measured, local mode
         "receive.illegal-sql": "INTERNAL_SERVER_ERROR",  # measured
+        "send.busy": "INTERNAL_SERVER_ERROR",  # R1.9: the local mode gives the code no better name
+        "lite.scan": 120.0,  # R4.34
         "restart.high": 120.0,  # measured on a busy machine: 85 to 120 s
         "batch.receipt": "one",  # measured: live-broker-session.md section 4.7
         "tx.interval": 30.0,  # measured: live-broker-session.md section 6
@@ -87,11 +91,14 @@ OLD_NUMBERS: Mapping[str, Number] = MappingProxyType(
 )
 # measured: live-broker-session.md, consequence 16
 CLUSTER_NUMBERS: Mapping[str, Number] = MappingProxyType(
-    {**APACHE_NUMBERS, "receive.unknown-topic": "TOPIC_NOT_FOUND"}
+    {**APACHE_NUMBERS, "receive.unknown-topic": "TOPIC_NOT_FOUND", "send.busy": "TOO_MANY_REQUESTS"}
 )
 # From 5.4 on.
-_APACHE = COMMON_CAPABILITIES | {"type.priority", "suspend", "tls", "batch-delays"}
-_FAKE = _APACHE | PREPARATION | {"@clock", "@restart", "@keep", "@lag", "@acl", "auth"}
+_APACHE = COMMON_CAPABILITIES | {"type.priority", "suspend", "tls", "batch-delays", "large-delays"}
+_ABILITIES = frozenset(
+    {"@clock", "@restart", "@process", "@keep", "@lag", "@acl", "@verify", "@throttle", "@lite-life"}
+)
+_FAKE = _APACHE | PREPARATION | _ABILITIES | {"auth"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +109,18 @@ class Declaration:
     version: str
     capabilities: frozenset[str] = COMMON_CAPABILITIES
     numbers: Mapping[str, Number] = field(default_factory=lambda: DOCUMENTED_NUMBERS)
+    absences: Mapping[str, str] = field(default_factory=dict)
+    """Why needs are not met, where that is known."""
+
+    @property
+    def order_grain(self) -> str | None:
+        """What ordered groups lock, `group` or `queue`; None where nobody said."""
+        grain = self.numbers.get("order.grain")
+        return None if grain is None else str(grain)
+
+    def having(self, capabilities: frozenset[str]) -> Declaration:
+        """The same with these capabilities, too."""
+        return replace(self, capabilities=self.capabilities | capabilities)
 
     def missing(self, needs: tuple[str, ...]) -> tuple[str, ...]:
         """Those of `needs` that this target does not claim.
@@ -109,6 +128,13 @@ class Declaration:
         A need written `name=value` is met by a number of that name and value: `order.grain=queue`.
         """
         return tuple(need for need in needs if not self._meets(need))
+
+    def complaint(self, needs: tuple[str, ...]) -> str:
+        """Why a case with these needs cannot be judged; empty when it can."""
+        missing = self.missing(needs)
+        reasons = [self.absences[need] for need in missing if need in self.absences]
+        said = f": {'; '.join(reasons)}" if reasons else ""
+        return f"the target does not claim {', '.join(missing)}{said}" if missing else ""
 
     def _meets(self, need: str) -> bool:
         name, equals, value = need.partition("=")
@@ -121,7 +147,9 @@ DECLARATIONS: Mapping[str, Declaration] = MappingProxyType(
     {
         "documented": Declaration("RocketMQ 5", "as published"),
         "apache-5.5": Declaration("Apache RocketMQ", "5.5", _APACHE, APACHE_NUMBERS),
-        "apache-5.3": Declaration("Apache RocketMQ", "5.2 and 5.3", COMMON_CAPABILITIES, OLD_NUMBERS),
+        "apache-5.3": Declaration(
+            "Apache RocketMQ", "5.2 and 5.3", COMMON_CAPABILITIES | {"tls"}, OLD_NUMBERS
+        ),
         "apache-5.5-cluster": Declaration(
             "Apache RocketMQ",
             "5.5 behind a separate proxy",
@@ -131,11 +159,13 @@ DECLARATIONS: Mapping[str, Declaration] = MappingProxyType(
         "fake-documented": Declaration(
             "aiorocketmq fake",
             "documented",
-            _FAKE | {"type.mixed", "type.lite", "recall", "pull", "namespace", "client-properties"},
+            _FAKE
+            | {"type.mixed", "type.lite", "recall", "pull", "pull-balance", "namespace", "client-properties"}
+            | {"@proxies"},
         ),
         "fake-apache-5.5": Declaration("aiorocketmq fake", "apache-5.5", _FAKE, APACHE_NUMBERS),
         "fake-apache-5.5-cluster": Declaration(
-            "aiorocketmq fake", "apache-5.5-cluster", _FAKE, CLUSTER_NUMBERS
+            "aiorocketmq fake", "apache-5.5-cluster", _FAKE | {"@proxies"}, CLUSTER_NUMBERS
         ),
     }
 )

@@ -17,6 +17,8 @@ from aiorocketmq_conformance.verdicts import Verdict
 
 RESTART = "@restart"
 """The ability of cases that stop and start the broker."""
+ALONE = "@process"
+"""The ability of cases that stop, kill or pause the broker at moments of their own: one at a time."""
 
 
 class Run:
@@ -51,10 +53,10 @@ class Run:
         started, clock = datetime.now(UTC), time.monotonic()
         loop = asyncio.get_running_loop()
         alarm = loop.call_later(budget, self.stop) if budget is not None else None
-        # A restart would disturb the others, so those who want one have the broker for themselves, together.
-        restarting = [case for case in self._cases if RESTART in case.needs]
-        await self._side_by_side([case for case in self._cases if RESTART not in case.needs], self._jobs)
-        await self._side_by_side(restarting, max(self._jobs, len(restarting)))
+        places: dict[str, list[Case]] = {}
+        for case in self._cases:
+            places.setdefault(self._broker.place(case), []).append(case)
+        await asyncio.gather(*(self._at_one_place(cases) for cases in places.values()))
         if alarm is not None:
             alarm.cancel()
         not_run = "the run ended before its turn"
@@ -70,14 +72,25 @@ class Run:
             ),
         )
 
+    async def _at_one_place(self, cases: Sequence[Case]) -> None:
+        # A restart would disturb the others, so those who want one have the place for themselves, together; those who
+        # stop, kill or pause the broker at moments of their own come last, one at a time.
+        restarting = [case for case in cases if RESTART in case.needs]
+        alone = [case for case in cases if ALONE in case.needs and case not in restarting]
+        others = [case for case in cases if case not in restarting and case not in alone]
+        await self._side_by_side(others, self._jobs)
+        await self._side_by_side(restarting, max(self._jobs, len(restarting)))
+        await self._side_by_side(alone, 1)
+
     async def _side_by_side(self, cases: Sequence[Case], jobs: int) -> None:
         if not cases or self._stopped:
             return
         # Those that may wait longest begin first, so that no long wait is left over at the end.
         waiting = iter(sorted(cases, key=lambda case: -case.timeout))
         async with asyncio.TaskGroup() as group:
-            self._workers = [group.create_task(self._work(waiting)) for _ in range(jobs)]
-            await asyncio.wait(self._workers)
+            workers = [group.create_task(self._work(waiting)) for _ in range(jobs)]
+            self._workers += workers
+            await asyncio.wait(workers)
 
     async def _work(self, waiting: Iterable[Case]) -> None:
         for case in waiting:

@@ -103,6 +103,39 @@ class Disturbance(Protocol):
     async def restart(self) -> None:
         """Stop the broker in good order and start it on the same address with all that it stored."""
 
+    async def down(self, seconds: float) -> None:
+        """The same, with so many seconds between stop and start."""
+
+    async def kill(self) -> None:
+        """Kill the broker as kill -9 does, and start it on the same address."""
+
+    async def pause(self, seconds: float) -> None:
+        """Let the broker stand still for so many seconds, as SIGSTOP does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What a consumer made of a message that it was asked to consume on trial."""
+
+    code: int
+    """The status code of its reply."""
+
+
+class Privileges(Protocol):
+    """What only a broker lets one do that was made for tests."""
+
+    async def verify_message(self, client_id: str, topic: str, message_id: str) -> Verified | None:
+        """Ask a consumer to consume a stored message on trial; None where no reply came."""
+
+    async def limit_rate(self, rpc: str, per_second: float | None) -> None:
+        """Let at most so many calls of an RPC through; None lifts the limit."""
+
+    async def bound_lite_topics(self, topic: str, *, seconds: float | None = None, count: int = 0) -> None:
+        """Let lite topics of a parent end so long after their last message, and be no more than `count`."""
+
+    async def jump_clock(self, seconds: float) -> None:
+        """Set the broker's clock forward or back, as a machine's clock is set."""
+
 
 @dataclass(slots=True)
 class Target:
@@ -120,14 +153,20 @@ class Target:
     preparation: Preparation
     disturbance: Disturbance | None = None
     """How to restart it (`@restart`), where the case has it for itself."""
+    privileges: Privileges | None = None
+    """What else may be done to it (`@verify`, `@throttle`, `@lite-life`, `@clock`), where it was made for tests."""
     access: Access | None = None
     """Its users (`@acl`), where it has any."""
+    second_proxy: str | None = None
+    """`host:port` of another proxy before the same broker (`@proxies`), where there is one."""
     trust: bytes | None = None
     """What clients must trust to reach it over TLS; None: its own certificate."""
     run_id: str = field(default_factory=lambda: secrets.token_hex(3))
     """Part of every fresh name, so that nothing of an earlier run can match."""
     notes: dict[str, Note] = field(default_factory=dict)
     """What the case measured; printed with its verdict."""
+    was_disturbed: bool = False
+    """Whether the case has laid hands on the broker's process."""
     endings: list[Ending] = field(default_factory=list, repr=False)
     _count: itertools.count[int] = field(default_factory=itertools.count, repr=False)
 
@@ -179,9 +218,22 @@ class Target:
 
     async def restart(self) -> None:
         """Stop and start the broker; NotApplicable where it is not the case's own."""
+        await self.process.restart()
+
+    @property
+    def process(self) -> Disturbance:
+        """The broker as a process, to be stopped, killed or paused; NotApplicable where it is not the case's own."""
         if self.disturbance is None:
             raise NotApplicable("this target cannot be restarted: other cases use it, too")
-        await self.disturbance.restart()
+        self.was_disturbed = True
+        return self.disturbance
+
+    @property
+    def special(self) -> Privileges:
+        """What only a broker made for tests lets one do; NotApplicable on others."""
+        if self.privileges is None:
+            raise NotApplicable("this target was not made for tests")
+        return self.privileges
 
     async def create_topic(
         self,

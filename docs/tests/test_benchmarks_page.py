@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.page import demands, page
+from benchmarks.page import demands, page, real_demands
 from benchmarks.plan import OURS, SIZES, WORKS, Size
 
 REFERENCE = Path(__file__).resolve().parents[1] / "reference"
@@ -24,7 +24,7 @@ def test_the_page_is_what_its_raw_data_gives(run: dict[str, Any]) -> None:
 
 
 def test_every_demand_is_judged(run: dict[str, Any]) -> None:
-    assert len(demands(run)) == 2 + 2 * len(WORKS) + len(SIZES)
+    assert len(demands(run)) == sum(len(work.demands) for work in WORKS) + len(SIZES)
 
 
 @pytest.mark.parametrize(("key", "factor"), [("rate", 0.1), ("cpu_us", 10.0)])
@@ -44,3 +44,23 @@ def test_what_is_slower_or_larger_than_allowed_does_not_pass(run: dict[str, Any]
     worse = copy.deepcopy(run)
     worse["sizes"][size.key] = [size.limit * 1.01, size.limit * 1.02]
     assert [holds for words, holds in demands(worse) if words.startswith(size.title)] == [False]
+
+
+def test_a_run_against_a_real_server_is_a_part_of_its_own_and_judged_alike(run: dict[str, Any]) -> None:
+    run.pop("real", None)
+    without = page(run)
+    assert real_demands(run) == []
+    run["real"] = {
+        "version": "5.5.0",
+        "effort": {"rounds": 1, "seconds": 1.0, "warm_up": 1.0, "queues": 4},
+        "machine": run["machine"],
+        "results": copy.deepcopy(run["results"]),
+    }
+    assert page(run).startswith(without)
+    assert "## Against a real server" in page(run)
+    assert all(holds for _, holds in real_demands(run)) == all(
+        holds for _, holds in demands(run)[: len(real_demands(run))]
+    )
+    for result in run["real"]["results"][WORKS[0].title][OURS]:
+        result["cpu_us"] *= 10
+    assert not all(holds for _, holds in real_demands(run))

@@ -1,6 +1,7 @@
 """Pages made from tables, cases and recorded runs are what their sources give, and leave nothing without a reason."""
 
 import re
+from typing import Any
 
 import pytest
 from aiorocketmq_conformance.registry import load
@@ -50,3 +51,25 @@ def test_every_difference_has_a_reason() -> None:
     for fake, server in matrix_page.PAIRS:
         _, differing = matrix_page.agreement(runs[fake], runs[server])
         assert {one.case for one in differing} <= set(why)
+
+
+def run(**verdicts: str) -> dict[str, Any]:
+    """A recorded run of cases `a`, `b`, ..., as it is kept."""
+    cases = [{"id": name, "verdict": verdict, "detail": f"{name} said"} for name, verdict in verdicts.items()]
+    whole = {"target": "x", "started": "2026-11-21T00:00", "seconds": 1.0, "headline": "", "cases": cases}
+    return matrix_page.compact(whole)
+
+
+def test_cases_that_were_run_again_replace_their_own_verdicts_and_are_told() -> None:
+    first = run(a="pass", b="fail", c="n/a", d="xfail")
+    mended = matrix_page.replaced(first, run(b="pass"))
+    assert mended["verdicts"] == {"a": "pass", "b": "pass", "c": "n/a", "d": "xfail"}
+    assert (mended["details"], mended["again"]) == ({}, ["b"])
+    assert mended["headline"] == "2 passed, 0 failed, 2 skipped"
+    assert "`b` run again later" in matrix_page.page({"x": mended}, {})
+
+
+def test_what_is_known_or_cannot_be_judged_stands_with_its_reason() -> None:
+    page = matrix_page.page({"x": run(c="n/a", d="xfail")}, {})
+    assert "| `x` | `c` | c said |" in page
+    assert "| `x` | `d` | d said |" in page

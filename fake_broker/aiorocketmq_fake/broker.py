@@ -232,9 +232,10 @@ class FakeBroker(Cluster):
             ) from missing
         from aiorocketmq_fake.edge.metrics_port import MetricsPort
 
-        metrics = Metrics(self._core)
+        metrics = Metrics()
         port = MetricsPort(metrics)
-        opening.enter_context(self.events.listen(metrics.observe))
+        for node in self.brokers:
+            opening.enter_context(node.events.listen(metrics.observer(node._core)))
         opening.push_async_callback(port.close)
         address.port = await port.open(address.host, address.port)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypedDict, TypeVar, Unpack
 
 import grpc
 from grpc import aio
@@ -29,6 +29,18 @@ V = TypeVar("V")
 
 # Moving a clock through years of deadlines takes its time; everything else is over in a moment.
 MOVING = 600.0
+
+
+class GroupKeywords(TypedDict, total=False):
+    """What may be said of a group, as for `FakeBroker.create_group`."""
+
+    ordered: bool
+    max_attempts: int
+    backoff: Sequence[float]
+    consume_enabled: bool
+    lite_topic: str
+    lite_quota: int
+    lite_exclusive: bool
 
 
 class FakeBrokerClient:
@@ -106,6 +118,14 @@ class FakeBrokerClient:
         """Close the broker's port at once, in the middle of whatever goes on."""
         await self.call("Crash", ctl.Empty())
 
+    async def pause(self) -> None:
+        """Let the broker stand still, as `Node.pause`, until `resume`."""
+        await self.call("Pause", ctl.Empty())
+
+    async def resume(self) -> None:
+        """End a pause."""
+        await self.call("Resume", ctl.Empty())
+
     async def partition(self) -> None:
         """Cut the broker off from all its clients, as `Node.partition`, until `heal`."""
         await self.call("Partition", ctl.Empty())
@@ -127,9 +147,14 @@ class FakeBrokerClient:
         read_queues: int | None = None,
         write_queues: int | None = None,
         permission: str = "READ_WRITE",
+        lite_expiration: float | None = None,
+        lite_limit: int = 0,
     ) -> None:
         """Create a topic, as `FakeBroker.create_topic`."""
-        await self.call("CreateTopic", _topic(name, type, queues, read_queues, write_queues, permission))
+        await self.call(
+            "CreateTopic",
+            _topic(name, type, queues, read_queues, write_queues, permission, lite_expiration, lite_limit),
+        )
 
     async def update_topic(
         self,
@@ -140,9 +165,14 @@ class FakeBrokerClient:
         read_queues: int | None = None,
         write_queues: int | None = None,
         permission: str = "READ_WRITE",
+        lite_expiration: float | None = None,
+        lite_limit: int = 0,
     ) -> None:
         """Replace a topic's settings, as `FakeBroker.update_topic`."""
-        await self.call("UpdateTopic", _topic(name, type, queues, read_queues, write_queues, permission))
+        await self.call(
+            "UpdateTopic",
+            _topic(name, type, queues, read_queues, write_queues, permission, lite_expiration, lite_limit),
+        )
 
     async def delete_topic(self, name: str) -> None:
         """Delete a topic and its messages."""
@@ -152,19 +182,18 @@ class FakeBrokerClient:
         """Return all topics by name."""
         return _all(Topic, await self.call("ListTopics", ctl.Empty()))
 
-    async def create_group(
-        self, name: str, *, ordered: bool = False, max_attempts: int = 17, backoff: Sequence[float] = ()
-    ) -> None:
-        """Create a consumer group, as `FakeBroker.create_group`."""
-        group = ctl.Group(name=name, ordered=ordered, max_attempts=max_attempts, backoff=backoff)
-        await self.call("CreateGroup", group)
+    async def lite_topics(self, topic: str) -> dict[str, int]:
+        """Return the lite topics below a parent, by name, with the number of messages in each."""
+        listed: ctl.LiteTopics = await self.call("ListLiteTopics", ctl.Name(name=topic))
+        return {one.name: one.messages for one in listed.items}
 
-    async def update_group(
-        self, name: str, *, ordered: bool = False, max_attempts: int = 17, backoff: Sequence[float] = ()
-    ) -> None:
+    async def create_group(self, name: str, **settings: Unpack[GroupKeywords]) -> None:
+        """Create a consumer group, as `FakeBroker.create_group`."""
+        await self.call("CreateGroup", ctl.Group(name=name, **settings))
+
+    async def update_group(self, name: str, **settings: Unpack[GroupKeywords]) -> None:
         """Replace a group's settings, as `FakeBroker.update_group`."""
-        group = ctl.Group(name=name, ordered=ordered, max_attempts=max_attempts, backoff=backoff)
-        await self.call("UpdateGroup", group)
+        await self.call("UpdateGroup", ctl.Group(name=name, **settings))
 
     async def delete_group(self, name: str) -> None:
         """Delete a consumer group."""
@@ -331,7 +360,7 @@ class RemoteClock:
         await self._client.call("AdvanceClock", step, timeout=MOVING)
 
     async def jump(self, seconds: float) -> None:
-        """Set a real clock forward or back, as `BrokerClock.jump`; ValueError where it is manual."""
+        """Set the clock forward or back, as `BrokerClock.jump`."""
         await self._client.call("JumpClock", ctl.Advance(seconds=seconds))
 
     async def _read(self) -> ctl.Instant:
@@ -401,7 +430,14 @@ def _all(kind: type[V], listed: Any) -> tuple[V, ...]:
 
 
 def _topic(
-    name: str, kind: str, queues: int, read_queues: int | None, write_queues: int | None, permission: str
+    name: str,
+    kind: str,
+    queues: int,
+    read_queues: int | None,
+    write_queues: int | None,
+    permission: str,
+    lite_expiration: float | None,
+    lite_limit: int,
 ) -> ctl.Topic:
     return ctl.Topic(
         name=name,
@@ -409,4 +445,6 @@ def _topic(
         read_queues=queues if read_queues is None else read_queues,
         write_queues=queues if write_queues is None else write_queues,
         permission=permission,
+        lite_expiration=lite_expiration,
+        lite_limit=lite_limit,
     )

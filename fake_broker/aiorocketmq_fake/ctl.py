@@ -106,7 +106,7 @@ def advance(connection: Connection, /, **step: Any) -> None:
 @click.argument("seconds", type=float)
 @click.pass_obj
 def jump(connection: Connection, seconds: float) -> None:
-    """Set a real clock forward or back by SECONDS, as a machine's clock is set.
+    """Set the clock forward or back by SECONDS, as a machine's clock is set.
 
     Example: aiorocketmq fake ctl clock jump 3600
     """
@@ -130,13 +130,29 @@ def topic() -> None:
 @click.argument("name")
 @click.option("--type", "kind", default="NORMAL", show_default=True)
 @click.option("--queues", default=4, show_default=True)
+@click.option(
+    "--lite-expiration", type=float, help="LITE: seconds without writes after which lite topics end."
+)
+@click.option("--lite-limit", default=0, help="LITE: how many lite topics there may be; 0: as many as come.")
 @click.pass_obj
-def create_topic(connection: Connection, name: str, kind: str, queues: int) -> None:
+def create_topic(connection: Connection, /, name: str, kind: str, **settings: Any) -> None:
     """Create a topic.
 
     Example: aiorocketmq fake ctl topic create orders --type FIFO --queues 8
     """
-    _run(connection, lambda broker: broker.create_topic(name, type=kind, queues=queues))
+    # Any: click hands the options over by name.
+    _run(connection, lambda broker: broker.create_topic(name, type=kind, **settings))
+
+
+@topic.command("lite")
+@click.argument("name")
+@click.pass_obj
+def list_lite_topics(connection: Connection, name: str) -> None:
+    """List the lite topics below a parent, with the number of messages in each.
+
+    Example: aiorocketmq fake ctl topic lite chats
+    """
+    _run(connection, lambda broker: broker.lite_topics(name))
 
 
 @topic.command("delete")
@@ -172,13 +188,20 @@ def group() -> None:
 @click.argument("name")
 @click.option("--ordered", is_flag=True)
 @click.option("--max-attempts", default=17, show_default=True)
+@click.option("--no-consume", is_flag=True, help="The group gets nothing.")
+@click.option("--lite-topic", default="", help="The parent to whose lite topics the group is bound.")
+@click.option(
+    "--lite-quota", default=0, help="Lite topics that one client may subscribe to; 0: the profile's number."
+)
+@click.option("--lite-exclusive", is_flag=True, help="A lite topic has one subscriber at a time.")
 @click.pass_obj
-def create_group(connection: Connection, name: str, ordered: bool, max_attempts: int) -> None:
+def create_group(connection: Connection, /, name: str, no_consume: bool, **settings: Any) -> None:
     """Create a consumer group.
 
     Example: aiorocketmq fake ctl group create billing --max-attempts 3
     """
-    _run(connection, lambda broker: broker.create_group(name, ordered=ordered, max_attempts=max_attempts))
+    # Any: click hands the options over by name.
+    _run(connection, lambda broker: broker.create_group(name, consume_enabled=not no_consume, **settings))
 
 
 @group.command("delete")

@@ -29,6 +29,7 @@ def brokers(connection: Connection) -> None:
                 "endpoint": one.endpoint,
                 "is_running": one.is_running,
                 "is_partitioned": one.is_partitioned,
+                "is_paused": one.is_paused,
             }
             for one in await broker.brokers()
         ]
@@ -96,4 +97,24 @@ def heal(connection: Connection) -> None:
     on_broker(connection, lambda broker: broker.heal())
 
 
-COMMANDS = (brokers, restart, stop, start, crash, partition, heal)
+@click.command()
+@click.pass_obj
+def pause(connection: Connection) -> None:
+    """Let the broker stand still, like a process that was sent SIGSTOP, until `resume`.
+
+    Example: aiorocketmq fake ctl --broker broker-b pause
+    """
+    on_broker(connection, lambda broker: broker.pause())
+
+
+@click.command()
+@click.pass_obj
+def resume(connection: Connection) -> None:
+    """End a pause: what became due meanwhile happens now.
+
+    Example: aiorocketmq fake ctl resume
+    """
+    on_broker(connection, lambda broker: broker.resume())
+
+
+COMMANDS = (brokers, restart, stop, start, crash, partition, heal, pause, resume)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict, fields, is_dataclass
 from enum import Enum
 from typing import Any
 
@@ -18,10 +18,22 @@ def show(result: object, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps(plain, ensure_ascii=False))
     elif isinstance(plain, list):
-        _table(plain)
+        silent = _silent(result)
+        _table([{name: item for name, item in row.items() if name not in silent} for row in plain])
     elif isinstance(plain, dict):
         for name, value in plain.items():
             print(f"{name}: {_cell(value)}")
+
+
+def _silent(rows: object) -> set[str]:
+    """Name the columns in which nobody has anything but the default: people need not see them."""
+    if not isinstance(rows, (list, tuple)) or not rows or not is_dataclass(rows[0]):
+        return set()
+    return {
+        field.name
+        for field in fields(rows[0])
+        if all(getattr(row, field.name) == field.default for row in rows)
+    }
 
 
 # Any: what JSON can hold has no better type.

@@ -127,6 +127,10 @@ class Topic:
     max_offsets: tuple[int, ...]
     is_internal: bool
     """A topic of retries or dead letters."""
+    lite_expiration: float | None = None
+    """Seconds after which its lite topics end without writes; None: never."""
+    lite_limit: int = 0
+    """How many lite topics it may have; 0: as many as come."""
 
     @classmethod
     def of(cls, snapshot: TopicSnapshot) -> Topic:
@@ -141,6 +145,8 @@ class Topic:
             min_offsets=snapshot.min_offsets,
             max_offsets=snapshot.max_offsets,
             is_internal=snapshot.system,
+            lite_expiration=config.lite_expiration,
+            lite_limit=config.lite_limit,
         )
 
 
@@ -154,6 +160,13 @@ class Group:
     backoff: tuple[float, ...]
     """Its own retry intervals in seconds; empty where the profile's hold."""
     client_ids: tuple[str, ...]
+    consume_enabled: bool = True
+    lite_topic: str = ""
+    """The parent to whose lite topics it is bound; empty: none."""
+    lite_quota: int = 0
+    """Lite topics that one client may subscribe to; 0: the profile's number."""
+    lite_exclusive: bool = False
+    """A lite topic has one subscriber at a time."""
 
     @classmethod
     def of(cls, snapshot: GroupSnapshot) -> Group:
@@ -165,6 +178,10 @@ class Group:
             max_attempts=config.max_attempts,
             backoff=config.retry_policy.steps if config.retry_policy else (),
             client_ids=snapshot.client_ids,
+            consume_enabled=config.consume_enabled,
+            lite_topic=config.lite_bind_topic,
+            lite_quota=config.lite_quota,
+            lite_exclusive=config.lite_exclusive,
         )
 
 

@@ -16,7 +16,10 @@ _FINE = frozenset({int(pb.Code.OK), int(pb.Code.MULTIPLE_RESULTS)})
 
 
 class Calling:
-    """The calls of one client. `closed` gives the error to raise instead of a failure that closing has caused."""
+    """The calls of one client.
+
+    `closed` gives the error to raise instead of a failure that closing has caused, `knows` tells whether a topic was
+    found before."""
 
     def __init__(
         self,
@@ -25,11 +28,13 @@ class Calling:
         *,
         wall: Callable[[], float],
         closed: Callable[[], Closed | None],
+        knows: Callable[[str], bool],
     ) -> None:
         self.transport = transport
         self.headers = headers
         self._wall = wall
         self._closed = closed
+        self._knows = knows
 
     def next_headers(self) -> tuple[Headers, str]:
         """Headers and request id of a new call."""
@@ -69,6 +74,7 @@ class Calling:
                 endpoint=str(endpoint),
                 topic=topic,
                 group=group,
+                topic_known=topic is not None and self._knows(topic),
             )
         return response
 

@@ -98,6 +98,9 @@ class _Poll:
         self._max_messages = max_messages
         self._settler = settler
         self._server_us: int | None = None
+        self._asked: Tags | Sql | None = None
+        self._lease_ends = 0.0, 0
+        """When the leases of the answer end, by the loop's clock and in microseconds since 1970."""
         self._request = pb.ReceiveMessageRequest(
             group=session.resource(session.group or ""),
             message_queue=_convert.queue_to_wire(source.queue, session.namespace),
@@ -113,6 +116,7 @@ class _Poll:
         """Make the call, with its events where somebody watches."""
         if not self._session.observers:
             return await self._messages()
+        self._asked = Sql(self._wanted.expression) if self._wanted.is_sql else Tags(self._wanted.expression)
         operation = self._session.next_operation()
         self._emit(operation, Phase.INVOKE)
         try:
@@ -123,7 +127,6 @@ class _Poll:
         except BaseException:
             self._emit(operation, Phase.INFO)
             raise
-        asked = Sql(self._wanted.expression) if self._wanted.is_sql else Tags(self._wanted.expression)
         for position, message in enumerate(messages):
             self._session.emit(
                 DeliverEvent(
@@ -135,7 +138,7 @@ class _Poll:
                     invisible=self._invisible,
                     auto_renew=self._auto_renew,
                     attempt_id=self._attempt_id,
-                    filter=asked,
+                    filter=self._asked,
                     server_deliver_us=self._server_us,
                 )
             )
@@ -156,6 +159,8 @@ class _Poll:
             async for answer in answers:
                 content = answer.WhichOneof("content")
                 if content == "message":
+                    if not messages:
+                        self._begin_leases()
                     messages.append(self._leased(answer.message))
                 elif content == "status":
                     seen_status = True
@@ -181,16 +186,22 @@ class _Poll:
             )
         return messages
 
-    def _leased(self, message: pb.Message) -> ReceivedMessage:
+    def _begin_leases(self) -> None:
+        """Count from the first message of an answer: the server leases all of them before it writes the first."""
         lease = _AUTO_LEASE if self._invisible is None else self._invisible
+        wall_us = int((self._session.surroundings.wall() + lease) * 1_000_000)
+        self._lease_ends = loop_time() + lease, wall_us
+
+    def _leased(self, message: pb.Message) -> ReceivedMessage:
+        ends_at, ends_us = self._lease_ends
         return _convert.message_from_wire(
             message,
             endpoint=self._source.endpoint,
             broker=self._source.queue.broker,
             group=self._session.group,
             settler=self._settler,
-            lease_ends_at=loop_time() + lease,
-            lease_ends_us=int((self._session.surroundings.wall() + lease) * 1_000_000),
+            lease_ends_at=ends_at,
+            lease_ends_us=ends_us,
         )
 
     def _refusal(self, status: pb.Status) -> RocketMQError | None:
@@ -203,11 +214,14 @@ class _Poll:
             endpoint=str(self._source.endpoint),
             topic=self._source.queue.topic,
             group=self._session.group,
+            topic_known=True,
         )
 
     def _emit(
         self, operation: str, phase: Phase, *, error: RocketMQError | None = None, count: int = 0
     ) -> None:
+        topic = self._source.queue.topic
+        route = self._session.routes.cached.get(topic)
         self._session.emit(
             ReceiveEvent(
                 client=self._session.identity,
@@ -220,5 +234,7 @@ class _Poll:
                 auto_renew=self._auto_renew,
                 attempt_id=self._attempt_id,
                 count=count,
+                filter=self._asked,
+                readable=() if route is None else route.readable_queues,
             )
         )

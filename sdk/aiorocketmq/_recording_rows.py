@@ -21,6 +21,7 @@ from aiorocketmq.hooks import (
     Phase,
     RecallEvent,
     ReceiveEvent,
+    SeekEvent,
     SendEvent,
     SettingsEvent,
     SettleEvent,
@@ -36,10 +37,12 @@ Cells: TypeAlias = dict[str, object]
 PRODUCER_PROPERTY, SERIAL_PROPERTY = "audit-producer", "audit-serial"
 """User properties by which an application may number its messages itself."""
 
+_NO_PROPERTIES = hashlib.sha256(b"{}").hexdigest()[:32]
+
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """An event with what had to be noted at its moment; `event` is None for the recorder's own start and end."""
+    """An event with what had to be noted at its moment; `event` is None for what the recorder says by itself."""
 
     seq: int
     kind: str
@@ -50,7 +53,8 @@ class Fact:
     invoked_us: int | None
     invoked_seq: int | None
     event: Event | None
-    cfg: Mapping[str, str] | None = None
+    own: Mapping[str, object] | None = None
+    """Columns of what the recorder says by itself."""
 
 
 def row_of(fact: Fact) -> Cells:
@@ -67,8 +71,7 @@ def row_of(fact: Fact) -> Cells:
     }
     event = fact.event
     if event is None:
-        row["cfg"] = fact.cfg
-        return row
+        return row | dict(fact.own or {})
     row["client_id"] = event.client.client_id
     row["role"] = event.client.role.value
     row["group"] = event.client.group
@@ -119,15 +122,16 @@ def _send(event: Event) -> Cells:
         "attempt": event.attempt,
     }
     if receipt is not None:
+        # Servers choose the queue by themselves, and receipts do not tell which: no row may claim to know it.
         cells["offset"] = receipt.offset
         if event.is_half:  # servers give every message such an id (R4.12)
             cells["tx_id"] = receipt.transaction_id
-        if receipt.queue is not None:
-            cells |= {"broker": receipt.queue.broker, "queue": receipt.queue.id}
     return cells
 
 
 def _content(body: bytes, properties: Mapping[str, str]) -> Cells:
+    if not properties:
+        return {"body_sha": hashlib.sha256(body).hexdigest()[:32], "props_sha": _NO_PROPERTIES}
     text = json.dumps(dict(properties), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     serial = properties.get(SERIAL_PROPERTY, "")
     return {
@@ -192,7 +196,8 @@ def _placed(message: ReceivedMessage) -> Cells:
 
 def _deliver(event: Event) -> Cells:
     assert isinstance(event, DeliverEvent)
-    message, name = event.message, fingerprint(event.handle)
+    # Pull consumers are handed messages without a lease.
+    message, name = event.message, fingerprint(event.handle) if event.handle else None
     cells = _placed(message) | _content(message.body, message.properties)
     return cells | {
         "delivery": name,
@@ -245,8 +250,8 @@ def _assign(event: Event) -> Cells:
     }
 
 
-def _commit(event: Event) -> Cells:
-    assert isinstance(event, CommitEvent)
+def _progress(event: Event) -> Cells:
+    assert isinstance(event, CommitEvent | SeekEvent)
     queue = event.queue
     return {"topic": queue.topic, "broker": queue.broker, "queue": queue.id, "commit_offset": event.offset}
 
@@ -258,6 +263,8 @@ def _settings(event: Event) -> Cells:
         cfg["max_attempts"] = str(event.max_attempts)
     if event.steps:
         cfg["steps_ms"] = ",".join(str(_milliseconds(step)) for step in event.steps)
+    if event.order_grain is not None:
+        cfg["order_grain"] = event.order_grain
     return {"cfg": cfg}
 
 
@@ -288,6 +295,7 @@ _KINDS: dict[type[Event], str] = {
     ForwardEvent: "forward",
     AssignEvent: "assign",
     CommitEvent: "commit",
+    SeekEvent: "seek",
     SettingsEvent: "config",
 }
 _CELLS: dict[type[Event], Callable[[Event], Cells]] = {
@@ -302,7 +310,8 @@ _CELLS: dict[type[Event], Callable[[Event], Cells]] = {
     ForwardEvent: _settle,
     HandleEvent: _handle,
     AssignEvent: _assign,
-    CommitEvent: _commit,
+    CommitEvent: _progress,
+    SeekEvent: _progress,
     SettingsEvent: _settings,
     ClientEvent: _client,
 }

@@ -9,16 +9,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import anyio
 
 from aiorocketmq import _convert
 from aiorocketmq._calling import Calling
-from aiorocketmq._calls import QUERY_ASSIGNMENT, TERMINATE, Call, Request, Response
+from aiorocketmq._calls import TERMINATE, Call, Request, Response
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.headers import Headers, HeaderSource
-from aiorocketmq._core.route import Route, RouteQueue
+from aiorocketmq._core.route import Route
 from aiorocketmq._core.session_states import (
     CLIENT_TABLE,
     ClientInput,
@@ -80,7 +81,11 @@ class Session:
     ) -> None:
         self.connection, self._owns_connection = as_connection(where, options or {})
         self.role = role
-        self.declaration = declaration
+        self.declaration = replace(
+            declaration,
+            request_timeout=self.connection.timeouts.request,
+            client_properties=self.connection.client_properties,
+        )
         self.timeouts = self.connection.timeouts
         self.namespace = self.connection.namespace
         self.access = self.connection.endpoint
@@ -307,22 +312,6 @@ class Session:
         """Where the queues of `topic` are, from the cache or from the server; its endpoints know our settings."""
         return self.routes.cached.get(topic) or await self.routes.look_up(topic)
 
-    async def assignments(self, topic: str) -> list[RouteQueue]:
-        """The queues that the server assigns to this client of its group; an id of -1 is a whole broker."""
-        route = await self.route(topic)
-        servers = [each.endpoint for each in route.readable] or [self.access]
-        endpoint = self.access if self.access in servers else self.surroundings.random.choice(servers)
-        request = pb.QueryAssignmentRequest(
-            topic=self.resource(topic),
-            group=self.resource(self.group or ""),
-            endpoints=_convert.endpoint_to_wire(self.access),
-        )
-        response = await self.call(endpoint, QUERY_ASSIGNMENT, request, topic=topic, group=self.group)
-        queues = [
-            _convert.route_queue_from_wire(each.message_queue, self.access) for each in response.assignments
-        ]
-        return [self.routes.mapped(each) for each in queues]
-
     # Settings
 
     async def declare(self, declaration: Declaration) -> None:
@@ -485,6 +474,7 @@ class Session:
             headers,
             wall=self.surroundings.wall,
             closed=lambda: self._closed() if self._is_over or self.connection.is_closed else None,
+            knows=self.routes.cached.__contains__,
         )
 
     @property

@@ -15,6 +15,7 @@ from aiorocketmq._calls import ACK, CHANGE, FORWARD
 from aiorocketmq._core.codes import Code
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.lease import Lease, LeaseState, Outcome, Step, StepNotAllowed
+from aiorocketmq._core.settings import LITE_PUSH, LITE_SIMPLE
 from aiorocketmq._session import Session
 from aiorocketmq.connection import loop_time
 from aiorocketmq.errors import LeaseLost, RocketMQError, ServerFault, UsageError, refusal
@@ -39,6 +40,7 @@ _TIMED_OUT_AT_SERVER = frozenset(
     }
 )
 _ABANDON_SECONDS = 3.0
+_OK = int(Code.OK)
 
 
 class Settling:
@@ -46,6 +48,7 @@ class Settling:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._is_lite = session.declaration.client_type in (LITE_PUSH, LITE_SIMPLE)
 
     async def ack(self, messages: Sequence[ReceivedMessage]) -> list[RocketMQError | None]:
         """Acknowledge many in as few calls as there are servers and topics; one outcome each, in the order given.
@@ -111,7 +114,7 @@ class Settling:
             receipt_handle=_begin(message, Step.CHANGE),
             invisible_duration=_convert.seconds_to_wire(seconds),
             message_id=message.message_id,
-            lite_topic=message.lite_topic,
+            lite_topic=self._lite_topic(message),
             suspend=suspend or None,
         )
         event = partial(self._change_event, message, lease.handle, seconds, reason)
@@ -165,7 +168,7 @@ class Settling:
             message_id=message.message_id,
             delivery_attempt=message.attempt,
             max_delivery_attempts=max_attempts,
-            lite_topic=message.lite_topic,
+            lite_topic=self._lite_topic(message),
         )
         await self._step(
             message,
@@ -204,7 +207,9 @@ class Settling:
         )
         for _, message, _, handle in batch:
             request.entries.add(
-                message_id=message.message_id, receipt_handle=handle, lite_topic=message.lite_topic
+                message_id=message.message_id,
+                receipt_handle=handle,
+                lite_topic=self._lite_topic(message),
             )
         operations: Sequence[str | None] = (
             [self._ack_event(message, handle, Phase.INVOKE) for _, message, _, handle in batch]
@@ -238,13 +243,15 @@ class Settling:
         self, endpoint: Endpoint, topic: str, handles: Sequence[str], response: pb.AckMessageResponse
     ) -> list[RocketMQError | None]:
         """The outcome of each handle; entries that a server leaves out share the status of the whole answer."""
-        status = {entry.receipt_handle: entry.status for entry in response.entries}
-        if len(response.entries) == len(handles):
-            status |= dict(zip(handles, (entry.status for entry in response.entries), strict=True))
+        entries = response.entries
+        if len(entries) == len(handles):
+            statuses = [entry.status for entry in entries]
+        else:
+            by_handle = {entry.receipt_handle: entry.status for entry in entries}
+            statuses = [by_handle.get(handle, response.status) for handle in handles]
         errors: list[RocketMQError | None] = []
-        for handle in handles:
-            own = status.get(handle, response.status)
-            if int(own.code) == Code.OK:
+        for own in statuses:
+            if own.code == _OK:
                 errors.append(None)
                 continue
             errors.append(
@@ -284,6 +291,10 @@ class Settling:
             event(Phase.OK, operation)
         finally:
             message._turn_ended()
+
+    def _lite_topic(self, message: ReceivedMessage) -> str | None:
+        # Servers settle nothing for a lite consumer that does not name it, and refuse any other consumer that does.
+        return message.lite_topic if self._is_lite else None
 
     # Events; each returns the operation it belongs to, or None where nobody watches.
 

@@ -10,11 +10,13 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
+from functools import partial
 from types import TracebackType
 from typing import Literal, NoReturn, Self
 
 from aiorocketmq._core.endpoint import Address
 from aiorocketmq._core.names import check_group, check_topic
+from aiorocketmq._remoting.attributes import lite_attributes
 from aiorocketmq._remoting.codes import RequestCode
 from aiorocketmq._remoting.connection import RemotingConnection
 from aiorocketmq._remoting.frame import Frame
@@ -28,6 +30,9 @@ from aiorocketmq._remoting.routes import (
     parse_names,
     parse_route,
 )
+from aiorocketmq._remoting.signing import sign
+from aiorocketmq._remoting.users import rights_body, subject, user_body
+from aiorocketmq.config import Credentials
 from aiorocketmq.errors import Closed, NotFound, NotServed, RocketMQError, TopicNotFound, Unreachable
 
 __all__ = ["Admin", "ExponentialBackoff", "GroupMember", "QueueRange", "TopicRoute", "TopicType"]
@@ -102,10 +107,13 @@ class Admin:
 
     `endpoint` is `"namesrv://host:port"` (several with `;`: the first that answers is used), or
     `"broker://host:port"` for the masters themselves, which then cannot be asked for routes. Every call ends within
-    `timeout` seconds on each server that it asks. Entering raises Unreachable when no server answers.
+    `timeout` seconds on each server that it asks. `credentials` sign every request, for servers that ask who calls.
+    Entering raises Unreachable when no server answers.
     """
 
-    def __init__(self, endpoint: str, *, timeout: float = 5.0) -> None:
+    def __init__(
+        self, endpoint: str, *, timeout: float = 5.0, credentials: Credentials | None = None
+    ) -> None:
         matched = _SCHEME.fullmatch(endpoint.strip())
         if matched is None:
             raise ValueError(
@@ -117,6 +125,7 @@ class Admin:
         self._through_namesrv = matched[1] == "namesrv"
         self._addresses = parse_addresses(matched[2])
         self._timeout = timeout
+        self._credentials = credentials
         self._connections: dict[Address, RemotingConnection] = {}
         self._connecting = asyncio.Lock()
         self._stack: AsyncExitStack | None = None
@@ -193,12 +202,17 @@ class Admin:
         max_attempts: int = 17,
         backoff: Sequence[float] | ExponentialBackoff | None = None,
         consume_enabled: bool = True,
+        lite_topic: str = "",
+        lite_quota: int = 0,
+        lite_exclusive: bool = False,
     ) -> None:
         """Create the consumer group `group` on every master, or replace all of its settings by these.
 
         `max_attempts` (at least 1) counts the first delivery. `backoff` are the seconds before each redelivery, the
         last repeating; 5.x servers know it, and without it they use their own list. A group that is not
-        `consume_enabled` is refused every message. Request 200.
+        `consume_enabled` is refused every message. `lite_topic` binds the group to the lite topics of that topic
+        (5.5 and later), of which one client may subscribe to `lite_quota` (0: the server's own limit), and where
+        `lite_exclusive` each has one subscriber at a time. Request 200.
         """
         check_group(group)
         if max_attempts < 1:
@@ -211,6 +225,8 @@ class Admin:
         }
         if backoff is not None:
             settings["groupRetryPolicy"] = _retry_policy(backoff)
+        if lite_topic:
+            settings["attributes"] = lite_attributes(lite_topic, lite_quota, lite_exclusive)
         body = json.dumps(settings).encode()
         await self._on_masters(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, {}, body, group=group)
 
@@ -222,6 +238,38 @@ class Admin:
         check_group(group)
         fields = {"groupName": group, "cleanOffset": "true"}
         await self._on_masters(RequestCode.DELETE_SUBSCRIPTIONGROUP, fields, group=group)
+
+    async def create_user(self, user: str, secret: str, *, super_user: bool = False) -> None:
+        """Create `user` on every master; only a `super_user` may do everything. Raises Refused when it exists.
+
+        Needs `credentials` of a super user, and a server from 5.3 on that authenticates. Request 3001.
+        """
+        body = user_body(user, secret, super_user=super_user)
+        await self._on_masters(RequestCode.AUTH_CREATE_USER, {"username": user}, body)
+
+    async def delete_user(self, user: str) -> None:
+        """Delete `user` with its rights from every master; servers may go on knowing it until their caches are over.
+
+        Request 3003.
+        """
+        await self._on_masters(RequestCode.AUTH_DELETE_USER, {"username": user})
+
+    async def permit(
+        self,
+        user: str,
+        *,
+        publish: Sequence[str] = (),
+        subscribe: Sequence[str] = (),
+        groups: Sequence[str] = (),
+    ) -> None:
+        """Allow `user` to send to topics, to receive from topics, and to use groups; `*` stands for all.
+
+        To receive takes the right to the topic and to the group. Request 3006.
+        """
+        if not (publish or subscribe or groups):
+            raise ValueError("permit needs at least one topic or group")
+        body = rights_body(user, publish=publish, subscribe=subscribe, groups=groups)
+        await self._on_masters(RequestCode.AUTH_CREATE_ACL, {"subject": subject(user)}, body)
 
     async def reset_offset(
         self, group: str, topic: str, *, to: datetime | Literal["beginning", "end"]
@@ -392,7 +440,30 @@ class Admin:
         group: str | None = None,
     ) -> Frame:
         connection = await self._connection(address)
-        return await connection.call(code, fields, body, timeout=self._timeout, topic=topic, group=group)
+        if (given := self._credentials) is not None:
+            fields = sign(
+                fields,
+                body,
+                access_key=given.access_key,
+                secret_key=given.secret_key,
+                session_token=given.session_token,
+            )
+        call = partial(
+            RemotingConnection.call,
+            code=code,
+            fields=fields,
+            body=body,
+            timeout=self._timeout,
+            topic=topic,
+            group=group,
+        )
+        try:
+            return await call(connection)
+        except Unreachable:
+            if connection.is_open:
+                raise
+        # Servers close connections that were idle for two minutes; every request here may be made twice.
+        return await call(await self._connection(address))
 
     async def _connection(self, address: Address) -> RemotingConnection:
         if self._stack is None:

@@ -4,6 +4,7 @@ RocketMQError
 ├── UsageError                wrong use: fix the code
 ├── Refused                   the server said no: fix the request
 │   ├── TopicNotFound         create the topic, or mend its name
+│   │   └── TopicAway         it was there before: its brokers are away, trying again may help
 │   ├── GroupNotFound         create the consumer group, or mend its name
 │   ├── OffsetNotFound        nothing was committed, or the offset is gone
 │   ├── NotFound              whatever else was asked for does not exist
@@ -94,6 +95,15 @@ class TopicNotFound(Refused):
     """The topic does not exist on the server; it is not created by use."""
 
     remedy = "create the topic first, or mend its name"
+
+
+class TopicAway(TopicNotFound):
+    """The topic was there before, and is not now: its brokers are away for a while, or it was deleted.
+
+    Proxies that run apart from their brokers answer so, because the name server forgets a broker that is not there."""
+
+    may_retry = True
+    remedy = "try again in a moment, and look whether its brokers run"
 
 
 class GroupNotFound(Refused):
@@ -300,6 +310,10 @@ ERROR_OF_CODE: Mapping[int, type[Refused] | type[Busy]] = MappingProxyType(
 """Which error a status code becomes. OK and MULTIPLE_RESULTS are no errors and therefore absent."""
 
 
+_OF_NO_TYPE = "the expected type is UNSPECIFIED"
+"""So servers say that they know no such topic, when a message for it comes (live-lessons.md, 11)."""
+
+
 def refusal(
     code: int,
     server_text: str,
@@ -309,9 +323,16 @@ def refusal(
     endpoint: str | None = None,
     topic: str | None = None,
     group: str | None = None,
+    topic_known: bool = False,
 ) -> Refused | Busy:
-    """The error for a status `code` other than OK of the call `what`, its sentence made of the facts given."""
+    """The error for a status `code` other than OK of the call `what`, its sentence made of the facts given.
+
+    `topic_known` says that the topic was found before."""
     kind = ERROR_OF_CODE.get(code, Refused)
+    if kind is TypeMismatch and _OF_NO_TYPE in server_text:
+        kind = TopicNotFound
+    if kind is TopicNotFound and topic_known:
+        kind = TopicAway
     about = ", ".join(
         f"{word} {value!r}" for word, value in (("topic", topic), ("group", group)) if value is not None
     )

@@ -124,6 +124,10 @@ class ReceiveEvent(Event):
     auto_renew: bool = False
     attempt_id: str | None = None
     count: int = 0
+    filter: Tags | Sql | None = None
+    """What the poll asks for."""
+    readable: tuple[MessageQueue, ...] = ()
+    """All queues of the topic that can be read, as its route names them; empty where that is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,6 +212,14 @@ class CommitEvent(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SeekEvent(Event):
+    """A pull consumer goes on reading a queue at `offset`, on purpose."""
+
+    queue: MessageQueue
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SettingsEvent(Event):
     """The server's settings for the group, in force from here on."""
 
@@ -215,6 +227,8 @@ class SettingsEvent(Event):
     max_attempts: int | None
     steps: tuple[float, ...] = ()
     """Seconds between attempts; the last one repeats. Empty where the server sends a formula or nothing."""
+    order_grain: str | None = None
+    """What an ordered group locks, `message_group` or `queue`, where that is known: servers do not tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,6 +30,7 @@ from aiorocketmq.hooks import (
     Hook,
     Phase,
     ReceiveEvent,
+    Role,
     SendCall,
     SendEvent,
     SettleEvent,
@@ -99,7 +100,7 @@ class OpenTelemetryHook(Hook):
         if isinstance(event, SendEvent):
             self._spans.tried(event)
             self._measure_send(event)
-        elif isinstance(event, DeliverEvent):
+        elif isinstance(event, DeliverEvent) and event.client.role is not Role.PULL:
             self._spans.polled(event)
             self._measure_arrival(event)
         elif isinstance(event, ReceiveEvent):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from types import TracebackType
 from typing import Self, Unpack
 
@@ -96,12 +95,6 @@ class Producer:
             hooks=hooks,
             commands={"recover_orphaned_transaction_command": self._recover},
             options=options,
-        )
-        connection = self._session.connection
-        self._session.declaration = replace(
-            self._session.declaration,
-            request_timeout=connection.timeouts.request,
-            client_properties=connection.client_properties,
         )
         self._sender = Sender(self._session, retry, max_in_flight, compression)
         self._gathering: Gathering | None = None

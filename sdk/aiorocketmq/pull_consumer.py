@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from types import TracebackType
 from typing import Self, Unpack
@@ -23,9 +22,9 @@ from aiorocketmq._session import Session
 from aiorocketmq._uninterrupted import uninterrupted
 from aiorocketmq.connection import Connection, ConnectionOptions
 from aiorocketmq.errors import Closed, RocketMQError, UsageError
-from aiorocketmq.hooks import AssignEvent, CommitEvent, Hook, Role
+from aiorocketmq.hooks import AssignEvent, CommitEvent, DeliverEvent, Hook, Role, SeekEvent
 from aiorocketmq.message import MessageQueue
-from aiorocketmq.subscription import Subscriptions, subscriptions_by_topic
+from aiorocketmq.subscription import Sql, Subscriptions, Tags, subscriptions_by_topic
 
 __all__ = ["Offset", "PullBatch", "PullConsumer"]
 
@@ -106,12 +105,6 @@ class PullConsumer:
             hooks=hooks,
             first_call=self._probe,
             options=options,
-        )
-        connection = self._session.connection
-        self._session.declaration = replace(
-            self._session.declaration,
-            request_timeout=connection.timeouts.request,
-            client_properties=connection.client_properties,
         )
         self._calls = PullCalls(
             self._session,
@@ -211,6 +204,8 @@ class PullConsumer:
         fetching = self._assigned(queue)
         resolved = await self._calls.resolve(queue, offset)
         await fetching.seek(queue, resolved)
+        if self._session.observers:
+            self._session.emit(SeekEvent(client=self._session.identity, queue=queue, offset=resolved))
 
     async def position(self, queue: MessageQueue) -> int:
         """The offset of the next message that is handed out. Raises UsageError for a queue that is not assigned."""
@@ -278,7 +273,20 @@ class PullConsumer:
 
     def _hand_out(self, fetched: Fetched) -> PullBatch:
         self._unfinished = fetched
+        if self._session.observers:
+            self._tell(fetched)
         return PullBatch(fetched.ticket.queue, tuple(fetched.messages), fetched.next_offset)
+
+    def _tell(self, fetched: Fetched) -> None:
+        """Tell hooks what is handed out: no lease and no handle, but its place."""
+        wanted = self._filters.get(fetched.ticket.queue.topic, FilterText())
+        asked = Sql(wanted.expression) if wanted.is_sql else Tags(wanted.expression)
+        for position, message in enumerate(fetched.messages):
+            self._session.emit(
+                DeliverEvent(
+                    client=self._session.identity, message=message, handle="", position=position, filter=asked
+                )
+            )
 
     async def _commit_forever(self, fetching: Fetching, interval: float) -> None:
         while True:

@@ -17,11 +17,12 @@ from aiorocketmq._core.settings import LITE_PUSH, Declaration, FilterText
 from aiorocketmq._core.stop_states import ConsumerLife
 from aiorocketmq._dead_letters import check_reader
 from aiorocketmq._group import make_group
+from aiorocketmq._handling import Handler
 from aiorocketmq._lite import LiteFrom, LiteTopics
 from aiorocketmq._push.commands import print_stacks, verify_message
 from aiorocketmq._push.consumption import Consumption
 from aiorocketmq._push.counting import PushStatistics
-from aiorocketmq._push.handlers import Handler, Handlers, handlers_by_topic
+from aiorocketmq._push.handlers import Handlers, handlers_by_topic
 from aiorocketmq._retrying import tried_until
 from aiorocketmq._session import Session
 from aiorocketmq._signal import Signal
@@ -97,16 +98,7 @@ class PushConsumer:
         filters = subscriptions_by_topic(subscriptions)
         if not filters:
             raise ValueError("subscriptions must name at least one topic")
-        if type(concurrency) is not int or concurrency < 1:
-            raise ValueError(f"concurrency must be an integer of at least 1, not {concurrency!r}")
-        if not grace >= 0:
-            raise ValueError(f"grace must be seconds from 0, not {grace!r}")
-        if handler_timeout is not None and not handler_timeout > 0:
-            raise ValueError(f"handler_timeout must be seconds above 0, not {handler_timeout!r}")
-        if not MIN_INVISIBLE <= invisible <= MAX_INVISIBLE:
-            raise ValueError(
-                f"invisible must be {MIN_INVISIBLE:.0f} to {MAX_INVISIBLE:.0f} seconds, not {invisible!r}"
-            )
+        _check_numbers(concurrency, grace, handler_timeout, invisible)
         if lite_topics is not None and len(filters) != 1:
             raise ValueError("a consumer of lite topics subscribes to one topic, their parent")
         self._invisible = invisible
@@ -138,12 +130,6 @@ class PushConsumer:
                 "notify_unsubscribe_lite_command": self._taken_away,
             },
             options=options,
-        )
-        connection = self._session.connection
-        self._session.declaration = replace(
-            self._session.declaration,
-            request_timeout=connection.timeouts.request,
-            client_properties=connection.client_properties,
         )
         self._lite = (
             None if lite_topics is None else LiteTopics(self._session, next(iter(filters)), lite_topics)
@@ -326,3 +312,16 @@ class PushConsumer:
 
     async def _print_stacks(self, endpoint: Endpoint, command: pb.TelemetryCommand) -> None:
         await print_stacks(self._session, endpoint, command)
+
+
+def _check_numbers(concurrency: int, grace: float, handler_timeout: float | None, invisible: float) -> None:
+    if type(concurrency) is not int or concurrency < 1:
+        raise ValueError(f"concurrency must be an integer of at least 1, not {concurrency!r}")
+    if not grace >= 0:
+        raise ValueError(f"grace must be seconds from 0, not {grace!r}")
+    if handler_timeout is not None and not handler_timeout > 0:
+        raise ValueError(f"handler_timeout must be seconds above 0, not {handler_timeout!r}")
+    if not MIN_INVISIBLE <= invisible <= MAX_INVISIBLE:
+        raise ValueError(
+            f"invisible must be {MIN_INVISIBLE:.0f} to {MAX_INVISIBLE:.0f} seconds, not {invisible!r}"
+        )

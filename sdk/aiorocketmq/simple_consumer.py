@@ -11,18 +11,21 @@ from typing import Self, Unpack
 from aiorocketmq._convert import filter_text
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.names import check_group
+from aiorocketmq._core.outcomes import RetryLater
 from aiorocketmq._core.settings import LITE_SIMPLE, Declaration
 from aiorocketmq._dead_letters import check_reader
 from aiorocketmq._group import make_group
+from aiorocketmq._handling import Handler, as_coroutine_function, watched
 from aiorocketmq._lite import LiteFrom, LiteTopics
 from aiorocketmq._session import Session
 from aiorocketmq._settling import LONGEST_LEASE, Settling
 from aiorocketmq._simple.keep_alive import KeepAlive
+from aiorocketmq._simple.loops import Loops
 from aiorocketmq._simple.polls import Polls
 from aiorocketmq._uninterrupted import uninterrupted
 from aiorocketmq.connection import Connection, ConnectionOptions
 from aiorocketmq.errors import UsageError
-from aiorocketmq.hooks import Hook, Role
+from aiorocketmq.hooks import ChangeReason, Hook, Role, around_handle
 from aiorocketmq.many import AckManyError
 from aiorocketmq.message import ReceivedMessage
 from aiorocketmq.subscription import EVERYTHING, Filter, Subscriptions, filter_of, subscriptions_by_topic
@@ -77,17 +80,12 @@ class SimpleConsumer:
             first_call=self._make_group if create_group and wanted else None,
             options=options,
         )
-        connection = self._session.connection
-        self._session.declaration = replace(
-            self._session.declaration,
-            request_timeout=connection.timeouts.request,
-            client_properties=connection.client_properties,
-        )
         self._lite = (
             None if lite_topics is None else LiteTopics(self._session, next(iter(wanted)), lite_topics)
         )
         self._settling = Settling(self._session)
         self._polls = Polls(self._session, self._settling)
+        self._loops = Loops(self._settling)
 
     @property
     def client_id(self) -> str:
@@ -116,6 +114,7 @@ class SimpleConsumer:
         await uninterrupted(self._close())
 
     async def _close(self) -> None:
+        await self._loops.end_all()
         await self._polls.release()
         await self._session.stop()
 
@@ -152,20 +151,20 @@ class SimpleConsumer:
         With `keep_alive` the leases of the batch in hand are renewed until each message is settled, or the loop is
         left. Leaving the loop releases nothing that was handed out; messages of the batch that were not are given back.
         Errors of a poll are raised: wrap the loop to go on after them."""
-        batch: list[ReceivedMessage] = []
+        loop = self._loops.begin()
         keeper = KeepAlive(self._session, self._settling, invisible) if keep_alive else None
         try:
             while True:
                 batch = await self.receive(max_messages=max_messages, invisible=invisible, wait=wait)
                 if keeper is not None:
                     keeper.hold(batch)
-                batch.reverse()
-                while batch:
-                    yield batch.pop()
+                loop.fill(batch)
+                while (message := loop.next()) is not None:
+                    yield message
         finally:
             if keeper is not None:
                 keeper.stop()
-            await self._settling.abandon_all(batch)
+            await self._loops.end(loop)
 
     async def ack(self, messages: Sequence[ReceivedMessage]) -> None:
         """Acknowledge many in as few calls as possible.
@@ -179,6 +178,33 @@ class SimpleConsumer:
                 f"{len(failed)} of {len(messages)} messages were not acknowledged, the first because {failed[0].text}",
                 outcomes=tuple(zip(messages, errors, strict=True)),
             ) from failed[0]
+
+    async def handle(self, message: ReceivedMessage, handler: Handler) -> None:
+        """Call `handler` with a message inside the hooks' `handle`, as a push consumer would, and settle it.
+
+        So hooks that trace, record or deduplicate see this consumer's work, too. Returning acknowledges, unless the
+        handler settled the message itself; RetryLater has it come again after its seconds, and is not raised; any
+        other exception releases it and is raised, DeadLetter included: only push consumers give up at once. A plain
+        function runs in a worker thread. Cancelled, it cancels a coroutine function and releases the message. The lease
+        goes on as it is: receive by `messages(keep_alive=True)` for work that may outlast it.
+
+        Raises what the handler raises, LeaseLost where the lease had ended before the acknowledgement."""
+        self._session.check_running()
+        call = around_handle(self._session.hooks, as_coroutine_function(handler))
+
+        async def run(message: ReceivedMessage) -> Exception | None:
+            try:
+                await call(message)
+            except Exception as failure:  # the border to foreign code: raised again below, or carried out
+                return failure
+            return None
+
+        async with message:
+            failure = await watched(self._session, message, run)
+            if isinstance(failure, RetryLater):
+                await self._settling.change(message, failure.seconds, reason=ChangeReason.RETRY)
+            elif failure is not None:
+                raise failure
 
     async def _make_group(self) -> None:
         topic = next(iter(self._session.declaration.subscriptions))

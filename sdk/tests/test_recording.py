@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -298,3 +302,178 @@ def test_ends_and_checks_of_transactions_are_rows(recorder: Recorder) -> None:
     assert (ended["kind"], ended["phase"], ended["op_id"]) == ("tx.end", "ok", "p@1/2")
     assert (ended["topic"], ended["message_id"], ended["tx_id"]) == ("orders", "M1", "T1")
     assert (ended["resolution"], ended["source"]) == ("rollback", "check")
+
+
+def quiet_recorder(tmp_path: Path, **more: Any) -> Recorder:
+    recorder = Recorder(tmp_path / "runs", **more)
+    recorder.observe(ClientEvent(client=PRODUCER, phase=Phase.INVOKE, running=True))
+    return recorder
+
+
+def asked(number: int) -> SendEvent:
+    return SendEvent(
+        client=PRODUCER,
+        operation=str(number),
+        phase=Phase.INVOKE,
+        message=Message("orders", b"1"),
+        message_id=f"M{number}",
+    )
+
+
+def appeared(folder: Path, pattern: str) -> list[Path]:
+    """Wait for files; what makes them is a thread that nobody can be asked to wait for."""
+    deadline = time.monotonic() + 30
+    while not (found := sorted(folder.glob(pattern))) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return found
+
+
+def test_a_program_with_little_to_tell_has_its_files_completed_in_time(tmp_path: Path) -> None:
+    recorder = quiet_recorder(tmp_path, seconds_per_file=0.1)
+    first = appeared(recorder.folder, "*-00000.parquet")
+    kinds = [row["kind"] for row in parquet.read_table(first[0]).to_pylist()]
+    assert kinds[0] == "recorder.start"
+    rows = rows_of(recorder)
+    assert [row["seq"] for row in rows] == list(range(len(rows)))
+    assert rows[-1]["kind"] == "recorder.end"
+
+
+def test_a_new_file_is_begun_after_so_many_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aiorocketmq._recording_files.ROWS_PER_GROUP", FACTS_PER_BLOCK)
+    recorder = quiet_recorder(tmp_path, rows_per_file=FACTS_PER_BLOCK)
+    for number in range(3 * FACTS_PER_BLOCK):
+        recorder.observe(asked(number))
+    rows = rows_of(recorder)
+    files = sorted(recorder.folder.glob("*.parquet"))
+    assert [row["seq"] for row in rows] == list(range(len(rows)))
+    assert [parquet.read_metadata(file).num_rows for file in files][:3] == [FACTS_PER_BLOCK] * 3
+
+
+def test_bodies_that_wait_for_the_disk_are_bounded_by_their_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aiorocketmq._recording_files.MOST_BYTES_WAITING", 0)
+    recorder = quiet_recorder(tmp_path)
+    recorder.observe(asked(1))
+    rows = rows_of(recorder)
+    assert [row["kind"] for row in rows] == ["recorder.end"]
+    assert rows[0]["seq"] > 1
+
+
+def test_growing_numbers_are_written_as_differences_and_rows_in_the_order_of_their_numbers(
+    tmp_path: Path,
+) -> None:
+    recorder = quiet_recorder(tmp_path)
+    recorder.close()
+    group = parquet.read_metadata(next(recorder.folder.glob("*.parquet"))).row_group(0)
+    columns = {group.column(n).path_in_schema: group.column(n) for n in range(group.num_columns)}
+    assert "DELTA_BINARY_PACKED" in columns["seq"].encodings
+    assert any("DICTIONARY" in name for name in columns["kind"].encodings)
+    assert not any("DICTIONARY" in name for name in columns["message_id"].encodings)
+    assert group.sorting_columns[0].column_index == 4
+
+
+@pytest.mark.parametrize("kind", ["memory address", "memory object", "file address", "subtree"])
+def test_a_recording_is_written_to_any_file_system(kind: str, tmp_path: Path) -> None:
+    fs = pytest.importorskip("pyarrow.fs")
+    fsspec = pytest.importorskip("fsspec")
+    memory = fsspec.filesystem("memory")
+    local = fs.LocalFileSystem()
+    folder, given, reader = {
+        "memory address": (f"memory://{tmp_path.name}/runs", None, fs.PyFileSystem(fs.FSSpecHandler(memory))),
+        "memory object": (f"/{tmp_path.name}/runs", memory, fs.PyFileSystem(fs.FSSpecHandler(memory))),
+        "file address": (f"file://{tmp_path}/runs", None, local),
+        "subtree": (
+            "runs",
+            fs.SubTreeFileSystem(str(tmp_path), local),
+            fs.SubTreeFileSystem(str(tmp_path), local),
+        ),
+    }[kind]
+    recorder = Recorder(folder, filesystem=given)
+    recorder.observe(ClientEvent(client=PRODUCER, phase=Phase.INVOKE, running=True))
+    recorder.close()
+    path = {"subtree": "runs", "file address": f"{tmp_path}/runs"}.get(kind, f"/{tmp_path.name}/runs")
+    files = [found.path for found in reader.get_file_info(fs.FileSelector(path))]
+    assert len(files) == 1
+    assert files[0].endswith("-00000.parquet")
+    rows = parquet.read_table(files[0], filesystem=reader).to_pylist()
+    assert [row["kind"] for row in rows] == ["recorder.start", "recorder.end"]
+    assert rows[0]["run_id"] == "runs"
+
+
+@pytest.mark.parametrize(
+    ("folder", "given", "sentence"),
+    [("nowhere://runs", None, "install fsspec"), ("runs", object(), "neither")],
+)
+def test_a_place_that_nobody_knows_is_refused_with_a_sentence(
+    folder: str, given: object | None, sentence: str
+) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        Recorder(folder, filesystem=given)
+
+
+def test_a_process_that_dies_leaves_whole_files_and_one_that_says_it_is_cut(tmp_path: Path) -> None:
+    program = """
+import os, sys
+from aiorocketmq import _recording_files
+from aiorocketmq.hooks import ClientEvent, ClientIdentity, Phase, Role, SendEvent
+from aiorocketmq.message import Message
+from aiorocketmq.recording import FACTS_PER_BLOCK, Recorder
+_recording_files.ROWS_PER_GROUP = FACTS_PER_BLOCK
+recorder = Recorder(sys.argv[1], rows_per_file=2 * FACTS_PER_BLOCK)
+client = ClientIdentity("p@1", Role.PRODUCER)
+for number in range(5 * FACTS_PER_BLOCK):
+    recorder.observe(
+        SendEvent(
+            client=client,
+            operation=str(number),
+            phase=Phase.INVOKE,
+            message=Message("orders", b"1"),
+            message_id=str(number),
+        )
+    )
+recorder._series.files._thread.submit(lambda: os.kill(os.getpid(), 9)).result()
+"""
+    died = subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=False, timeout=60)
+    assert died.returncode == -signal.SIGKILL
+    whole, cut = sorted(tmp_path.glob("*.parquet")), list(tmp_path.glob("*.parquet.open"))
+    rows = [row for file in whole for row in parquet.read_table(file).to_pylist()]
+    assert [row["seq"] for row in rows] == list(range(4 * FACTS_PER_BLOCK))
+    assert (len(whole), len(cut)) == (2, 1)
+    assert rows[-1]["kind"] != "recorder.end"
+
+
+def test_rows_become_the_same_columns_as_pyarrow_would_make_of_them(tmp_path: Path) -> None:
+    import pyarrow
+    from aiorocketmq._recording_files import SCHEMA, batch_of
+
+    recorder = quiet_recorder(tmp_path)
+    recorder.observe(asked(1))
+    recorder.observe(delivered(received()))
+    rows = rows_of(recorder)
+    sparse = [{name: value for name, value in row.items() if value is not None} for row in rows]
+    assert len(rows) > 2
+    assert batch_of(sparse).equals(pyarrow.RecordBatch.from_pylist(rows, SCHEMA))
+
+
+def test_a_drain_is_a_row_that_tells_when_its_oldest_poll_was_asked(
+    recorder: Recorder, clock: Instants
+) -> None:
+    poll = ReceiveEvent(
+        client=CONSUMER,
+        phase=Phase.INVOKE,
+        operation="1",
+        queue=QUEUE,
+        max_messages=32,
+        invisible=30.0,
+        readable=(QUEUE,),
+    )
+    recorder.observe(delivered(received()))
+    clock.now += 75
+    recorder.observe(poll)
+    clock.now += 20
+    recorder.observe(replace(poll, phase=Phase.OK))
+    *_, asked, answered, drained, _ = rows_of(recorder)
+    assert (drained["kind"], drained["group"], drained["topic"]) == ("drain.ok", "billing", "orders")
+    assert (drained["t_wall_us"], drained["phase"]) == (answered["t_wall_us"], None)
+    assert (drained["invoked_us"], drained["invoked_seq"]) == (asked["t_wall_us"], asked["seq"])

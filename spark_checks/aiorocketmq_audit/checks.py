@@ -10,15 +10,22 @@ from pyspark.sql import DataFrame
 
 from aiorocketmq_audit import (
     attempts,
+    commits,
     dead_letters,
     delay,
     double_delivery,
+    fairness,
     filters,
+    handles,
     loss,
+    offsets,
     ordering,
     origin,
+    queues,
     reading,
+    recall,
     retry_timing,
+    transactions,
 )
 from aiorocketmq_audit.figures import Figures
 
@@ -44,10 +51,15 @@ class Check:
     subject: str
     """What is counted as judged, in the plural."""
     judged: Callable[[Figures], int]
-    find: Callable[[Material], DataFrame]
-    """Findings, as rows of FINDING."""
+    find: Callable[[Material], DataFrame] | None = None
+    """Findings, as rows of FINDING; None where `sides` finds all of them."""
     depends_on_time: bool = True
     """Whether clocks that disagree leave it unsure; the order of events within a recorder does not need them."""
+
+
+def _counted_aside(_: Figures) -> int:
+    """Nothing of the figures: `sides` counts what these checks judge."""
+    return 0
 
 
 CHECKS: Mapping[str, Check] = MappingProxyType(
@@ -104,7 +116,7 @@ CHECKS: Mapping[str, Check] = MappingProxyType(
             "What is delivered was sent, unchanged, and not refused.",
             "delivered messages whose send is known",
             lambda numbers: numbers.traced,
-            lambda material: origin.origin(material.traces),
+            lambda material: origin.origin(material.traces, material.events),
             depends_on_time=False,
         ),
         loss.NAME: Check(
@@ -119,6 +131,44 @@ CHECKS: Mapping[str, Check] = MappingProxyType(
             "deliveries by tag",
             lambda numbers: numbers.by_tag,
             lambda material: filters.filters(material.deliveries),
+            depends_on_time=False,
+        ),
+        transactions.NAME: Check(
+            "A half message comes when it was committed, and nobody is asked about it for ever.",
+            "transactions",
+            _counted_aside,
+        ),
+        recall.NAME: Check(
+            "A delayed message that was taken back in time does not come.",
+            "messages taken back in time",
+            _counted_aside,
+        ),
+        queues.NAME: Check(
+            "Consumers that own whole queues own them alone, and read each in order.",
+            "ownerships of queues and deliveries to owners",
+            _counted_aside,
+        ),
+        offsets.NAME: Check(
+            "A place in a queue holds one message, and sends one after the other take places one after the other.",
+            "places and sends in a row",
+            _counted_aside,
+            depends_on_time=False,
+        ),
+        commits.NAME: Check(
+            "A group's progress does not fall, and is not ahead of what was handed out.",
+            "written offsets",
+            _counted_aside,
+            depends_on_time=False,
+        ),
+        fairness.NAME: Check(
+            "While somebody asks and something waits, every queue of a group goes on.",
+            "half minutes of queues",
+            _counted_aside,
+        ),
+        handles.NAME: Check(
+            "A receipt handle stands for one delivery of one message.",
+            "receipt handles",
+            _counted_aside,
             depends_on_time=False,
         ),
     }

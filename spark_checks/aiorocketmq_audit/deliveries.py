@@ -18,9 +18,12 @@ become 64-bit hashes, and findings get them back at the end.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from pyspark.sql import Column, DataFrame, Window, functions as F
 
 from aiorocketmq_audit.filters import is_unwanted
+from aiorocketmq_audit.reading import EARLY_MS, LATE_MS
 
 SETTLING = ("ack", "change", "forward")
 
@@ -28,31 +31,55 @@ DELIVER, ACK, CHANGE, FORWARD, DEAD = range(1, 6)
 INVOKED, OK, FAILED, UNKNOWN = range(1, 5)
 RETRY, EXTEND, NO_LADDER, TAKEN_BACK = 1, 2, 3, 4
 
+KINDS = {"deliver": DELIVER, "ack": ACK, "change": CHANGE, "forward": FORWARD, "dlq.deliver": DEAD}
+PHASES = {"invoke": INVOKED, "ok": OK, "fail": FAILED, "info": UNKNOWN}
+SCOPE = ("run_id", "case_id", "observer")
+
 CLOCK_SLACK_US = 50_000
 """How far a server's clock, which gate INV-CLOCK found agreeing, is trusted."""
 
 
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What the exact pass is about, where it is not about everything."""
+
+    messages: DataFrame
+    """`closeup`, a hash of lane and message, and `odd`: whether the screen left its figures out."""
+    lanes: DataFrame
+    """`lane` of message groups that are to be judged as a whole."""
+
+
 def deliveries(
-    events: DataFrame, settings: DataFrame, *, cut_at: dict[str, int], clocks_agree: bool
+    events: DataFrame,
+    settings: DataFrame,
+    *,
+    cut_at: dict[str, int],
+    clocks_agree: bool,
+    chosen: Chosen | None = None,
 ) -> DataFrame:
     """One row per (observer, group, message, delivery), with its end and its successor (`n_…` columns, null
     at the last one).
 
     `cut_at` names recorders that were cut short with the last time each wrote. `clocks_agree` allows
-    the server's own store time to narrow the interval of a delivery.
+    the server's own store time to narrow the interval of a delivery. `chosen` leaves out all other messages;
+    `whole` then tells the rows whose message group is there as a whole.
     """
-    packed = _packed(events, settings, cut_at=cut_at, clocks_agree=clocks_agree).repartition("lane")
+    known = identified(events, settings, clocks_agree=clocks_agree)
+    everything = {"odd": F.lit(True), "whole": F.lit(True)}
+    wanted = known.withColumns(everything) if chosen is None else _closely(known, chosen)
+    packed = _packed(wanted, cut_at=cut_at).repartition("lane")
     numbered = _numbered(packed)
     folded = _folded(numbered)
     return _with_successor(folded)
 
 
-def _packed(
-    events: DataFrame, settings: DataFrame, *, cut_at: dict[str, int], clocks_agree: bool
-) -> DataFrame:
-    """Relevant rows, narrow: longs and small integers only."""
+def identified(events: DataFrame, settings: DataFrame, *, clocks_agree: bool) -> DataFrame:
+    """The events of deliveries beside what `settings` say of their groups, with the numbers that place them: `lane`,
+    `message` in it, `at` and `at_seq`, `lo` and `hi`, and codes for kind, phase and reason."""
     relevant = events.where(F.col("kind").isin("deliver", "dlq.deliver", *SETTLING))
     relevant = relevant.where(F.col("group").isNotNull() & F.col("message_id").isNotNull())
+    # Who owns a whole queue has no leases, and may read it again: the check `queues` is about them.
+    relevant = relevant.where(F.coalesce("role", F.lit("")) != "pull")
     known = relevant.join(F.broadcast(settings), ["run_id", "case_id", "group"], "left")
     is_deliver = F.col("kind") == "deliver"
     called = F.coalesce("invoked_us", "t_wall_us")
@@ -60,67 +87,105 @@ def _packed(
         # Not by `server_deliver_us`: a server takes a message out first and may write its answer much later.
         stored = F.coalesce(F.col("store_us") - CLOCK_SLACK_US, called)
         called = F.when(is_deliver, F.least(F.greatest(called, stored), "t_wall_us")).otherwise(called)
-    place = F.xxhash64("broker", "queue")
     # Ordered groups hand a message out again from its own place, so that place tells copies of one id apart.
     # Other groups hand it out again from a retry topic, with another place: there the id must do.
     copy = F.when(F.coalesce("ordered", F.lit(False)), F.xxhash64("message_id", "broker", "queue", "offset"))
-    scope = ("run_id", "case_id", "observer")
+    lane = F.xxhash64(*SCOPE, "topic", "group", F.coalesce("message_group", "message_id"))
+    return known.withColumns(
+        {
+            "lane": lane,
+            "message": F.coalesce(copy, F.xxhash64("message_id")),
+            "at": F.when(is_deliver, F.col("t_wall_us")).otherwise(called),
+            "at_seq": F.when(is_deliver, F.col("seq")).otherwise(F.coalesce("invoked_seq", "seq")),
+            "lo": called,
+            "hi": F.col("t_wall_us"),
+            "kind_code": _code("kind", KINDS),
+            "phase_code": _code("phase", PHASES),
+            "reason_code": _reason(),
+            "hold": F.col("invisible_ms") * 1000,
+            "delivered": F.when(F.col("delivery").isNotNull(), F.xxhash64("delivery")),
+            "place": F.xxhash64("broker", "queue"),
+            "answer": F.when(F.col("batch").isNotNull(), F.xxhash64("recorder", "batch")),
+            "again": F.when(F.col("receive_attempt") != "", F.xxhash64("receive_attempt")),
+        }
+    )
+
+
+def _closely(known: DataFrame, chosen: Chosen) -> DataFrame:
+    beside = known.withColumn("closeup", F.xxhash64("lane", "message")).join(
+        chosen.messages, "closeup", "left"
+    )
+    whole = chosen.lanes.select("lane", F.lit(True).alias("whole"))
+    marked = beside.join(whole, "lane", "left").where("odd is not null or whole is not null")
+    return marked.withColumns({name: F.coalesce(name, F.lit(False)) for name in ("odd", "whole")})
+
+
+def _packed(known: DataFrame, *, cut_at: dict[str, int]) -> DataFrame:
+    """Relevant rows, narrow: longs and small integers only."""
+    is_deliver = F.col("kind") == "deliver"
     return known.select(
-        F.xxhash64(*scope, "topic", "group", F.coalesce("message_group", "message_id")).alias("lane"),
-        F.coalesce(copy, F.xxhash64("message_id")).alias("message"),
-        F.when(is_deliver, F.col("t_wall_us")).otherwise(called).alias("at"),
-        F.when(is_deliver, F.col("seq")).otherwise(F.coalesce("invoked_seq", "seq")).alias("at_seq"),
-        called.alias("lo"),
-        F.col("t_wall_us").alias("hi"),
-        _code(
-            "kind",
-            {"deliver": DELIVER, "ack": ACK, "change": CHANGE, "forward": FORWARD, "dlq.deliver": DEAD},
-        ),
-        _code("phase", {"invoke": INVOKED, "ok": OK, "fail": FAILED, "info": UNKNOWN}),
-        _reason().alias("reason"),
-        (F.col("invisible_ms") * 1000).alias("hold"),
-        F.when(F.col("delivery").isNotNull(), F.xxhash64("delivery")).alias("delivery"),
+        "lane",
+        "message",
+        "at",
+        "at_seq",
+        "lo",
+        "hi",
+        F.col("kind_code").alias("kind"),
+        F.col("phase_code").alias("phase"),
+        F.col("reason_code").alias("reason"),
+        "hold",
+        F.col("delivered").alias("delivery"),
         F.when(
             is_deliver,
             F.struct(
                 F.xxhash64("recorder").alias("recorder"),
                 F.col("seq"),
                 F.xxhash64("run_id", "case_id").alias("scope"),
-                F.xxhash64(*scope).alias("account"),
-                (F.col("observer") == "broker").alias("by_broker"),
-                F.xxhash64("group").alias("who"),
+                F.xxhash64(*SCOPE).alias("account"),
+                *(value.alias(name) for name, value in traits().items()),
                 F.xxhash64("client_id").alias("client"),
-                F.xxhash64(*scope, "topic", "group").alias("poll"),
-                place.alias("place"),
+                F.xxhash64(*SCOPE, "topic", "group").alias("poll"),
+                "place",
                 F.col("queue"),
                 F.col("offset"),
                 F.col("attempt"),
-                F.when(F.col("batch").isNotNull(), F.xxhash64("recorder", "batch")).alias("batch"),
-                F.when(F.col("receive_attempt") != "", F.xxhash64("receive_attempt")).alias("again"),
-                F.col("message_group").isNotNull().alias("grouped"),
+                F.col("answer").alias("batch"),
+                "again",
                 F.col("ordered"),
                 F.coalesce("locks_queue", F.lit(False)).alias("locks_queue"),
                 (F.coalesce("told_by_broker", F.lit(False)) & (F.col("observer") != "broker")).alias(
                     "attested"
                 ),
                 F.col("max_attempts"),
-                F.col("due_us").alias("due"),
-                F.coalesce(is_unwanted(), F.lit(False)).alias("unwanted"),
-                F.col("filter").startswith("TAG:").alias("by_tag"),
-                F.coalesce("early_us", F.lit(0)).alias("early"),
-                F.coalesce("late_us", F.lit(0)).alias("late"),
-                _step().alias("step"),
+                F.coalesce("early_us", F.lit(EARLY_MS * 1000)).alias("early"),
+                F.coalesce("late_us", F.lit(LATE_MS * 1000)).alias("late"),
+                F.coalesce("apart_us", F.lit(0)).alias("apart"),
+                step().alias("step"),
                 _cut(cut_at).alias("cut"),
+                "odd",
+                "whole",
             ),
         ).alias("facts"),
     )
+
+
+def traits() -> dict[str, Column]:
+    """What can be said of a delivery by its own row."""
+    return {
+        "by_broker": F.col("observer") == "broker",
+        "who": F.xxhash64("group"),
+        "grouped": F.col("message_group").isNotNull(),
+        "due": F.col("due_us"),
+        "unwanted": F.coalesce(is_unwanted(), F.lit(False)),
+        "by_tag": F.col("filter").startswith("TAG:"),
+    }
 
 
 def _code(name: str, codes: dict[str, int]) -> Column:
     column = F.lit(None).cast("int")
     for text, code in codes.items():
         column = F.when(F.col(name) == text, F.lit(code)).otherwise(column)
-    return column.alias(name)
+    return column
 
 
 def _reason() -> Column:
@@ -130,7 +195,7 @@ def _reason() -> Column:
     return F.when(is_simple, F.lit(NO_LADDER)).otherwise(told)
 
 
-def _step() -> Column:
+def step() -> Column:
     """The group's own wait after this attempt; the last step repeats."""
     steps = F.col("steps_ms")
     index = F.least(F.col("attempt"), F.size(steps))
@@ -218,12 +283,13 @@ def _with_successor(folded: DataFrame) -> DataFrame:
         }
     )
     paired = paired.select("*", *(F.col(f"next.{name}").alias(f"n_{name}") for name in names)).drop("next")
-    held = _with_hold(paired)
+    held = with_hold(paired)
     return held.withColumn("done_lo", F.min("end_lo").over(whole))
 
 
-def _with_hold(paired: DataFrame) -> DataFrame:
-    """Bound the end of each hold, and say whether the wait was asked for by a retry."""
+def with_hold(paired: DataFrame) -> DataFrame:
+    """Bound the end of each hold, and say whether the wait was asked for by a retry. `paired` are deliveries beside
+    the next one (`n_…`) and the last `change` of their lease."""
     base_lo, base_hi = F.col("lo") + F.col("hold"), F.col("hi") + F.col("hold")
     change = F.col("change")
     moved_lo, moved_hi = change["lo"] + change["hold"], change["hi"] + change["hold"]

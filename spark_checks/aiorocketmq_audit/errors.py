@@ -19,5 +19,9 @@ class NotARecording(AuditError):
     """There are files, but they are no recording of a version that this program reads."""
 
 
+class CannotWrite(AuditError):
+    """The results could not be written: no room, or no leave."""
+
+
 class NoJava(AuditError):
     """Spark needs a Java runtime and none was found, or the one that was found did not start."""

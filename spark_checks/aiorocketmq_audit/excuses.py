@@ -10,6 +10,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, functions as F
 
 RESET, OWNER_GONE, RESTARTED, QUEUE_LOCKED = "E2 reset", "E3 owner gone", "E4 restart", "E5 queue locked"
+ASSIGNED = "E3 assigned anew"
 RESENT, ANSWER_LOST = "resent by its producer", "E7 answer lost"
 
 FLUSH_US = 6_000_000
@@ -17,21 +18,24 @@ FLUSH_US = 6_000_000
 
 MOST_MARKS = 10_000
 
+_CLIENTS = ("client.stop", "client.crash", "assign")
+
 
 def marks(events: DataFrame) -> DataFrame:
     """One row holding an array of (excuse, scope, key, at, by, number); a null key concerns everyone."""
     fault = F.col("fault").getItem("kind")
     excuse = (
-        F.when(F.col("kind") == "reset", F.lit(RESET))
+        F.when(F.col("kind").isin("reset", "seek"), F.lit(RESET))
         .when(F.col("kind").isin("client.stop", "client.crash"), F.lit(OWNER_GONE))
+        .when((F.col("kind") == "assign") & (F.col("role") == "pull"), F.lit(ASSIGNED))
         .when((F.col("kind") == "fault") & fault.isin("restart", "crash"), F.lit(RESTARTED))
     )
     key = (
-        F.when(F.col("kind") == "reset", F.xxhash64("group"))
-        .when(F.col("kind").isin("client.stop", "client.crash"), F.xxhash64("client_id"))
+        F.when(F.col("kind").isin("reset", "seek"), F.xxhash64("group"))
+        .when(F.col("kind").isin(*_CLIENTS), F.xxhash64("client_id"))
         .otherwise(F.lit(None).cast("bigint"))
     )
-    marked = events.where(F.col("kind").isin("reset", "client.stop", "client.crash", "fault")).select(
+    marked = events.where(F.col("kind").isin("reset", "seek", "fault", *_CLIENTS)).select(
         excuse.alias("excuse"),
         F.xxhash64("run_id", "case_id").alias("scope"),
         key.alias("key"),
@@ -43,13 +47,15 @@ def marks(events: DataFrame) -> DataFrame:
     return few.agg(F.collect_list(F.struct("excuse", "scope", "key", "at", "by", "number")).alias("marks"))
 
 
-def with_excuse(suspects: DataFrame, marks: DataFrame) -> DataFrame:
+def with_excuse(suspects: DataFrame, marks: DataFrame, *, moves: bool = False) -> DataFrame:
     """Add `excuse`: the first mark between a delivery (`lo`) and the one that looks wrong (`n_hi`), or null.
 
     With a manual clock much happens at one instant; there the recorder's own numbers tell what came first.
+    `moves` lets assignments of queues excuse too, for consumers that own them.
     """
+    others = "true" if moves else f"m.excuse <> '{ASSIGNED}'"
     found = F.expr(
-        f"""get(filter(marks, m -> m.scope = scope
+        f"""get(filter(marks, m -> m.scope = scope and {others}
                    and (m.at > lo or (m.at = lo and m.by = recorder and m.number > seq))
                    and (m.at < n_hi or (m.at = n_hi and m.by = n_recorder and m.number < n_seq))
                    and (m.key is null or m.key = who or m.key = client)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Row, functions as F
@@ -19,6 +19,7 @@ from aiorocketmq_audit import (
     origin,
     retry_timing,
 )
+from aiorocketmq_audit.sides import NOTHING, Aside
 
 MOST_CELLS = 20_000
 """Rows of the cube that reach this process: groups by attempts by causes by buckets."""
@@ -78,23 +79,55 @@ class Figures:
     """By check: deliveries that it must look at more closely; `ordering` is not counted here."""
     farthest: tuple[int, int] | None
     """Recorder (hash) and number of the last delivery of the message that was handed out most often."""
+    judged_aside: Mapping[str, int] = field(default_factory=dict)
+    """By check: facts that `sides` judged."""
+    found_aside: frozenset[str] = frozenset()
+    """Checks of which `sides` has findings."""
 
 
 def cube(deliveries: DataFrame, settings: DataFrame, *, ended_us: int) -> DataFrame:
     """Deliveries by group, attempt, cause and lateness: one small row each. `ended_us` is the recording's
     last instant."""
+    return named(cells(deliveries, ended_us), settings)
+
+
+COUNTS = (
+    "n",
+    "first",
+    "ordered_first",
+    "with_hold",
+    "unknown_order",
+    "redelivered",
+    "asked_us",
+    "seen_us",
+    "doubled",
+    "mistimed",
+    "misnumbered",
+    "numbered",
+    "hurried",
+    "scheduled",
+    "unwanted",
+    "by_tag",
+    "dead",
+)
+CELL = ("by_broker", "who", "cell_attempt", "cause", "bucket", "asked")
+
+
+def cells(deliveries: DataFrame, ended_us: int, *more: str, also: Sequence[Column] = ()) -> DataFrame:
+    """Counts by CELL, and by `more` columns of `deliveries`: fixed-width numbers, so that no sort is needed.
+    `also` are further aggregates."""
     is_mistimed = retry_timing.is_suspiciously_early() | retry_timing.is_suspiciously_late(F.lit(ended_us))
     late = F.col("n_hi") - F.col("until_hi")
     why = double_delivery.cause()
-    names = settings.select("group", F.xxhash64("group").alias("who")).distinct()
     seen = F.when(F.col("asked"), F.col("n_hi") - F.col("asked_hi"))
-    cells = deliveries.groupBy(
+    return deliveries.groupBy(
         "by_broker",
         "who",
-        F.least(F.col("attempt"), F.lit(99)).alias("attempt"),
+        F.least(F.col("attempt"), F.lit(99)).alias("cell_attempt"),
         why.alias("cause"),
         F.when(why.isin("retry asked for", "lease ended", "none"), _bucket(late)).alias("bucket"),
         "asked",
+        *more,
     ).agg(
         F.count("*").alias("n"),
         F.count_if(F.col("number") == 1).alias("first"),
@@ -116,9 +149,29 @@ def cube(deliveries: DataFrame, settings: DataFrame, *, ended_us: int) -> DataFr
         F.count_if("unwanted").alias("unwanted"),
         F.count_if("by_tag").alias("by_tag"),
         F.count_if(F.col("dead_hi").isNotNull() & F.col("by_broker")).alias("dead"),
-        F.max(F.struct("number", "recorder", "seq")).alias("farthest"),
+        F.max("number").alias("far_number"),
+        F.max_by("recorder", "number").alias("far_recorder"),
+        F.max_by("seq", "number").alias("far_seq"),
+        *also,
     )
-    return cells.limit(MOST_CELLS).join(F.broadcast(names), "who", "left")
+
+
+def merged(parts: DataFrame) -> DataFrame:
+    """The `cells` of several parts as those of the whole."""
+    least, most = ("seen_least",), ("asked_most", "seen_most", "far_number")
+    return parts.groupBy(*CELL).agg(
+        *(F.sum(name).alias(name) for name in COUNTS),
+        *(F.min(name).alias(name) for name in least),
+        *(F.max(name).alias(name) for name in most),
+        F.max_by("far_recorder", "far_number").alias("far_recorder"),
+        F.max_by("far_seq", "far_number").alias("far_seq"),
+    )
+
+
+def named(counted: DataFrame, settings: DataFrame) -> DataFrame:
+    """The cells with the names of their groups."""
+    names = settings.select("group", F.xxhash64("group").alias("who")).distinct()
+    return counted.limit(MOST_CELLS).join(F.broadcast(names), "who", "left")
 
 
 def _bucket(late: Column) -> Column:
@@ -129,21 +182,25 @@ def _bucket(late: Column) -> Column:
 
 
 def figures(
-    cells: Iterable[Row], traced: tuple[int, int] = (0, 0), expected: tuple[int, int] = (0, 0)
+    rows: Iterable[Row],
+    traced: tuple[int, int] = (0, 0),
+    expected: tuple[int, int] = (0, 0),
+    aside: Aside = NOTHING,
 ) -> Figures:
-    """Add up what `cube` brought; `traced` is what `origin.count` said, `expected` what `loss.count` did."""
-    cells = list(cells)
+    """Add up what `cube` brought; `traced` and `expected` are the counts of `origin.facts` and `loss.facts`, `aside`
+    those of `sides.tallies`."""
+    cells = list(rows)
     causes: Counter[str] = Counter()
     by_attempt: Counter[int] = Counter()
     late = {name: [0] * (len(BUCKETS_S) + 1) for name in ("retry asked for", "lease ended")}
     for cell in cells:
         if cell.cause:
             causes[cell.cause] += cell.redelivered
-        if cell.attempt is not None:
-            by_attempt[cell.attempt] += cell.n
+        if cell.cell_attempt is not None:
+            by_attempt[cell.cell_attempt] += cell.n
         if cell.bucket is not None:
             late["retry asked for" if cell.asked else "lease ended"][cell.bucket] += cell.redelivered
-    farthest = max((cell.farthest for cell in cells), key=lambda row: row.number, default=None)
+    farthest = max(cells, key=lambda cell: cell.far_number, default=None)
     return Figures(
         deliveries=sum(cell.n for cell in cells),
         first_deliveries=sum(cell["first"] for cell in cells),
@@ -172,16 +229,18 @@ def figures(
             origin.NAME: traced[1],
             loss.NAME: expected[1],
         },
-        farthest=(farthest.recorder, farthest.seq) if farthest is not None else None,
+        farthest=(farthest.far_recorder, farthest.far_seq) if farthest is not None else None,
+        judged_aside=aside.judged,
+        found_aside=aside.found,
     )
 
 
 def _ladder(cells: Iterable[Row]) -> Iterable[Step]:
     steps: dict[tuple[str, str, int], list[Row]] = {}
     for cell in cells:
-        if cell.asked and cell.redelivered and cell.attempt:
+        if cell.asked and cell.redelivered and cell.cell_attempt:
             observer = "broker" if cell.by_broker else "client"
-            steps.setdefault((observer, cell["group"] or "", cell.attempt), []).append(cell)
+            steps.setdefault((observer, cell["group"] or "", cell.cell_attempt), []).append(cell)
     for (observer, group, attempt), rows in sorted(steps.items()):
         retries = sum(row.redelivered for row in rows)
         yield Step(

@@ -11,6 +11,7 @@ from pyspark.sql import Column, DataFrame, functions as F
 from aiorocketmq_audit.findings import BROKEN, finding
 
 NAME = "filters"
+_WHITE = "".join(map(chr, range(0x21)))
 
 
 def filters(deliveries: DataFrame) -> DataFrame:
@@ -31,8 +32,10 @@ def filters(deliveries: DataFrame) -> DataFrame:
 
 def is_unwanted(wanted: str = "filter") -> Column:
     """Whether a row's tag is outside of the tags asked for; null where it is not known or not by tag."""
-    # `transform` gives a function of two parameters, as F.trim is, the place as well.
-    tags = F.transform(F.split(F.substr(wanted, F.lit(5)), r"\|\|"), lambda tag: F.trim(tag))  # noqa: PLW0108
+    # Servers take any white space off, not blanks only.
+    tags = F.split(F.trim(F.substr(wanted, F.lit(5)), F.lit(_WHITE)), r"[\x00-\x20]*\|\|[\x00-\x20]*")
     everything = F.array_contains(tags, "*") | (F.array_join(tags, "") == "")
     inside = everything | F.array_contains(tags, F.coalesce("tag", F.lit("")))
-    return F.when(F.startswith(wanted, F.lit("TAG:")), ~inside)
+    # Most ask for everything, and splitting texts is dear.
+    by_tags = F.when(F.startswith(wanted, F.lit("TAG:")), ~inside)
+    return F.when(F.col(wanted) == "TAG:*", F.lit(False)).otherwise(by_tags)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
+
 from pyspark.sql import Column, DataFrame, SparkSession, Window, WindowSpec, functions as F
 from pyspark.sql.types import DoubleType, IntegerType, LongType, StringType, StructField, StructType
 
@@ -54,6 +57,28 @@ def finding(
     return [value.alias(name) for value, name in zip(values, FINDING, strict=True)]
 
 
+def nothing_found(check: str, invariant: str) -> list[Column]:
+    """The columns of FINDING for a fact that was judged and is well."""
+    nobody = (F.lit(None).cast("bigint"), F.lit(None).cast("bigint"))
+    columns = finding(
+        check,
+        F.lit(invariant),
+        F.lit(None).cast("string"),
+        margin=F.lit(None),
+        at=F.lit(None),
+        first=nobody,
+        second=nobody,
+    )
+    return [*columns[:-1], F.lit(None).cast("bigint").alias("cut")]
+
+
+def place() -> Column:
+    """Where an event stands: its time, its recorder by hash, its number. Sorts by time."""
+    return F.struct(
+        F.col("t_wall_us").alias("at"), F.xxhash64("recorder").alias("recorder"), F.col("seq").alias("seq")
+    )
+
+
 def softened(findings: DataFrame, *, has_gaps: bool) -> DataFrame:
     """Turn broken into possible wherever rows that are missing could hold the excuse."""
     unsure = F.lit(has_gaps) | F.coalesce(F.col("at_us") > F.col("cut"), F.lit(False))
@@ -67,11 +92,18 @@ def worst_first() -> WindowSpec:
     return Window.partitionBy("check").orderBy(is_possible, F.col("margin_ms").desc_nulls_last(), "at_us")
 
 
-def counted(rows: DataFrame, *, judged: Column, found: Column) -> tuple[int, int]:
-    """How many of `rows` were judged, and how many are findings."""
-    row = rows.agg(F.count_if(judged).alias("judged"), F.count_if(found).alias("found")).first()
-    assert row is not None  # an aggregation without groups has one row
-    return row.judged, row.found
+def tally(what: str, rows: DataFrame, *, judged: Column, found: Column) -> DataFrame:
+    """For `counted`: which of `rows` were judged, and which are findings."""
+    return rows.select(F.lit(what).alias("what"), judged.alias("judged"), found.alias("found"))
+
+
+def counted(tallies: Sequence[DataFrame]) -> dict[str, tuple[int, int]]:
+    """By `what`: how many facts were judged, and how many are findings. All in one job; nothing of what has no row."""
+    if not tallies:
+        return {}
+    sums = (F.count_if("judged").alias("judged"), F.count_if("found").alias("found"))
+    rows = reduce(DataFrame.unionByName, tallies).groupBy("what").agg(*sums).collect()
+    return {row.what: (row.judged, row.found) for row in rows}
 
 
 EVIDENCE = (

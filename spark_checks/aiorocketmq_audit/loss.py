@@ -1,19 +1,20 @@
 """Check `loss`: nothing that was stored is passed over.
 
 INV-LOSS-MID: below the highest offset that a group was first handed out from a queue, and above the lowest,
-every message that the group wants was handed out to it. Nothing is said of the rest of the queue: it may yet
-come. Left out are messages whose receipt names another place than the queue they end in (delayed ones,
-transactions, lite topics), groups that were reset, filter by SQL, or changed their filter, and what the
-broker deleted because its time was over. A client cannot know what other consumers of its group got, so on
+every message that the group wants was handed out to it. An ordered group leaves a message group alone while one of
+its messages is held: of such groups this is said of each message group by itself. Nothing is said of the rest of
+the queue: it may yet come. Left out are messages whose receipt names another place than the queue they end in
+(delayed ones, transactions, lite topics), groups that were reset, filter by SQL, or changed their filter, and
+what the broker deleted because its time was over. A client cannot know what other consumers of its group got, so on
 its account a gap is possible, not proven.
 """
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, functions as F
+from pyspark.sql import Column, DataFrame, Window, functions as F
 
 from aiorocketmq_audit.filters import is_unwanted
-from aiorocketmq_audit.findings import BROKEN, POSSIBLE, counted, finding
+from aiorocketmq_audit.findings import BROKEN, POSSIBLE, finding, tally
 
 NAME = "loss"
 
@@ -47,8 +48,10 @@ def expected(events: DataFrame, settings: DataFrame) -> DataFrame:
     given = events.where(
         (F.col("kind") == "deliver") & F.col("group").isNotNull() & (F.coalesce("role", F.lit("")) != "pull")
     )
-    passed = _windows(given).join(_reset_groups(events), [*_ACCOUNT, "group"], "left_anti")
-    passed = _not_attested(passed, settings)
+    passed = _windows(_with_lane(given, settings)).join(
+        _reset_groups(events), [*_ACCOUNT, "group"], "left_anti"
+    )
+    passed = not_attested(passed, settings)
     sent = events.where(
         "kind = 'send' and phase = 'ok' and offset is not null and queue is not null and message_id is not null"
     ).where("due_us is null and tx_id is null and lite_topic is null")
@@ -56,6 +59,7 @@ def expected(events: DataFrame, settings: DataFrame) -> DataFrame:
         *_QUEUE,
         "offset",
         "message_id",
+        F.coalesce("message_group", F.lit("")).alias("of"),
         "tag",
         F.col("t_wall_us").alias("at"),
         F.xxhash64("recorder").alias("recorder"),
@@ -63,30 +67,51 @@ def expected(events: DataFrame, settings: DataFrame) -> DataFrame:
     ).join(_deleted(events), list(_QUEUE), "left")
     here = stored.where(F.coalesce(F.col("offset") >= F.col("left_from"), F.lit(True)))
     wanted = here.join(F.broadcast(passed), list(_QUEUE)).where(
-        F.col("offset").between(F.col("lowest"), F.col("highest")) & ~is_unwanted("wanted")
+        F.col("offset").between(F.col("lowest"), F.col("highest"))
+        & ~is_unwanted("wanted")
+        & (F.col("lane").isNull() | (F.col("lane") == F.col("of")))
     )
-    came = given.select(*_ACCOUNT, "group", "message_id", F.lit(True).alias("came")).distinct()
-    seen = wanted.join(came, [*_ACCOUNT, "group", "message_id"], "left")
+    # Numbers of one width are exchanged and compared, not texts.
+    key = F.xxhash64(*_ACCOUNT, "group", "message_id").alias("wish")
+    came = given.groupBy(key).agg(F.lit(True).alias("came"))
+    seen = wanted.withColumn("wish", key).join(came, "wish", "left")
     return seen.withColumn("cut", F.lit(None).cast("bigint"))
 
 
-def count(stored: DataFrame) -> tuple[int, int]:
-    """How many messages groups should have got, and how many of them did not come."""
-    return counted(stored, judged=F.lit(True), found=is_lost())
+def facts(stored: DataFrame) -> DataFrame:
+    """Messages that groups should have got, and which of them did not come: for `counted`."""
+    return tally(NAME, stored, judged=F.lit(True), found=is_lost())
+
+
+def _with_lane(given: DataFrame, settings: DataFrame) -> DataFrame:
+    """Add `lane`: what an ordered group reads one after the other; others, with null, read whole queues so."""
+    known = given.join(
+        F.broadcast(settings.select("run_id", "case_id", "group", "ordered")),
+        ["run_id", "case_id", "group"],
+        "left",
+    )
+    lane = F.when(F.coalesce("ordered", F.lit(True)), F.coalesce("message_group", F.lit("")))
+    return known.withColumn("lane", lane)
 
 
 def _windows(given: DataFrame) -> DataFrame:
-    """From where to where each group has read each queue, and its one filter."""
+    """From where to where each group has read each queue, or each message group of it, and its one filter.
+
+    Numbers only are aggregated, first by what was asked for, so that no row need be sorted.
+    """
     first = given.where((F.col("attempt") == 1) & F.col("offset").isNotNull())
-    fact = F.struct("offset", F.xxhash64("recorder").alias("recorder"), "seq")
-    read = first.groupBy(*_QUEUE, "group").agg(
+    asked = F.coalesce("filter", F.lit("?")).alias("wanted")
+    read = first.groupBy(*_QUEUE, "group", "lane", asked).agg(
         F.min("offset").alias("lowest"),
         F.max("offset").alias("highest"),
-        F.max(fact).alias("beyond"),
-        F.count_distinct(F.coalesce("filter", F.lit("?"))).alias("filters"),
-        F.max("filter").alias("wanted"),
+        F.max_by(F.xxhash64("recorder"), "offset").alias("recorder"),
+        F.max_by("seq", "offset").alias("seq"),
     )
-    return read.where(F.col("wanted").startswith("TAG:") & (F.col("filters") == 1)).drop("filters")
+    way = Window.partitionBy(*_QUEUE, "group", "lane")
+    alone = read.withColumn("filters", F.count("*").over(way)).where("filters = 1")
+    beyond = F.struct(F.col("highest").alias("offset"), "recorder", "seq").alias("beyond")
+    known = alone.where(F.col("wanted").startswith("TAG:"))
+    return known.select(*_QUEUE, "group", "lane", "wanted", "lowest", "highest", beyond)
 
 
 def _reset_groups(events: DataFrame) -> DataFrame:
@@ -98,7 +123,7 @@ def _deleted(events: DataFrame) -> DataFrame:
     return F.broadcast(gone.groupBy(*_QUEUE).agg(F.max("commit_offset").alias("left_from")))
 
 
-def _not_attested(passed: DataFrame, settings: DataFrame) -> DataFrame:
+def not_attested(passed: DataFrame, settings: DataFrame) -> DataFrame:
     """Without what clients suspect where the broker's own account is there: it knows."""
     told = settings.where("told_by_broker").select("run_id", "case_id", "group").distinct()
     by_clients = passed.where("observer <> 'broker'").join(

@@ -5,10 +5,12 @@ INV-ORD: before a message is handed out, every earlier one of its message group 
 (acked, forwarded, dead-lettered, attempts exhausted), or comes with it in the same answer. INV-ORD-FIRST:
 first deliveries have increasing offsets.
 
+Clocks of two recorders may disagree by a little: what lies closer together than that is no proof.
+
 Both are running maxima over the deliveries of a (lane, queue) in the order of time. For INV-ORD the maximum
 is that of the ends of what was handed out before, taken where an answer begins, so that messages of one
 answer do not accuse each other. A delivery's part in it ends with the next delivery of the same message,
-which carries on from there.
+which carries on from there. What two recorders saw is compared with their clocks' tolerance.
 """
 
 from __future__ import annotations
@@ -65,16 +67,26 @@ def ordering(deliveries: DataFrame, marks: DataFrame) -> DataFrame:
 
 def suspects(deliveries: DataFrame) -> DataFrame:
     """First deliveries that broke the order, unless there is an excuse; `late` tells which of the two rules."""
-    ordered = deliveries.where("ordered and grouped and offset is not null")
+    ordered = deliveries.where("whole and ordered and grouped and offset is not null")
     seen = _beside_earlier(ordered)
-    late = F.coalesce(F.col("passed.offset") > F.col("offset"), F.lit(False))
+    # With a higher number it is not the first one, though nobody told of those before.
+    is_first = F.coalesce("attempt", F.lit(1)) == 1
+    passed = (F.col("passed.offset") > F.col("offset")) & (
+        F.col("passed.hi") <= F.col("hi") - _apart("passed")
+    )
+    late = F.coalesce(is_first & passed, F.lit(False))
     soon = F.coalesce(
-        (F.col("open.end") > F.col("hi"))
+        (F.col("open.end") > F.col("hi") + _apart("open"))
         & (F.col("open.offset") < F.col("offset"))
         & (F.col("open.answer") != F.col("answer")),
         F.lit(False),
     )
     return seen.where((F.col("number") == 1) & (late | soon)).withColumn("late", late)
+
+
+def _apart(other: str) -> Column:
+    """How far the clocks of two recorders may be apart, which gate INV-CLOCK found agreeing."""
+    return F.when(F.col(f"{other}.recorder") == F.col("recorder"), F.lit(0)).otherwise(F.col("apart"))
 
 
 def _beside_earlier(ordered: DataFrame) -> DataFrame:

@@ -24,6 +24,10 @@ _SENTENCES = {
         "INV-ORD-FIRST",
     ): "{message} was first handed to group {group} after {other}, which is behind it{how}",
     (
+        "ordering",
+        "INV-ORD-HANDLE",
+    ): "group {group} began to handle {message} while {other} was being handled{how}",
+    (
         "double delivery",
         "INV-EXCL",
     ): "{message} was handed to group {group} again before the first lease ended{how}",
@@ -44,7 +48,10 @@ _SENTENCES = {
         "INV-DLQ",
     ): "{message} became a dead letter of group {group} twice, too soon, or came after it{how}",
     ("delay", "INV-EARLY"): "{message} was handed to group {group} before the time it was sent for{how}",
-    ("origin", "INV-CONTENT"): "{message} came to group {group} with another body than it was sent with",
+    (
+        "origin",
+        "INV-CONTENT",
+    ): "{message} came to group {group} with another body, or other properties, than it was sent with",
     ("origin", "INV-FAILED"): "{message} came to group {group} although its send was refused",
     (
         "loss",
@@ -52,6 +59,30 @@ _SENTENCES = {
     ): "{other} was stored and passed over: group {group} got {message}, which is behind it",
     ("filters", "INV-FILTER"): "{message} came to group {group}, which asked for other tags",
     ("origin", "INV-ORIGIN"): "{message} came to group {group} and nobody had sent it",
+    ("loss", "INV-LOSS"): "{message} was never settled for group {group}, which was drained",
+    (
+        "dead letters",
+        "INV-DLQ-LIVE",
+    ): "{message} used up its attempts in group {group} and is no dead letter",
+    ("transactions", "INV-TX"): "{message} came to group {group} without a commit before it",
+    ("transactions", "INV-TX-CHECK"): "a producer was asked about {message} though it was decided{how}",
+    (
+        "recall",
+        "INV-RECALL",
+    ): "{message} came to group {group} although it was taken back{how} before its time",
+    ("queues", "INV-ASSIGN"): "two consumers of group {group} owned queue {queue}, beyond a rebalance,{how}",
+    ("queues", "INV-PULL-ORD"): "{message} came to group {group} from queue {queue} after {other}, behind it",
+    ("offsets", "INV-OFFSET"): "{message} has the place of {other}: queue {queue}, offset {offset}",
+    (
+        "offsets",
+        "INV-OFFSET-ORD",
+    ): "{message} was sent after {other} and has no higher offset in queue {queue}",
+    ("commits", "INV-COMMIT"): "group {group} wrote a progress for queue {queue} that fell, or was ahead",
+    ("fairness", "INV-FAIR"): "queue {queue} stood still for group {group} before {message} came{how}",
+    (
+        "handles",
+        "INV-HANDLE",
+    ): "{message} came to group {group} with a handle that had been given out for {other}",
 }
 """By check and invariant."""
 
@@ -99,6 +130,8 @@ def sentence(sample: dict[str, object]) -> str:
         other=other,
         attempt=sample["attempt"],
         was=sample["other_attempt"],
+        queue=sample["queue"],
+        offset=sample["offset"],
     )
     doubt = "" if sample["verdict"] == "broken" else " (possible, not proven)"
     return f"{text}, {seen}{doubt}."

@@ -20,6 +20,10 @@ LATE_MS = 15_000
 """How late a redelivery may be while a poll is open: the slowest seen on real servers was 10 s and one sweep."""
 
 
+APART_US = 100_000
+"""How far two recorders' clocks may be apart, when each is 50 ms from the server's at most (gate INV-CLOCK)."""
+
+
 def read(spark: SparkSession, files: RecordingFiles) -> DataFrame:
     """All events, as declared; no rows when every file is unfinished. Raises WrongUse for a remote path that
     is not there."""
@@ -71,6 +75,7 @@ def settings(events: DataFrame) -> DataFrame:
         F.col("by_broker").alias("told_by_broker"),
         (F.coalesce(F.col("early_ms").try_cast("bigint"), F.lit(EARLY_MS)) * 1000).alias("early_us"),
         (F.coalesce(F.col("late_ms").try_cast("bigint"), F.lit(LATE_MS)) * 1000).alias("late_us"),
+        F.lit(APART_US).cast("bigint").alias("apart_us"),
     )
 
 
@@ -83,5 +88,6 @@ def last_instants(events: DataFrame) -> DataFrame:
 def reason(error: Exception) -> str:
     """The deepest cause that an error of Spark names, or its first line; their texts run over many."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    # Py4J writes the error itself on the second line, after a colon.
+    causes = [line.partition(": ")[2] for line in lines if line.startswith(("Caused by: ", ": "))]
     return (causes or lines)[-1 if causes else 0].rpartition("Exception: ")[2]

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from aiorocketmq_audit import svg
+from aiorocketmq_audit.bars import latency_histogram, latency_names, letters_over_time, slice_names
 from aiorocketmq_audit.checks import CHECKS
 from aiorocketmq_audit.figures import Step, Subject
+from aiorocketmq_audit.groups_section import HEADS, RULE_HEADS, rows_of_groups, rows_of_rules
 from aiorocketmq_audit.lanes import lane_chart
 from aiorocketmq_audit.plots import bucket_names, lateness_histogram, ordering_strip, retry_ladder
 from aiorocketmq_audit.printing import sentence
@@ -20,6 +22,8 @@ from aiorocketmq_audit.run import Audit
 from aiorocketmq_audit.verdicts import CheckResult
 
 MOST_LADDERS = 6
+MOST_PICTURES = 6
+"""Messages, and message groups, that are drawn; the events of the others are told in tables."""
 MOST_ROWS = 200
 
 
@@ -43,12 +47,16 @@ def plots(audit: Audit) -> dict[str, str]:
         pictures[f"ladder-{index}"] = retry_ladder(steps)
     if any(any(counts) for counts in numbers.lateness.values()):
         pictures["lateness"] = lateness_histogram(numbers.lateness)
+    if any(map(any, audit.overview.latency.values())):
+        pictures["latency"] = latency_histogram(audit.overview.latency)
+    if any(map(any, audit.overview.letters.values())):
+        pictures["letters"] = letters_over_time(audit.overview.letters, audit.overview.slice_s)
     suspects = _suspects(audit)
-    for index, subject in enumerate(audit.subjects, start=1):
+    for index, subject in enumerate(audit.subjects[:MOST_PICTURES], start=1):
         rows = _events_of(audit, subject, whole_group=False)
         if any(row["kind"] == "deliver" for row in rows):
             pictures[f"message-{index}"] = lane_chart(rows, suspects)
-    for index, subject in enumerate(_message_groups(audit.subjects), start=1):
+    for index, subject in enumerate(_message_groups(audit.subjects)[:MOST_PICTURES], start=1):
         rows = [row for row in _events_of(audit, subject, whole_group=True) if row["kind"] == "deliver"]
         if len(rows) > 1:
             pictures[f"order-{index}"] = ordering_strip(rows, _suspects(audit, "ordering"))
@@ -62,17 +70,22 @@ def html(audit: Audit, pictures: Mapping[str, str]) -> str:
     body = [
         _header(audit),
         _section("Verdicts", _cards(audit.checks)),
+        _rules_and_groups(audit),
         _findings(audit),
         *_message_sections(audit, pictures),
         *_ladder_sections(audit, pictures),
         _lateness(audit, pictures),
+        _latency(audit, pictures),
+        _letters(audit, pictures),
         _causes(audit),
         _about(audit),
     ]
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>{title}</title><style>{style}</style></head><body><main>{''.join(body)}</main></body></html>\n"
+        f"<title>{title}</title><style>{style}</style></head><body>"
+        '<a class="skip" href="#findings">To the findings</a>'
+        f"<main>{''.join(body)}</main></body></html>\n"
     )
 
 
@@ -129,7 +142,25 @@ def _findings(audit: Audit) -> str:
         return ""
     heads = ("check", "rule", "verdict", "what happened", "first event", "second event")
     note = "<p>The worst first; all of them, with the events that prove them, are in <code>violations/</code>.</p>"
-    return _section("Findings", note + _table(heads, rows[:MOST_ROWS]))
+    return _section("Findings", note + _table(heads, rows[:MOST_ROWS]) + _histories(audit), name="findings")
+
+
+def _histories(audit: Audit) -> str:
+    """All that happened to the messages of findings, one fold each."""
+    folds = []
+    for subject in audit.subjects:
+        rows = _events_of(audit, subject, whole_group=False)
+        if rows and audit.samples:
+            name = f"All that happened to {subject.message_id} ({subject.topic}, {subject.group})"
+            folds.append(f"<details><summary>{escape(name)}</summary>{_table(*_event_rows(rows))}</details>")
+    return "".join(folds)
+
+
+def _rules_and_groups(audit: Audit) -> str:
+    rules = _table(RULE_HEADS, rows_of_rules(audit.checks))
+    groups = rows_of_groups(audit.overview.groups)
+    by_group = f"<h3>By group</h3>{_table(HEADS, groups)}" if groups else ""
+    return _section("By rule and group", rules + by_group)
 
 
 def _message_sections(audit: Audit, pictures: Mapping[str, str]) -> Iterable[str]:
@@ -192,6 +223,29 @@ def _lateness(audit: Audit, pictures: Mapping[str, str]) -> str:
     return _figure("Lateness of redeliveries", where, pictures["lateness"], table)
 
 
+def _latency(audit: Audit, pictures: Mapping[str, str]) -> str:
+    if "latency" not in pictures:
+        return ""
+    series = audit.overview.latency
+    rows = [(name, *counts) for name, *counts in zip(latency_names(), *series.values(), strict=True)]
+    where = (
+        "Time from the moment a message could be had (stored, or due) to its first delivery, over all groups."
+    )
+    table = _table(("took", *(f"seen by the {name}" for name in series)), rows)
+    return _figure("Delivery latency", where, pictures["latency"], table)
+
+
+def _letters(audit: Audit, pictures: Mapping[str, str]) -> str:
+    if "letters" not in pictures:
+        return ""
+    series, width = audit.overview.letters, audit.overview.slice_s
+    names = slice_names(max(map(len, series.values())), width)
+    rows = [(name, *counts) for name, *counts in zip(names, *series.values(), strict=True) if any(counts)]
+    table = _table(("slice", *(f"seen by the {name}" for name in series)), rows)
+    where = f"Messages that became dead letters, over all groups, in slices of {svg.duration(width)}."
+    return _figure("Dead letters over time", where, pictures["letters"], table)
+
+
 def _causes(audit: Audit) -> str:
     numbers = audit.numbers
     if not numbers.deliveries:
@@ -218,24 +272,30 @@ def _about(audit: Audit) -> str:
     )
 
 
-def _section(title: str, content: str) -> str:
-    return f"<section><h2>{escape(title)}</h2>{content}</section>"
+def _section(title: str, content: str, *, name: str | None = None) -> str:
+    mark = f' id="{name}" tabindex="-1"' if name else ""
+    return f"<section{mark}><h2>{escape(title)}</h2>{content}</section>"
 
 
 def _figure(title: str, caption: str, picture: str, table: str) -> str:
     return _section(
         title,
-        f"<figure><figcaption>{escape(caption)}</figcaption>{picture}"
+        f"<figure><figcaption>{escape(caption)}</figcaption>"
+        f'<div class="picture" tabindex="0" role="region" aria-label="{escape(title)}">{picture}</div>'
         f"<details><summary>The same as a table</summary>{table}</details></figure>",
     )
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    head = "".join(f"<th>{escape(name)}</th>" for name in heads)
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in heads)
     body = "".join(
         "<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows
     )
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    # What scrolls must be reachable by keyboard.
+    return (
+        '<div class="scroll" tabindex="0" role="region" aria-label="table">'
+        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
 
 
 def _ladders(ladder: Iterable[Step]) -> list[list[Step]]:

@@ -6,28 +6,48 @@ import logging
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession, functions as F
 
-from aiorocketmq_audit import excuses, figures, files, findings, gates, loss, ordering, origin, reading
+from aiorocketmq_audit import (
+    closeup,
+    excuses,
+    figures,
+    files,
+    findings,
+    gates,
+    loss,
+    ordering,
+    origin,
+    reading,
+    sides,
+)
 from aiorocketmq_audit.checks import CHECKS, Material
 from aiorocketmq_audit.deliveries import deliveries as deliveries_of
 from aiorocketmq_audit.errors import WrongUse
+from aiorocketmq_audit.failures import explained
 from aiorocketmq_audit.files import RecordingFiles
-from aiorocketmq_audit.session import session
+from aiorocketmq_audit.narrowing import EVERYTHING, Narrowing
+from aiorocketmq_audit.overview import NOTHING, Overview, overview
+from aiorocketmq_audit.session import TINY, session
 from aiorocketmq_audit.verdicts import CheckResult, Tally, Verdict, judge, overall
 
 logger = logging.getLogger(__name__)
 
+SCREENED = 4 << 20
+"""Bytes above which a recording is screened before it is judged; below, one exact pass is quicker."""
+
 SAMPLES = 50
 """Findings of each check that the summary shows; all of them are in `violations/`."""
 
-DRAWN_MESSAGES = 6
-"""Messages that the report draws."""
+DRAWN_MESSAGES = 40
+"""Messages whose events the report tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +64,8 @@ class Audit:
     subjects: tuple[figures.Subject, ...]
     events: tuple[dict[str, Any], ...]
     """What happened to the subjects."""
+    overview: Overview = NOTHING
+    """What a page shows of groups and times; counted when findings are written."""
 
 
 def audit(
@@ -53,21 +75,36 @@ def audit(
     master: str | None = None,
     violations: Path | str | None = None,
     spark: SparkSession | None = None,
+    screen: bool | None = None,
+    narrowing: Narrowing = EVERYTHING,
+    memory: str | None = None,
 ) -> Audit:
     """Judge the recording below `paths` and write the findings as Parquet to `violations`, if given.
 
     `master` chooses a cluster, `spark` brings a session; otherwise one is made for the recording's size.
-    Raises WrongUse for what does not exist, NotARecording for what is none, NoJava where Spark cannot run.
+    `screen` has everything screened first and only what is left judged exactly, with the same result; by default
+    that is done for recordings above SCREENED, or of unknown size. `narrowing` leaves out events and changes
+    tolerances; `memory` is the heap of a local session, such as "4g".
+    Raises WrongUse for what does not exist, NotARecording for what is none, NoJava where Spark cannot run,
+    CannotWrite where there is no room or no leave for the findings.
     """
     unknown = [name for name in checks if name not in CHECKS]
     if unknown:
         raise WrongUse(f"there is no check {unknown[0]!r}: choose from {', '.join(CHECKS)}.")
     found = files.find(tuple(paths))
     chosen: AbstractContextManager[SparkSession] = (
-        nullcontext(spark) if spark is not None else session(master, size=found.size)
+        nullcontext(spark) if spark is not None else session(master, size=found.size, memory=memory)
     )
     with chosen as running:
-        return _audit(running, found, tuple(paths), checks, violations)
+        try:
+            return _audit(running, found, tuple(paths), checks, violations, screen, narrowing)
+        except (PySparkException, Py4JError) as error:
+            # Now, as Java is asked for the text of its errors, and it ends with the session.
+            known = explained(error, None if violations is None else str(violations))
+            if known is None:
+                error.add_note(str(error))
+                raise
+            raise known from error
 
 
 def _audit(
@@ -76,37 +113,97 @@ def _audit(
     paths: tuple[str, ...],
     checks: Sequence[str],
     violations: Path | str | None,
+    screen: bool | None,
+    narrowing: Narrowing,
 ) -> Audit:
     events = reading.read(spark, found)
-    gate = gates.examine(events, unfinished=found.unfinished)
+    gate = gates.examine(
+        events, unfinished=found.unfinished, lacking=found.lacking, skew_us=narrowing.skew_us
+    )
     if gate.duplicated:
         events = reading.without_duplicates(events)
-    settings = reading.settings(events)
-    deliveries = deliveries_of(events, settings, cut_at=gate.cut_at, clocks_agree=not gate.clocks)
-    deliveries.persist()
-    traces = origin.traces(events)
-    stored = loss.expected(events, settings)
-    material = Material(events, settings, deliveries, excuses.marks(events), traces, stored)
+        # What was counted is counted again, once; what the copies gave away stays known.
+        gate = replace(
+            gates.examine(events, skew_us=narrowing.skew_us), duplicated=True, missing=gate.missing
+        )
+    gate = replace(gate, ended_us=narrowing.ended(gate.ended_us))
+    is_tiny = 0 < found.size <= TINY
+    events = narrowing.events(events)
+    if is_tiny:
+        events = _worked_out(events)
+    is_large = found.size > SCREENED or not found.size
+    screened = is_large if screen is None else screen
+    settings = narrowing.settings(reading.settings(events))
+    if is_tiny:
+        settings = _worked_out(settings)
+    near = _close(events, settings, gate) if screened else None
+    material = material_of(events, gate, settings) if near is None else _material_near(events, near)
+    if near is None and is_tiny:
+        material = replace(material, deliveries=_worked_out(material.deliveries))
+    elif near is None:
+        material.deliveries.persist()
     try:
-        cells = figures.cube(deliveries, settings, ended_us=gate.ended_us or 0).collect()
-        traced = origin.count(traces) if origin.NAME in checks else (0, 0)
-        expected = loss.count(stored) if loss.NAME in checks else (0, 0)
-        numbers = figures.figures(cells, traced, expected)
-        counts, samples = _find(material, gate, _with_suspects(checks, deliveries, numbers), violations)
+        numbers = numbers_of(material, gate, checks, near.cells if near else None)
+        counts, samples = _find(material, gate, with_suspects(checks, material, numbers), violations)
         subjects = _subjects(events, samples, numbers)
         drawn = figures.events_of(events, subjects) if subjects else []
+        seen = overview(events, gate, str(violations)) if violations is not None else NOTHING
     finally:
-        deliveries.unpersist()
+        material.deliveries.unpersist()
+        material.settings.unpersist()
     results = tuple(_judge(name, counts, numbers, gate) for name in checks)
-    return Audit(paths, overall(results, gate), gate, results, numbers, samples, subjects, tuple(drawn))
+    return Audit(paths, overall(results, gate), gate, results, numbers, samples, subjects, tuple(drawn), seen)
 
 
-def _with_suspects(checks: Sequence[str], deliveries: DataFrame, numbers: figures.Figures) -> list[str]:
+def _worked_out(frame: DataFrame) -> DataFrame:
+    """The rows, worked out once in one part. Small recordings are asked dozens of small questions: planning each from
+    the files on takes far longer than answering it."""
+    return frame.coalesce(1).localCheckpoint()
+
+
+def material_of(events: DataFrame, gate: gates.Gates, settings: DataFrame | None = None) -> Material:
+    """What the checks look at, of events that occur once each; `settings` as the events say, if they are not given."""
+    settings = reading.settings(events) if settings is None else settings
+    deliveries = deliveries_of(events, settings, cut_at=gate.cut_at, clocks_agree=not gate.clocks)
+    traces, stored = origin.traces(events), loss.expected(events, settings)
+    return Material(events, settings, deliveries, excuses.marks(events), traces, stored)
+
+
+def _close(events: DataFrame, settings: DataFrame, gate: gates.Gates) -> closeup.Closeup:
+    """Screen everything; settings are read once, as they are asked for often."""
+    return closeup.closeup(events, settings.coalesce(1).persist(), gate)
+
+
+def _material_near(events: DataFrame, near: closeup.Closeup) -> Material:
+    """What the checks look at where a screen has chosen the deliveries."""
+    traces, stored = origin.traces(events), loss.expected(events, near.settings)
+    return Material(events, near.settings, near.deliveries, excuses.marks(events), traces, stored)
+
+
+def numbers_of(
+    material: Material, gate: gates.Gates, checks: Sequence[str], cells: list[Row] | None = None
+) -> figures.Figures:
+    """Count, in Spark, what the checks judge and what they must look into; `cells` are the cube, where it is known."""
+    if cells is None:
+        cells = figures.cube(material.deliveries, material.settings, ended_us=gate.ended_us or 0).collect()
+    tallies = sides.tallies(_sources(material, gate), gate, checks)
+    if origin.NAME in checks:
+        tallies.append(origin.facts(material.traces))
+    if loss.NAME in checks:
+        tallies.append(loss.facts(material.stored))
+    counts = findings.counted(tallies)
+    traced, expected = counts.pop(origin.NAME, (0, 0)), counts.pop(loss.NAME, (0, 0))
+    return figures.figures(cells, traced, expected, sides.aside(counts))
+
+
+def with_suspects(checks: Sequence[str], material: Material, numbers: figures.Figures) -> list[str]:
     """The checks that have anything to look into: most recordings are clean, and looking for excuses costs seconds."""
     suspects = dict(numbers.suspects)
     if ordering.NAME in checks:
-        suspects[ordering.NAME] = ordering.suspects(deliveries).count() if numbers.ordered_first else 0
-    return [name for name in checks if suspects[name]]
+        suspects[ordering.NAME] = (
+            ordering.suspects(material.deliveries).count() if numbers.ordered_first else 0
+        )
+    return [name for name in checks if suspects.get(name) or name in numbers.found_aside]
 
 
 def _find(
@@ -120,7 +217,7 @@ def _find(
         if violations is not None:
             findings.write_none(material.events.sparkSession, str(violations))
         return [], {}
-    found = _findings(material, gate, checks)
+    found = findings_of(material, gate, checks)
     found.persist()
     try:
         counts = found.groupBy("check", "invariant", "verdict", "excuse").count().collect()
@@ -134,14 +231,22 @@ def _find(
         found.unpersist()
 
 
-def _findings(material: Material, gate: gates.Gates, checks: Sequence[str]) -> DataFrame:
+def findings_of(material: Material, gate: gates.Gates, checks: Sequence[str]) -> DataFrame:
+    """What these checks find, excused or not: rows of FINDING."""
     parts = []
     for name in checks:
         check = CHECKS[name]
-        # Without clocks that agree, nothing about time is certain.
-        unsure = gate.has_gaps or (bool(gate.clocks) and check.depends_on_time)
-        parts.append(findings.softened(check.find(material), has_gaps=unsure))
+        if check.find is not None:
+            unsure = gate.makes_unsure(depends_on_time=check.depends_on_time)
+            parts.append(findings.softened(check.find(material), has_gaps=unsure))
+    parts += sides.findings(_sources(material, gate), gate, checks)
     return reduce(DataFrame.unionByName, parts)
+
+
+def _sources(material: Material, gate: gates.Gates) -> sides.Sources:
+    return sides.Sources(
+        material.events, material.settings, material.deliveries, material.marks, gate.ended_us or 0
+    )
 
 
 def _evidence(
@@ -203,7 +308,7 @@ def _judge(name: str, counts: Sequence[Row], numbers: figures.Figures, gate: gat
         name,
         # A late message that never came is no redelivery, yet it was judged.
         Tally(
-            max(check.judged(numbers), broken),
+            max(check.judged(numbers) + numbers.judged_aside.get(name, 0), broken),
             broken,
             sum(e[findings.POSSIBLE] for e in by_invariant.values()),
             dict(excused),

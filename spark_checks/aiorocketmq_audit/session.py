@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.resources import as_file, files
 
+from py4j.protocol import Py4JError
 from pyspark import SparkContext
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from aiorocketmq_audit import java
+from aiorocketmq_audit.errors import NoJava
+from aiorocketmq_audit.reading import reason
 
-SMALL = 16 << 20
+SMALL = 32 << 20
 """Recordings up to this many bytes (about a million events) are done before Java's second compiler pays."""
 
 ARCHIVING = 300.0
@@ -23,6 +27,12 @@ TINY = 1 << 20
 
 _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
+_IN_ONE_PART = {
+    # Rows that are all in one part need not be sent anywhere: a broadcast is a job of its own, and there are dozens.
+    "spark.sql.optimizer.disableHints": "true",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+}
+
 _LOCAL = {
     "spark.ui.enabled": "false",
     "spark.sql.catalogImplementation": "in-memory",
@@ -32,15 +42,35 @@ _LOCAL = {
     "spark.sql.adaptive.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "false",
+    # Errors would name the line of this package that built a column; asking for it costs a call for each column.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    # What follows from conditions is worked out for every column of every step: seconds for plans as wide as ours.
+    "spark.sql.constraintPropagation.enabled": "false",
+    # Java never compiles a longer method, and Spark's own limit is eight times that: one step of the screen, 8,162
+    # bytes long, was interpreted for all rows. Above the limit Spark makes many short methods instead.
+    "spark.sql.codegen.hugeMethodLimit": "8000",
+}
+
+_SMALL = {
+    # Each sort and each hash table takes a page at least, and one task of a small audit has dozens of them.
+    "spark.buffer.pageSize": "1m",
 }
 
 
 @contextmanager
-def session(master: str | None = None, *, size: int = 0, warm_up: bool = False) -> Iterator[SparkSession]:
+def session(
+    master: str | None = None,
+    *,
+    size: int = 0,
+    warm_up: bool = False,
+    memory: str | None = None,
+    lasting: bool = False,
+) -> Iterator[SparkSession]:
     """Yield a session for a recording of `size` bytes and end it afterwards, unless it was there before.
 
     A running session, `spark-submit`, Spark Connect and every `master` that is not local are the caller's: their
-    settings stand. Otherwise a Java is found and started with settings for this size (spark-audit.md section 3).
+    settings stand. Otherwise a Java is found and started with settings for this size (spark-audit.md section 3),
+    and with `memory` as its heap ("4g"), if given. `lasting` sessions serve many audits: Java compiles better there.
     """
     running = SparkSession.getActiveSession()
     if running is not None and master is None:
@@ -54,7 +84,8 @@ def session(master: str | None = None, *, size: int = 0, warm_up: bool = False) 
         finally:
             spark.stop()
         return
-    with _own_session(master or "local[*]", size=size, warm_up=warm_up) as spark:
+    options = _machine_options(size, memory, lasting=lasting)
+    with _own_session(master or "local[*]", size, options, warm_up=warm_up) as spark:
         yield spark
 
 
@@ -65,22 +96,35 @@ def _is_ours(master: str | None) -> bool:
 
 
 @contextmanager
-def _own_session(master: str, *, size: int, warm_up: bool) -> Iterator[SparkSession]:
+def _own_session(
+    master: str, size: int, machine: tuple[str, ...], *, warm_up: bool
+) -> Iterator[SparkSession]:
     runtime = java.find()
     with as_file(files("aiorocketmq_audit") / "log4j2.properties") as logging:
         options = (
-            *_machine_options(size),
+            *machine,
             f"-Dlog4j2.configurationFile={logging.as_uri()}",
             *java.archive_options(runtime, make=warm_up),
         )
         conf = _LOCAL | {"spark.master": master, "spark.sql.shuffle.partitions": str(partitions(size))}
+        if size <= SMALL:
+            conf |= _SMALL
         if size <= TINY:
             conf |= _INTERPRETED
+        if 0 < size <= TINY:
+            conf |= _IN_ONE_PART
         process, variables = java.start(runtime, conf, options)
-        before = {name: os.environ.get(name) for name in variables}
-        os.environ.update(variables)
         try:
-            spark = SparkSession.builder.appName("aiorocketmq audit").getOrCreate()
+            with _environment(variables):
+                try:
+                    spark = SparkSession.builder.appName("aiorocketmq audit").getOrCreate()
+                except (PySparkException, Py4JError) as error:
+                    # Now, as Java is asked for the text of its errors, and it ends with this attempt.
+                    raise NoJava(
+                        f"Spark did not start ({reason(error)}): look at --master, or give another Java than "
+                        f"{runtime.program} by JAVA_HOME."
+                    ) from error
+            _remember(spark.sparkContext)
             try:
                 yield spark
             finally:
@@ -89,23 +133,55 @@ def _own_session(master: str, *, size: int, warm_up: bool) -> Iterator[SparkSess
             _detach()
             # A class archive is written while Java ends.
             process.close(ARCHIVING if warm_up else 10.0)
-            for name, value in before.items():
-                if value is None:
-                    os.environ.pop(name, None)
-                else:
-                    os.environ[name] = value
 
 
-def _machine_options(size: int) -> tuple[str, ...]:
+@contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Set these, only as long as PySpark reads them: other programs that this one starts shall not find our Java."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _machine_options(size: int, memory: str | None, *, lasting: bool) -> tuple[str, ...]:
+    if size <= SMALL and lasting:
+        return (f"-Xmx{memory or '2g'}", "-XX:+UseSerialGC")
     if size <= SMALL:
-        return ("-Xmx1g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
-    return ("-Xmx4g", "-XX:+UseParallelGC")
+        # What the wheel of PySpark holds need not be verified at each start: that takes 2 of 19 seconds.
+        unverified = ("-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote")
+        heap = f"-Xmx{memory or '1g'}"
+        return (heap, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", *unverified)
+    return (f"-Xmx{memory or '4g'}", "-XX:+UseParallelGC")
 
 
 def partitions(size: int) -> int:
     """How many parts a shuffle of a recording of `size` bytes has: about three million events in each."""
     cores = os.cpu_count() or 1
     return 1 if size <= 8 << 20 else max(cores, min(4 * cores, size >> 25), size // (96 << 20))
+
+
+_ASKED_OFTEN: Mapping[str, tuple[str, ...]] = {
+    "org.apache.spark.sql.functions": ("col", "lit", "when", "coalesce", "count_if"),
+    "functions": (),
+    "PythonUtils": ("toSeq",),
+}
+"""Java classes, and functions of theirs, that PySpark looks up anew for every column."""
+
+
+def _remember(context: SparkContext) -> None:
+    """Look these up once: each lookup is a call, and for a class a search through all of Spark's jars."""
+    for name, functions in _ASKED_OFTEN.items():
+        found = getattr(context._jvm, name)
+        for function in functions:
+            setattr(found, function, getattr(found, function))
+        setattr(context._jvm, name, found)
 
 
 def _detach() -> None:

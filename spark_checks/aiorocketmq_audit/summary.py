@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -10,7 +11,8 @@ from aiorocketmq_audit.figures import BUCKETS_S
 from aiorocketmq_audit.run import Audit
 
 SCHEMA = 1
-"""Version of this document's shape: fields are added within a version, never removed or renamed."""
+"""Version of this document's shape, which is `summary.schema.json` beside this module: fields are added within a
+version, never removed or renamed."""
 
 
 def summary(audit: Audit) -> dict[str, Any]:
@@ -30,6 +32,7 @@ def summary(audit: Audit) -> dict[str, Any]:
             "clocks": list(gates.clocks),
             "duplicated_rows": gates.duplicated,
             "unfinished_operations": gates.unfinished_operations,
+            "operations": {kind: dict(counts) for kind, counts in gates.operations.items()},
             "started_us": gates.started_us,
             "ended_us": gates.ended_us,
         },
@@ -54,12 +57,37 @@ def summary(audit: Audit) -> dict[str, Any]:
             "causes": numbers.causes,
             "by_attempt": {str(attempt): count for attempt, count in numbers.attempts.items()},
         },
+        "excuses": excuses(audit),
         "retry_ladder": [dataclasses.asdict(step) for step in numbers.ladder],
         "lateness": {
             "borders_s": list(BUCKETS_S),
             "counts": {k: list(v) for k, v in numbers.lateness.items()},
         },
+        "groups": [
+            {
+                "observer": group.observer,
+                "group": group.group,
+                "deliveries": group.deliveries,
+                "again": group.again,
+                "dead_letters": group.dead_letters,
+                "found": {rule: dict(counts) for rule, counts in group.found.items()},
+            }
+            for group in audit.overview.groups
+        ],
     }
+
+
+def excuses(audit: Audit) -> dict[str, int]:
+    """How often each excuse was used, by all checks together; E1 and E6 are told by the causes of redeliveries."""
+    used = Counter(
+        {
+            "E1 lease changed": audit.numbers.causes.get("change of unknown effect", 0),
+            "E6 answer repeated": audit.numbers.causes.get("answer repeated", 0),
+        }
+    )
+    for result in audit.checks:
+        used.update(result.tally.excused)
+    return {name: count for name, count in sorted(used.items()) if count}
 
 
 def _version() -> str:

@@ -58,6 +58,7 @@ def judge(
 ) -> CheckResult:
     """Decide. `subject` says in words what the check judges; `doubts` are further reasons for not being valid."""
     reasons = list(doubts)
+    has_subject = bool(tally.judged or reasons)
     if not tally.judged:
         reasons.append(f"nothing to judge: the recording holds no {subject}.")
     reasons += gates.missing
@@ -76,7 +77,7 @@ def judge(
     else:
         verdict = Verdict.VALID
         reasons.append(f"{tally.judged} {subject} judged, none broken.")
-    return CheckResult(name, verdict, tuple(reasons), tally, by_invariant, bool(tally.judged))
+    return CheckResult(name, verdict, tuple(reasons), tally, by_invariant, has_subject)
 
 
 def overall(results: Iterable[CheckResult], gates: Gates) -> Verdict:

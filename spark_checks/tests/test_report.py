@@ -1,18 +1,27 @@
-"""The page: self-contained, well-formed, legible without its pictures."""
+"""The page: self-contained, well-formed, legible without its pictures; in a real browser painted in both themes."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
+import struct
+import subprocess
+import zlib
 from dataclasses import replace
+from html import unescape
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from aiorocketmq_audit.bars import latency_histogram, latency_names, letters_over_time, slice_names
 from aiorocketmq_audit.figures import BUCKETS_S, Figures, Step, Subject
 from aiorocketmq_audit.gates import Gates
 from aiorocketmq_audit.lanes import lane_chart
+from aiorocketmq_audit.overview import BINS, LATENCY_S, Group, Overview
 from aiorocketmq_audit.plots import bucket_names, lateness_histogram, ordering_strip, retry_ladder
 from aiorocketmq_audit.report import write
 from aiorocketmq_audit.run import Audit
@@ -93,6 +102,17 @@ SAMPLE = {
 }
 
 
+OVERVIEW = Overview(
+    (
+        Group("broker", "shipping", 40, 0, 0, {}),
+        Group("client", "bill<ing", 5, 2, 3, {"INV-EARLY": {"broken": 1}}),
+    ),
+    {"client": tuple(range(len(LATENCY_S) + 1))},
+    {"broker": (0, 3) + (1,) * (BINS - 2)},
+    0.5,
+)
+
+
 @pytest.fixture
 def audit() -> Audit:
     tally = Tally(5, broken=1)
@@ -104,12 +124,14 @@ def audit() -> Audit:
     )
     gates = Gates(20, ("r",), False, (), False, {}, (), 0, ("1",), 0, 7_000_000)
     samples = {"retry timing": (SAMPLE,)}
-    return Audit(("runs/<a>",), Verdict.INVALID, gates, (result,), numbers, samples, (SUBJECT,), EVENTS)
+    return Audit(
+        ("runs/<a>",), Verdict.INVALID, gates, (result,), numbers, samples, (SUBJECT,), EVENTS, OVERVIEW
+    )
 
 
 def test_the_page_fetches_nothing_and_runs_nothing(audit: Audit, tmp_path: Path) -> None:
     page = write(audit, tmp_path).read_text("utf-8")
-    assert re.findall(r"""(?:src|href|url)\s*[=(]\s*["']?[^"'\s)]+""", page) == []
+    assert re.findall(r"""(?:src|href|url)\s*[=(]\s*["']?[^"'\s)#]+""", page) == []
     assert "<script" not in page
     assert set(re.findall(r"https?://[^\s\"'<]+", page)) == {"http://www.w3.org/2000/svg"}
 
@@ -124,7 +146,7 @@ def test_what_came_from_outside_is_escaped(audit: Audit, tmp_path: Path) -> None
 def test_every_picture_is_a_file_of_its_own_and_has_a_table_beside_it(audit: Audit, tmp_path: Path) -> None:
     page = write(audit, tmp_path).read_text("utf-8")
     pictures = sorted(path.stem for path in (tmp_path / "plots").iterdir())
-    assert pictures == ["ladder-1", "lateness", "message-1", "order-1"]
+    assert pictures == ["ladder-1", "latency", "lateness", "letters", "message-1", "order-1"]
     assert page.count("<figure>") == page.count("The same as a table") == len(pictures)
 
 
@@ -138,6 +160,8 @@ def test_every_picture_is_a_file_of_its_own_and_has_a_table_beside_it(audit: Aud
         ordering_strip([]),
         lane_chart(EVENTS, frozenset({("r", 3)})),
         lane_chart(EVENTS[1:]),
+        latency_histogram(OVERVIEW.latency),
+        letters_over_time(OVERVIEW.letters, 0.5),
     ],
     ids=[
         "ladder",
@@ -147,6 +171,8 @@ def test_every_picture_is_a_file_of_its_own_and_has_a_table_beside_it(audit: Aud
         "empty order",
         "message",
         "message without its beginning",
+        "latency",
+        "dead letters",
     ],
 )
 def test_a_picture_is_well_formed_and_describes_itself(picture: str) -> None:
@@ -193,3 +219,166 @@ def test_a_recording_without_deliveries_still_gives_a_page(audit: Audit, tmp_pat
     )
     bare = replace(audit, numbers=nothing, samples={}, subjects=(), events=(), verdict=Verdict.UNKNOWN)
     assert "unknown" in write(bare, tmp_path).read_text("utf-8")
+
+
+def test_each_group_has_its_verdict_with_what_it_rests_on(audit: Audit, tmp_path: Path) -> None:
+    page = write(audit, tmp_path).read_text("utf-8")
+    cells = ("bill&lt;ing", "client", "invalid", "INV-EARLY: 1 broken", "5", "2", "3")
+    assert "".join(f"<td>{cell}</td>" for cell in cells) in page
+    assert "<td>shipping</td><td>broker</td><td>nothing broken</td><td>nothing</td><td>40</td>" in page
+
+
+def test_a_rule_with_findings_has_a_verdict_of_its_own(audit: Audit, tmp_path: Path) -> None:
+    page = write(audit, tmp_path).read_text("utf-8")
+    assert "<td>retry timing</td><td>INV-EARLY</td><td>invalid</td><td>1</td><td>0</td><td>5</td>" in page
+
+
+def test_everything_that_happened_to_the_message_of_a_finding_is_told(audit: Audit, tmp_path: Path) -> None:
+    page = write(audit, tmp_path).read_text("utf-8")
+    fold = page.partition("All that happened to M&lt;1&gt;")[2].partition("</details>")[0]
+    assert fold.count("<tr>") == 1 + len(EVENTS)
+
+
+def test_every_bar_of_the_new_pictures_has_a_name() -> None:
+    assert len(latency_names()) == len(LATENCY_S) + 1
+    assert len(slice_names(BINS, 0.5)) == BINS
+
+
+def test_what_scrolls_can_be_reached_by_keyboard_and_has_a_name(audit: Audit, tmp_path: Path) -> None:
+    page = write(audit, tmp_path).read_text("utf-8")
+    boxes = re.findall(r'<div class="(?:scroll|picture)"([^>]*)>', page)
+    assert len(boxes) > 6
+    assert all('tabindex="0"' in box and "aria-label" in box for box in boxes)
+
+
+def schema() -> dict[str, Any]:
+    text = (files("aiorocketmq_audit") / "summary.schema.json").read_text("utf-8")
+    return dict(json.loads(text))
+
+
+def test_the_summary_is_what_its_schema_says(audit: Audit) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    document = json.loads(json.dumps(summary(audit)))
+    jsonschema.Draft202012Validator.check_schema(schema())
+    jsonschema.Draft202012Validator(schema()).validate(document)
+    assert set(document) == set(schema()["properties"])
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("verdict",), "perhaps"),
+        (("checks", 0, "judged"), -1),
+        (("groups", 0, "deliveries"), "many"),
+        (("schema",), 2),
+    ],
+)
+def test_the_schema_refuses_what_the_audit_would_not_say(
+    audit: Audit, path: tuple[str | int, ...], value: object
+) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    document = json.loads(json.dumps(summary(audit)))
+    place = document
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    assert not jsonschema.Draft202012Validator(schema()).is_valid(document)
+
+
+BROWSER = next(
+    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))),
+    None,
+)
+in_browser = pytest.mark.skipif(
+    BROWSER is None, reason="no chromium on this machine: apt-get install chromium"
+)
+
+DARK, LIGHT = 0, 1
+"""Chromium's numbers of the schemes that a reader may prefer."""
+
+
+def chromium(folder: Path, *options: str) -> str:
+    assert BROWSER is not None
+    always = (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--hide-scrollbars",
+        "--disable-dev-shm-usage",
+    )
+    profile = f"--user-data-dir={folder / 'profile'}"
+    done = subprocess.run(
+        [BROWSER, *always, profile, *options], capture_output=True, text=True, timeout=180, check=True
+    )
+    return done.stdout
+
+
+def screenshot(page: Path, picture: Path, scheme: int, width: int, height: int) -> bytes:
+    chromium(
+        picture.parent,
+        f"--blink-settings=preferredColorScheme={scheme}",
+        f"--window-size={width},{height}",
+        f"--screenshot={picture}",
+        page.as_uri(),
+    )
+    return picture.read_bytes()
+
+
+def first_pixel(png: bytes) -> tuple[int, int, int]:
+    """The left upper pixel: its row's filter is none, or adds nothing there."""
+    position, data = 8, b""
+    while position < len(png):
+        (size,), kind = struct.unpack(">I", png[position : position + 4]), png[position + 4 : position + 8]
+        data += png[position + 8 : position + 8 + size] if kind == b"IDAT" else b""
+        position += 12 + size
+    raw = zlib.decompress(data)
+    return raw[1], raw[2], raw[3]
+
+
+@in_browser
+@pytest.mark.parametrize(("scheme", "paper"), [(LIGHT, (0xFB, 0xFB, 0xF9)), (DARK, (0x14, 0x17, 0x1A))])
+@pytest.mark.parametrize("width", [1000, 500])
+def test_the_page_is_painted_in_the_theme_that_the_reader_prefers(
+    audit: Audit, tmp_path: Path, scheme: int, paper: tuple[int, int, int], width: int
+) -> None:
+    picture = tmp_path / f"{'dark' if scheme == DARK else 'light'}-{width}.png"
+    png = screenshot(write(audit, tmp_path), picture, scheme, width, 1400)
+    assert png.startswith(b"\x89PNG")
+    assert first_pixel(png) == paper
+    if kept := os.environ.get("AUDIT_SCREENSHOTS"):
+        shutil.copy(picture, kept)
+
+
+MEASURE = """<script>
+addEventListener("load", () => {
+  const stops = [...document.querySelectorAll("a,summary,[tabindex='0']")];
+  for (const fold of document.querySelectorAll("details")) fold.open = true;
+  const seen = stops.filter(stop => { stop.focus(); return document.activeElement === stop; });
+  const said = {width: document.documentElement.scrollWidth, room: innerWidth, stops: stops.length,
+    focused: seen.length, pictures: document.querySelectorAll("svg").length,
+    small: [...document.querySelectorAll("svg")].filter(one => one.getBoundingClientRect().width < 300).length};
+  parent.postMessage(JSON.stringify(said), "*");
+});
+</script>"""
+
+FRAME = """<!doctype html><body><p id="said"></p><iframe src="page.html" width="WIDTH" height="900"></iframe><script>
+addEventListener("message", told => { document.getElementById("said").textContent = told.data; });
+</script>"""
+
+
+@in_browser
+@pytest.mark.parametrize("width", [360, 800, 1400])
+def test_the_page_fits_the_screen_and_all_its_parts_can_be_reached_by_keyboard(
+    audit: Audit, tmp_path: Path, width: int
+) -> None:
+    """The page itself has no script; what measures it is put into a copy."""
+    page = write(audit, tmp_path).read_text("utf-8")
+    (tmp_path / "page.html").write_text(page.replace("</body>", f"{MEASURE}</body>"), "utf-8")
+    (tmp_path / "frame.html").write_text(FRAME.replace("WIDTH", str(width)), "utf-8")
+    shown = chromium(tmp_path, "--virtual-time-budget=5000", "--dump-dom", (tmp_path / "frame.html").as_uri())
+    found = re.search(r'<p id="said">(.*?)</p>', shown)
+    assert found is not None
+    said = json.loads(unescape(found[1]))
+    assert said["width"] <= said["room"] <= width
+    assert said["focused"] == said["stops"] > 10
+    assert (said["pictures"], said["small"]) == (6, 0)

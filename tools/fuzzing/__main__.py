@@ -5,10 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
 
 from aiorocketmq_fake.core.profiles import PROFILES
 
-from tools.fuzzing.campaign import campaign
+from tools.fuzzing.campaign import campaign, control_campaign
 from tools.fuzzing.world import Broken
 
 
@@ -23,14 +26,22 @@ def main() -> int:
     given = parser.parse_args()
     seed = given.seed if given.seed is not None else time.time_ns() % 1_000_000_000
     profiles = [PROFILES[name] for name in given.profile or sorted(PROFILES)]
+    share = given.requests // len(profiles)
+    rounds: list[tuple[str, Callable[[], Counter[tuple[str, str]]]]] = []
     for profile in profiles:
+        rounds += [
+            (profile.name, partial(campaign, profile, share, seed)),
+            (f"{profile.name} with users", partial(campaign, profile, share // 10, seed, users=True)),
+            (f"{profile.name}, control service", partial(control_campaign, profile, share // 10, seed)),
+        ]
+    for what, run in rounds:
         began = time.perf_counter()
         try:
-            codes = campaign(profile, given.requests // len(profiles), seed)
+            codes = run()
         except Broken as broken:
-            print(f"{profile.name}, seed {seed}: {broken}", file=sys.stderr)
+            print(f"{what}, seed {seed}: {broken}", file=sys.stderr)
             return 1
-        print(f"{profile.name}, seed {seed}: {codes.total()} answers in {time.perf_counter() - began:.1f} s")
+        print(f"{what}, seed {seed}: {codes.total()} answers in {time.perf_counter() - began:.1f} s")
         for (method, code), count in sorted(codes.items()):
             print(f"  {method:32} {code:38} {count}")
     return 0

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
-from aiorocketmq.wire.methods import METHODS
+from aiorocketmq.wire.methods import METHODS, Method
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
@@ -72,15 +73,23 @@ class Kind(Enum):
 class Maker:
     """Makes requests by the choices of one random source; a Hypothesis one makes them shrink."""
 
-    def __init__(self, rng: random.Random) -> None:
+    def __init__(
+        self,
+        rng: random.Random,
+        methods: Mapping[str, Method] = METHODS,
+        words: Mapping[str, tuple[Any, ...]] = WORDS,
+    ) -> None:
+        """Make requests of `methods`, the plausible ones of `words`. Any: of the type of their field."""
         self._rng = rng
+        self._methods = methods
+        self._words = words
         self.memory = Memory()
         """What the broker has answered."""
 
     def request(self, method: str, kind: Kind) -> bytes:
         """Return the bytes of one request."""
         rng = self._rng
-        message: Message = METHODS[method].request()
+        message: Message = self._methods[method].request()
         if kind is Kind.RANDOM:
             self._fill_randomly(message, 0)
         else:
@@ -125,8 +134,8 @@ class Maker:
         rng = self._rng
         match field.message_type.name:
             case "Resource":
-                inner.name = rng.choice(WORDS.get(field.name, TOPICS))
-                inner.resource_namespace = rng.choice(WORDS["resource_namespace"])
+                inner.name = rng.choice(self._words.get(field.name, TOPICS))
+                inner.resource_namespace = rng.choice(self._words["resource_namespace"])
             case "Duration":
                 inner.seconds = rng.choice((0, 1, 10, 30, 3600))
             case "Timestamp":
@@ -140,8 +149,8 @@ class Maker:
         rng = self._rng
         if field.name in FROM_ANSWERS:
             return f"made-up-{rng.randint(0, 9)}"
-        if field.name in WORDS:
-            word = rng.choice(WORDS[field.name])
+        if field.name in self._words:
+            word = rng.choice(self._words[field.name])
             if isinstance(word, {Field.TYPE_STRING: str, Field.TYPE_BYTES: bytes}.get(field.type, int)):
                 return word
         match field.type:

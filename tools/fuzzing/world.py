@@ -12,6 +12,8 @@ from typing import Any, NoReturn
 import grpc
 from aiorocketmq.wire import messages as pb
 from aiorocketmq.wire.methods import METHODS
+from aiorocketmq_conformance.probe.signing import signed
+from aiorocketmq_fake.core.access import User
 from aiorocketmq_fake.core.broker import Broker
 from aiorocketmq_fake.core.codes import Code, Permission, TopicType
 from aiorocketmq_fake.core.model import GroupConfig, TopicConfig
@@ -57,6 +59,12 @@ HEADERS = {
 }
 
 
+READER = User("reader", "reader-secret", publish=(), subscribe=("normal", "fi*"), groups=("group",))
+USERS = (User("owner", "owner-secret"), READER)
+# Who signs: mostly who may do everything, now and then nobody, or somebody with a wrong secret.
+SIGNERS = (*USERS[:1] * 8, READER, User("owner", "wrong"), User("ghost", "secret"), None)
+
+
 class Broken(AssertionError):
     """A call broke a promise; the text says which call, and of which seed."""
 
@@ -83,6 +91,9 @@ class Call:
         """Return the time to the deadline."""
         return self.remaining
 
+    def set_trailing_metadata(self, metadata: object) -> None:
+        """Take what goes with the end of the call."""
+
     async def abort(self, code: grpc.StatusCode, text: str = "") -> NoReturn:
         """End the call."""
         self.status = (code, text)
@@ -102,7 +113,16 @@ class Call:
 class World:
     """One broker, and requests made for it. Everything depends on the random source alone."""
 
-    def __init__(self, profile: Profile, rng: random.Random, core: Callable[..., Broker] = Broker) -> None:
+    def __init__(
+        self,
+        profile: Profile,
+        rng: random.Random,
+        core: Callable[..., Broker] = Broker,
+        *,
+        users: bool = False,
+    ) -> None:
+        """Make a broker; with `users` it asks who calls, and most calls are signed by somebody."""
+        self._users = users
         self.codes: Counter[tuple[str, str]] = Counter()
         """Answers so far, by method and code."""
         self._rng = rng
@@ -133,6 +153,8 @@ class World:
         self._core.create_group(GroupConfig("ordered", ordered=True), now=START)
         self._core.create_group(GroupConfig("ns%group"), now=START)
         self._core.create_group(GroupConfig("light", lite_bind_topic="lite", lite_quota=3), now=START)
+        for user in USERS if self._users else ():
+            self._core.put_user(user, now=START)
 
     async def step(self) -> None:
         """Make one call, or let time pass; Broken where a promise does not hold."""
@@ -158,7 +180,8 @@ class World:
     async def end(self) -> None:
         """Let nothing be left that waits; Broken where the broker does no work any more."""
         await self._let_polls_end()
-        call = Call((("x-mq-client-id", "doctor"), ("x-mq-language", "PYTHON")), 3.0)
+        headers = {"x-mq-client-id": "doctor", "x-mq-language": "PYTHON", **self._signed(USERS[0])}
+        call = Call(tuple(headers.items()), 3.0)
         message = pb.Message(topic=pb.Resource(name="normal"), body=b"1")
         message.system_properties.message_id = "last"
         await self._unary("SendMessage", pb.SendMessageRequest(messages=[message]).SerializeToString(), call)
@@ -173,7 +196,14 @@ class World:
         if rng.random() < 0.1:
             headers["x-mq-client-id"] = rng.choice(("", " ", "somebody", "x" * 5000))
             headers |= {name: rng.choice(values) for name, values in HEADERS.items()}
+        elif self._users and (user := rng.choice(SIGNERS)) is not None:
+            headers |= self._signed(user)
         return tuple((name, value) for name, value in headers.items() if value)
+
+    def _signed(self, user: User) -> dict[str, str]:
+        """Return the headers that prove who calls; empty where nobody asks."""
+        made = signed(user.access_key, user.secret, at=self._driver.clock.now()) if self._users else {}
+        return {name.replace("_", "-"): value for name, value in made.items()}
 
     async def _unary(self, method: str, payload: bytes, call: Call) -> None:
         handler = self._handler(method).unary_unary
@@ -256,7 +286,13 @@ class World:
             raise Broken(f"an answer without a code: {call.written}: {what}")
         status = call.status[0].name if call.status else ""
         self.codes[method, codes[0].name if codes else status or "(waits)"] += 1
-        if strange := set(codes) - allowed(method, self._profile):
+        known = dict(call.metadata).get("authorization", "")
+        if self._users and not any(user.access_key in known for user in USERS) and DECIDED & set(codes):
+            raise Broken(f"done for somebody unknown: {codes}: {what}")
+        if self._users and READER.access_key in known and method == "SendMessage" and Code.OK in codes:
+            raise Broken(f"sent by somebody who may only read: {what}")
+        denials = {Code.UNAUTHORIZED, Code.FORBIDDEN} if self._users else set()
+        if strange := set(codes) - allowed(method, self._profile) - denials:
             raise Broken(f"{strange} is no code of {what}")
         refused = bool(codes) and not DECIDED & set(codes)
         self._picture = None

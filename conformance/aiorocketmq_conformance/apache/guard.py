@@ -12,6 +12,9 @@ import subprocess
 import sys
 import threading
 
+PAUSE, RESUME, KILL = signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP
+"""What the guard does to its program when it gets one of these."""
+
 
 def _end_with_parent(command: subprocess.Popen[bytes], grace: float) -> None:
     while os.read(0, 4096):
@@ -32,6 +35,10 @@ def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     command = subprocess.Popen(arguments[1:], stdin=subprocess.DEVNULL)
     signal.signal(signal.SIGTERM, lambda *_: command.terminate())
+    # What a test does to the program itself: it stands still, goes on, is killed. The guard stays awake.
+    signal.signal(PAUSE, lambda *_: command.send_signal(signal.SIGSTOP))
+    signal.signal(RESUME, lambda *_: command.send_signal(signal.SIGCONT))
+    signal.signal(KILL, lambda *_: command.kill())
     threading.Thread(target=_end_with_parent, args=(command, float(arguments[0])), daemon=True).start()
     return command.wait()
 

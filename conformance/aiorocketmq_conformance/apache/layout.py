@@ -73,8 +73,10 @@ def _is_free(port: int) -> bool:
     return True
 
 
-def write_configuration(home: Path, ports: Ports, settings: Mapping[str, str]) -> None:
-    """Write the three configuration files under `home`; `settings` are added to the broker's."""
+def write_configuration(
+    home: Path, ports: Ports, settings: Mapping[str, str], proxy_settings: Mapping[str, object] | None = None
+) -> None:
+    """Write the three configuration files under `home`, with further `settings` of the broker and of the proxy."""
     (home / "conf").mkdir(parents=True, exist_ok=True)
     namesrv = {
         "listenPort": str(ports.namesrv),
@@ -100,6 +102,11 @@ def write_configuration(home: Path, ports: Ports, settings: Mapping[str, str]) -
         "timerWheelEnable": "true",
         # Milliseconds after which a waiting send is refused as "busy": the default 200 punishes slow machines.
         "waitTimeMillsInSendQueue": "10000",
+        # From 3 s after the last commit or rollback on, servers spin on a whole processor: the thread that gathers the
+        # marks of ended transactions never sleeps again (TransactionalOpBatchService, seen on 5.5.0). Writing each mark
+        # at once leaves it nothing to gather.
+        "transactionOpMsgMaxSize": "1",
+        "transactionOpBatchInterval": "86400000",
         **settings,
     }
     proxy = {
@@ -108,6 +115,7 @@ def write_configuration(home: Path, ports: Ports, settings: Mapping[str, str]) -
         "grpcServerPort": ports.grpc,
         "remotingListenPort": ports.remoting,
         "localServeAddr": HOST,
+        **(proxy_settings or {}),
     }
     (home / "conf/namesrv.conf").write_text(_properties(namesrv), encoding="utf-8")
     (home / "conf/broker.conf").write_text(_properties(broker), encoding="utf-8")

@@ -51,6 +51,11 @@ class ServerProcess:
             raise ApacheUnavailable(self._complaint(f"was not ready within {timeout:g} s", already)) from None
         logger.info("%s is ready", self._program.name)
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the program was started and has ended by itself."""
+        return self._process is not None and self._process.returncode is not None
+
     async def finish(self, *, timeout: float) -> None:
         """Tell the program to stop and wait until it has saved what it has; kill it after `timeout` seconds."""
         if self._process is not None and self._process.returncode is None:
@@ -60,6 +65,23 @@ class ServerProcess:
             except TimeoutError:
                 logger.warning("%s did not stop within %g s: ending it", self._program.name, timeout)
         await self.end()
+
+    async def kill(self) -> None:
+        """Kill the program as kill -9 does, and return when it is gone."""
+        self._signal(guard.KILL)
+        await self.end()
+
+    def pause(self) -> None:
+        """Let the program stand still, as SIGSTOP does; its guard stays awake."""
+        self._signal(guard.PAUSE)
+
+    def resume(self) -> None:
+        """Let it go on."""
+        self._signal(guard.RESUME)
+
+    def _signal(self, number: int) -> None:
+        if self._process is not None and self._process.returncode is None:
+            self._process.send_signal(number)
 
     async def end(self) -> None:
         """End the program and its guard; without effect when they have ended."""

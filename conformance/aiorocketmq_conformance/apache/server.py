@@ -6,13 +6,15 @@ import asyncio
 import random
 import shutil
 import tempfile
-from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from aiorocketmq.admin import Admin
+from aiorocketmq.config import Credentials
 from aiorocketmq.errors import Unreachable
 
 from aiorocketmq_conformance.apache.jars import fetch_jars, find_java, has_proxy
@@ -29,6 +31,8 @@ from aiorocketmq_conformance.apache.unavailable import ApacheUnavailable
 # Seconds that processes have to end by themselves. Those whose store goes with them have nothing to save.
 _GRACE, _NO_GRACE = 5.0, 0.2
 _LOOK_EVERY = 0.1
+# A separate proxy gives up at once when its broker, on a busy machine, takes more than three seconds for an answer.
+_STARTS = 3
 
 
 class ApacheServer:
@@ -47,12 +51,15 @@ class ApacheServer:
         mode: str = "local",
         start_timeout: float = 120.0,
         settings: Mapping[str, str] | None = None,
+        proxy_settings: Mapping[str, object] | None = None,
+        administrator: Credentials | None = None,
         directory: Path | None = None,
     ) -> None:
         """Prepare a server of `version`; `mode` is `local` or `cluster` (ignored by 4.x, which has no proxy).
 
-        `settings` are further lines of broker.conf. `directory` is kept for logs and store; without it they
-        live in a temporary one.
+        `settings` are further lines of broker.conf, `proxy_settings` further entries of the proxy's JSON;
+        `administrator` is a super user where these make the server ask who calls. `directory` is kept for logs and
+        store; without it they live in a temporary one.
         """
         if mode not in {"local", "cluster"}:
             raise ValueError(f"mode {mode!r} is neither local nor cluster")
@@ -60,6 +67,8 @@ class ApacheServer:
         self.mode = mode if has_proxy(version) else "broker"
         self._start_timeout = start_timeout
         self._settings = settings or {}
+        self._proxy_settings = proxy_settings or {}
+        self._administrator = administrator
         self._directory = directory
         self._ports: Ports | None = None
         self._processes: dict[str, ServerProcess] = {}
@@ -73,7 +82,7 @@ class ApacheServer:
             if self._directory is None:
                 stack.callback(shutil.rmtree, home, ignore_errors=True)
             self._ports = free_ports(random.Random())
-            write_configuration(home, self._ports, self._settings)
+            write_configuration(home, self._ports, self._settings, self._proxy_settings)
             for program in programs(java, jars, home, self._ports, mode=self.mode):
                 process = ServerProcess(program, home, grace=self._grace)
                 self._processes[program.name] = process
@@ -94,10 +103,58 @@ class ApacheServer:
         A proxy in the broker's process goes and comes with it. Takes 10 to 20 s on two cores that have nothing else
         to do. Raises ApacheUnavailable when it does not come back.
         """
-        process = self._processes["proxy" if self.mode == "local" else "broker"]
-        await process.finish(timeout=self._start_timeout)
-        await self._begin(process)
+        await self.stop()
+        await self.start()
+
+    async def stop(self) -> None:
+        """Stop the broker in good order."""
+        await self._broker_process.finish(timeout=self._start_timeout)
+
+    async def start(self) -> None:
+        """Start a broker that was stopped or killed; ApacheUnavailable when it does not come."""
+        await self._begin(self._broker_process)
         await self._registered()
+
+    @asynccontextmanager
+    async def another_proxy(self) -> AsyncIterator[str]:
+        """A second proxy before the broker, until the block is left; yields `host:port` of its gRPC service.
+
+        ApacheUnavailable when it does not come, or in a mode in which the broker has no proxy apart.
+        """
+        if self.mode != "cluster":
+            raise ApacheUnavailable(
+                f"Apache RocketMQ {self.version} has no separate proxy in mode {self.mode}."
+            )
+        own = free_ports(random.Random())
+        ports = replace(self._started, grpc=own.grpc, remoting=own.remoting)
+        with tempfile.TemporaryDirectory(
+            prefix="aiorocketmq-apache-", ignore_cleanup_errors=True
+        ) as directory:
+            home = Path(directory)
+            write_configuration(home, ports, self._settings, self._proxy_settings)
+            *_, program = programs(find_java(), await fetch_jars(self.version), home, ports, mode=self.mode)
+            process = ServerProcess(program, home, grace=_NO_GRACE)
+            try:
+                await self._begin(process)
+                yield f"{HOST}:{ports.grpc}"
+            finally:
+                await process.end()
+
+    async def kill(self) -> None:
+        """Kill the broker as kill -9 does."""
+        await self._broker_process.kill()
+
+    def pause(self) -> None:
+        """Let the broker stand still, as SIGSTOP does."""
+        self._broker_process.pause()
+
+    def resume(self) -> None:
+        """Let it go on."""
+        self._broker_process.resume()
+
+    @property
+    def _broker_process(self) -> ServerProcess:
+        return self._processes["proxy" if self.mode == "local" else "broker"]
 
     @property
     def grpc(self) -> str:
@@ -119,10 +176,15 @@ class ApacheServer:
         return f"{HOST}:{self._started.broker}"
 
     async def _begin(self, process: ServerProcess) -> None:
-        try:
-            await process.start(timeout=self._start_timeout)
-        except ApacheUnavailable as error:
-            raise ApacheUnavailable(f"Apache RocketMQ {self.version}: {error}") from error
+        for left in reversed(range(_STARTS)):
+            try:
+                await process.start(timeout=self._start_timeout)
+            except ApacheUnavailable as error:
+                if left == 0 or not process.has_ended:
+                    raise ApacheUnavailable(f"Apache RocketMQ {self.version}: {error}") from error
+                await process.end()
+            else:
+                return
 
     async def _registered(self) -> None:
         """Wait until the name server knows the broker, which calls itself ready a moment before."""
@@ -130,7 +192,7 @@ class ApacheServer:
             async with asyncio.timeout(self._start_timeout):
                 while True:
                     try:
-                        async with Admin(f"namesrv://{self.namesrv}"):
+                        async with Admin(f"namesrv://{self.namesrv}", credentials=self._administrator):
                             return
                     except Unreachable:
                         await asyncio.sleep(_LOOK_EVERY)

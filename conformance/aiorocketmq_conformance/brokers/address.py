@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import replace
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from aiorocketmq_conformance.brokers.classic import classic_preparation
 from aiorocketmq_conformance.brokers.greeting import greet
+from aiorocketmq_conformance.brokers.recordings import Recordings
 from aiorocketmq_conformance.declaration import PREPARATION, Declaration
 from aiorocketmq_conformance.probe.clock import RealClock
 from aiorocketmq_conformance.registry import Case
@@ -31,25 +32,23 @@ class AddressBroker:
         declaration: Declaration,
         namesrv: str | None = None,
         control: str | None = None,
-        spec: str | None = None,
-        deviations: str = "",
-        greetings: int = 1,
+        record: Path | None = None,
     ) -> None:
-        """Prepare; `greetings` is how often, 10 s each, the broker is asked for its first answer."""
+        """Prepare; `record` is a folder for what the suite's clients see."""
         abilities = PREPARATION if namesrv or control else frozenset[str]()
-        self.spec = spec or endpoint
-        self.deviations = deviations
-        self.declaration = replace(declaration, capabilities=declaration.capabilities | abilities)
+        self.spec = endpoint
+        self.deviations = ""
+        self.declaration = declaration.having(abilities)
         self.jobs = JOBS
         self._endpoint = endpoint
         self._namesrv = namesrv
         self._control = control
-        self._greetings = greetings
+        self._recordings = Recordings(record)
         self._preparation: Preparation | None = None
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        await greet(self._endpoint, attempts=self._greetings)
+        await greet(self._endpoint)
         self._preparation = await self._stack.enter_async_context(self._prepared())
         return self
 
@@ -69,7 +68,13 @@ class AddressBroker:
     async def open(self, case: Case) -> AsyncIterator[Target]:
         """A view with real time; what the case makes stays on the broker, under names that nobody else uses."""
         assert self._preparation is not None, "open() outside of `async with`"
-        yield Target(self._endpoint, self.declaration, RealClock(), self._preparation)
+        clock = RealClock()
+        async with self._recordings.of(case, clock, self.declaration.order_grain):
+            yield Target(self._endpoint, self.declaration, clock, self._preparation)
+
+    def place(self, case: Case) -> str:
+        """The same for all cases."""
+        return ""
 
     def real_seconds(self, case: Case) -> float:
         """The case's own timeout: its clock is the real one."""

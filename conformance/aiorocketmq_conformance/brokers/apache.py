@@ -1,58 +1,72 @@
-"""A real Apache server of this machine, started for the run and ended with it."""
+"""Real Apache servers of this machine, started for the run and ended with it."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from aiorocketmq_conformance.apache.server import ApacheServer
+from aiorocketmq_conformance.apache.setups import AS_SHIPPED, Setup, setups
 from aiorocketmq_conformance.apache.unavailable import ApacheUnavailable
-from aiorocketmq_conformance.brokers.address import JOBS, AddressBroker
-from aiorocketmq_conformance.brokers.greeting import greet
+from aiorocketmq_conformance.brokers.address import JOBS
+from aiorocketmq_conformance.brokers.classic import ClassicAccess, ClassicPreparation, classic_admin
+from aiorocketmq_conformance.brokers.greeting import STARTING, greet
 from aiorocketmq_conformance.brokers.interface import TargetUnavailable
+from aiorocketmq_conformance.brokers.recordings import Recordings
 from aiorocketmq_conformance.brokers.shared_restart import SharedRestart
-from aiorocketmq_conformance.declaration import Declaration
+from aiorocketmq_conformance.declaration import PREPARATION, Declaration
+from aiorocketmq_conformance.probe.clock import RealClock
 from aiorocketmq_conformance.registry import Case
-from aiorocketmq_conformance.target import Target
+from aiorocketmq_conformance.target import Access, Preparation, Target
 
-GREETINGS = 6
-"""On a busy machine a proxy that calls itself ready may need a minute for its first answer."""
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """A server that is up, and how its cases use it."""
+
+    server: ApacheServer
+    endpoint: str
+    declaration: Declaration
+    preparation: Preparation
+    restart: SharedRestart
+    access: Access | None
 
 
 class ApacheBroker:
-    """Apache RocketMQ `version` with a fresh store."""
+    """Apache RocketMQ `version` with a fresh store.
 
-    def __init__(self, version: str, *, mode: str, declaration: Declaration) -> None:
+    Most cases share a server as it is shipped. Those that need what such a server has switched off, users, or restarts
+    get servers of the same version that are configured for it, each started when its first case comes.
+    """
+
+    def __init__(
+        self, version: str, *, mode: str, declaration: Declaration, record: Path | None = None
+    ) -> None:
+        """Prepare; `record` is a folder for what the suite's clients see."""
         suffix = ":cluster" if mode == "cluster" else ""
         self.spec = f"apache:{version}{suffix}"
         self.deviations = self.spec.replace(":", "-")
-        self.declaration = declaration
         self.jobs = JOBS
-        self._server = ApacheServer(version, mode=mode)
-        self._inner: AddressBroker | None = None
-        self._restart = SharedRestart(self._restart_server)
+        self._version = version
+        self._mode = mode
+        self._recordings = Recordings(record)
+        self._setups = setups(version, mode)
+        self._shipped = declaration.having(PREPARATION)
+        if mode == "cluster":
+            self._shipped = self._shipped.having(frozenset({"@proxies"}))
+        self.declaration = self._shipped.having(self._setups.serves)
+        self._running: dict[str, _Running | TargetUnavailable] = {}
+        # One at a time: starting a server takes all that a small machine has.
+        self._starting = asyncio.Lock()
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        async with AsyncExitStack() as stack:
-            try:
-                await stack.enter_async_context(self._server)
-                endpoint = self._server.grpc
-            except ApacheUnavailable as error:
-                raise TargetUnavailable(str(error)) from error
-            broker = AddressBroker(
-                endpoint,
-                declaration=self.declaration,
-                namesrv=self._server.namesrv,
-                greetings=GREETINGS,
-            )
-            self._inner = await stack.enter_async_context(broker)
-            capabilities = broker.declaration.capabilities | {"@restart"}
-            self.declaration = replace(broker.declaration, capabilities=capabilities)
-            self._stack = stack.pop_all()
+        await self._server(AS_SHIPPED)
         return self
 
     async def __aexit__(
@@ -62,20 +76,111 @@ class ApacheBroker:
 
     @asynccontextmanager
     async def open(self, case: Case) -> AsyncIterator[Target]:
-        """A view with real time on the one server of the run."""
-        assert self._inner is not None, "open() outside of `async with`"
+        """A view with real time on the server that is configured for the case."""
+        server = await self._server(self._setups.of(case.needs))
+        clock = RealClock()
+        target = Target(server.endpoint, server.declaration, clock, server.preparation, access=server.access)
         async with AsyncExitStack() as stack:
-            target = await stack.enter_async_context(self._inner.open(case))
-            target.declaration = self.declaration
+            await stack.enter_async_context(self._recordings.of(case, clock, self.declaration.order_grain))
+            if "@proxies" in case.needs:
+                target.second_proxy = await stack.enter_async_context(_another_proxy(server.server))
             if "@restart" in case.needs:
-                await stack.enter_async_context(self._restart.party())
-                target.disturbance = self._restart
+                await stack.enter_async_context(server.restart.party())
+                target.disturbance = _Process(server.server, server.restart.restart)
+            elif "@process" in case.needs:
+                target.disturbance = _Process(server.server, server.server.restart)
             yield target
 
-    async def _restart_server(self) -> None:
-        await self._server.restart()
-        await greet(self._server.grpc, attempts=GREETINGS)
+    async def _server(self, setup: Setup) -> _Running:
+        """The running server of that configuration; TargetUnavailable, each time, when it did not start."""
+        async with self._starting:
+            if setup.name not in self._running:
+                try:
+                    self._running[setup.name] = await self._start(setup)
+                except TargetUnavailable as error:
+                    self._running[setup.name] = error
+        found = self._running[setup.name]
+        if isinstance(found, TargetUnavailable):
+            raise TargetUnavailable(str(found))
+        return found
+
+    async def _start(self, setup: Setup) -> _Running:
+        server = ApacheServer(
+            self._version,
+            mode=self._mode,
+            settings=setup.broker,
+            proxy_settings=setup.proxy,
+            administrator=setup.administrator,
+        )
+
+        async def restart() -> None:
+            await server.restart()
+            await greet(server.grpc, patience=STARTING)
+
+        async with AsyncExitStack() as stack:
+            try:
+                await stack.enter_async_context(server)
+                endpoint = server.grpc
+            except ApacheUnavailable as error:
+                raise TargetUnavailable(str(error)) from error
+            await greet(endpoint, patience=STARTING)
+            admin = await stack.enter_async_context(classic_admin(server.namesrv, setup.administrator))
+            self._stack.push_async_exit(stack.pop_all())
+        return _Running(
+            server,
+            endpoint,
+            self._shipped.having(setup.serves),
+            ClassicPreparation(admin),
+            SharedRestart(restart),
+            ClassicAccess(admin) if setup.administrator else None,
+        )
+
+    def place(self, case: Case) -> str:
+        """The configuration of the server that the case needs."""
+        return self._setups.of(case.needs).name
 
     def real_seconds(self, case: Case) -> float:
         """The case's own timeout: its clock is the real one."""
         return case.timeout
+
+
+@asynccontextmanager
+async def _another_proxy(server: ApacheServer) -> AsyncIterator[str]:
+    async with AsyncExitStack() as stack:
+        try:
+            endpoint = await stack.enter_async_context(server.another_proxy())
+        except ApacheUnavailable as error:
+            raise TargetUnavailable(str(error)) from error
+        await greet(endpoint, patience=STARTING)
+        yield endpoint
+
+
+class _Process:
+    """What a case may do to the server: restarts are shared, the rest is done by one case at a time."""
+
+    def __init__(self, server: ApacheServer, restart: Callable[[], Awaitable[None]]) -> None:
+        self._server = server
+        self._restart = restart
+
+    async def restart(self) -> None:
+        await self._restart()
+
+    async def down(self, seconds: float) -> None:
+        await self._server.stop()
+        await asyncio.sleep(seconds)
+        await self._start()
+
+    async def kill(self) -> None:
+        await self._server.kill()
+        await self._start()
+
+    async def pause(self, seconds: float) -> None:
+        self._server.pause()
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            self._server.resume()
+
+    async def _start(self) -> None:
+        await self._server.start()
+        await greet(self._server.grpc, patience=STARTING)

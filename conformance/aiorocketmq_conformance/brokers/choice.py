@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from importlib.util import find_spec
 from pathlib import Path
 
+from aiorocketmq_conformance.brokers.absences import absences
 from aiorocketmq_conformance.brokers.interface import BrokerUnderTest
 from aiorocketmq_conformance.declaration import DECLARATIONS, Declaration
 
@@ -29,17 +31,19 @@ def choose(
     """The broker that `spec` names, not entered yet; BadTarget when it names none.
 
     `namesrv` or `control` (`host:port`) and `declared` (a name of `DECLARATIONS`) say of a HOST:PORT what it does
-    not say itself. `record` is a folder for recordings, which fakes in this process can make.
+    not say itself. `record` is a folder for recordings: a fake in this process writes what it did itself, of any
+    other target the suite's clients write what they saw.
     """
     kind, _, rest = spec.partition(":")
-    if record is not None and kind != "fake":
-        raise BadTarget("--record goes with a fake, which tells all that happens; a server does not")
+    if record is not None and find_spec("pyarrow") is None:
+        raise BadTarget("--record needs pyarrow: run pip install 'aiorocketmq[recording]'")
     if kind != spec and _ADDRESS.fullmatch(spec) and kind not in {"fake", "apache"}:
         from aiorocketmq_conformance.brokers.address import AddressBroker
 
         if namesrv and control:
             raise BadTarget("give --namesrv for a server or --control for a fake, not both")
-        return AddressBroker(spec, declaration=_declaration(declared), namesrv=namesrv, control=control)
+        declaration = _declaration(declared)
+        return AddressBroker(spec, declaration=declaration, namesrv=namesrv, control=control, record=record)
     if namesrv or control:
         raise BadTarget("--namesrv goes with HOST:PORT, as does --control; the other targets bring their own")
     if kind == "fake":
@@ -48,7 +52,8 @@ def choose(
         from aiorocketmq_conformance.brokers.apache import ApacheBroker
 
         mode = "cluster" if matched[2] else "local"
-        return ApacheBroker(matched[1], mode=mode, declaration=_apache_declaration(matched[1], mode))
+        declaration = _apache_declaration(matched[1], mode)
+        return ApacheBroker(matched[1], mode=mode, declaration=declaration, record=record)
     raise BadTarget(f"{spec!r} is no target: write {_FORMS}")
 
 
@@ -70,10 +75,7 @@ def _apache_declaration(version: str, mode: str) -> Declaration:
     base = DECLARATIONS["apache-5.5-cluster" if mode == "cluster" else "apache-5.5"]
     if mode == "local" and version.startswith(("5.2.", "5.3.")):
         base = DECLARATIONS["apache-5.3"]
-    capabilities = base.capabilities
-    if tuple(map(int, version.split("."))) < (5, 4):
-        capabilities -= {"type.priority", "suspend"}
-    if tuple(map(int, version.split("."))) < (5, 5):
-        # Such a batch ends the timer of 5.4.0 and of 5.3.3 (live-lessons.md 6; seen in this suite's run of 5.3.3).
-        capabilities -= {"batch-delays"}
-    return Declaration(base.product, f"{version} ({mode} mode)", capabilities, base.numbers)
+    number = tuple(map(int, version.split(".")))
+    reasons = absences(number, mode)
+    capabilities = base.capabilities - reasons.keys()
+    return Declaration(base.product, f"{version} ({mode} mode)", capabilities, base.numbers, reasons)

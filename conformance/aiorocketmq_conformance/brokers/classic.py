@@ -6,10 +6,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from aiorocketmq.admin import Admin, TopicType
+from aiorocketmq.config import Credentials
 from aiorocketmq.errors import RocketMQError
 
 from aiorocketmq_conformance.brokers.interface import TargetUnavailable
-from aiorocketmq_conformance.target import GroupSettings, Moment, Preparation, at
+from aiorocketmq_conformance.target import GroupSettings, Moment, Preparation, Rights, at
 from aiorocketmq_conformance.verdicts import NotApplicable
 
 
@@ -31,14 +32,15 @@ class ClassicPreparation:
 
     async def create_group(self, name: str, settings: GroupSettings) -> None:
         """Make or replace a consumer group."""
-        if settings.lite_topic:
-            raise NotApplicable("groups of lite topics cannot be made over the classic protocol")
         await self._admin.create_group(
             name,
             ordered=settings.ordered,
             max_attempts=settings.max_attempts,
             backoff=settings.backoff,
             consume_enabled=settings.consume_enabled,
+            lite_topic=settings.lite_topic,
+            lite_quota=settings.lite_quota,
+            lite_exclusive=settings.lite_exclusive,
         )
 
     async def delete_group(self, name: str) -> None:
@@ -60,6 +62,24 @@ class ClassicPreparation:
     async def clean(self) -> None:
         """Refuse, as `keep`."""
         await self.keep(0.0)
+
+
+class ClassicAccess:
+    """The users of a server that asks who calls."""
+
+    def __init__(self, admin: Admin) -> None:
+        self._admin = admin
+
+    async def put_user(self, rights: Rights) -> None:
+        """Make a user; cases make each one once."""
+        await self._admin.create_user(rights.access_key, rights.secret)
+        await self._admin.permit(
+            rights.access_key, publish=rights.publish, subscribe=rights.subscribe, groups=rights.groups
+        )
+
+    async def remove_user(self, access_key: str) -> None:
+        """Remove a user."""
+        await self._admin.delete_user(access_key)
 
 
 class NoPreparation:
@@ -103,17 +123,24 @@ class NoPreparation:
 
 
 @asynccontextmanager
-async def classic_preparation(namesrv: str | None) -> AsyncIterator[Preparation]:
-    """The way to make topics through the name server at `namesrv` (`host:port`); TargetUnavailable."""
-    if namesrv is None:
-        yield NoPreparation()
-        return
-    admin = Admin(f"namesrv://{namesrv}", timeout=10.0)
+async def classic_admin(namesrv: str, credentials: Credentials | None = None) -> AsyncIterator[Admin]:
+    """An administrator through the name server at `namesrv` (`host:port`); TargetUnavailable."""
+    admin = Admin(f"namesrv://{namesrv}", timeout=10.0, credentials=credentials)
     try:
         await admin.__aenter__()
     except RocketMQError as error:
         raise TargetUnavailable(str(error)) from error
     try:
-        yield ClassicPreparation(admin)
+        yield admin
     finally:
         await admin.__aexit__(None, None, None)
+
+
+@asynccontextmanager
+async def classic_preparation(namesrv: str | None) -> AsyncIterator[Preparation]:
+    """The way to make topics through the name server at `namesrv` (`host:port`); TargetUnavailable."""
+    if namesrv is None:
+        yield NoPreparation()
+        return
+    async with classic_admin(namesrv) as admin:
+        yield ClassicPreparation(admin)

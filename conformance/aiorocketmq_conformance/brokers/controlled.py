@@ -93,22 +93,17 @@ class FakePreparation:
         await self._broker.clean()
 
     def _keywords(self, settings: GroupSettings) -> dict[str, Any]:  # Any: keywords of two kinds of broker
-        plain = {
+        if isinstance(settings.backoff, ExponentialBackoff) and not isinstance(self._broker, FakeBroker):
+            raise NotApplicable("the control service of a fake makes no groups with growing intervals")
+        return {
             "ordered": settings.ordered,
             "max_attempts": settings.max_attempts,
             "backoff": _backoff(settings.backoff),
+            "consume_enabled": settings.consume_enabled,
+            "lite_topic": settings.lite_topic,
+            "lite_quota": settings.lite_quota,
+            "lite_exclusive": settings.lite_exclusive,
         }
-        if isinstance(self._broker, FakeBroker):
-            lite = {
-                "lite_topic": settings.lite_topic,
-                "lite_quota": settings.lite_quota,
-                "lite_exclusive": settings.lite_exclusive,
-            }
-            return {**plain, "consume_enabled": settings.consume_enabled, **lite}
-        special = isinstance(settings.backoff, ExponentialBackoff) or settings.lite_topic
-        if special or not settings.consume_enabled:
-            raise NotApplicable("the control service of a fake makes no such groups")
-        return plain
 
 
 def _backoff(wanted: Sequence[float] | ExponentialBackoff | None) -> Sequence[float] | RetryPolicy:

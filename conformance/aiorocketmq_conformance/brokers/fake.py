@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -12,13 +13,17 @@ from typing import Self
 
 from aiorocketmq_fake.broker import FakeBroker
 from aiorocketmq_fake.core.broker import Broker
+from aiorocketmq_fake.core.choices import LiteService
 from aiorocketmq_fake.core.events import Event, TransactionChecked
 from aiorocketmq_fake.core.profile import Profile
+from aiorocketmq_fake.core.profiles import PROFILES
 from aiorocketmq_fake.edge.tls import ServerTls
 
+from aiorocketmq_conformance.brokers.absences import absences
 from aiorocketmq_conformance.brokers.controlled import FakeAccess, FakePreparation
+from aiorocketmq_conformance.brokers.privileges import FakePrivileges
 from aiorocketmq_conformance.declaration import Declaration
-from aiorocketmq_conformance.probe.clock import AutoClock
+from aiorocketmq_conformance.probe.clock import AutoClock, Clock
 from aiorocketmq_conformance.registry import Case
 from aiorocketmq_conformance.target import Target
 
@@ -27,6 +32,15 @@ REAL_SECONDS = 30.0
 JOBS = 4
 # A fake that stands for a server is held to the server's own list: it has to differ where the server does.
 _SERVERS = {"apache-5.5": "apache-5.5.0", "apache-5.5-cluster": "apache-5.5.0-cluster"}
+# What such a server is shipped without, and is switched on for the cases that need it (apache/setups.py).
+_LOCAL: Mapping[str, Mapping[str, object]] = {
+    "recall": {"recall_enabled": True},
+    "type.mixed": {"mixed_topics": True},
+}
+_SWITCHED_ON = {
+    "apache-5.5": _LOCAL,
+    "apache-5.5-cluster": {**_LOCAL, "type.lite": {"lite_service": LiteService.SERVED}},
+}
 
 
 class BundledFake:
@@ -44,9 +58,14 @@ class BundledFake:
         name = profile if isinstance(profile, str) else profile.name
         self.spec = f"fake:{name}"
         self.deviations = _SERVERS.get(name, f"fake-{name}")
-        self.declaration = declaration
         self.jobs = JOBS
-        self._profile = profile
+        self._profile = PROFILES[profile] if isinstance(profile, str) else profile
+        self._switches = _SWITCHED_ON.get(name, {})
+        self._shipped = declaration
+        if name in _SERVERS:
+            mode = "cluster" if name.endswith("-cluster") else "local"
+            self._shipped = replace(declaration, absences=absences((5, 5, 0), mode))
+        self.declaration = self._shipped.having(frozenset(self._switches))
         self._core = core
         self._record = record
         self._run_id = f"conformance-{datetime.now(UTC):%Y%m%dT%H%M%S}"
@@ -63,7 +82,11 @@ class BundledFake:
     async def open(self, case: Case) -> AsyncIterator[Target]:
         """A broker of the case's own, whose clock jumps whenever the case and all of its calls wait."""
         tls = ServerTls.self_made(also_plain=True) if "tls" in case.needs else None
-        async with FakeBroker(profile=self._profile, clock="manual", core=self._core, tls=tls) as broker:
+        wanted = [need for need in case.needs if need in self._switches]
+        profile = self._profile
+        for need in wanted:
+            profile = replace(profile, **self._switches[need])  # type: ignore[arg-type]  # fields of many types
+        async with FakeBroker(profile=profile, clock="manual", core=self._core, tls=tls) as broker:
             orders = _Orders()
             with self._recording(broker, case) as rebooted, broker.events.listen(orders.watch):
                 clock = AutoClock(
@@ -74,16 +97,21 @@ class BundledFake:
                     parked=lambda: broker.clock.parked,
                     orders=lambda: orders.count,
                 )
-                async with clock:
-                    disturbance = _Disturbance(broker, rebooted)
+                async with clock, AsyncExitStack() as stack:
+                    second = None
+                    if "@proxies" in case.needs:
+                        second = await stack.enter_async_context(broker.another_proxy())
+                    disturbance = _Disturbance(broker, rebooted, clock)
                     preparation = FakePreparation(broker)
                     yield Target(
                         broker.endpoint,
-                        self.declaration,
+                        self._shipped.having(frozenset(wanted)),
                         clock,
                         preparation,
                         disturbance,
+                        FakePrivileges(broker),
                         access=FakeAccess(broker),
+                        second_proxy=second,
                         trust=tls.trust if tls else None,
                     )
 
@@ -98,6 +126,10 @@ class BundledFake:
         recorder = Recorder(self._record, run_id=self._run_id, case_id=case.id, clock=broker.clock.now)
         with recorder, broker.events.listen(recorder.record):
             yield recorder.rebooted
+
+    def place(self, case: Case) -> str:
+        """The same for all cases."""
+        return ""
 
     def real_seconds(self, case: Case) -> float:
         """A fixed number: the case's own timeout counts the fake's seconds, which cost nothing."""
@@ -117,10 +149,26 @@ class _Orders:
 class _Disturbance:
     """What a case may do to a fake that is its own."""
 
-    def __init__(self, broker: FakeBroker, rebooted: Callable[[], None]) -> None:
+    def __init__(self, broker: FakeBroker, rebooted: Callable[[], None], clock: Clock) -> None:
         self._broker = broker
         self._rebooted = rebooted
+        self._clock = clock
 
     async def restart(self) -> None:
         await self._broker.restart()
         self._rebooted()
+
+    async def down(self, seconds: float) -> None:
+        await self._broker.stop()
+        await self._clock.sleep(seconds)
+        await self._broker.start()
+        self._rebooted()
+
+    async def kill(self) -> None:
+        await self._broker.crash()
+        await self._broker.start()
+        self._rebooted()
+
+    async def pause(self, seconds: float) -> None:
+        with self._broker.pause():
+            await self._clock.sleep(seconds)

@@ -27,7 +27,7 @@ class BrokerUnderTest(Protocol):
     """Name of the suite's deviation file for it."""
     declaration: Declaration
     jobs: int
-    """How many cases run side by side unless somebody asks for another number."""
+    """How many cases run side by side at one place unless somebody asks for another number."""
 
     async def __aenter__(self) -> Self:
         """Start or reach the broker."""
@@ -39,6 +39,9 @@ class BrokerUnderTest(Protocol):
 
     def open(self, case: Case) -> AbstractAsyncContextManager[Target]:
         """The view of the broker for one case; leaving it ends what was made for the case alone."""
+
+    def place(self, case: Case) -> str:
+        """Which of the target's servers `case` is run on; cases at different places do not disturb each other."""
 
     def real_seconds(self, case: Case) -> float:
         """Real seconds after which `case` has failed to end."""

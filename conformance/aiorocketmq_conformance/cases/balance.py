@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, defaultdict
+from typing import NamedTuple
 
 from aiorocketmq_conformance.cases.stage import SHORT_POLL, Consumer, Stage, on_stage, once_each
 from aiorocketmq_conformance.cases.tolerances import PROMPT
@@ -65,7 +66,7 @@ async def share_no_overlap(stage: Stage) -> None:
 async def even_4(stage: Stage) -> None:
     """Four consumers that are equally fast each get 15 to 35 % of a steady stream."""
     members = await _members(stage, 4, queues=8)
-    drain = _Drain(stage, 240, 60.0)
+    drain = _Drain(stage, 240, 100.0)
 
     async def produce() -> None:
         for burst in range(60):
@@ -75,7 +76,7 @@ async def even_4(stage: Stage) -> None:
     await asyncio.gather(produce(), *(drain.work(one, batch=1, each=0.1) for one in members))
     shares = sorted(len(drain.done[one.client.client_id]) / 240 for one in members)
     stage.target.note("shares", str([round(share, 3) for share in shares]))
-    assert sum(shares) == 1.0
+    assert len(drain.seen) == 240, f"{len(drain.seen)} of 240 messages were done in time"
     assert shares[0] >= 0.15, f"the slowest got {shares[0]:.0%}"
     assert shares[-1] <= 0.35, f"the fastest got {shares[-1]:.0%}"
 
@@ -94,24 +95,38 @@ async def more_consumers_than_queues(stage: Stage) -> None:
     assert active >= 3, f"{active} of 4 consumers got anything"
 
 
-@case("lb.slow-consumer", rules=("R5.10", "R5.12"), level=Level.SHOULD, needs=PREPARED, timeout=180.0)
+class _Spent(NamedTuple):
+    seconds: float
+    drain: _Drain
+
+
+async def _spent(stage: Stage, members: list[Consumer], spans: tuple[float, ...]) -> _Spent:
+    """How long these take for 120 messages, each of them so many seconds for one."""
+    sent = await stage.send_all(members[0].topic, [f"m{n}" for n in range(120)])
+    drain = _Drain(stage, 120, 100.0)
+    began = stage.clock.now()
+    await asyncio.gather(
+        *(drain.work(one, batch=2, each=span) for one, span in zip(members, spans, strict=True))
+    )
+    once_each(sent, drain.seen)
+    return _Spent(stage.clock.now() - began, drain)
+
+
+@case("lb.slow-consumer", rules=("R5.10", "R5.12"), level=Level.SHOULD, needs=PREPARED, timeout=300.0)
 @on_stage
 async def slow_consumer(stage: Stage) -> None:
     """A consumer ten times slower than the other two does not hold them back: they do nearly all of the work."""
     members = await _members(stage, 3)
-    sent = await stage.send_all(members[0].topic, [f"m{n}" for n in range(120)])
-    drain = _Drain(stage, 120, 60.0)
-    began = stage.clock.now()
-    spans = (0.1, 0.1, 1.0)
-    await asyncio.gather(
-        *(drain.work(one, batch=2, each=span) for one, span in zip(members, spans, strict=True))
+    alone = await _spent(stage, members[:2], (0.1, 0.1))
+    took = await _spent(stage, members, (0.1, 0.1, 1.0))
+    stage.target.note("took", round(took.seconds, 2))
+    # How long two alone need tells how fast the machine is today: 6 s where nothing else is to be done. The end may
+    # have to wait for one slow batch and one empty poll.
+    allowed = 1.5 * alone.seconds + 2.0 + SHORT_POLL + 5 * stage.clock.traffic.slowest_answer()
+    assert took.seconds <= allowed + PROMPT, (
+        f"{took.seconds:.1f} s, two fast ones alone {alone.seconds:.1f} s"
     )
-    took = stage.clock.now() - began
-    once_each(sent, drain.seen)
-    stage.target.note("took", round(took, 2))
-    # The two alone would need 6 s, and the end may have to wait for one slow batch and one empty poll.
-    allowed = 1.5 * 6.0 + 2.0 + SHORT_POLL + 5 * stage.clock.traffic.slowest_answer()
-    assert took <= allowed + PROMPT, f"took {took:.1f} s where two fast ones need 6 s"
+    drain = took.drain
     assert len(drain.done[members[2].client.client_id]) <= 40
 
 

@@ -93,7 +93,8 @@ async def terminate_unknown(stage: Stage) -> None:
     """The good-bye of a client that nobody knows is refused with UNRECOGNIZED_CLIENT_TYPE."""
     client = await stage.client()
     reply = await client.terminate()
-    assert code_name(reply.status.code) == "UNRECOGNIZED_CLIENT_TYPE"
+    told = code_name(reply.status.code)
+    assert told == "UNRECOGNIZED_CLIENT_TYPE", f"answered {told} ({reply.status.message})"
 
 
 @case("life.server-survives-bad-command", rules=("R2.11",), level=Level.SHOULD, needs=("@topic",))

@@ -11,7 +11,7 @@ import grpc.aio
 from aiorocketmq.wire import messages as pb
 from aiorocketmq.wire.methods import METHODS
 
-from aiorocketmq_conformance.cases.stage import LEASE, Stage, on_stage
+from aiorocketmq_conformance.cases.stage import LEASE, Stage, on_stage, once_each
 from aiorocketmq_conformance.probe import requests
 from aiorocketmq_conformance.probe.answers import code_name
 from aiorocketmq_conformance.registry import Level, case
@@ -19,6 +19,31 @@ from aiorocketmq_conformance.registry import Level, case
 PREPARED = ("@topic", "@group")
 # Nothing about TLS may take longer, in real seconds.
 TLS_WITHIN = 5.0
+
+
+@case("life.verify-message", rules=("R2.11",), level=Level.EXTENSION, needs=(*PREPARED, "@verify"))
+@on_stage
+async def verify_message(stage: Stage) -> None:
+    """A push consumer that is asked to consume a message on trial gets that message; its answer reaches who asked."""
+    topic = await stage.topic(1)
+    consumer = await stage.consumer(topic, kind=pb.ClientType.PUSH_CONSUMER)
+    wanted, _ = await stage.send(topic, "on trial", "another")
+    stream, client_id = consumer.client.stream, consumer.client.client_id
+    assert stream is not None
+    asking = asyncio.create_task(stage.target.special.verify_message(client_id, topic, wanted.id))
+    while not (frame := await stream.next()).HasField("verify_message_command"):
+        pass
+    command = frame.verify_message_command
+    assert command.message.body == b"on trial"
+    assert command.message.system_properties.message_id == wanted.id
+    reply = pb.TelemetryCommand(verify_message_result=pb.VerifyMessageResult(nonce=command.nonce))
+    reply.status.code = pb.Code.FAILED_TO_CONSUME_MESSAGE
+    await stream.send(reply)
+    answer = await asking
+    assert answer is not None, "the answer did not reach who asked"
+    assert answer.code == pb.Code.FAILED_TO_CONSUME_MESSAGE
+    # On trial means that nothing has happened to it.
+    once_each([wanted, _], await consumer.take(2))
 
 
 @case("life.namespace-isolated", rules=("R14.7",), level=Level.EXTENSION, needs=("namespace", *PREPARED))

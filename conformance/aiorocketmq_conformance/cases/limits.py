@@ -47,11 +47,12 @@ def of_bytes(topic: str, size: int, **fields: object) -> pb.Message:
     return requests.message(topic, "p", properties={"k": "v" * (size - 1)}, **fields)  # type: ignore[arg-type]  # fields of a message
 
 
+@case("limit.body", rules=("13.2", "4.1"), needs=("@topic", "large-delays"), params={"delay": "DELAY"})
 @case(
     "limit.body",
     rules=("13.2", "4.1"),
     needs=("@topic",),
-    params={kind.lower(): kind for kind in ("NORMAL", "FIFO", "DELAY", "TRANSACTION")},
+    params={kind.lower(): kind for kind in ("NORMAL", "FIFO", "TRANSACTION")},
 )
 @on_stage
 async def body(stage: Stage, kind: str) -> None:

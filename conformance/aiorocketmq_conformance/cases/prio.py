@@ -37,6 +37,15 @@ async def send(stage: Stage, topic: str, *levels: int) -> list[Sent]:
     return [await stage.send_message(ranked(stage, topic, str(level), level)) for level in levels]
 
 
+async def backlog(stage: Stage, topic: str, *levels: int) -> list[Sent]:
+    """The same, and wait until another group was handed all of them: a server shows a message some time after its
+    receipt, and what it does not show yet cannot come first."""
+    witness = await stage.consumer(topic)
+    sent = await send(stage, topic, *levels)
+    once_each(sent, await witness.take(len(sent), within=60.0))
+    return sent
+
+
 def level(delivery: Delivery) -> int:
     """The level that a delivery's body tells."""
     return int(delivery.text)
@@ -47,7 +56,7 @@ def level(delivery: Delivery) -> int:
 async def backlog_order(stage: Stage) -> None:
     """Of a backlog of 50 low and 50 high messages, taken one by one, the high ones come first."""
     topic, consumer = await prepared(stage)
-    sent = await send(stage, topic, *[1] * 50, *[6] * 50)
+    sent = await backlog(stage, topic, *[1] * 50, *[6] * 50)
     seen = await consumer.take(100, within=90.0, batch=1)
     once_each(sent, seen)
     assert [level(one) for one in seen] == [6] * 50 + [1] * 50
@@ -66,7 +75,7 @@ async def levels(stage: Stage, batch: int) -> None:
     """Ten messages of each of eight levels, sent in any order, come level by level, the highest first ({})."""
     topic, consumer = await prepared(stage)
     shuffled = random.Random(7).sample(list(range(LEVELS)) * 10, k=LEVELS * 10)
-    sent = await send(stage, topic, *shuffled)
+    sent = await backlog(stage, topic, *shuffled)
     seen = await consumer.take(len(sent), within=90.0, batch=batch)
     once_each(sent, seen)
     assert [level(one) for one in seen] == sorted(shuffled, reverse=True)

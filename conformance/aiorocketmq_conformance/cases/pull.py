@@ -317,6 +317,33 @@ async def query_time(stage: Stage) -> None:
     assert abs(answer.offset - 10) <= 1
 
 
+@case(
+    "pull.assignment-exclusive",
+    rules=("R3.7",),
+    level=Level.EXTENSION,
+    needs=(*PULL, "pull-balance"),
+)
+@on_stage
+async def assignment_exclusive(stage: Stage) -> None:
+    """Two pull consumers of a group are assigned two of four queues each, none of them to both; one alone has all."""
+    topic, group = await stage.topic(4), await stage.target.create_group()
+    kind = pb.ClientType.PULL_CONSUMER
+    first = await stage.consumer(topic, group=group, kind=kind, prime=False)
+    assert await _assigned(first) == [0, 1, 2, 3]
+    second = await stage.consumer(topic, group=group, kind=kind, prime=False)
+    shares = [await _assigned(first), await _assigned(second)]
+    assert sorted(shares[0] + shares[1]) == [0, 1, 2, 3], f"queues of both: {shares}"
+    assert {len(share) for share in shares} == {2}, f"uneven: {shares}"
+    await second.client.close()
+    assert await _assigned(first) == [0, 1, 2, 3], "the queues of one that left are nobody's"
+
+
+async def _assigned(consumer: Consumer) -> list[int]:
+    answer = await consumer.client.query_assignment(consumer.topic, consumer.group)
+    assert code_name(answer.status.code) == "OK"
+    return sorted(each.message_queue.id for each in answer.assignments)
+
+
 @case("pull.no-ack-replays", rules=("R10.1",), level=Level.EXTENSION, needs=PULL)
 @on_stage
 async def no_ack_replays(stage: Stage) -> None:

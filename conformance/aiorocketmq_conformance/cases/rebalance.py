@@ -267,6 +267,27 @@ async def fifo_handover(stage: Stage) -> None:
     window.check_return(held[0], seen[0])
 
 
+@case("reb.queue-increase", rules=("R3.1", "R5.10"), level=Level.SHOULD, needs=PREPARED, timeout=240.0)
+@on_stage
+async def queue_increase(stage: Stage) -> None:
+    """A topic that grows from two queues to eight under traffic loses nothing, and the new queues are consumed."""
+    first = await stage.consumer(await stage.topic(2))
+    crew = _Crew(stage)
+    crew.join(first)
+    sent = await _traffic(stage, first.topic, 10)
+    await stage.target.create_topic(first.topic, queues=8)
+    began = stage.clock.now()
+    while len({one.queue for one in first.seen}) < 8:
+        # Proxies see the change with their next look at the route.
+        assert stage.clock.now() < began + 60.0, f"consumed from {sorted({one.queue for one in first.seen})}"
+        sent += await _traffic(stage, first.topic, 4, every=0.5)
+    stage.target.note("all queues after", round(stage.clock.now() - began, 1))
+    await crew.until(len(sent), 30.0)
+    await crew.disband()
+    assert set(crew.acked) == {one.id for one in sent}
+    assert not crew.doubled()
+
+
 @case(
     "reb.topic-recreated",
     rules=("R10.3",),

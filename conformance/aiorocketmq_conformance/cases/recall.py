@@ -8,11 +8,13 @@ from aiorocketmq_conformance.cases.delay import due, later, prepared
 from aiorocketmq_conformance.cases.stage import Stage, on_stage, once_each
 from aiorocketmq_conformance.cases.tolerances import PROMPT
 from aiorocketmq_conformance.probe.answers import code_name
-from aiorocketmq_conformance.probe.client import ProbeClient
+from aiorocketmq_conformance.probe.client import CallFailed, ProbeClient
 from aiorocketmq_conformance.registry import Level, case
 from aiorocketmq_conformance.verdicts import NotApplicable
 
 NEEDS = ("@topic", "@group", "type.delay", "recall")
+AHEAD = 15.0
+"""Seconds to the delivery of what is recalled: a busy machine must not be too late with the recall."""
 
 
 async def recall(client: ProbeClient, topic: str, handle: str) -> pb.RecallMessageResponse:
@@ -38,13 +40,13 @@ async def handle(stage: Stage) -> None:
 async def before_due(stage: Stage) -> None:
     """A message that is recalled before its time is answered with its id and never delivered; others are."""
     topic, consumer = await prepared(stage)
-    (sent,) = await later(stage, topic, 5.0, "recalled")
-    (other,) = await later(stage, topic, 5.0, "kept")
+    (sent,) = await later(stage, topic, AHEAD, "recalled")
+    (other,) = await later(stage, topic, AHEAD, "kept")
     await stage.clock.sleep(1.0)
     producer = await stage.producer(topic)
     reply = await recall(producer, topic, sent.receipt.recall_handle)
-    assert (code_name(reply.status.code), reply.message_id) == ("OK", sent.id)
-    once_each([other], await consumer.watch(20.0, settle=True))
+    assert (code_name(reply.status.code), reply.message_id) == ("OK", sent.id), f"answered {reply}"
+    once_each([other], await consumer.watch(AHEAD + 15.0, settle=True))
 
 
 @case("recall.only-target", rules=("R4.26",), level=Level.EXTENSION, needs=NEEDS, timeout=120.0)
@@ -52,10 +54,11 @@ async def before_due(stage: Stage) -> None:
 async def only_target(stage: Stage) -> None:
     """Of five messages of one time exactly the recalled one is missing."""
     topic, consumer = await prepared(stage)
-    sent = await later(stage, topic, 6.0, *map(str, range(5)))
+    sent = await later(stage, topic, AHEAD, *map(str, range(5)))
     producer = await stage.producer(topic)
-    assert (await recall(producer, topic, sent[2].receipt.recall_handle)).status.code == pb.Code.OK
-    once_each([*sent[:2], *sent[3:]], await consumer.watch(15.0, settle=True))
+    reply = await recall(producer, topic, sent[2].receipt.recall_handle)
+    assert reply.status.code == pb.Code.OK, f"answered {reply}"
+    once_each([*sent[:2], *sent[3:]], await consumer.watch(AHEAD + 10.0, settle=True))
 
 
 @case("recall.after-due", rules=("R4.25",), level=Level.EXTENSION, needs=NEEDS)
@@ -77,13 +80,14 @@ async def after_due(stage: Stage) -> None:
 async def twice(stage: Stage) -> None:
     """A message that is recalled twice stays away, whatever the second answer."""
     topic, consumer = await prepared(stage)
-    (sent,) = await later(stage, topic, 5.0, "recalled")
+    (sent,) = await later(stage, topic, AHEAD, "recalled")
     producer = await stage.producer(topic)
-    assert (await recall(producer, topic, sent.receipt.recall_handle)).status.code == pb.Code.OK
+    reply = await recall(producer, topic, sent.receipt.recall_handle)
+    assert reply.status.code == pb.Code.OK, f"answered {reply}"
     second = await recall(producer, topic, sent.receipt.recall_handle)
     stage.target.note("second answer", code_name(second.status.code))
     at = {"deliver_at": stage.clock.wall()}
-    assert not await stage.nothing_but(consumer, 12.0, sentinel=at)
+    assert not await stage.nothing_but(consumer, AHEAD + 7.0, sentinel=at)
 
 
 @case(
@@ -155,7 +159,7 @@ async def race(stage: Stage) -> None:
 async def restart(stage: Stage) -> None:
     """A recalled message stays recalled over a restart."""
     topic, consumer = await prepared(stage)
-    (sent,) = await later(stage, topic, 10.0, "recalled")
+    (sent,) = await later(stage, topic, AHEAD, "recalled")
     producer = await stage.producer(topic)
     assert (await recall(producer, topic, sent.receipt.recall_handle)).status.code == pb.Code.OK
     await stage.target.restart()
@@ -172,6 +176,12 @@ async def disabled(stage: Stage) -> None:
     topic, consumer = await prepared(stage)
     (sent,) = await later(stage, topic, 5.0, "m")
     producer = await stage.producer(topic)
-    reply = await recall(producer, topic, sent.receipt.recall_handle)
-    assert reply.status.code != pb.Code.OK
+    try:
+        reply = await recall(producer, topic, sent.receipt.recall_handle)
+    except CallFailed as failed:
+        # Servers before 5.3 do not know the call.
+        if failed.code != "UNIMPLEMENTED":
+            raise
+    else:
+        assert reply.status.code != pb.Code.OK
     await consumer.ack(await consumer.find(sent, within=5.0 + 3 * PROMPT))

@@ -11,7 +11,8 @@ from aiorocketmq_conformance.cases.tolerances import PROMPT, expiry
 from aiorocketmq_conformance.probe import requests
 from aiorocketmq_conformance.probe.client import CallFailed
 from aiorocketmq_conformance.probe.proxy import Meddling, meddling_proxy
-from aiorocketmq_conformance.registry import case
+from aiorocketmq_conformance.registry import Level, case
+from aiorocketmq_conformance.verdicts import Inconclusive
 
 RESTART = ("@topic", "@group", "@restart")
 # Servers flush progress every few seconds: what is younger may be forgotten (live-broker-consumption.md 8).
@@ -50,6 +51,8 @@ async def inflight_survives_restart(stage: Stage) -> None:
     await stage.clock.sleep(FLUSH)
     await stage.target.restart()
     after = await _successor(stage, before)
+    if stage.clock.now() > held[0].at + lease:
+        raise Inconclusive(f"the restart took longer than the lease of {lease:g} s")
     # The handles are the same; the client that held them is gone with its proxy.
     acked = await after.client.ack(topic, after.group, *held[:2])
     assert [pb.Code.Name(entry.status.code) for entry in acked.entries] == ["OK", "OK"]
@@ -75,6 +78,30 @@ async def restart_keeps_order(stage: Stage) -> None:
     after = await _successor(stage, before)
     seen = [(await after.take(1, batch=1))[0] for _ in range(30)]
     assert [one.id for one in seen] == [one.id for one in sent[20:]]
+
+
+@case(
+    "delay.downtime-over-due",
+    rules=("R4.19", "11"),
+    level=Level.SHOULD,
+    needs=("@topic", "@group", "@process", "type.delay"),
+    timeout=400.0,
+)
+@on_stage
+async def downtime_over_due(stage: Stage) -> None:
+    """A message that became due while the broker was down comes promptly after its start, once."""
+    topic = await stage.topic(1, type="DELAY")
+    before = await stage.consumer(topic)
+    (sent,) = await stage.send(topic, "m", deliver_at=stage.clock.wall() + 2 * FLUSH)
+    await stage.clock.sleep(FLUSH)
+    await stage.target.process.down(2 * FLUSH)
+    started = stage.clock.now()
+    after = await _successor(stage, before)
+    seen = await after.find(sent, within=stage.target.number("delay.high") + 2 * PROMPT)
+    stage.target.note("came after the start", round(seen.at - started, 1))
+    assert seen.at >= sent.at + 2 * FLUSH - stage.target.number("early"), "came before its time"
+    await after.ack(seen)
+    assert not await stage.nothing_but(after, PROMPT, sentinel={"deliver_at": stage.clock.wall()})
 
 
 @case("send.deadline-unknown", rules=("R4.12",), needs=("@topic", "@group"), timeout=120.0)

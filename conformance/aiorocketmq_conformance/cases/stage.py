@@ -18,6 +18,7 @@ from aiorocketmq_conformance.probe import requests
 from aiorocketmq_conformance.probe.answers import Delivery, Received, code_name
 from aiorocketmq_conformance.probe.client import CallFailed, ProbeClient
 from aiorocketmq_conformance.probe.clock import Clock
+from aiorocketmq_conformance.probe.telemetry import StreamEnded
 from aiorocketmq_conformance.target import Target
 from aiorocketmq_conformance.verdicts import Inconclusive
 
@@ -30,6 +31,8 @@ LEASE = 30.0
 BUSY_TRIES = 10
 # Servers forget a client that they have not heard of for two minutes (rule R2.15).
 HEARTBEAT_EVERY = 30.0
+# A proxy apart from its broker does not know the broker's groups while that is away, and for a while afterwards.
+FORGOTTEN = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,9 +226,8 @@ class Stage:
         """
         if group is None:
             group = await self.target.create_group(ordered=ordered, max_attempts=max_attempts)
-        client = await self.client()
         kind = pb.ClientType.SIMPLE_CONSUMER if kind is None else kind
-        await client.present(requests.consumer_settings(group, {topic: expression}, kind))
+        client = await self._presented(requests.consumer_settings(group, {topic: expression}, kind))
         consumer = Consumer(client, topic, group, expression, kind)
         self._consumers.append(consumer)
         if prime:
@@ -235,6 +237,20 @@ class Stage:
             if answer.deliveries:
                 raise Inconclusive(f"a fresh group received {answer.deliveries} before anything was sent")
         return consumer
+
+    async def _presented(self, settings: pb.Settings) -> ProbeClient:
+        """A fresh client that presented itself; after a restart it is patient with a proxy that knows no group yet."""
+        until = self.clock.now() + (FORGOTTEN if self.target.was_disturbed else 0.0)
+        while True:
+            client = await self.client()
+            try:
+                await client.present(settings)
+            except StreamEnded as ended:
+                if ended.code != "INVALID_ARGUMENT" or self.clock.now() >= until:
+                    raise
+            else:
+                return client
+            await self.clock.sleep(1.0)
 
     async def send(self, topic: str, *bodies: str | bytes, **fields: Any) -> list[Sent]:
         """Send the bodies one after the other; AssertionError unless each is taken.

@@ -199,6 +199,31 @@ async def independent(stage: Stage) -> None:
     assert span >= 5.0, f"failed over 9 s, and came again within {span:.1f} s"
 
 
+@case("timing.wall-clock-jump", rules=("R7.1",), level=Level.EXTENSION, needs=(*PREPARED, "@clock"))
+@on_stage
+async def wall_clock_jump(stage: Stage) -> None:
+    """A clock that is set back ends no lease early, and one that is set forward ends it once; both go on working."""
+    topic = await stage.topic(1)
+    consumer = await stage.consumer(topic)
+    other = await stage.consumer(topic, group=consumer.group, prime=False)
+    (sent,) = await stage.send(topic, "m")
+    first = await consumer.one(invisible=10.0)
+    await stage.target.special.jump_clock(-3600.0)
+    seen = await other.watch(8.0)
+    assert not seen, f"the clock was set back, and a lease ended early: {seen}"
+    (second,) = await other.take(
+        1, batch=1, invisible=10.0, settle=False, within=expiry(stage.target, 10.0).high
+    )
+    expiry(stage.target, 10.0).check_return(first, second)
+    await stage.target.special.jump_clock(3600.0)
+    # Who is away for an hour is forgotten, and says who it is again.
+    again = await stage.consumer(topic, group=consumer.group, prime=False)
+    third = await again.find(sent, invisible=60.0)
+    assert (second.attempt, third.attempt) == (2, 3), "an hour at once counted as several leases"
+    await again.ack(third)
+    assert not await stage.nothing_but(again, PROMPT)
+
+
 @case("timing.under-load", rules=("R6.10", "R7.1"), level=Level.SHOULD, needs=PREPARED, timeout=180.0)
 @on_stage
 async def under_load(stage: Stage) -> None:

@@ -85,7 +85,7 @@ class Bank:
 
     async def expect_checks(self, checker: Checker, count: int, message_id: str | None = None) -> None:
         """AssertionError unless so many checks come in the time that the target allows for them."""
-        limit = self.first_check + (count - 1) * (self.interval + 5.0)
+        limit = self.first_check + (count - 1) * (self.interval + 5.0 + lag(self.stage.target))
         await self.within(limit, checker, count, message_id)
 
     async def within(self, seconds: float, checker: Checker, count: int, message_id: str | None) -> None:

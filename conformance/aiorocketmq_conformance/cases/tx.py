@@ -10,10 +10,15 @@ from aiorocketmq_conformance.cases.transacting import NEEDS, always, open_bank
 from aiorocketmq_conformance.probe import requests
 from aiorocketmq_conformance.probe.answers import code_name
 from aiorocketmq_conformance.probe.checker import COMMIT, ROLLBACK, end_transaction
+from aiorocketmq_conformance.probe.client import CallFailed
+from aiorocketmq_conformance.probe.proxy import Meddling, meddling_proxy
 from aiorocketmq_conformance.registry import Level, case
 from aiorocketmq_conformance.verdicts import Inconclusive
 
 LEASE = 10.0
+# Real seconds after which a producer gives up a call whose answer is lost.
+PATIENCE = 1.0
+_END = frozenset({"EndTransaction"})
 
 
 @case("tx.half-invisible", rules=("9.1",), needs=NEEDS)
@@ -87,6 +92,34 @@ async def rollback_then_commit(stage: Stage) -> None:
     stage.target.note("commit", await bank.end(half, COMMIT))
     seen = await bank.nothing_but(PROMPT)
     assert not seen, f"the second decision won: {seen}"
+
+
+@case("tx.reply-lost", rules=("R9.1", "9.2", "R9.6"), needs=NEEDS, timeout=240.0)
+@on_stage
+async def reply_lost(stage: Stage) -> None:
+    """Commits whose answers or requests are lost deliver once each, by themselves or through a check."""
+    bank = await open_bank(stage)
+    halves = await bank.prepare(*(f"m{n}" for n in range(4)))
+    for half, meddling in zip(halves, (Meddling(unanswered=_END), Meddling(lost=_END)) * 2, strict=True):
+        proxy = meddling_proxy(stage.target.endpoint, meddling)
+        blind = await stage.client(endpoint=await stage.stack.enter_async_context(proxy))
+        await blind.present(requests.producer_settings(bank.topic))
+        answer = ""
+        try:
+            await end_transaction(blind, bank.topic, half.receipt.transaction_id, COMMIT, timeout=PATIENCE)
+        except CallFailed as failed:
+            answer = failed.code
+        assert answer == "DEADLINE_EXCEEDED", f"the lost call ended with {answer or 'an answer'}"
+        # So that nobody else is asked who would not be heard either.
+        await blind.close()
+    # Who cannot know asks again: one of those that arrived, one of those that did not.
+    for half in halves[:2]:
+        await bank.end(half, COMMIT)
+    checker = await bank.checker(always(COMMIT))
+    seen = await bank.consumer.take(4, within=bank.first_check + 2 * PROMPT)
+    seen += await bank.consumer.watch(bank.interval, settle=True)
+    stage.target.note("checks", len(checker.checks))
+    once_each(halves, seen)
 
 
 @case("tx.end-blank-id", rules=("9.2",), level=Level.SHOULD, needs=NEEDS)

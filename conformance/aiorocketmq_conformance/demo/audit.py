@@ -60,12 +60,12 @@ async def audit(recording: Path, out: Path) -> Audited:
 
 
 def read_summary(summary: dict[str, object], *, exit_code: int) -> Audited:
-    """What a `summary.json` says, in words for the page."""
+    """What a `summary.json` says, in words for the page: of checks that found something of theirs to judge."""
     checks = summary["checks"]
     assert isinstance(checks, list), "the summary's schema has a list of checks"
     return Audited(
         str(summary["verdict"]),
-        tuple((check["name"], check["verdict"], _words(check)) for check in checks),
+        tuple((check["name"], check["verdict"], _words(check)) for check in checks if check["judged"]),
         exit_code,
     )
 

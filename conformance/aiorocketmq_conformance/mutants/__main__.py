@@ -1,17 +1,24 @@
-"""`python -m aiorocketmq_conformance.mutants [NAME...]`: prove that the cases can fail."""
+"""`python -m aiorocketmq_conformance.mutants [--record FILE] [NAME...]`: prove that the cases can fail."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import sys
+from pathlib import Path
 
 from aiorocketmq_conformance.mutants.catalogue import MUTANTS
+from aiorocketmq_conformance.mutants.kills import record
 from aiorocketmq_conformance.mutants.proof import Trial, prove, unproven
 
 
-def main(names: list[str]) -> int:
-    """Try the named mutants, or all; print one line for each, and `N passed, N failed` at the end."""
+def main(arguments: list[str]) -> int:
+    """Try the named mutants, or all; print one line for each, and how many of them were killed at the end.
+
+    With `--record FILE` who was killed by which case is kept there, beside what is known of mutants not tried now.
+    """
+    kept = Path(arguments.pop(1)) if arguments[:1] == ["--record"] and len(arguments) > 1 else None
+    names = arguments[1:] if kept else arguments
     unknown = set(names) - {mutant.name for mutant in MUTANTS}
     if unknown:
         print(f"no mutant is called {', '.join(sorted(unknown))}: see mutants/catalogue.py", file=sys.stderr)
@@ -23,7 +30,11 @@ def main(names: list[str]) -> int:
     unreasoned = [] if names else [case for case, reason in unproven().items() if not reason]
     for case in unreasoned:
         print(f"FAIL  {case}: no mutant shows that it can fail, and no reason is on record")
+    if kept is not None:
+        record(trials, kept)
     failed = sum(bool(trial.complaints) for trial in trials) + len(unreasoned)
+    killed = sum(trial.is_killed for trial in trials)
+    print(f"{killed}/{len(trials)} mutants killed")
     print(f"{len(trials) + len(unreasoned) - failed} passed, {failed} failed")
     return 1 if failed else 0
 

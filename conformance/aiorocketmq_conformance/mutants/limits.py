@@ -224,7 +224,7 @@ class RefusalsAreFaults(Broker):
 
 
 MUTANTS = (
-    Mutant("MU84", ("limit.error-is-final",), SPARES, RefusedIsStored),
+    Mutant("MU84", ("limit.error-is-final", "send.body-max*"), SPARES, RefusedIsStored),
     Mutant("mu-large-bodies", ("limit.body[*]",), SPARES, LargeBodiesCut),
     Mutant("mu-empty-bodies", ("limit.body-empty",), SPARES, EmptyBodiesTaken),
     Mutant("mu-body-and-properties", ("limit.body-and-props",), SPARES, PropertiesCountAsBody),

@@ -30,8 +30,8 @@ def broken(records: type[LaneOrder], what: str) -> type[Broker]:
             return self.orders[queue.id]
 
     class Receives(Receiving):
-        def _consumption(self, request: ReceiveRequest) -> Consumption:
-            consumption = super()._consumption(request)
+        def _consumption(self, request: ReceiveRequest, apart: bool) -> Consumption:
+            consumption = super()._consumption(request, apart)
             if not isinstance(consumption, Reading):
                 state, key = self._state, (request.group, request.topic)
                 consumption = Reading(state.profile, consumption.group, consumption.topic)

@@ -31,6 +31,11 @@ class Trial:
     """The cases that were to pass."""
 
     @property
+    def is_killed(self) -> bool:
+        """Whether any case found it out."""
+        return any(result.verdict is Verdict.FAIL for result in self.killers)
+
+    @property
     def complaints(self) -> tuple[str, ...]:
         """What went otherwise than the catalogue says; empty when the mutant was found out."""
         survived = [result for result in self.killers if result.verdict is not Verdict.FAIL]

@@ -133,20 +133,6 @@ class LargestBodyRefused(Broker):
         return super().send(messages, now=now, client_id=client_id)
 
 
-class RefusedBodiesStored(Broker):
-    """A body that is refused as too large is stored all the same."""
-
-    def send(
-        self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str = ""
-    ) -> tuple[SendOutcome, ...]:
-        try:
-            return super().send(messages, now=now, client_id=client_id)
-        except Refusal as refusal:
-            if refusal.code is Code.MESSAGE_BODY_TOO_LARGE:
-                super().send(tuple(replace(one, body=b"") for one in messages), now=now)
-            raise
-
-
 class EncodingsLost(Tampering):
     """Compressed bodies are told to be plain."""
 
@@ -306,7 +292,6 @@ class GroupsSpread(Tampering):
 
 
 SENDING = (
-    Mutant("MU84", ("send.body-max*",), core=RefusedBodiesStored),
     Mutant(
         "mu-wrong-digest",
         ("send.digest[*",),

@@ -57,6 +57,17 @@ class FirstHandlesLapse(Tampering):
         return _all_ok(request)
 
 
+class OnlyTheHolderSettles(Tampering):
+    """A message is settled by the client that received it alone, whoever has its handle."""
+
+    def ack(self, request: AckRequest, *, now: float) -> AckResult:
+        for entry in request.entries:
+            lease = self.lease_of(entry.receipt_handle)
+            if lease is not None and lease.client_id != request.client_id:
+                raise Refusal(Code.INVALID_RECEIPT_HANDLE, "another client has this message.")
+        return super().ack(request, now=now)
+
+
 class LateAcksOk(Broker):
     """Expired handles are acked with OK."""
 
@@ -148,14 +159,34 @@ class AcksReachBack(AcksForAllGroups):
         return Broker.ack(self, request, now=now)
 
 
-class ChangesIgnored(Broker):
-    """Changes of the lease are ignored."""
+class _ChangesIgnored(Broker):
+    """Changes of the lease for which `ignores` holds are answered, and have no effect."""
+
+    def ignores(self, asked: float, left: float) -> bool:
+        raise NotImplementedError
 
     def change_invisible(self, request: ChangeRequest, *, now: float) -> str:
         lease = next((one for one in self.leases() if one.receipt_handle == request.receipt_handle), None)
         if lease is None:
             return super().change_invisible(request, now=now)
-        return super().change_invisible(replace(request, invisible=lease.invisible_until - now), now=now)
+        left = lease.invisible_until - now
+        if self.ignores(request.invisible or 0.0, left):
+            request = replace(request, invisible=left)
+        return super().change_invisible(request, now=now)
+
+
+class ShorterChangesIgnored(_ChangesIgnored):
+    """Changes to a shorter lease are ignored."""
+
+    def ignores(self, asked: float, left: float) -> bool:
+        return asked < left
+
+
+class LongerChangesIgnored(_ChangesIgnored):
+    """Changes to a longer lease are ignored."""
+
+    def ignores(self, asked: float, left: float) -> bool:
+        return asked > left
 
 
 class ChangesAdded(Broker):
@@ -281,17 +312,11 @@ SETTLING = (
         core=AcksReachBack,
     ),
     Mutant(
-        "MU14-15",
-        (
-            "simple.change-shorten",
-            "simple.change-extend",
-            "push.nack-interval",
-            "retry.nack-counts",
-            "fifo.change-shorter",
-            "fifo.change-longer",
-        ),
-        core=ChangesIgnored,
+        "MU14",
+        ("simple.change-shorten", "push.nack-interval", "retry.nack-counts", "fifo.change-shorter"),
+        core=ShorterChangesIgnored,
     ),
+    Mutant("MU15", ("simple.change-extend", "fifo.change-longer"), core=LongerChangesIgnored),
     Mutant(
         "MU13",
         (
@@ -347,6 +372,11 @@ SETTLING = (
         ("push.auto-renew-holds", "push.auto-renew-original-handle"),
         changes={"auto_renews": False},
         defect="the server does not renew leases",
+    ),
+    Mutant(
+        "mu-only-the-holder-settles",
+        ("fault.proxy-switch",),
+        core=OnlyTheHolderSettles,
     ),
     Mutant(
         "mu-first-handles-lapse",

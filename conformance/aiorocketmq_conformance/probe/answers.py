@@ -72,6 +72,11 @@ class Delivery:
         return self.message.system_properties.message_group
 
     @property
+    def lite_topic(self) -> str:
+        """The lite topic, "" without."""
+        return self.message.system_properties.lite_topic
+
+    @property
     def stored_at(self) -> float:
         """The store time stamp, Unix seconds."""
         stamp = self.message.system_properties.store_timestamp

@@ -14,6 +14,7 @@ from aiorocketmq.wire import messages as pb
 
 from aiorocketmq_conformance.probe.answers import code_name
 from aiorocketmq_conformance.probe.client import ProbeClient
+from aiorocketmq_conformance.probe.clock import STUCK
 from aiorocketmq_conformance.probe.requests import resource
 from aiorocketmq_conformance.probe.telemetry import StreamEnded
 
@@ -135,6 +136,7 @@ async def end_transaction(
     *,
     message_id: str = "",
     from_check: bool = False,
+    timeout: float = STUCK,
 ) -> pb.EndTransactionResponse:
     """Commit or roll back; the message id is the transaction id unless another is given."""
     source = pb.TransactionSource.SOURCE_SERVER_CHECK if from_check else pb.TransactionSource.SOURCE_CLIENT
@@ -147,5 +149,6 @@ async def end_transaction(
             resolution=resolution,  # type: ignore[arg-type]  # wrong numbers allowed
             source=source,
         ),
+        timeout=timeout,
     )
     return reply

@@ -18,6 +18,7 @@ from aiorocketmq_conformance.probe.clock import STUCK, Clock
 from aiorocketmq_conformance.probe.requests import duration, endpoints, resource, tag_filter
 from aiorocketmq_conformance.probe.telemetry import Telemetry
 from aiorocketmq_conformance.probe.traffic import Call
+from aiorocketmq_conformance.probe.witness import Answered, nothing
 
 _SERIALS = itertools.count()
 # A receive's deadline beyond its poll: a shorter one loses answers on a busy server (live-broker-consumption 2).
@@ -67,6 +68,7 @@ class ProbeClient:
         self.settings: pb.Settings | None = None
         """The server's last answer to this client's settings."""
         self._group = ""
+        self._is_lite = False
 
     async def __aenter__(self) -> Self:
         return self
@@ -80,6 +82,8 @@ class ProbeClient:
             with suppress(grpc.aio.AioRpcError, CallFailed):
                 await self.terminate(self._group)
         await self.vanish()
+        if (witness := self.clock.traffic.witness) is not None:
+            witness.left(self.client_id)
 
     async def vanish(self) -> None:
         """Hang up without a word, as a crashed process does."""
@@ -110,6 +114,16 @@ class ProbeClient:
         assert reply.status.code == pb.Code.OK, f"settings answered with {code_name(reply.status.code)}"
         self.settings = reply.settings
         self._group = settings.subscription.group.name
+        self._is_lite = settings.client_type in (
+            pb.ClientType.LITE_PUSH_CONSUMER,
+            pb.ClientType.LITE_SIMPLE_CONSUMER,
+        )
+        if (witness := self.clock.traffic.witness) is not None:
+            told = pb.Settings()
+            told.CopyFrom(reply.settings)
+            told.client_type = settings.client_type
+            told.subscription.group.CopyFrom(settings.subscription.group)
+            witness.presented(self.client_id, told)
         return reply.settings
 
     async def unary(self, name: str, request: Any, *, timeout: float = STUCK) -> Any:
@@ -117,6 +131,8 @@ class ProbeClient:
         method = METHODS[name]
         traffic, started, outcome = self.clock.traffic, self.clock.now(), "cancelled"
         traffic.begin(waits_for_time=False)
+        answered = self._noted(name, request)
+        response = None
         try:
             call: Any = self._channel.unary_unary(  # Any: the stubs tie request and response to one type
                 method.path, lambda message: message.SerializeToString(), method.response.FromString
@@ -130,6 +146,7 @@ class ProbeClient:
                 raise
             raise CallFailed(name, error.code().name, error.details() or "") from error
         finally:
+            answered(response)
             traffic.end(Call(name, self.client_id, started, self.clock.now(), outcome))
 
     async def send(self, *messages: pb.Message, timeout: float = STUCK) -> pb.SendMessageResponse:
@@ -189,6 +206,7 @@ class ProbeClient:
         frames: list[tuple[Any, float]] = []
         error: str | None = None
         traffic.begin(waits_for_time=True)
+        answered = self._noted(name, request)
         opened: Any = self._channel.unary_stream(  # Any: the stubs tie request and response to one type
             METHODS[name].path, lambda message: message.SerializeToString(), METHODS[name].response.FromString
         )
@@ -208,6 +226,7 @@ class ProbeClient:
             if call is not None:
                 call.cancel()
             ended = self.clock.now()
+            answered([frame for frame, _ in frames if outcome == "answered" or frame.HasField("message")])
             traffic.end(Call(name, self.client_id, started, ended, outcome, waits_for_time=True))
         return self._told(request, frames, started, ended, error)
 
@@ -237,7 +256,11 @@ class ProbeClient:
         request = pb.AckMessageRequest(group=resource(group), topic=resource(topic))
         for entry in entries:
             id_, handle = (entry.id, entry.handle) if isinstance(entry, Delivery) else entry
-            request.entries.append(pb.AckMessageEntry(message_id=id_, receipt_handle=handle))
+            acked = pb.AckMessageEntry(message_id=id_, receipt_handle=handle)
+            # Ordinary consumers of a parent topic are refused when they name the lite topic (seen on 5.5.0).
+            if self._is_lite and isinstance(entry, Delivery):
+                acked.lite_topic = entry.lite_topic
+            request.entries.append(acked)
         reply: pb.AckMessageResponse = await self.unary("AckMessage", request)
         return reply
 
@@ -251,6 +274,8 @@ class ProbeClient:
             receipt_handle=delivery.handle if handle is None else handle,
             message_id=delivery.id,
         )
+        if self._is_lite:
+            request.lite_topic = delivery.lite_topic
         duration(request.invisible_duration, seconds)
         reply: pb.ChangeInvisibleDurationResponse = await self.unary("ChangeInvisibleDuration", request)
         return reply
@@ -304,6 +329,10 @@ class ProbeClient:
             ),
         )
         return reply
+
+    def _noted(self, name: str, request: Any) -> Answered:
+        witness = self.clock.traffic.witness
+        return nothing if witness is None else witness.call(self.client_id, name, request)
 
     def _metadata(self) -> Sequence[tuple[str, str]]:
         headers = [(name, value) for name, value in self._headers.items() if value is not None]

@@ -61,6 +61,8 @@ class PushClient:
         self._running: set[asyncio.Task[None]] = set()
         self._loops: list[asyncio.Task[None]] = []
         self._changed = asyncio.Condition()
+        self.received: list[Delivery] = []
+        """Every delivery in the order of its arrival, whether its handler has ended or not."""
         self.handled: list[Handled] = []
         """Every run of the handler in the order of its end."""
         self.broken: list[BaseException] = []
@@ -119,6 +121,7 @@ class PushClient:
                 told = answer.error or code_name(answer.code)
                 await self._break(AssertionError(f"push receive answered {told}"))
                 return
+            self.received += answer.deliveries
             for delivery in answer.deliveries:
                 task = asyncio.create_task(self._guarded(delivery))
                 self._running.add(task)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from aiorocketmq_conformance.probe.witness import Witness
+
 
 @dataclass(frozen=True, slots=True)
 class Call:
@@ -33,6 +35,8 @@ class Traffic:
     """Grows with every call begun, frame received and call ended."""
     orders: int = 0
     """Frames read that the server sent unasked."""
+    witness: Witness | None = None
+    """Who is told of every call where the case is recorded."""
 
     def begin(self, *, waits_for_time: bool) -> None:
         """Count one more call under way; `waits_for_time` for long polls."""

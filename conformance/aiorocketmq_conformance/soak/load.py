@@ -63,23 +63,28 @@ class Load:
 
     def __init__(
         self,
-        broker: FakeBroker,
+        endpoint: str,
         ledger: Ledger,
         rng: Random,
         hooks: Sequence[Hook],
         *,
         rate: float,
         transactions: bool = True,
+        gathering: bool = True,
+        pulling: bool = True,
     ) -> None:
+        """Prepare; without `gathering` all messages travel alone, without `pulling` there is no PullConsumer."""
         self.surprises: list[str] = []
         """Errors that no fault of the soak may lead to."""
         self.errors: Counter[str] = Counter()
-        self._connection = Connection(broker.endpoint)
+        self._connection = Connection(endpoint)
         self._ledger = ledger
         self._rng = rng
         self._hooks = hooks
         self._rate = rate
         self._transactions = transactions
+        self._gathering = gathering
+        self._pulling = pulling
         self._sending: list[asyncio.Task[None]] = []
         self._fetching: list[asyncio.Task[None]] = []
         self._stack = AsyncExitStack()
@@ -89,7 +94,8 @@ class Load:
         enter = self._stack.enter_async_context
         await enter(self._connection)
         single = await enter(Producer(self._connection, hooks=self._hooks, transaction_checker=_decide))
-        gathering = await enter(Producer(self._connection, hooks=self._hooks, linger=0.005))
+        linger = 0.005 if self._gathering else None
+        gathering = await enter(Producer(self._connection, hooks=self._hooks, linger=linger))
         for group, topics in (("push", [NORMAL, DELAYED, PAID]), ("ordered", [FIFO])):
             await enter(
                 PushConsumer(
@@ -105,9 +111,13 @@ class Load:
         simple = await enter(
             SimpleConsumer(self._connection, group="simple", subscriptions=[NORMAL], hooks=self._hooks)
         )
-        pull = await enter(PullConsumer(self._connection, group="pull", auto_commit=1.0, hooks=self._hooks))
-        pull.assign(await pull.queues(NORMAL))
-        self._begin(self._fetching, self._fetch(simple), self._pull(pull))
+        self._begin(self._fetching, self._fetch(simple))
+        if self._pulling:
+            pull = await enter(
+                PullConsumer(self._connection, group="pull", auto_commit=1.0, hooks=self._hooks)
+            )
+            pull.assign(await pull.queues(NORMAL))
+            self._begin(self._fetching, self._pull(pull))
         senders = [
             self._send(single, 0.3, lambda: Message(NORMAL, self._body())),
             self._send(gathering, 0.4, lambda: Message(NORMAL, self._body())),

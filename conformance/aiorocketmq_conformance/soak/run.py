@@ -77,7 +77,14 @@ async def soak(plan: Plan, out: Path) -> Soaked:
         async with FakeBroker(profile=plan.profile, seed=plan.seed, record=recording) as broker:
             await prepare(broker)
             with broker.events.listen(ledger.watch):
-                load = Load(broker, ledger, rng, (recorder,), rate=plan.rate, transactions=plan.transactions)
+                load = Load(
+                    broker.endpoint,
+                    ledger,
+                    rng,
+                    (recorder,),
+                    rate=plan.rate,
+                    transactions=plan.transactions,
+                )
                 async with load:
                     before, after = await _strike(broker, rng, told, plan)
                     broker.faults.clear()

@@ -5,7 +5,9 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from aiorocketmq_conformance.apache import guard
@@ -47,6 +49,29 @@ def test_the_command_ends_when_the_guards_input_closes(guarded: subprocess.Popen
 def test_the_command_ends_when_the_guard_is_told_to(guarded: subprocess.Popen[str]) -> None:
     guarded.terminate()
     assert ended(guarded)
+
+
+def test_the_command_is_killed_when_the_guard_is_told_so(guarded: subprocess.Popen[str]) -> None:
+    guarded.send_signal(guard.KILL)
+    assert ended(guarded)
+    assert guarded.wait(10) == 256 - signal.SIGKILL
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads the state of a process from /proc")
+def test_the_command_stands_still_and_goes_on_when_the_guard_is_told_so(
+    guarded: subprocess.Popen[str],
+) -> None:
+    (child,) = Path(f"/proc/{guarded.pid}/task/{guarded.pid}/children").read_text(encoding="ascii").split()
+
+    def state() -> str:
+        return Path(f"/proc/{child}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0]
+
+    for number, expected in ((guard.PAUSE, "T"), (guard.RESUME, "S")):
+        guarded.send_signal(number)
+        deadline = time.monotonic() + 10
+        while state() != expected:
+            assert time.monotonic() < deadline, f"its state is {state()}, not {expected}"
+    assert guarded.poll() is None
 
 
 def test_ctrl_c_is_left_to_the_parent(guarded: subprocess.Popen[str]) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from aiorocketmq_conformance.apache.layout import Ports, free_ports, programs, write_configuration
 from aiorocketmq_conformance.apache.server import ApacheServer
+from aiorocketmq_conformance.apache.setups import AS_SHIPPED, setups
 from aiorocketmq_conformance.apache.unavailable import ApacheUnavailable
 
 PORTS = Ports(namesrv=20000, broker=20003, grpc=20005, remoting=20006)
@@ -45,6 +46,41 @@ def test_every_file_names_the_same_ports_and_stays_inside_its_home(tmp_path: Pat
     assert "listenPort=20000\n" in (tmp_path / "conf/namesrv.conf").read_text()
     proxy = json.loads((tmp_path / "conf/proxy.json").read_text())
     assert (proxy["grpcServerPort"], proxy["remotingListenPort"]) == (20005, 20006)
+
+
+def test_every_case_is_given_the_server_that_is_configured_for_its_needs() -> None:
+    made = setups("5.5.0", "cluster")
+    assert made.of(("@topic", "dlq")) is AS_SHIPPED
+    assert made.of(("type.delay", "recall")) is made.switched_on
+    assert made.of(("type.lite",)) is made.switched_on
+    assert made.of(("recall", "@restart")) is made.restarted
+    assert made.of(("auth", "@acl")) is made.users
+    assert made.restarted.broker == made.switched_on.broker
+
+
+@pytest.mark.parametrize(
+    ("version", "mode", "serves"),
+    [
+        ("5.2.0", "local", {"type.mixed", "@process", "@restart"}),
+        ("5.3.3", "local", {"type.mixed", "@process", "@restart", "recall", "auth", "@acl"}),
+        ("5.5.0", "local", {"type.mixed", "@process", "@restart", "recall", "auth", "@acl"}),
+        ("5.5.0", "cluster", {"type.mixed", "@process", "@restart", "recall", "auth", "@acl", "type.lite"}),
+    ],
+)
+def test_what_a_server_can_be_configured_for_follows_from_version_and_mode(
+    version: str, mode: str, serves: set[str]
+) -> None:
+    assert setups(version, mode).serves == serves
+
+
+def test_users_are_asked_for_by_broker_and_proxy_alike(tmp_path: Path) -> None:
+    users = setups("5.5.0", "local").users
+    write_configuration(tmp_path, PORTS, users.broker, users.proxy)
+    proxy = json.loads((tmp_path / "conf/proxy.json").read_text())
+    assert proxy["authenticationEnabled"] is True
+    assert "authenticationEnabled=true\n" in (tmp_path / "conf/broker.conf").read_text()
+    assert users.administrator is not None
+    assert users.administrator.secret_key in proxy["initAuthenticationUser"]
 
 
 @pytest.mark.parametrize(

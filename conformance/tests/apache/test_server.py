@@ -12,7 +12,7 @@ from aiorocketmq.admin import Admin, TopicType
 from aiorocketmq_conformance.apache.jars import cache_directory
 from aiorocketmq_conformance.apache.server import ApacheServer
 from aiorocketmq_conformance.apache.unavailable import ApacheUnavailable
-from aiorocketmq_conformance.brokers.greeting import greet
+from aiorocketmq_conformance.brokers.greeting import STARTING, greet
 from aiorocketmq_conformance.brokers.interface import TargetUnavailable
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="the stand-in for Java is a shell script")
@@ -32,7 +32,7 @@ async def is_listening(endpoint: str) -> bool:
 @pytest.mark.real
 async def test_a_server_serves_both_wires_and_is_gone_afterwards() -> None:
     async with ApacheServer("5.5.0") as server:
-        await greet(server.grpc)
+        await greet(server.grpc, patience=STARTING)
         async with Admin(f"namesrv://{server.namesrv}") as admin:
             await admin.create_topic("orders", type=TopicType.FIFO, queues=3)
             (queues,) = (await admin.route("orders")).queues
@@ -53,7 +53,18 @@ async def test_a_restarted_broker_keeps_its_addresses_and_its_store() -> None:
         before = (server.grpc, server.namesrv, server.broker)
         await server.restart()
         assert (server.grpc, server.namesrv, server.broker) == before
-        await greet(server.grpc, attempts=6)
+        await greet(server.grpc, patience=STARTING)
+        assert "billing" in await admin.groups()
+
+
+@posix
+@pytest.mark.real
+async def test_a_killed_broker_comes_back_with_its_store() -> None:
+    async with ApacheServer("5.5.0") as server, Admin(f"namesrv://{server.namesrv}") as admin:
+        await admin.create_group("billing")
+        await server.kill()
+        await server.start()
+        await greet(server.grpc, patience=STARTING)
         assert "billing" in await admin.groups()
 
 
@@ -109,4 +120,16 @@ async def test_a_second_process_that_fails_ends_the_first(
     )
     with pytest.raises(ApacheUnavailable, match=r"the proxy ended.*broken"):
         async with asyncio.timeout(20), ApacheServer("5.5.0", directory=tmp_path / "home"):
+            raise AssertionError("entered")
+
+
+@posix
+async def test_a_program_that_gives_up_while_it_starts_is_started_again(
+    java: Callable[[str], object], tmp_path: Path
+) -> None:
+    tried = tmp_path / "tried"
+    third = f'[ "$(cat {tried} 2>/dev/null | wc -l)" = 2 ] && echo stays && exec sleep 600'
+    java(f"#!/bin/sh\n{third}\necho x >> {tried}\nexit 3\n")
+    with pytest.raises(ApacheUnavailable, match=r"was not ready within 3 s; its last words: .*stays"):
+        async with ApacheServer("5.5.0", start_timeout=3.0, directory=tmp_path / "home"):
             raise AssertionError("entered")

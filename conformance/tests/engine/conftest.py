@@ -24,6 +24,7 @@ class Nothing:
         self.declaration = Declaration("nothing", "1", frozenset({"type.fifo"}), {"order.grain": "queue"})
         self.jobs = jobs
         self.seconds = seconds
+        self.places: dict[str, str] = {}
         self.opened: list[str] = []
         self.closed: list[str] = []
 
@@ -42,6 +43,9 @@ class Nothing:
             yield Target("127.0.0.1:1", self.declaration, RealClock(), NoPreparation())
         finally:
             self.closed.append(case.id)
+
+    def place(self, case: Case) -> str:
+        return self.places.get(case.id, "")
 
     def real_seconds(self, case: Case) -> float:
         return self.seconds

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Protocol
 
 import pytest
@@ -22,6 +24,7 @@ KNOWN = Deviation("send.one", reason="it is slow", source="page 1")
 
 class Broker(Protocol):
     jobs: int
+    places: dict[str, str]
     seconds: float
     declaration: Declaration
     opened: list[str]
@@ -62,6 +65,20 @@ async def test_what_a_case_raises_decides_its_verdict(
 ) -> None:
     result = await result_of(broker, make_case(raising(error)))
     assert (result.verdict, result.detail) == (verdict, detail)
+
+
+async def test_an_assertion_without_words_is_told_by_its_code(
+    broker: Broker, make_case: MakeCase, tmp_path: Path
+) -> None:
+    module = tmp_path / "cases_of_the_test.py"
+    module.write_text("async def run(target):\n    assert target is None\n", "utf-8")
+    spec = importlib.util.spec_from_file_location(module.stem, module)
+    assert spec is not None
+    assert spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    result = await result_of(broker, make_case(made.run))
+    assert (result.verdict, result.detail) == (Verdict.FAIL, "it does not hold that target is None")
 
 
 async def test_a_case_that_ends_quietly_passes_with_its_notes(broker: Broker, make_case: MakeCase) -> None:
@@ -216,6 +233,25 @@ async def test_cases_that_restart_the_broker_run_together_when_all_others_have_e
     run = await Run([*cases, make_case(holds)], broker, jobs=1).finish()
     assert broker.opened[0] == "send.one"
     assert {result.verdict for result in run.results} == {Verdict.PASS}
+
+
+async def test_cases_at_different_places_run_beside_each_other(broker: Broker, make_case: MakeCase) -> None:
+    broker.declaration = replace(broker.declaration, capabilities=frozenset({"@restart"}))
+    broker.places = {"send.r": "restarted"}
+    together = asyncio.Barrier(2)
+
+    async def meets(target: Target) -> None:
+        await together.wait()
+
+    cases = [make_case(meets, "send.r", needs=("@restart",)), make_case(meets)]
+    run = await Run(cases, broker, jobs=1).finish()
+    assert {result.verdict for result in run.results} == {Verdict.PASS}
+
+
+async def test_why_a_need_is_not_met_is_told(broker: Broker, make_case: MakeCase) -> None:
+    broker.declaration = replace(broker.declaration, absences={"pull": "it answers UNIMPLEMENTED"})
+    result = await result_of(broker, make_case(holds, needs=("pull", "@lag")))
+    assert result.detail == "the target does not claim pull, @lag: it answers UNIMPLEMENTED"
 
 
 async def test_a_stopped_run_reports_what_is_known(broker: Broker, make_case: MakeCase) -> None:

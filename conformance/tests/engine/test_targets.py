@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 
 import pytest
+from aiorocketmq_conformance.brokers import greeting
 from aiorocketmq_conformance.brokers.address import AddressBroker
 from aiorocketmq_conformance.brokers.apache import ApacheBroker
 from aiorocketmq_conformance.brokers.choice import BadTarget, choose
@@ -103,6 +104,17 @@ async def test_a_dead_port_is_told_before_any_case_runs() -> None:
     with pytest.raises(TargetUnavailable, match=r"no RocketMQ 5 proxy answers at 127\.0\.0\.1:1 "):
         async with choose("127.0.0.1:1"):
             raise AssertionError("entered")
+
+
+async def test_a_proxy_that_is_too_busy_to_answer_is_told_like_a_dead_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(greeting, "DEADLINE", 0.05)
+    async with FakeBroker() as fake:
+        fake.faults.delay("QueryRoute", seconds=3600)
+        with pytest.raises(TargetUnavailable, match="DEADLINE_EXCEEDED"):
+            async with choose(fake.endpoint):
+                raise AssertionError("entered")
 
 
 async def test_without_a_name_server_topics_cannot_be_made() -> None:

@@ -131,6 +131,10 @@ class Catalogue:
         for count in (config.read_queues, config.write_queues):
             if not 0 <= count <= limits.QUEUES_MAX:
                 raise Refusal(Code.BAD_REQUEST, f"The queue count {count} is not 0 to {limits.QUEUES_MAX}.")
+        if config.lite_expiration is not None:
+            _check_span("The life of lite topics", config.lite_expiration)
+        if config.lite_limit < 0:
+            raise Refusal(Code.BAD_REQUEST, f"The number {config.lite_limit} of lite topics is negative.")
         if config.type is TopicType.MIXED and not self._state.profile.mixed_topics:
             raise Refusal(Code.BAD_REQUEST, "Topics of type MIXED are switched off on this server.")
 
@@ -140,3 +144,12 @@ class Catalogue:
         policy = config.retry_policy
         if policy is not None and not policy.steps and not (policy.multiplier > 0 and policy.initial > 0):
             raise Refusal(Code.BAD_REQUEST, "The retry policy has neither steps nor exponential growth.")
+        for step in policy.steps if policy is not None else ():
+            _check_span("A step of the retry policy", step)
+        if config.lite_quota < 0:
+            raise Refusal(Code.BAD_REQUEST, f"The quota of {config.lite_quota} lite topics is negative.")
+
+
+def _check_span(what: str, seconds: float) -> None:
+    if not 0 <= seconds <= limits.SPAN_MAX:
+        raise Refusal(Code.BAD_REQUEST, f"{what}, {seconds} s, is not 0 to {limits.SPAN_MAX:.0f}.")

@@ -27,9 +27,13 @@ TRANSACTION_MEMORY_MAX = 15
 """Decisions that are awaited for one transaction id at a time (R9.1)."""
 CHECK_TRIES = 3
 """Producers that are looked at for one that can be asked (R9.8)."""
+SPAN_MAX = 1e10
+"""No span of time that an administrator gives is longer, in seconds; ours, safe to count in milliseconds."""
 QUEUES_MAX = 1024
 """Queues of one topic; ours, to keep mistakes cheap."""
 
+TAGS_LENGTH_MAX = 65_536
+"""Characters of a TAG filter; ours, for the same reason as the next."""
 SQL_LENGTH_MAX = 65_536
 """Characters of an SQL filter; ours, so that strangers' expressions cost little."""
 SQL_DEPTH_MAX = 128

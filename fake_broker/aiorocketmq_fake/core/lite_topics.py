@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from aiorocketmq_fake.core.agenda import Alarm
 from aiorocketmq_fake.core.choices import LiteService
-from aiorocketmq_fake.core.codes import TopicType
+from aiorocketmq_fake.core.codes import Code, Refusal, TopicType
 from aiorocketmq_fake.core.consumption import Consumption
 from aiorocketmq_fake.core.events import LeaseEnd, LiteTopicEnded
 from aiorocketmq_fake.core.lease_ends import LeaseEnds
@@ -68,6 +68,19 @@ class LiteTopics:
         self._subscriptions = subscriptions
         self._spaces: dict[str, Space] = {}
         subscriptions.serve(self.start)
+
+    def admit(self, topic: Topic, name: str) -> None:
+        """Refuse a message that would make one lite topic more than its parent may have."""
+        limit = topic.config.lite_limit
+        if not limit or topic.config.type is not TopicType.LITE:
+            return
+        space = self._space(topic.config)
+        written = [lite for lite in space.names.values() if lite.written]
+        if len(written) >= limit and not (name in space.names and space.names[name].written):
+            raise Refusal(
+                Code.LITE_TOPIC_QUOTA_EXCEEDED,
+                f"The topic {topic.name} has {limit} lite topics, and may not have more.",
+            )
 
     def index(self, topic: Topic, message: StoredMessage) -> None:
         """List a stored message in its lite topic, before anybody is told of it."""

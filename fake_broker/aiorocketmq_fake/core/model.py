@@ -44,6 +44,8 @@ class TopicConfig:
     permission: Permission = Permission.READ_WRITE
     lite_expiration: float | None = None
     """Lite topics of this one end when nobody wrote to them for so long; None: never (R4.30)."""
+    lite_limit: int = 0
+    """It has no more lite topics than this, written to and not ended; 0: as many as come."""
 
 
 @value

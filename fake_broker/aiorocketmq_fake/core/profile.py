@@ -50,6 +50,9 @@ class Profile:
 
     languages: frozenset[str] | None
     """Values of `x-mq-language` that a client may register with; None takes all (1.1, session §1.2)."""
+    pull_queues_divided: bool
+    """QueryAssignment gives each pull consumer of a group queues of its own, evenly (documented: Consumer Load
+    Balancing); otherwise every client gets the same list (R3.8)."""
     unspecified_scheme_code: Code
     """Routes asked for with endpoints of unspecified scheme (R3.5, session §3)."""
     lite_service: LiteService

@@ -36,8 +36,9 @@ class Retention:
 
     def keep(self, retention: float | None, disk_used: float | None) -> None:
         """Set how long messages are kept, and how full the disk is; None leaves it as it is."""
-        if retention is not None and not 0 < retention < float("inf"):
-            raise Refusal(Code.BAD_REQUEST, f"The retention of {retention} s is not a positive number.")
+        if retention is not None and not 0 < retention <= limits.SPAN_MAX:
+            told = f"The retention of {retention} s is not above 0 and at most {limits.SPAN_MAX:.0f}."
+            raise Refusal(Code.BAD_REQUEST, told)
         if disk_used is not None and not 0 <= disk_used <= 1:
             raise Refusal(Code.BAD_REQUEST, f"The used share {disk_used} of the disk is not 0 to 1.")
         state = self._state

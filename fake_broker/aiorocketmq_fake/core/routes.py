@@ -1,6 +1,6 @@
 """Routes and assignments: what clients are told about the queues of a topic (3)."""
 
-from aiorocketmq_fake.core.codes import Code, Permission, Refusal
+from aiorocketmq_fake.core.codes import ClientType, Code, Permission, Refusal
 from aiorocketmq_fake.core.model import RouteEntry
 from aiorocketmq_fake.core.state import State
 from aiorocketmq_fake.core.topics import ACCEPTED, Topic
@@ -16,14 +16,17 @@ def query_route(state: State, name: str) -> tuple[RouteEntry, ...]:
     )
 
 
-def query_assignment(state: State, name: str, group_name: str) -> tuple[RouteEntry, ...]:
-    """List what a consumer of a group receives from; every consumer gets the same list (R3.6-R3.8)."""
+def query_assignment(state: State, name: str, group_name: str, client_id: str = "") -> tuple[RouteEntry, ...]:
+    """List what a consumer of a group receives from; all but pull consumers get the same list (R3.6-R3.8)."""
     state.check_topic(name)
     state.check_group(group_name)
     topic = _topic(state, name)
     config = topic.config
     if not config.permission.readable or not config.read_queues:
         raise Refusal(Code.FORBIDDEN, f"The topic {name} has no readable queue.")
+    if state.profile.pull_queues_divided and (pullers := _pullers(state, group_name, client_id)):
+        own = _share(config.read_queues, pullers, client_id)
+        return tuple(RouteEntry(name, queue_id, config.permission, state.broker, ()) for queue_id in own)
     group = state.groups.get(group_name)
     if group is None or not group.config.ordered:
         return (RouteEntry(name, -1, config.permission, state.broker, ()),)
@@ -31,6 +34,22 @@ def query_assignment(state: State, name: str, group_name: str) -> tuple[RouteEnt
         RouteEntry(name, queue_id, config.permission, state.broker, ())
         for queue_id in range(config.read_queues)
     )
+
+
+def _pullers(state: State, group_name: str, client_id: str) -> list[str]:
+    """Return the pull consumers of a group in order, where this client is one of them."""
+    pullers = [
+        client.id
+        for client in state.clients.values()
+        if client.settings.client_type is ClientType.PULL_CONSUMER and client.group == group_name
+    ]
+    return sorted(pullers) if client_id in pullers else []
+
+
+def _share(queues: int, clients: list[str], client_id: str) -> range:
+    """Divide queues into runs of neighbours, as even as can be, and return one client's."""
+    place = clients.index(client_id)
+    return range(place * queues // len(clients), (place + 1) * queues // len(clients))
 
 
 def _topic(state: State, name: str) -> Topic:

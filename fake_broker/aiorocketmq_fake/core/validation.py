@@ -6,11 +6,14 @@ from aiorocketmq_fake.core.model import OutgoingMessage
 from aiorocketmq_fake.core.names import check_lite_topic, has_control_character
 from aiorocketmq_fake.core.topics import ACCEPTED
 
+# Names of their own for members that every message meets: to look one up on its enum takes ten times as long.
+_TRANSACTION, _NORMAL = MessageType.TRANSACTION, MessageType.NORMAL
+
 
 def message_type(message: OutgoingMessage) -> MessageType:
     """Tell the type of a message from what it carries (R4.5)."""
-    if message.message_type is MessageType.TRANSACTION:
-        return MessageType.TRANSACTION
+    if message.message_type is _TRANSACTION:
+        return _TRANSACTION
     if message.delivery_timestamp is not None:
         return MessageType.DELAY
     if message.message_group:
@@ -19,7 +22,7 @@ def message_type(message: OutgoingMessage) -> MessageType:
         return MessageType.PRIORITY
     if message.lite_topic:
         return MessageType.LITE
-    return MessageType.NORMAL
+    return _NORMAL
 
 
 def check_same_topic(messages: tuple[OutgoingMessage, ...]) -> None:
@@ -71,12 +74,18 @@ def check_type(message: OutgoingMessage, topic_type: TopicType) -> None:
 
 def check_encoded(message: OutgoingMessage, code: Code) -> None:
     """Refuse what the store cannot encode: all properties together, system ones included (row 17)."""
-    texts = [message.message_id, message.tag, message.message_group, message.trace_context, *message.keys]
     # Bytes are at least as many as characters and at most four times as many: most messages need no exact count.
-    rough = sum(map(len, texts)) + sum(len(key) + len(value) + 2 for key, value in message.properties.items())
+    rough = (
+        len(message.message_id) + len(message.tag) + len(message.message_group) + len(message.trace_context)
+    )
+    if message.keys:
+        rough += sum(map(len, message.keys))
+    if message.properties:
+        rough += sum(len(key) + len(value) + 2 for key, value in message.properties.items())
     if rough * 4 + _ENCODING_OVERHEAD <= limits.ENCODED_PROPERTY_BYTES_MAX:
         return
-    size = _ENCODING_OVERHEAD + sum(_size(text) for text in texts)
+    texts = (message.message_id, message.tag, message.message_group, message.trace_context, *message.keys)
+    size = _ENCODING_OVERHEAD + sum(map(_size, texts))
     size += sum(_size(key) + _size(value) + 2 for key, value in message.properties.items())
     if size > limits.ENCODED_PROPERTY_BYTES_MAX:
         raise Refusal(
@@ -128,7 +137,7 @@ def _check_property_bytes(message: OutgoingMessage) -> None:
 
 def _check_times(message: OutgoingMessage, now: float, max_delay: float) -> None:
     if (
-        message.message_type is MessageType.TRANSACTION
+        message.message_type is _TRANSACTION
         and message.recovery_duration is not None
         and message.recovery_duration > limits.RECOVERY_DURATION_MAX
     ):

@@ -24,6 +24,8 @@ logger = logging.getLogger(__name__)
 HEARTBEAT = 60.0
 # A caller that does not read its answer must not stop the clock: so long is waited for it, in real seconds.
 WRITING = 5.0
+# No step is longer, in seconds: everything that is due on the way happens one after the other.
+CENTURY = 36_525 * 86_400.0
 NOBODY: Mapping[str, int] = MappingProxyType({})
 
 
@@ -67,17 +69,24 @@ class BrokerClock:
         )
 
     def jump(self, seconds: float) -> None:
-        """Set a real clock forward, or back, as a machine's clock is set; RuntimeError where it is manual.
+        """Set the clock forward, or back, as a machine's clock is set.
 
-        Forward, everything that became due happens at once. Back, the broker's time stands still until the clock has
-        caught up, since it never falls.
+        Forward, everything that became due happens at once, as of the new time; `advance` would let it happen bit by
+        bit. Back, a real clock stands still until the machine's has caught up, since the broker's time never falls; a
+        manual one stays where it is, and the broker is told of an earlier time.
         """
+        if not -CENTURY <= seconds <= CENTURY:
+            raise ValueError(f"the clock cannot jump by {seconds} s: give at most {CENTURY:.0f}.")
         source = self._source
-        if not isinstance(source, RealClock):
-            raise RuntimeError("this broker's clock is manual: move it with advance.")
-        source.jump(seconds)
+        now = source.now() + seconds
+        if isinstance(source, RealClock):
+            source.jump(seconds)
+            now = source.now()
         for driver, _ in self._parts:
-            driver.reach(source.now())
+            if now < source.now():
+                driver.core.advance(now)
+            else:
+                driver.leap(now)
 
     async def advance(
         self,
@@ -100,6 +109,8 @@ class BrokerClock:
         step = seconds + 60 * minutes + 3600 * hours
         if step < 0:
             raise ValueError(f"the clock cannot go back by {-step} s: give a positive step.")
+        if not step <= CENTURY:
+            raise ValueError(f"the clock cannot move by {step} s: give at most {CENTURY:.0f}.")
         await self._advance(lambda: self.now() + step, patience, forget_clients)
 
     async def advance_to(

@@ -129,6 +129,18 @@ class Control:
             broker.heal()
         return ctl.Empty()
 
+    async def pause(self, request: ctl.Empty) -> ctl.Empty:
+        """Let the broker stand still, or all of them."""
+        for broker in self._meant:
+            broker.pause()
+        return ctl.Empty()
+
+    async def resume(self, request: ctl.Empty) -> ctl.Empty:
+        """End a pause."""
+        for broker in self._meant:
+            broker.resume()
+        return ctl.Empty()
+
     async def list_brokers(self, request: ctl.Empty) -> ctl.Brokers:
         """List the brokers of the cluster."""
         return ctl.Brokers(
@@ -138,6 +150,7 @@ class Control:
                     endpoint=broker.endpoint,
                     is_running=broker.is_running,
                     is_partitioned=broker.is_partitioned,
+                    is_paused=broker.is_paused,
                 )
                 for broker in self._cluster.brokers
             ]
@@ -161,6 +174,13 @@ class Control:
     async def list_topics(self, request: ctl.Empty) -> ctl.Topics:
         """List all topics."""
         return _list(ctl.Topics(), self._broker.topics())
+
+    async def list_lite_topics(self, request: ctl.Name) -> ctl.LiteTopics:
+        """List the lite topics below a parent."""
+        found = self._broker.lite_topics(request.name)
+        return ctl.LiteTopics(
+            items=[ctl.LiteTopic(name=name, messages=count) for name, count in found.items()]
+        )
 
     async def create_group(self, request: ctl.Group) -> ctl.Empty:
         """Create a consumer group."""
@@ -187,7 +207,7 @@ class Control:
             case "beginning" | "end" as place:
                 offsets = await self._broker.reset_offset(request.group, request.topic, to=place)
             case "time":
-                moment = datetime.fromtimestamp(request.time, UTC)
+                moment = _moment(request.time)
                 offsets = await self._broker.reset_offset(request.group, request.topic, to=moment)
             case other:
                 raise ValueError(f"a group cannot be reset to {other!r}: use beginning, end or time.")
@@ -347,6 +367,8 @@ def _topic(request: ctl.Topic) -> dict[str, Any]:
         "read_queues": request.read_queues,
         "write_queues": request.write_queues,
         "permission": request.permission or "READ_WRITE",
+        "lite_expiration": request.lite_expiration if request.HasField("lite_expiration") else None,
+        "lite_limit": request.lite_limit,
     }
 
 
@@ -356,4 +378,15 @@ def _group(request: ctl.Group) -> dict[str, Any]:
         "ordered": request.ordered,
         "max_attempts": request.max_attempts or 17,
         "backoff": tuple(request.backoff),
+        "consume_enabled": request.consume_enabled if request.HasField("consume_enabled") else True,
+        "lite_topic": request.lite_topic,
+        "lite_quota": request.lite_quota,
+        "lite_exclusive": request.lite_exclusive,
     }
+
+
+def _moment(seconds: float) -> datetime:
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (OverflowError, OSError):
+        raise ValueError(f"{seconds} is no time: give Unix seconds of the years 1 to 9999.") from None

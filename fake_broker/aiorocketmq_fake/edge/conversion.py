@@ -73,6 +73,8 @@ RESOLUTIONS = _members(Resolution)
 OFFSET_POLICIES = _members(OffsetPolicy)
 # Asking the wire's enum for it takes longer than all other fields of a message together.
 GZIP = Encoding.GZIP.value
+# Nor are members of our own enums looked up for every message.
+_PACKED, _PLAIN, _UNSPECIFIED, _OK = Encoding.GZIP, Encoding.IDENTITY, MessageType.UNSPECIFIED, Code.OK
 
 
 def _sent() -> pb.SendMessageResponse:
@@ -138,12 +140,12 @@ def outgoing(message: pb.Message, caller: Caller) -> OutgoingMessage:
         tuple(keys) if (keys := system.keys) else (),
         dict(properties) if properties else NO_PROPERTIES,
         system.message_group,
-        MESSAGE_TYPES.get(system.message_type, MessageType.UNSPECIFIED),
+        MESSAGE_TYPES.get(system.message_type, _UNSPECIFIED),
         instant(system.delivery_timestamp) if has("delivery_timestamp") else None,
         instant(system.born_timestamp) if has("born_timestamp") else None,
         system.born_host or caller.address,
         # Whatever is not GZIP is stored as it is (R4.3).
-        Encoding.GZIP if system.body_encoding == GZIP else Encoding.IDENTITY,
+        _PACKED if system.body_encoding == GZIP else _PLAIN,
         system.priority if has("priority") else None,
         system.lite_topic,
         system.trace_context,
@@ -376,7 +378,7 @@ def set_queue(queue: pb.MessageQueue, entry: RouteEntry, topic: pb.Resource, end
 def send_response(outcomes: Sequence[SendOutcome]) -> pb.SendMessageResponse:
     """Answer a send: one entry per outcome, above them the common code or MULTIPLE_RESULTS (R4.13)."""
     response = pb.SendMessageResponse()
-    if len(outcomes) == 1 and outcomes[0].code is Code.OK:
+    if len(outcomes) == 1 and outcomes[0].code is _OK:
         # By far the most frequent answer: a copy costs half of what building it does.
         (sent,) = outcomes
         response.CopyFrom(SENT)

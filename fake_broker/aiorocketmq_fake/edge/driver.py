@@ -53,6 +53,8 @@ class Driver:
         """Shut, it cuts the broker off from all its clients."""
         self.parked = Parking()
         """The polls that wait."""
+        self.frozen = False
+        """While it is, time passes and nothing becomes due."""
         self.deliver_command: Callable[[CommandForClient], None] = lambda order: None
         """Where orders for clients go: set by the telemetry service."""
         self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
@@ -123,6 +125,8 @@ class Driver:
 
     def next_deadline(self) -> float | None:
         """Tell when something is due next, in the core or for a sleeper."""
+        if self.frozen:
+            return None
         due = self.core.next_deadline()
         if self._sleepers and (due is None or self._sleepers[0][0] < due):
             return self._sleepers[0][0]
@@ -131,16 +135,29 @@ class Driver:
     def reach(self, instant: float) -> None:
         """Let everything due up to `instant` happen."""
         now = self.clock.reach(instant)
+        if self.frozen:
+            return
         self.core.advance(now)
         if self.journal is not None and self.clock.is_manual:
             # A real clock goes on by itself after a restart; what it made happen happens again at its own time.
             self.journal.note("advance", (), {}, now)
+        self._wake(now)
+        self.settle()
+
+    def leap(self, instant: float) -> None:
+        """Go on at `instant`, frozen or not until now: what became due meanwhile happens as of then."""
+        self.frozen = False
+        now = self.clock.reach(instant)
+        self.run(self.core.leap)
+        self._wake(now)
+        self.settle()
+
+    def _wake(self, now: float) -> None:
         while self._sleepers and self._sleepers[0][0] <= now:
             _, _, future = heapq.heappop(self._sleepers)
             if not future.done():
                 self.quiet.enter()
                 future.set_result(None)
-        self.settle()
 
     async def sleep(self, seconds: float) -> None:
         """Let time pass on the broker's clock; called by work that counts as in progress."""
@@ -194,6 +211,8 @@ class Driver:
 
     def _on_timer(self) -> None:
         self._timer = None
+        if self.frozen:
+            return
         due = self.next_deadline()
         now = self.clock.now()
         if due is not None and due - now < EARLY:

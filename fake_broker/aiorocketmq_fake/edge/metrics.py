@@ -19,36 +19,67 @@ from aiorocketmq_fake.core.model import OutgoingMessage
 
 __all__ = ["Metrics"]
 
+# The label that names the broker, as Apache's servers call it.
+NODE = "node_id"
 # The bounds of Apache's own histogram of message sizes, in bytes.
 SIZES = (1024, 4096, 512 * 1024, 1024 * 1024, 2 * 1024 * 1024, 4 * 1024 * 1024)
 
 
 class Metrics:
-    """The metrics of one broker: counters follow its events, gauges look at its state when they are asked for."""
+    """The metrics of brokers, told apart by `node_id`: counters follow their events, gauges look at their state when
+    they are asked for."""
 
-    def __init__(self, core: Broker) -> None:
+    def __init__(self) -> None:
         self._registry = CollectorRegistry()
-        self._registry.register(_Gauges(core))
-        make = self._counter
+        self._cores: list[Broker] = []
+        self._registry.register(_Gauges(self._cores))
+        self._counts = _Counts(self._registry)
+
+    def observer(self, core: Broker) -> Callable[[Iterable[facts.Event]], None]:
+        """Take one more broker in; what counts its events fits `broker.events.listen`."""
+        self._cores.append(core)
+        return _Observer(self._counts, core.name).observe
+
+    def page(self, accepted: str = "") -> tuple[str, bytes]:
+        """Return content type and text for the `Accept` header of who asks."""
+        encode, content_type = choose_encoder(accepted)
+        return content_type, encode(self._registry)
+
+
+class _Counts:
+    """The counters that all brokers share; the last label of each is the broker."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        def make(name: str, help_: str, *labels: str) -> Counter:
+            return Counter(name, help_, (*labels, NODE), registry=registry)
+
         of_topic, of_group = ("topic", "message_type"), ("topic", "consumer_group")
-        self._in = make("rocketmq_messages_in", "Messages that producers sent", *of_topic)
-        self._bytes_in = make("rocketmq_throughput_in", "Bytes of bodies that producers sent", *of_topic)
-        self._out = make("rocketmq_messages_out", "Deliveries to consumers", *of_group, "is_retry")
-        self._bytes_out = make("rocketmq_throughput_out", "Bytes of bodies delivered", *of_group, "is_retry")
-        self._dead = make("rocketmq_send_to_dlq_messages", "Messages given up", *of_group)
-        self._committed = make("rocketmq_commit_messages", "Transactions committed", "topic")
-        self._rolled_back = make("rocketmq_rollback_messages", "Transactions rolled back", "topic")
-        self._acked = make("aiorocketmq_fake_acks", "Acks answered OK", *of_group, "effective")
-        self._ended = make("aiorocketmq_fake_lease_ends", "Leases ended without an ack", *of_group, "reason")
-        self._refused = make("aiorocketmq_fake_refusals", "Commands refused", "command", "code")
-        self._events = make("aiorocketmq_fake_events", "Everything that happened", "event")
-        self._sizes = Histogram(
+        self.sent = make("rocketmq_messages_in", "Messages that producers sent", *of_topic)
+        self.bytes_sent = make("rocketmq_throughput_in", "Bytes of bodies that producers sent", *of_topic)
+        self.out = make("rocketmq_messages_out", "Deliveries to consumers", *of_group, "is_retry")
+        self.bytes_out = make("rocketmq_throughput_out", "Bytes of bodies delivered", *of_group, "is_retry")
+        self.dead = make("rocketmq_send_to_dlq_messages", "Messages given up", *of_group)
+        self.committed = make("rocketmq_commit_messages", "Transactions committed", "topic")
+        self.rolled_back = make("rocketmq_rollback_messages", "Transactions rolled back", "topic")
+        self.acked = make("aiorocketmq_fake_acks", "Acks answered OK", *of_group, "effective")
+        self.ended = make("aiorocketmq_fake_lease_ends", "Leases ended without an ack", *of_group, "reason")
+        self.refused = make("aiorocketmq_fake_refusals", "Commands refused", "command", "code")
+        self.events = make("aiorocketmq_fake_events", "Everything that happened", "event")
+        self.sizes = Histogram(
             "rocketmq_message_size",
             "Bytes of a body that a producer sent",
-            of_topic,
+            (*of_topic, NODE),
             buckets=SIZES,
-            registry=self._registry,
+            registry=registry,
         )
+
+
+class _Observer:
+    """Counts the events of one broker."""
+
+    def __init__(self, counts: _Counts, node: str) -> None:
+        self._counts = counts
+        self._node = node
         # Any: each takes the event of its own kind.
         self._by_kind: Mapping[type, Callable[[Any], None]] = {
             facts.Stored: self._on_stored,
@@ -58,30 +89,25 @@ class Metrics:
             facts.TransactionEnded: self._on_transaction_ended,
             facts.Acked: self._on_acked,
             facts.LeaseEnded: self._on_lease_ended,
-            facts.Refused: lambda event: self._refused.labels(event.command, event.code.name).inc(),
+            facts.Refused: lambda event: self._add(counts.refused, event.command, event.code.name),
         }
 
     def observe(self, events: Iterable[facts.Event]) -> None:
-        """Count events; fits `broker.events.listen`."""
+        """Count events."""
         for event in events:
             kind = type(event)
-            self._events.labels(kind.__name__).inc()
+            self._add(self._counts.events, kind.__name__)
             if (count := self._by_kind.get(kind)) is not None:
                 count(event)
 
-    def page(self, accepted: str = "") -> tuple[str, bytes]:
-        """Return content type and text for the `Accept` header of who asks."""
-        encode, content_type = choose_encoder(accepted)
-        return content_type, encode(self._registry)
-
-    def _counter(self, name: str, help_: str, *labels: str) -> Counter:
-        return Counter(name, help_, labels, registry=self._registry)
+    def _add(self, counter: Counter, *labels: str, amount: int = 1) -> None:
+        counter.labels(*labels, self._node).inc(amount)
 
     def _on_sent(self, message: OutgoingMessage, kind: str) -> None:
         size = len(message.body)
-        self._in.labels(message.topic, kind).inc()
-        self._bytes_in.labels(message.topic, kind).inc(size)
-        self._sizes.labels(message.topic, kind).observe(size)
+        self._add(self._counts.sent, message.topic, kind)
+        self._add(self._counts.bytes_sent, message.topic, kind, amount=size)
+        self._counts.sizes.labels(message.topic, kind, self._node).observe(size)
 
     def _on_stored(self, event: facts.Stored) -> None:
         if event.reason is facts.StoredAs.SENT:
@@ -91,72 +117,87 @@ class Metrics:
         message = event.delivery.message
         retried = str(event.delivery.attempt > 1 or message.topic.startswith(RETRY_PREFIX)).lower()
         labels = (message.content.topic, event.group, retried)
-        self._out.labels(*labels).inc()
-        self._bytes_out.labels(*labels).inc(len(message.content.body))
+        self._add(self._counts.out, *labels)
+        self._add(self._counts.bytes_out, *labels, amount=len(message.content.body))
 
     def _on_dead_lettered(self, event: facts.DeadLettered) -> None:
-        self._dead.labels(event.message.content.topic, event.group).inc()
+        self._add(self._counts.dead, event.message.content.topic, event.group)
 
     def _on_transaction_ended(self, event: facts.TransactionEnded) -> None:
-        counter = self._committed if event.resolution is Resolution.COMMIT else self._rolled_back
-        counter.labels(event.topic).inc()
+        counts = self._counts
+        is_commit = event.resolution is Resolution.COMMIT
+        self._add(counts.committed if is_commit else counts.rolled_back, event.topic)
 
     def _on_acked(self, event: facts.Acked) -> None:
-        self._acked.labels(event.topic, event.group, str(event.effective).lower()).inc()
+        self._add(self._counts.acked, event.topic, event.group, str(event.effective).lower())
 
     def _on_lease_ended(self, event: facts.LeaseEnded) -> None:
-        self._ended.labels(event.message.content.topic, event.group, event.reason.name.lower()).inc()
+        self._add(self._counts.ended, event.message.content.topic, event.group, event.reason.name.lower())
 
 
 class _Gauges(Collector):
-    """What can be counted at any time."""
+    """What can be counted at any time: one family of each name, with the samples of all brokers."""
 
-    def __init__(self, core: Broker) -> None:
-        self._core = core
+    def __init__(self, cores: Iterable[Broker]) -> None:
+        self._cores = cores
 
     def collect(self) -> Iterable[Metric]:
-        core = self._core
-        totals = core.totals()
-        topics = sum(not topic.system for topic in core.topics())
-        yield GaugeMetricFamily("rocketmq_topic_number", "Topics", value=topics)
-        yield GaugeMetricFamily("rocketmq_consumer_group_number", "Consumer groups", value=len(core.groups()))
-        yield GaugeMetricFamily("rocketmq_half_messages", "Undecided transactions", value=totals.half)
-        yield GaugeMetricFamily("aiorocketmq_fake_parked_polls", "Polls that wait", value=totals.polls)
-        yield GaugeMetricFamily("aiorocketmq_fake_timers", "Delayed messages that wait", value=totals.delayed)
-        yield from self._connections()
-        yield from self._progress()
+        families: dict[str, GaugeMetricFamily] = {}
+        for core in self._cores:
+            for name, help_, labels, samples in _gauges(core):
+                if name not in families:
+                    families[name] = GaugeMetricFamily(name, help_, labels=(*labels, NODE))
+                for values, number in samples:
+                    families[name].add_metric((*values, core.name), number)
+        yield from families.values()
 
-    def _connections(self) -> Iterable[Metric]:
-        producers = 0
-        consumers = Tally[tuple[str, str]]()
-        for client in self._core.clients():
-            subscription = client.settings.subscription
-            if subscription is None:
-                producers += client.settings.client_type is ClientType.PRODUCER
-            else:
-                consumers[subscription.group, client.settings.client_type.name] += 1
-        yield GaugeMetricFamily("rocketmq_producer_connections", "Producers", value=producers)
-        family = GaugeMetricFamily(
-            "rocketmq_consumer_connections", "Consumers", labels=("consumer_group", "client_type")
-        )
-        for labels, count in sorted(consumers.items()):
-            family.add_metric(labels, count)
-        yield family
 
-    def _progress(self) -> Iterable[Metric]:
-        ordered = {group.config.name for group in self._core.groups() if group.config.ordered}
-        passed = Tally[tuple[str, str]]()
-        for offset in self._core.offsets():
-            passed[offset.topic, offset.group] += offset.lag
-        inflight = Tally((lease.topic, lease.group) for lease in self._core.leases())
-        labels = ("topic", "consumer_group")
-        ready = GaugeMetricFamily("rocketmq_consumer_ready_messages", "Stored, not handed out", labels=labels)
-        held = GaugeMetricFamily("rocketmq_consumer_inflight_messages", "Leased to consumers", labels=labels)
-        lag = GaugeMetricFamily("rocketmq_consumer_lag_messages", "Stored, not settled", labels=labels)
-        for key in sorted({*passed, *inflight}):
-            # R10.4: in ordered groups what is in flight is not passed yet.
-            waiting = max(passed[key] - inflight[key], 0) if key[1] in ordered else passed[key]
-            ready.add_metric(key, waiting)
-            held.add_metric(key, inflight[key])
-            lag.add_metric(key, waiting + inflight[key])
-        yield from (ready, held, lag)
+Samples = Iterable[tuple[tuple[str, ...], float]]
+Gauge = tuple[str, str, tuple[str, ...], Samples]
+
+
+def _gauges(core: Broker) -> Iterable[Gauge]:
+    """Count what one broker holds: name, help, labels and samples of each gauge."""
+
+    def plain(name: str, help_: str, number: int) -> Gauge:
+        return name, help_, (), [((), number)]
+
+    totals = core.totals()
+    topics = sum(not topic.system for topic in core.topics())
+    yield plain("rocketmq_topic_number", "Topics", topics)
+    yield plain("rocketmq_consumer_group_number", "Consumer groups", len(core.groups()))
+    yield plain("rocketmq_half_messages", "Undecided transactions", totals.half)
+    yield plain("aiorocketmq_fake_parked_polls", "Polls that wait", totals.polls)
+    yield plain("aiorocketmq_fake_timers", "Delayed messages that wait", totals.delayed)
+    producers = 0
+    consumers = Tally[tuple[str, str]]()
+    for client in core.clients():
+        subscription = client.settings.subscription
+        if subscription is None:
+            producers += client.settings.client_type is ClientType.PRODUCER
+        else:
+            consumers[subscription.group, client.settings.client_type.name] += 1
+    yield plain("rocketmq_producer_connections", "Producers", producers)
+    labels = ("consumer_group", "client_type")
+    yield "rocketmq_consumer_connections", "Consumers", labels, sorted(consumers.items())
+    yield from _progress(core)
+
+
+def _progress(core: Broker) -> Iterable[Gauge]:
+    """Count how far groups have come."""
+    ordered = {group.config.name for group in core.groups() if group.config.ordered}
+    passed = Tally[tuple[str, str]]()
+    for offset in core.offsets():
+        passed[offset.topic, offset.group] += offset.lag
+    held = Tally((lease.topic, lease.group) for lease in core.leases())
+    # R10.4: in ordered groups what is in flight is not passed yet.
+    ready = {
+        key: max(passed[key] - held[key], 0) if key[1] in ordered else passed[key]
+        for key in sorted({*passed, *held})
+    }
+    labels = ("topic", "consumer_group")
+    yield "rocketmq_consumer_ready_messages", "Stored, not handed out", labels, ready.items()
+    inflight = [(key, held[key]) for key in ready]
+    yield "rocketmq_consumer_inflight_messages", "Leased to consumers", labels, inflight
+    lag = [(key, waiting + held[key]) for key, waiting in ready.items()]
+    yield "rocketmq_consumer_lag_messages", "Stored, not settled", labels, lag

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager
 from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, TypeVar
@@ -19,6 +19,7 @@ from aiorocketmq_fake.edge.broker_clock import BrokerClock
 from aiorocketmq_fake.edge.clock import Clock
 from aiorocketmq_fake.edge.data_plane import messaging_service
 from aiorocketmq_fake.edge.driver import Driver
+from aiorocketmq_fake.edge.endpoint import join
 from aiorocketmq_fake.edge.events import Events
 from aiorocketmq_fake.edge.faults import Faults
 from aiorocketmq_fake.edge.grpc_server import GrpcServer
@@ -52,7 +53,7 @@ REPLY = 5.0
 
 
 class Partition(AbstractContextManager[None]):
-    """A broker that is cut off, until the block is left."""
+    """A broker that is cut off or stands still, until the block is left."""
 
     def __init__(self, heal: Callable[[], None]) -> None:
         self._heal = heal
@@ -99,8 +100,10 @@ class Node:
         self._gone_at: float | None = None
         self.rebooted: Callable[[], object] = lambda: None
         """Called when it starts again."""
-        service = messaging_service(self._driver, self.faults, self._telemetry, address, self._neighbours)
-        self._server = GrpcServer((service,), tls)
+        self._service = messaging_service(
+            self._driver, self.faults, self._telemetry, address, self._neighbours
+        )
+        self._server = GrpcServer((self._service,), tls)
 
     # Where it is
 
@@ -113,6 +116,18 @@ class Node:
     def is_running(self) -> bool:
         """Whether the port accepts calls."""
         return self._server.is_open
+
+    @asynccontextmanager
+    async def another_proxy(self) -> AsyncIterator[str]:
+        """Serve this broker on a second port, as a second proxy does, until the block is left; yields `host:port`.
+
+        Routes go on naming the first one, and what clients have said to one is known to both."""
+        server = GrpcServer((self._service,), self.tls)
+        port = await server.open(self._address.host, 0)
+        try:
+            yield join(self._address.host, port)
+        finally:
+            await server.close()
 
     # Stopping and starting again
 
@@ -171,6 +186,28 @@ class Node:
         """End a partition; without one, nothing happens."""
         self._driver.gate.open()
 
+    @property
+    def is_paused(self) -> bool:
+        """Whether it stands still."""
+        return self._driver.frozen
+
+    def pause(self) -> Partition:
+        """Let the broker stand still like a process that was sent SIGSTOP: cut off, and nothing becomes due.
+
+        `resume()` ends that, as does leaving `with broker.pause():`; what became due meanwhile happens then, once.
+        """
+        self._driver.frozen = True
+        self.partition()
+        return Partition(self.resume)
+
+    def resume(self) -> None:
+        """End a pause; without one, nothing happens."""
+        if self._driver.frozen:
+            try:
+                self._driver.leap(self.clock.now())
+            finally:
+                self.heal()
+
     # Topics and groups
 
     async def create_topic(
@@ -183,12 +220,15 @@ class Node:
         write_queues: int | None = None,
         permission: str = "READ_WRITE",
         lite_expiration: float | None = None,
+        lite_limit: int = 0,
     ) -> None:
         """Create a topic of type NORMAL, FIFO, DELAY, TRANSACTION, MIXED, PRIORITY or LITE. Refusal where it exists.
 
-        Lite topics below a LITE one end `lite_expiration` seconds after their last message, None: never.
+        Lite topics below a LITE one end `lite_expiration` seconds after their last message, None: never; there are at
+        most `lite_limit` of them, 0: as many as come.
         """
-        config = _topic(name, type, read_queues, write_queues, queues, permission, lite_expiration)
+        lite = (lite_expiration, lite_limit)
+        config = _topic(name, type, read_queues, write_queues, queues, permission, lite)
         await self._do(self._core.create_topic, config)
 
     async def update_topic(
@@ -201,9 +241,11 @@ class Node:
         write_queues: int | None = None,
         permission: str = "READ_WRITE",
         lite_expiration: float | None = None,
+        lite_limit: int = 0,
     ) -> None:
         """Replace a topic's settings; messages stay. Refusal where it does not exist."""
-        config = _topic(name, type, read_queues, write_queues, queues, permission, lite_expiration)
+        lite = (lite_expiration, lite_limit)
+        config = _topic(name, type, read_queues, write_queues, queues, permission, lite)
         await self._do(self._core.update_topic, config)
 
     async def delete_topic(self, name: str) -> None:
@@ -411,7 +453,7 @@ def _topic(
     write_queues: int | None,
     queues: int,
     permission: str,
-    lite_expiration: float | None,
+    lite: tuple[float | None, int],
 ) -> TopicConfig:
     if kind not in TopicType.__members__:
         raise ValueError(f"no topic type is called {kind!r}: use one of {', '.join(TopicType.__members__)}.")
@@ -425,7 +467,8 @@ def _topic(
         read_queues=queues if read_queues is None else read_queues,
         write_queues=queues if write_queues is None else write_queues,
         permission=Permission[permission],
-        lite_expiration=lite_expiration,
+        lite_expiration=lite[0],
+        lite_limit=lite[1],
     )
 
 

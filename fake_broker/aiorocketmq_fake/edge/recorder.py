@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import threading
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -16,6 +17,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, cast
 
 from aiorocketmq_fake.core.events import Event
+from aiorocketmq_fake.edge.drains import Drained, Drains
 from aiorocketmq_fake.edge.recording_rows import is_recorded, row_of
 
 if TYPE_CHECKING:
@@ -25,13 +27,16 @@ __all__ = ["PyarrowMissing", "Recorder"]
 
 EVENTS_PER_BLOCK = 512
 
+TICKS = 10
+"""How many times in the life of a file it is looked whether that has ended, where no event comes that would tell."""
+
 
 class PyarrowMissing(ModuleNotFoundError):
     """The extra that recordings need is not installed; the text says how to install it."""
 
 
 # Number, boot, the machine's clock where the broker's is another, and an event or the recorder's own first or last row.
-_Fact = tuple[int, str, int | None, "Event | tuple[str, int]"]
+_Fact = tuple[int, str, int | None, "Event | Drained | tuple[str, int]"]
 
 
 class Recorder:
@@ -66,11 +71,16 @@ class Recorder:
         self._seq = 0
         self._block: list[_Fact] = []
         self._roles: dict[str, object] = {}
+        self._drains = Drains()
         self._closed = False
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
         self._files = _series_files()(
             path, name, rows_per_file=rows_per_file, seconds_per_file=seconds_per_file
         )
         self._add(("recorder.start", self._now_us()))
+        tick = seconds_per_file / TICKS
+        threading.Thread(target=self._look, args=(tick,), name="recording-clock", daemon=True).start()
 
     def record(self, events: Sequence[Event]) -> None:
         """Note events; cheap, as rows are made and written on a thread. Without effect after `close`."""
@@ -79,6 +89,8 @@ class Recorder:
         for event in events:
             if is_recorded(event):
                 self._add(event)
+            if (drained := self._drains.note(event)) is not None:
+                self._add(drained)
 
     def rebooted(self) -> None:
         """Tell that the broker was started again: what follows belongs to another life of it."""
@@ -88,9 +100,11 @@ class Recorder:
         """Complete the recording and wait for the disk; OSError when it could not be written. May be called twice."""
         if self._closed:
             return
+        self._ended.set()
         self._add(("recorder.end", self._now_us()))
         self._closed = True
-        self._hand_over()
+        with self._lock:
+            self._hand_over()
         self._files.finish()
 
     def __enter__(self) -> Recorder:
@@ -104,14 +118,22 @@ class Recorder:
     def _now_us(self) -> int:
         return time.time_ns() // 1000 if self._clock is None else round(self._clock() * 1e6)
 
-    def _add(self, fact: Event | tuple[str, int]) -> None:
+    def _add(self, fact: Event | Drained | tuple[str, int]) -> None:
         seq, self._seq = self._seq, self._seq + 1
         if self._files.is_full and not isinstance(fact, tuple):
             return
         real_us = None if self._clock is None else time.time_ns() // 1000
-        self._block.append((seq, self._boot, real_us, fact))
-        if len(self._block) >= EVENTS_PER_BLOCK:
-            self._hand_over()
+        with self._lock:
+            self._block.append((seq, self._boot, real_us, fact))
+            if len(self._block) >= EVENTS_PER_BLOCK:
+                self._hand_over()
+
+    def _look(self, tick: float) -> None:
+        """Hand over what has come, however little it is, so that a quiet broker's files are completed in time."""
+        while not self._ended.wait(tick):
+            with self._lock:
+                if not self._ended.is_set():
+                    self._hand_over()
 
     def _hand_over(self) -> None:
         block, self._block = self._block, []

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from aiorocketmq_fake.core import events as facts
 from aiorocketmq_fake.core.codes import ClientType, Code, FilterType, Resolution
 from aiorocketmq_fake.core.model import OutgoingMessage, StoredMessage
+from aiorocketmq_fake.edge.drains import Drained
 
 __all__ = ["is_recorded", "row_of"]
 
@@ -41,7 +42,7 @@ def is_recorded(event: facts.Event) -> bool:
     return type(event) in _CELLS
 
 
-def row_of(event: facts.Event) -> Cells:
+def row_of(event: facts.Event | Drained) -> Cells:
     """The cells of one event that is recorded, its time included."""
     cells = _CELLS[type(event)](event)
     cells["t_wall_us"] = _microseconds(event.at)
@@ -118,6 +119,8 @@ def _prepared(event: facts.Prepared) -> Cells:
             "client_id": event.client_id,
             "role": "producer",
             "due_us": _microseconds(event.due),
+            # A half message is known by its own id until its transaction ends.
+            "tx_id": event.message.message_id if event.due is None else None,
             "born_us": _microseconds(event.message.born_timestamp),
             "code": int(Code.OK),
         }
@@ -310,8 +313,12 @@ def _group_changed(event: facts.GroupChanged) -> Cells:
     return {"kind": "config", "group": event.config.name, "cfg": cfg}
 
 
+def _drained(event: Drained) -> Cells:
+    return {"kind": "drain.ok", "group": event.group, "topic": event.topic}
+
+
 # Each function takes the one type that it stands beside; a table cannot say so, hence Any.
-_CELLS: dict[type[facts.Event], Callable[[Any], Cells]] = {
+_CELLS: dict[type[facts.Event | Drained], Callable[[Any], Cells]] = {
     facts.Stored: _stored,
     facts.Prepared: _prepared,
     facts.Recalled: _recalled,
@@ -331,4 +338,5 @@ _CELLS: dict[type[facts.Event], Callable[[Any], Cells]] = {
     facts.ClientJoined: _client_joined,
     facts.ClientLeft: _client_left,
     facts.GroupChanged: _group_changed,
+    Drained: _drained,
 }

@@ -214,11 +214,12 @@ async def broker(running: Callable[..., Awaitable[FakeBroker]]) -> FakeBroker:
 
 @pytest.fixture
 async def connect() -> AsyncIterator[Callable[..., Raw]]:
-    """Make bare clients: `connect(broker)`, or `connect(broker, "id", language="GO")`."""
+    """Make bare clients: `connect(broker)`, or `connect(broker, "id", language="GO")`, or `connect("host:port")`."""
     clients: list[Raw] = []
 
-    def make(broker: FakeBroker, client_id: str = "raw-1", **options: Any) -> Raw:
-        clients.append(Raw(broker.endpoint, client_id, **options))
+    def make(where: FakeBroker | str, client_id: str = "raw-1", **options: Any) -> Raw:
+        endpoint = where if isinstance(where, str) else where.endpoint
+        clients.append(Raw(endpoint, client_id, **options))
         return clients[-1]
 
     yield make

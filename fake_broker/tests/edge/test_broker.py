@@ -34,6 +34,20 @@ async def test_what_is_stored_lives_through_a_restart_on_the_same_port(
     assert (await again.receive("g", "t")).bodies == [b"1"]
 
 
+async def test_another_proxy_serves_the_same_broker_until_the_block_is_left(
+    broker: FakeBroker, client: Any, connect: Callable[..., Any]
+) -> None:
+    async with broker.another_proxy() as endpoint:
+        assert endpoint != broker.endpoint
+        there = connect(endpoint, "consumer-2")
+        await there.subscribe("g", "t")
+        await client.send("t", b"1")
+        assert (await there.receive("g", "t")).bodies == [b"1"]
+    with pytest.raises(grpc.aio.AioRpcError, match="UNAVAILABLE"):
+        await there.send("t", b"2")
+    await client.send("t", b"3")
+
+
 async def test_a_restart_forgets_who_the_clients_are(broker: FakeBroker, consumer: Any) -> None:
     """R12.7: they see it by their next heartbeat."""
     await broker.restart()

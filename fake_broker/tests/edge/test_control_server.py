@@ -268,3 +268,31 @@ async def test_rates_are_set_and_lifted_from_elsewhere(broker: FakeBroker, remot
     assert await remote.rates() == {}
     with pytest.raises(ValueError, match="Nothing"):
         await remote.limit_rate("Nothing", 1)
+
+
+async def test_lite_topics_are_set_up_and_counted_from_elsewhere(
+    broker: FakeBroker, remote: FakeBrokerClient
+) -> None:
+    await remote.create_topic("chats", type="LITE", queues=1, lite_expiration=900.0, lite_limit=5)
+    await remote.create_group("phones", lite_topic="chats", lite_quota=3, lite_exclusive=True)
+    await remote.create_group("idle", consume_enabled=False)
+    (chats,) = (topic for topic in await remote.topics() if topic.name == "chats")
+    assert (chats.lite_expiration, chats.lite_limit) == (900.0, 5)
+    groups = {group.name: group for group in await remote.groups()}
+    phones = groups["phones"]
+    assert (phones.lite_topic, phones.lite_quota, phones.lite_exclusive) == ("chats", 3, True)
+    assert (groups["idle"].consume_enabled, phones.consume_enabled) == (False, True)
+    assert await remote.lite_topics("chats") == broker.lite_topics("chats") == {}
+    await remote.update_topic("chats", type="LITE", queues=1)
+    (chats,) = (topic for topic in await remote.topics() if topic.name == "chats")
+    assert (chats.lite_expiration, chats.lite_limit) == (None, 0)
+
+
+async def test_a_broker_is_paused_and_resumed_from_elsewhere(
+    broker: FakeBroker, remote: FakeBrokerClient
+) -> None:
+    await remote.pause()
+    assert [(one.is_paused, one.is_partitioned) for one in await remote.brokers()] == [(True, True)]
+    await remote.resume()
+    assert not broker.is_paused
+    assert not broker.is_partitioned

@@ -324,6 +324,37 @@ async def test_a_real_clock_jumps_as_a_machines_clock_is_set(
     assert broker.clock.now() == still >= before + 3600, "time never falls"
 
 
-async def test_a_manual_clock_does_not_jump(broker: FakeBroker) -> None:
-    with pytest.raises(RuntimeError, match="move it with advance"):
-        broker.clock.jump(1)
+async def test_a_manual_clock_jumps_forward_at_once_and_never_back(
+    broker: FakeBroker, connect: Callable[..., Any]
+) -> None:
+    consumer = connect(broker)
+    await consumer.subscribe("g", "t")
+    await consumer.send("t", b"1")
+    assert len((await consumer.receive("g", "t", invisible=10, wait=5)).messages) == 1
+    before = broker.clock.now()
+    broker.clock.jump(-3600)
+    assert broker.clock.now() == before
+    assert broker.leases("g"), "told of an earlier time, it lets nothing end"
+    broker.clock.jump(60)
+    assert broker.clock.now() == before + 60
+    assert not broker.leases("g")
+
+
+async def test_a_paused_broker_does_nothing_and_makes_up_for_it_once(
+    broker: FakeBroker, connect: Callable[..., Any]
+) -> None:
+    consumer = connect(broker)
+    await consumer.subscribe("g", "t")
+    await consumer.send("t", b"1")
+    assert len((await consumer.receive("g", "t", invisible=10, wait=5)).messages) == 1
+    with broker.pause():
+        assert broker.clock.next_deadline() is None
+        await broker.clock.advance(seconds=60)
+        assert broker.leases("g"), "the lease is over, and nobody has noticed"
+        waiting = asyncio.create_task(consumer.receive("g", "t", invisible=10, wait=5))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+    again = await waiting
+    assert [one.system_properties.delivery_attempt for one in again.messages] == [2]
+    (lease,) = broker.leases("g")
+    assert lease.ends_at >= broker.clock.now() + 9

@@ -21,9 +21,10 @@ from aiorocketmq_fake.core.broker import Broker
 from aiorocketmq_fake.core.choices import LiteService
 from aiorocketmq_fake.core.codes import Code, Refusal
 from aiorocketmq_fake.core.profiles import APACHE_5_5, DOCUMENTED, PROFILES
+from aiorocketmq_fake.edge.control_wire.methods import METHODS as CONTROL
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from tools.fuzzing.campaign import campaign, session
+from tools.fuzzing.campaign import campaign, control_campaign, session
 from tools.fuzzing.requests import Kind, Maker
 from tools.fuzzing.world import Broken
 
@@ -50,6 +51,30 @@ def test_no_request_breaks_a_broker(profile: Any) -> None:
     # Off by default in a real server, and impossible without a separate proxy.
     unreachable = {name for name, served in OPTIONAL.items() if not served(profile)}
     assert done >= profile.served_rpcs - unreachable
+
+
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=lambda profile: profile.name)
+def test_no_request_breaks_a_broker_that_asks_who_calls(profile: Any) -> None:
+    """A tenth of the requests go to brokers with users: most are signed, and nobody gets what is not theirs."""
+    codes = campaign(profile, REQUESTS // 10 // len(PROFILES), SEED, users=True)
+    assert {method for method, code in codes if code == "OK"} >= {
+        "SendMessage",
+        "ReceiveMessage",
+        "Heartbeat",
+    }
+    assert codes["SendMessage", "UNAUTHORIZED"]
+    assert (
+        codes["Telemetry", "UNAUTHENTICATED"]
+        + codes["Telemetry", "UNAUTHORIZED"]
+        + codes["Telemetry", "INTERNAL"]
+    )
+
+
+def test_no_request_breaks_the_control_service() -> None:
+    """Another tenth goes to the control service: what it refuses has changed nothing, and it never fails."""
+    codes = control_campaign(DOCUMENTED, REQUESTS // 10, SEED)
+    done = {method for method, code in codes if code == "OK"}
+    assert done >= set(CONTROL) - {"Restart", "Stop", "Start", "Crash", "OrderClient"}
 
 
 @settings(

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from aiorocketmq.wire import messages as pb
 from aiorocketmq_fake import FakeBroker
+from aiorocketmq_fake.core.model import OutgoingMessage
 
 parser = pytest.importorskip("prometheus_client.parser")
 
@@ -18,13 +19,17 @@ Running = Callable[..., Awaitable[FakeBroker]]
 
 
 class Samples:
-    """The samples of one scrape, by name and the values of their labels in any order."""
+    """The samples of one scrape of one broker, by name and the values of their other labels in any order."""
 
-    def __init__(self, page: str) -> None:
+    def __init__(self, page: str, node: str = "broker-a") -> None:
         self.values = {
-            (sample.name, frozenset(sample.labels.values())): sample.value
+            (
+                sample.name,
+                frozenset(value for name, value in sample.labels.items() if name != "node_id"),
+            ): sample.value
             for family in parser.text_string_to_metric_families(page)
             for sample in family.samples
+            if sample.labels["node_id"] == node
         }
 
     def __getitem__(self, key: tuple[str, tuple[str, ...]]) -> float:
@@ -182,3 +187,18 @@ async def test_without_the_package_one_is_told_how_to_get_it(monkeypatch: pytest
     with pytest.raises(ModuleNotFoundError, match="aiorocketmq\\[metrics\\]"):
         async with FakeBroker(metrics="127.0.0.1:0"):
             pass
+
+
+async def test_every_broker_of_a_cluster_is_counted_by_its_name(running: Running) -> None:
+    cluster = await running(clock="manual", metrics="127.0.0.1:0", brokers=2)
+    before = Samples((await ask(cluster, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"))[1])
+    message = OutgoingMessage("t", b"four", "m")
+    cluster.brokers[1]._driver.run(cluster.brokers[1]._core.send, (message,))
+    head, page = await ask(cluster, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert head.startswith("HTTP/1.1 200 OK")
+    assert Samples(page, "broker-b")["rocketmq_messages_in_total", ("t", "NORMAL")] == 1
+    assert ("rocketmq_messages_in_total", frozenset(("t", "NORMAL"))) not in Samples(page).values
+    assert {Samples(page, f"broker-{letter}")["rocketmq_topic_number", ()] for letter in "ab"} == {
+        before["rocketmq_topic_number", ()]
+    }
+    assert page.count("# TYPE rocketmq_topic_number gauge") == 1

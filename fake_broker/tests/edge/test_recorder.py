@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -135,7 +136,7 @@ def test_another_life_of_the_broker_has_another_boot(recorder: Recorder, tmp_pat
 
 
 def test_while_it_is_written_a_file_has_another_name(tmp_path: Path) -> None:
-    with Recorder(tmp_path, rows_per_file=1, seconds_per_file=0.000_001) as recorder:
+    with Recorder(tmp_path, seconds_per_file=3_600) as recorder:
         recorder.record([DELIVERED])
         assert not list(tmp_path.glob("*.parquet"))
     assert len(list(tmp_path.glob("*.parquet"))) == 1
@@ -149,3 +150,16 @@ def test_without_pyarrow_one_sentence_names_the_extra(
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(PyarrowMissing, match=r"pip install 'aiorocketmq\[recording\]'"):
         Recorder(tmp_path)
+
+
+def test_a_broker_with_little_to_tell_has_its_files_completed_in_time(tmp_path: Path) -> None:
+    with Recorder(tmp_path, seconds_per_file=0.1) as recorder:
+        recorder.record([DELIVERED])
+        deadline = time.monotonic() + 30
+        while not list(tmp_path.glob("*-00000.parquet")) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        first = next(iter(sorted(tmp_path.glob("*.parquet"))))
+        assert parquet.read_table(first).to_pylist()[0]["kind"] == "recorder.start"
+        recorder.record([DELIVERED])
+    numbers = sorted(row["seq"] for row in rows_of(recorder, tmp_path))
+    assert numbers == [0, 1, 2, 3]

@@ -214,6 +214,14 @@ def test_a_running_broker_is_steered_and_inspected(serve: Callable[..., Served])
     assert [(group["name"], group["ordered"]) for group in served.json("group", "list")] == [
         ("billing", True)
     ]
+    limits = ["--lite-expiration", "900", "--lite-limit", "2"]
+    served.json("topic", "create", "chats", "--type", "LITE", *limits)
+    served.json("group", "create", "phones", "--lite-topic", "chats", "--lite-quota", "3", "--no-consume")
+    (phones,) = (group for group in served.json("group", "list") if group["name"] == "phones")
+    assert (phones["lite_topic"], phones["lite_quota"], phones["consume_enabled"]) == ("chats", 3, False)
+    assert served.json("topic", "lite", "chats") == {}
+    served.json("topic", "delete", "chats")
+    served.json("group", "delete", "phones")
     rule = ["QueryRoute", "refuse", "--code", "TOO_MANY_REQUESTS", "--times", "1"]
     assert served.json("fault", "add", *rule) == {"number": 1}
     assert [(fault["number"], fault["code"]) for fault in served.json("fault", "list")] == [(1, 42900)]

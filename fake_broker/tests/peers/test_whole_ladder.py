@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.core.choices import Backoff
-from aiorocketmq_fake.core.events import DeadLettered, Event, LeaseChanged
+from aiorocketmq_fake.core.events import DeadLettered, Delivered, Event, LeaseChanged
 
 pytestmark = pytest.mark.peer
 
@@ -28,11 +28,15 @@ class Climb:
         self._broker = broker
         self._given_back = asyncio.Semaphore(0)
         self.dead = asyncio.Event()
+        self.first_at = 0.0
+        """The real time of the first delivery."""
 
     def hear(self, events: Sequence[Event]) -> None:
         """Take what the broker tells at one instant."""
         for event in events:
-            if isinstance(event, LeaseChanged):
+            if isinstance(event, Delivered):
+                self.first_at = self.first_at or time.monotonic()
+            elif isinstance(event, LeaseChanged):
                 self._given_back.release()
             elif isinstance(event, DeadLettered):
                 self.dead.set()
@@ -47,14 +51,14 @@ class Climb:
 
 
 async def climb(broker: FakeBroker, client: ApacheClient, number: int) -> float:
-    """Send one message that always fails; the real seconds until it is a dead letter."""
+    """Send one message that always fails; the real seconds from its first delivery until it is a dead letter."""
     whole = Climb(broker)
-    began, at = time.monotonic(), broker.clock.now()
+    at = broker.clock.now()
     with broker.events.listen(whole.hear):
         await client("send", topic="orders", body="poison")
         async with asyncio.timeout(30):
             await whole.finish()
-    took = time.monotonic() - began
+    took = time.monotonic() - whole.first_at
     # The last failure is given back for the last interval like those before it; then nobody gets the message again.
     assert broker.clock.now() - at == pytest.approx(sum(LADDER) + LADDER[-1], abs=1.0)
     seen = await client.consumed(ATTEMPTS)
@@ -63,7 +67,9 @@ async def climb(broker: FakeBroker, client: ApacheClient, number: int) -> float:
     return took
 
 
-async def test_seventeen_deliveries_over_five_hours_pass_in_less_than_a_second(apache_client: Start) -> None:
+async def test_seventeen_deliveries_over_five_hours_pass_in_less_than_a_second(
+    apache_client: Start, capsys: pytest.CaptureFixture[str]
+) -> None:
     async with FakeBroker(clock="manual") as broker:
         await broker.create_topic("orders", queues=1)
         await broker.create_group("billing")
@@ -79,4 +85,8 @@ async def test_seventeen_deliveries_over_five_hours_pass_in_less_than_a_second(a
         ]
         assert waits == pytest.approx(LADDER, abs=0.05)
         await client("stop", name="push")
+    with capsys.disabled():
+        print(
+            f"\n17 deliveries from the first to the dead letter, real seconds: {[round(one, 2) for one in took]}"
+        )
     assert min(took) < 1.0, f"climbs took {took}"

@@ -212,6 +212,10 @@ class History:
             case _:
                 self.join()
 
+    def do_leap(self, first: int, second: int) -> None:
+        self.now += float(first * second)
+        self.run("leap")
+
     def do_catalogue(self, first: int, second: int) -> None:
         name = TOPICS[first % 4]
         kind = (TopicType.NORMAL, TopicType.FIFO, TopicType.DELAY, TopicType.TRANSACTION)[first % 4]

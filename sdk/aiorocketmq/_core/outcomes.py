@@ -14,7 +14,7 @@ SHORTEST_SUSPENSION = 0.05
 
 
 class RetryLater(Exception):
-    """Raise in a push consumer's handler to have the message again after `seconds` (0 to 43,200).
+    """Raise in a handler to have the message again after `seconds` (0 to 43,200).
 
     Normal groups: the server hands it out again, to any consumer of the group, not before that time. Ordered
     groups: this consumer runs the handler again itself and holds the message group meanwhile. Lite topics: the
@@ -42,6 +42,9 @@ class DeadLetter(Exception):
 @dataclass(frozen=True, slots=True)
 class Acknowledge:
     """Tell the server that the message is done."""
+
+
+ACKNOWLEDGE = Acknowledge()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,7 @@ def outcome_of(
     meanwhile.
     """
     if failure is None:
-        return Acknowledge()
+        return ACKNOWLEDGE
     if isinstance(failure, DeadLetter):
         return ForwardToDeadLetters(failure.reason)
     if lite and isinstance(failure, RetryLater):

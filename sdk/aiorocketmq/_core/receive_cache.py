@@ -81,18 +81,18 @@ class ReceiveCache(Generic[QueueT]):
         held.count += count
         held.size += size
 
-    def remove(self, queue: QueueT, size: int) -> bool:
-        """Stop counting a settled message; True when this made room where there was none."""
+    def remove(self, queue: QueueT, size: int, count: int = 1) -> bool:
+        """Stop counting `count` settled messages of `size` bytes; True when this made room where there was none."""
         held = self._open.get(queue)
         if held is None:
             held = self._closed[queue]
-            held.count -= 1
+            held.count -= count
             held.size -= size
             if not held.count:
                 del self._closed[queue]
             return False
         was_full = self._is_full(held)
-        held.count -= 1
+        held.count -= count
         held.size -= size
         return was_full and not self._is_full(held)
 

@@ -61,6 +61,11 @@ class Route:
         return tuple(each for each in self.queues if each.readable and each.broker_id == 0)
 
     @cached_property
+    def readable_queues(self) -> tuple[MessageQueue, ...]:
+        """The names of those queues."""
+        return tuple(each.queue for each in self.readable)
+
+    @cached_property
     def readable_brokers(self) -> tuple[RouteQueue, ...]:
         """One readable queue of each broker, for polls that are the broker's to spread over its queues."""
         return tuple({(each.queue.broker, each.endpoint): each for each in reversed(self.readable)}.values())[

@@ -117,7 +117,9 @@ class BatchSending:
         for place, parcel in enumerate(self.parcels):
             entry = entries[0 if for_all else place]
             if entry.status.code not in ACCEPTED:
-                error = refusal(entry.status.code, entry.status.message, endpoint=endpoint, topic=topic)
+                error = refusal(
+                    entry.status.code, entry.status.message, endpoint=endpoint, topic=topic, topic_known=True
+                )
                 if for_all:
                     raise error
                 outcomes.append(error)

@@ -115,7 +115,13 @@ class Sending:
             raise miscounted(len(response.entries), 1, chosen, topic)
         entry = response.entries[0]
         if entry.status.code not in ACCEPTED:
-            raise refusal(entry.status.code, entry.status.message, endpoint=str(chosen.endpoint), topic=topic)
+            raise refusal(
+                entry.status.code,
+                entry.status.message,
+                endpoint=str(chosen.endpoint),
+                topic=topic,
+                topic_known=True,
+            )
         if half is not None:
             half.endpoint = chosen.endpoint
         return SendReceipt(

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 
 import anyio
 
 from aiorocketmq._core.lease import LeaseState
 from aiorocketmq._core.outcomes import (
+    ACKNOWLEDGE,
     Acknowledge,
     DeadLetter,
     GiveBack,
@@ -75,7 +77,7 @@ class Consumption:
         )
         settling = Settling(session)
         self._leases = LeaseKeeper(invisible=invisible, change=settling.change, spawn=session.spawn)
-        self._settlement = Settlement(session, settling, ended=self._ended, rng=rng)
+        self._settlement = Settlement(session, settling, ended=self._ended, acked=self._acked, rng=rng)
         self._workers = Workers(
             session, handlers, concurrency=concurrency, is_lost=self._is_lost, finished=self._handled
         )
@@ -159,6 +161,7 @@ class Consumption:
     def _arrived(self, queue: MessageQueue, messages: Sequence[ReceivedMessage]) -> None:
         ordered = self._session.in_order
         self.counts.received += len(messages)
+        now = self._loop.time()
         count = size = 0
         for message in messages:
             lease = message._lease
@@ -169,7 +172,7 @@ class Consumption:
             self.held.add(held)
             count += 1
             size += held.size
-            self._leases.hold(held)
+            self._leases.hold(held, now)
             if not self._life.may_handle:
                 held.lane = None
                 self._carry_out(held, GiveBack(0.0))
@@ -201,6 +204,9 @@ class Consumption:
             self._leases.release(held)
             self._ended(held, held.lease.state is LeaseState.SETTLED)
             return
+        if failure is None:
+            self._carry_out(held, ACKNOWLEDGE)
+            return
         outcome = outcome_of(
             failure,
             ordered=held.lane is not None,
@@ -208,8 +214,7 @@ class Consumption:
             backoff=self._session.settings.backoff,
             lite=held.message.lite_topic is not None,
         )
-        if failure is not None:
-            _log_failure(held, failure, outcome)
+        _log_failure(held, failure, outcome)
         self._carry_out(held, outcome)
 
     def _carry_out(self, held: Held, outcome: Outcome) -> None:
@@ -246,6 +251,21 @@ class Consumption:
         self._ended(held, False)
         return True
 
+    def _acked(self, batch: Sequence[Held]) -> None:
+        """All of them are done; those of a normal group need nothing else, and leave together."""
+        if any(held.lane is not None for held in batch):
+            for held in batch:
+                self._ended(held, True)
+            return
+        self.held.difference_update(batch)
+        self.counts.acknowledged += len(batch)
+        for source, some in groupby(batch, key=_source):
+            sizes = [held.size for held in some]
+            if self._cache.remove(source, sum(sizes), len(sizes)):
+                self.receiving.room_made(source)
+        if not self.held:
+            self._nothing_held.set()
+
     def _ended(self, held: Held, out_of_the_way: bool) -> None:
         """Nothing more is done about the message: make room, and see to those behind it."""
         self.held.discard(held)
@@ -258,6 +278,10 @@ class Consumption:
             self._carry_out(follower, held.outcome if suspended and held.outcome else GiveBack(0.0))
         if not self.held:
             self._nothing_held.set()
+
+
+def _source(held: Held) -> MessageQueue:
+    return held.source
 
 
 def _log_failure(held: Held, failure: Exception, outcome: Outcome) -> None:

@@ -1,21 +1,16 @@
-"""Runs the user's handlers: coroutine functions on the loop, plain ones in worker threads."""
+"""The handlers of a push consumer by topic, run so that whatever happens in them is a value."""
 
 from __future__ import annotations
 
 import asyncio
-import inspect
-from collections.abc import Awaitable, Callable, Collection, Mapping
-from functools import partial
-from typing import TypeAlias, cast
+from collections.abc import Collection, Mapping
+from typing import cast
 
 import anyio
-import anyio.to_thread
 
+from aiorocketmq._handling import Handler, as_coroutine_function
 from aiorocketmq.hooks import HandleCall, Hook, around_handle
 from aiorocketmq.message import ReceivedMessage
-
-Handler: TypeAlias = Callable[[ReceivedMessage], Awaitable[object] | object]
-"""What a push consumer calls with each message. Returning is success, raising is failure."""
 
 
 def handlers_by_topic(
@@ -59,12 +54,13 @@ class Handlers:
 
     def set(self, topic: str, handler: Handler) -> None:
         """Call `handler` for the messages of `topic` from now on."""
-        if _is_coroutine_function(handler):
-            self._calls[topic] = around_handle(self._hooks, cast("HandleCall", handler))
-            return
+        call = as_coroutine_function(handler, self._limit_of_threads)
+        self._calls[topic] = around_handle(self._hooks, call)
+
+    def _limit_of_threads(self) -> anyio.CapacityLimiter:
         if self._threads is None:
             self._threads = anyio.CapacityLimiter(self._concurrency)
-        self._calls[topic] = around_handle(self._hooks, _in_thread(handler, self._threads))
+        return self._threads
 
     def has(self, topic: str) -> bool:
         """Whether `topic` has a handler."""
@@ -104,20 +100,3 @@ class Handlers:
             if scope.expired():
                 raise TimeoutError(f"the handler did not end within its timeout of {seconds} s") from error
             raise
-
-
-def _is_coroutine_function(handler: Handler) -> bool:
-    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__)
-
-
-def _in_thread(handler: Handler, threads: anyio.CapacityLimiter) -> HandleCall:
-    async def in_thread(message: ReceivedMessage) -> None:
-        # abandon_on_cancel: nothing can stop a thread, and a stop of the consumer must not wait for it for
-        # ever.
-        result = await anyio.to_thread.run_sync(
-            partial(handler, message), abandon_on_cancel=True, limiter=threads
-        )
-        if inspect.isawaitable(result):  # a lambda around a coroutine function
-            await result
-
-    return in_thread

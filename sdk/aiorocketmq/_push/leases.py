@@ -32,9 +32,9 @@ class LeaseKeeper:
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
 
-    def hold(self, held: Held) -> None:
-        """Renew from now on, until release()."""
-        self._renewals.hold(held, now=self._loop.time())
+    def hold(self, held: Held, now: float) -> None:
+        """Renew from `now` on, the loop's time, until release()."""
+        self._renewals.hold(held, now=now)
         if self._timer is None:
             self._arm()
 

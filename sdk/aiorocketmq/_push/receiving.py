@@ -15,6 +15,7 @@ from aiorocketmq._core.pauses import failure_pause, poll_length, scan_pause
 from aiorocketmq._core.receive_cache import ReceiveCache
 from aiorocketmq._core.route import RouteQueue
 from aiorocketmq._core.settings import FilterText
+from aiorocketmq._push.assignments import assignments
 from aiorocketmq._receiving import receive
 from aiorocketmq._retrying import tried_until
 from aiorocketmq._rounds import Job
@@ -181,7 +182,7 @@ class Receiving:
         return tuple(self._assigned)
 
     async def _scan(self, topic: str) -> bool:
-        answer = {source.queue: source for source in await self._session.assignments(topic)}
+        answer = {source.queue: source for source in await assignments(self._session, topic)}
         if topic not in self._topics:
             return False
         held = [queue for queue in self._assigned if queue.topic == topic]
@@ -289,6 +290,8 @@ class Receiving:
             raise
         finally:
             self._cache.answered(source.queue, room)
+            # What was asked for and did not come is room for a poll that waits beside this one.
+            self.room_made(source.queue)
             del self._answers[poll]
 
     async def _wait_for_room(self, queue: MessageQueue) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from aiorocketmq._core.ack_batches import AckBatches
@@ -26,15 +26,20 @@ Destination: TypeAlias = tuple[Endpoint | None, str]
 """Server and topic of an ack."""
 Ended: TypeAlias = Callable[[Held, bool], None]
 """Called when nothing more is done about a message; True when it is out of its order's way (acked or forwarded)."""
+Acked: TypeAlias = Callable[[Sequence[Held]], None]
+"""Called instead with all messages of one ack where each of them is done."""
 
 
 class Settlement:
-    """Settles messages in the background; each one ends with one call of `ended`."""
+    """Settles messages in the background; each one ends with one call of `ended` or `acked`."""
 
-    def __init__(self, session: Session, settling: Settling, *, ended: Ended, rng: random.Random) -> None:
+    def __init__(
+        self, session: Session, settling: Settling, *, ended: Ended, acked: Acked, rng: random.Random
+    ) -> None:
         self._session = session
         self._settling = settling
         self._ended = ended
+        self._acked = acked
         self._rng = rng
         self._acks = AckBatches[Destination, Held](max_entries=MAX_ACK_ENTRIES)
         self._loop = asyncio.get_running_loop()
@@ -57,6 +62,9 @@ class Settlement:
     async def _send_acks(self, destination: Destination) -> None:
         while batch := self._acks.next_batch(destination):
             errors = await self._settling.ack([held.message for held in batch])
+            if not any(errors):
+                self._acked(batch)
+                continue
             again: list[Held] = []
             for held, error in zip(batch, errors, strict=True):
                 if error is None:

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from aiorocketmq._core.dispatch import ConcurrentDispatch, FifoDispatch
+from aiorocketmq._handling import watched
 from aiorocketmq._push.handlers import Handlers
 from aiorocketmq._push.held import Held
 from aiorocketmq._session import Session
 from aiorocketmq._signal import Signal
-from aiorocketmq.hooks import HandleEvent, Phase
 
 TURNS = 32
 """Handlers that one task runs before it lets others have the loop, in case none of them awaits anything."""
@@ -141,34 +141,16 @@ class Workers:
             if not self._fresh:
                 self.wake()
             try:
-                failure = await self._handle(held)
+                if self._session.observers:
+                    failure = await watched(self._session, held.message, self._handlers.run)
+                else:
+                    failure = await self._handlers.run(held.message)
             finally:
                 self._handling.discard(held)
             self._finished(held, failure)
             turns += 1
             if turns % TURNS == 0:
                 await asyncio.sleep(0)
-
-    async def _handle(self, held: Held) -> Exception | None:
-        session = self._session
-        if not session.observers:
-            return await self._handlers.run(held.message)
-        operation = session.next_operation()
-        identity = session.identity
-        message = held.message
-        session.emit(HandleEvent(client=identity, phase=Phase.INVOKE, operation=operation, message=message))
-        raised: BaseException | None = None
-        try:
-            raised = await self._handlers.run(message)
-        except asyncio.CancelledError as error:
-            raised = error
-            raise
-        finally:
-            phase = Phase.OK if raised is None else Phase.FAIL
-            session.emit(
-                HandleEvent(client=identity, phase=phase, operation=operation, message=message, raised=raised)
-            )
-        return raised
 
     def _task_ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

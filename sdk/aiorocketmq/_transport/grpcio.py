@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -19,6 +20,8 @@ from aiorocketmq.errors import UsageError
 # Read when the library is loaded. Its own handling of forks cannot work while its poller runs, which it always does
 # here, and crashes every third child in the attempt: a child gets our error instead.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+# Without this it tells standard error of every server that closes a connection; what matters is in our errors and logs.
+os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
 
 import grpc
 import grpc.aio
@@ -88,6 +91,16 @@ class _Line:
     channel: grpc.aio.Channel
     unary: dict[str, _Unary] = field(default_factory=dict)
     stream: dict[str, _Stream] = field(default_factory=dict)
+    under_way: int = 0
+    """Calls that have not ended; streams in both directions do not count, they never would."""
+    emptied: asyncio.Event | None = None
+    """Set when the last call of a channel that is being retired has ended."""
+
+    def call_ended(self) -> None:
+        """Count a call out."""
+        self.under_way -= 1
+        if self.emptied is not None and not self.under_way:
+            self.emptied.set()
 
 
 class GrpcioTransport:
@@ -113,10 +126,13 @@ class GrpcioTransport:
         call = line.unary.get(path)
         if call is None:
             call = line.unary[path] = line.channel.unary_unary(path)
+        line.under_way += 1
         try:
             return await call(payload, timeout=timeout, metadata=_FixedMetadata(metadata))
         except _CALL_ERRORS as error:
             raise _failed(error) from None
+        finally:
+            line.call_ended()
 
     async def server_stream(
         self, endpoint: Endpoint, path: str, payload: bytes, metadata: Metadata, timeout: float
@@ -127,13 +143,23 @@ class GrpcioTransport:
         if opened is None:
             opened = line.stream[path] = line.channel.unary_stream(path)
         call = opened(payload, timeout=timeout, metadata=_FixedMetadata(metadata))
+        line.under_way += 1
         try:
-            async for answer in call:
+            # One turn of the loop, in which the library sends the request; nothing may be read before.
+            await asyncio.sleep(0)
+            read = _reader(call)
+            while isinstance(answer := await read(), bytes):
                 yield answer
+            code = await call.code()
+            if code is not grpc.StatusCode.OK:
+                if call.cancelled():
+                    raise asyncio.CancelledError
+                raise _ended(code, await call.details())
         except _CALL_ERRORS as error:
             raise _failed(error) from None
         finally:
             call.cancel()
+            line.call_ended()
 
     async def duplex(self, endpoint: Endpoint, path: str, metadata: Metadata) -> DuplexStream:
         """Open a stream without a deadline; errors of opening show at the first read or write."""
@@ -148,9 +174,7 @@ class GrpcioTransport:
         if not grace:
             await line.channel.close()
             return
-        task = asyncio.get_running_loop().create_task(
-            _retire(line.channel, grace), name="retire a connection"
-        )
+        task = asyncio.get_running_loop().create_task(_retire(line, grace), name="retire a connection")
         self._retiring.add(task)
         task.add_done_callback(self._retiring.discard)
 
@@ -201,12 +225,28 @@ class GrpcioTransport:
         return grpc.aio.secure_channel(target, credentials, options=options)
 
 
-async def _retire(channel: grpc.aio.Channel, grace: float) -> None:
+def _reader(call: grpc.aio.UnaryStreamCall[bytes, bytes]) -> Callable[[], Awaitable[object]]:
+    """What reads the next answer, or something else than bytes after the last; see `call.code()` then.
+
+    The library's own way waits for the headers of the answer before it asks for the answer, which comes with them: one
+    more turn of its poller and of our loop, and some layers, for each call. What is below it is not public."""
+    below: Callable[[], Awaitable[object]] = getattr(
+        getattr(call, "_cython_call", None), "receive_serialized_message", call.read
+    )
+    return below
+
+
+async def _retire(line: _Line, grace: float) -> None:
     """Let the calls of a channel end, and close it; at once when cancelled."""
+    # grpcio's own grace looks for calls among the frames of tasks, and misses most of ours.
     try:
-        await channel.close(grace)
+        if line.under_way:
+            line.emptied = asyncio.Event()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(grace):
+                    await line.emptied.wait()
     finally:
-        await channel.close()
+        await line.channel.close()
 
 
 class _Threads:
@@ -289,8 +329,13 @@ def _failed(error: BaseException) -> TransportError:
         return TransportError(Failure.CANCELLED, "the connection was closed", was_sent=True)
     if not isinstance(error, grpc.aio.AioRpcError):
         return TransportError(Failure.UNREACHABLE, str(error), was_sent=False)
-    failure = _FAILURES.get(error.code(), Failure.INTERNAL)
-    text = error.details() or error.code().name
+    return _ended(error.code(), error.details())
+
+
+def _ended(code: grpc.StatusCode, details: str | None) -> TransportError:
+    """The error of a call that ended with this status."""
+    failure = _FAILURES.get(code, Failure.INTERNAL)
+    text = details or code.name
     lowered = text.lower()
     was_sent = not (failure is Failure.UNREACHABLE and any(each in lowered for each in _NEVER_SENT))
     return TransportError(failure, text, was_sent=was_sent)

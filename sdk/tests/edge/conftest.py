@@ -25,6 +25,15 @@ async def broker() -> AsyncIterator[FakeBroker]:
 
 
 @pytest.fixture
+async def still() -> AsyncIterator[FakeBroker]:
+    """A broker whose clock stands still until it is moved."""
+    async with FakeBroker(clock="manual") as broker:
+        await broker.create_topic("orders")
+        await broker.create_group("billing")
+        yield broker
+
+
+@pytest.fixture
 async def producer(broker: FakeBroker) -> AsyncIterator[Producer]:
     async with Producer(broker.endpoint, topics=["orders"]) as producer:
         yield producer

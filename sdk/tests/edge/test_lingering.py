@@ -15,6 +15,7 @@ from aiorocketmq.errors import (
     Refused,
     RocketMQError,
     ServerFault,
+    TopicAway,
     TopicNotFound,
     Unreachable,
 )
@@ -151,7 +152,7 @@ async def test_one_bad_message_of_a_batch_fails_alone(broker: FakeBroker, produc
 @pytest.mark.parametrize(
     ("code", "kind", "requests"),
     [
-        ("TOPIC_NOT_FOUND", TopicNotFound, 1),
+        ("TOPIC_NOT_FOUND", TopicAway, 3),
         ("FORBIDDEN", PermissionDenied, 1),
         ("BAD_REQUEST", Refused, 1 + 5),
         ("MESSAGE_CORRUPTED", IllegalMessage, 1 + 5),

@@ -2,12 +2,17 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
+from aiorocketmq._core.endpoint import Endpoint
+from aiorocketmq._transport.grpcio import GrpcioTransport
+from aiorocketmq._transport.interface import Metadata
 from aiorocketmq.errors import UsageError
-from aiorocketmq.message import Message
+from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.producer import Producer
 from aiorocketmq.simple_consumer import SimpleConsumer
+from aiorocketmq.wire import messages as pb
 from aiorocketmq_fake import FakeBroker
 
 
@@ -39,6 +44,54 @@ async def test_a_simple_consumer_receives_from_its_lite_topics_and_no_others(lit
         assert sorted(seen) == [b"ann", b"bob"]
         await consumer.remove_lite_topics("ann")
         assert consumer.lite_topics == {"bob"}
+
+
+class Reading(GrpcioTransport):
+    """Notes which lite topic each settling call names."""
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.named: list[str | None] = []
+
+    async def unary(
+        self, endpoint: Endpoint, path: str, payload: bytes, metadata: Metadata, timeout: float
+    ) -> bytes:
+        settling: list[Any] = []  # Any: messages of a generated module
+        if path.endswith("/AckMessage"):
+            settling.extend(pb.AckMessageRequest.FromString(payload).entries)
+        elif path.endswith("/ChangeInvisibleDuration"):
+            settling.append(pb.ChangeInvisibleDurationRequest.FromString(payload))
+        self.named.extend(each.lite_topic if each.HasField("lite_topic") else None for each in settling)
+        return await super().unary(endpoint, path, payload, metadata, timeout)
+
+
+@pytest.mark.parametrize(("group", "lite_topics", "named"), [("chat", ["ann"], "ann"), ("plain", None, None)])
+async def test_only_a_lite_consumer_names_the_lite_topic_when_it_settles(
+    lite: FakeBroker, group: str, lite_topics: list[str] | None, named: str | None
+) -> None:
+    await lite.create_group("plain")
+    network = Reading()
+    async with (
+        Producer(lite.endpoint) as producer,
+        SimpleConsumer(
+            lite.endpoint,
+            group=group,
+            subscriptions=["sessions"],
+            lite_topics=lite_topics,
+            transport=network,
+        ) as consumer,
+    ):
+        for _ in range(2):
+            await producer.send(Message("sessions", b"x", lite_topic="ann"))
+        messages: list[ReceivedMessage] = []
+        async with asyncio.timeout(10):
+            while len(messages) < 2:
+                messages += await consumer.receive()
+        assert {message.lite_topic for message in messages} == {"ann"}
+        await messages[0].extend(30)
+        await consumer.ack(messages)
+    assert network.named == [named] * 3
+    assert not lite.leases(group)
 
 
 async def test_lite_topics_need_a_consumer_of_them(broker: FakeBroker) -> None:

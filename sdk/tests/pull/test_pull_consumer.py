@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from aiorocketmq.errors import Closed, NotServed, UsageError
-from aiorocketmq.hooks import AssignEvent, CommitEvent, Event, Hook
+from aiorocketmq.hooks import AssignEvent, CommitEvent, DeliverEvent, Event, Hook, SeekEvent
 from aiorocketmq.message import Message, MessageQueue
 from aiorocketmq.producer import Producer
 from aiorocketmq.pull_consumer import Offset, PullBatch, PullConsumer
@@ -100,6 +100,31 @@ async def test_hooks_see_assignments_and_commits(broker: FakeBroker, producer: P
     assert [(each.queue, each.offset) for each in watch.events if isinstance(each, CommitEvent)] == [
         (queues[0], 7)
     ]
+
+
+async def test_hooks_see_what_is_handed_out_and_where_reading_goes_on(
+    broker: FakeBroker, producer: Producer
+) -> None:
+    class Watch(Hook):
+        def __init__(self) -> None:
+            self.seen: list[tuple[str, int]] = []
+
+        def observe(self, event: Event) -> None:
+            if isinstance(event, DeliverEvent):
+                self.seen.append(("deliver", event.message.offset))
+            elif isinstance(event, SeekEvent):
+                self.seen.append(("seek", event.offset))
+
+    await send(producer, 4)
+    watch = Watch()
+    async with PullConsumer(broker.endpoint, group="audit", hooks=[watch]) as consumer:
+        [queue, _] = await consumer.queues("orders")
+        consumer.assign([queue])
+        await read(consumer, 2)
+        await consumer.seek(queue, 1)
+        await read(consumer, 1)
+
+    assert watch.seen == [("deliver", 0), ("deliver", 1), ("seek", 1), ("deliver", 1)]
 
 
 async def test_a_commit_without_argument_stores_every_position(

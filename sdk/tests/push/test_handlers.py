@@ -4,7 +4,8 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
-from aiorocketmq._push.handlers import Handler, Handlers, handlers_by_topic
+from aiorocketmq._handling import Handler
+from aiorocketmq._push.handlers import Handlers, handlers_by_topic
 from aiorocketmq.hooks import HandleCall, Hook
 from aiorocketmq.message import MessageQueue, ReceivedMessage
 

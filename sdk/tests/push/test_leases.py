@@ -56,6 +56,10 @@ async def keep() -> AsyncIterator[Keep]:
     await asyncio.gather(*tasks)
 
 
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
 async def fire(keeper: LeaseKeeper) -> None:
     """Let the time come for which the timer is set, and what is due then happen."""
     assert keeper._timer is not None
@@ -68,16 +72,16 @@ async def fire(keeper: LeaseKeeper) -> None:
 
 async def test_the_timer_is_set_before_two_thirds_of_the_lease_have_passed(keep: Keep) -> None:
     keeper = keep(Server())
-    keeper.hold(held())
+    keeper.hold(held(), now())
 
     assert keeper._timer is not None
-    assert 0 < keeper._timer.when() - asyncio.get_running_loop().time() < LEASE * 2 / 3
+    assert 0 < keeper._timer.when() - now() < LEASE * 2 / 3
 
 
 async def test_a_lease_in_hand_is_renewed_again_and_again(keep: Keep) -> None:
     server = Server()
     keeper = keep(server)
-    keeper.hold(held())
+    keeper.hold(held(), now())
     for _ in range(3):
         await fire(keeper)
 
@@ -88,8 +92,8 @@ async def test_a_released_lease_is_not_renewed(keep: Keep) -> None:
     server = Server()
     keeper = keep(server)
     done, other = held("done"), held("other")
-    keeper.hold(done)
-    keeper.hold(other)
+    keeper.hold(done, now())
+    keeper.hold(other, now())
     keeper.release(done)
     await fire(keeper)  # set for the one that was released: finds nothing
     await fire(keeper)
@@ -104,8 +108,8 @@ async def test_a_message_that_its_handler_settled_itself_is_not_renewed(keep: Ke
     settled, other = held("settled"), held("other")
     settled.lease.begin(Step.ACK)
     settled.lease.end(Outcome.OK)
-    keeper.hold(settled)
-    keeper.hold(other)
+    keeper.hold(settled, now())
+    keeper.hold(other, now())
     await fire(keeper)
     await fire(keeper)
     await fire(keeper)
@@ -117,7 +121,7 @@ async def test_a_renewal_that_fails_in_passing_is_repeated(keep: Keep) -> None:
     server = Server()
     server.failures = [Unreachable("gone")]
     keeper = keep(server)
-    keeper.hold(held())
+    keeper.hold(held(), now())
     await fire(keeper)
     await fire(keeper)
 
@@ -130,9 +134,9 @@ async def test_a_lost_lease_is_let_go(keep: Keep, error: Exception, caplog: pyte
     server = Server()
     server.failures = [error]
     keeper = keep(server)
-    keeper.hold(held("lost"))
+    keeper.hold(held("lost"), now())
     await fire(keeper)
-    keeper.hold(held("next"))
+    keeper.hold(held("next"), now())
     await fire(keeper)
 
     assert server.changed == ["lost", "next"]
@@ -143,7 +147,7 @@ async def test_a_keeper_with_nothing_in_hand_sets_no_timer_anew(keep: Keep) -> N
     server = Server()
     keeper = keep(server)
     only = held()
-    keeper.hold(only)
+    keeper.hold(only, now())
     keeper.release(only)
     await fire(keeper)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hmac
 import json
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
@@ -10,7 +12,9 @@ from typing import Literal, Protocol
 import pytest
 from aiorocketmq._core.endpoint import Address
 from aiorocketmq._remoting.frame import RESPONSE, Frame
+from aiorocketmq._remoting.signing import sign
 from aiorocketmq.admin import Admin, ExponentialBackoff, QueueRange, TopicRoute, TopicType
+from aiorocketmq.config import Credentials
 from aiorocketmq.errors import Closed, NotServed, Refused, RocketMQError, TopicNotFound, Unreachable
 
 
@@ -131,6 +135,82 @@ async def test_without_backoff_the_server_keeps_its_own_list(serve: Serve) -> No
     }  # fmt: skip
 
 
+async def test_a_group_is_bound_to_lite_topics_by_its_attributes(serve: Serve) -> None:
+    broker = await serve(answer)
+    async with Admin(f"broker://{broker.address}") as admin:
+        await admin.create_group("chat", lite_topic="sessions")
+        await admin.create_group("phones", lite_topic="sessions", lite_quota=3, lite_exclusive=True)
+    assert [json.loads(frame.body)["attributes"] for frame in broker.seen] == [
+        {"+lite.bind.topic": "sessions"},
+        {
+            "+lite.bind.topic": "sessions",
+            "+lite.sub.client.quota": "3",
+            "+lite.sub.model": "Exclusive",
+        },
+    ]
+
+
+async def test_credentials_sign_every_request_with_all_its_fields(serve: Serve) -> None:
+    broker = await serve(answer)
+    namesrv = await serve(Cluster(broker).reply)
+    credentials = Credentials("ak", "sk")
+    async with Admin(f"namesrv://{namesrv.address}", credentials=credentials) as admin:
+        await admin.delete_group("billing")
+    (request,) = broker.seen
+    content = b"ak" + b"true" + b"billing"  # AccessKey, cleanOffset, groupName
+    signature = base64.b64encode(hmac.digest(b"sk", content, "sha1")).decode()
+    assert (request.fields["AccessKey"], request.fields["Signature"]) == ("ak", signature)
+    assert all("Signature" in frame.fields for frame in namesrv.seen)
+
+
+def test_a_signature_is_that_of_the_published_vector() -> None:
+    fields = {"consumerGroup": "g", "queueId": "0", "topic": "T"}
+    signed = sign(fields, b"", access_key="ak", secret_key="sk")
+    assert signed["Signature"] == "9znOAa8Qur4OXDW27+zZliEMJI0="
+    temporary = sign(fields, b"", access_key="ak", secret_key="sk", session_token="t")
+    assert temporary["SecurityToken"] == "t"
+    assert temporary["Signature"] != signed["Signature"]
+
+
+async def test_users_are_made_permitted_and_deleted_with_their_rights(serve: Serve) -> None:
+    broker = await serve(answer)
+    async with Admin(f"broker://{broker.address}") as admin:
+        await admin.create_user("shop", "secret")
+        await admin.create_user("boss", "secret", super_user=True)
+        await admin.permit("shop", publish=["orders"], subscribe=["*"], groups=["billing"])
+        await admin.delete_user("shop")
+        with pytest.raises(ValueError, match="at least one"):
+            await admin.permit("shop")
+    assert [frame.code for frame in broker.seen] == [3001, 3001, 3006, 3003]
+    kinds = [json.loads(frame.body)["userType"] for frame in broker.seen[:2]]
+    assert kinds == ["Normal", "Super"]
+    rights = json.loads(broker.seen[2].body)
+    assert rights["subject"] == "User:shop"
+    (policy,) = rights["policies"]
+    assert [(entry["resource"], entry["actions"]) for entry in policy["entries"]] == [
+        ("Topic:orders", ["Pub"]),
+        ("Topic:*", ["Sub"]),
+        ("Group:billing", ["Sub"]),
+    ]
+
+
+async def test_a_request_on_a_connection_that_the_server_just_closed_is_made_again(serve: Serve) -> None:
+    closed = False
+
+    def reply(frame: Frame) -> Frame | bytes:
+        nonlocal closed
+        if frame.code == 207 and not closed:
+            closed = True
+            return b""  # the connection ends
+        return answer(frame)
+
+    broker = await serve(reply)
+    async with Admin(f"broker://{broker.address}") as admin:
+        await admin.delete_group("billing")
+    assert [frame.code for frame in broker.seen] == [207, 207]
+    assert broker.connections == 2
+
+
 async def test_deleting_a_topic_ends_at_every_name_server(serve: Serve) -> None:
     broker = await serve(answer)
     one, two = await serve(Cluster(broker).reply), await serve(Cluster(broker).reply)
@@ -246,7 +326,7 @@ async def test_a_broken_connection_is_made_anew_for_the_next_call(serve: Serve) 
         with pytest.raises(Unreachable):
             await admin.delete_group("billing")
         await admin.create_group("billing")
-    assert broker.connections == 2
+    assert broker.connections == 3, "two for the call that failed, one for the next"
 
 
 async def test_an_admin_outside_its_block_is_closed(serve: Serve) -> None:

@@ -66,6 +66,8 @@ class Topic(_Message):
     @property
     def max_offsets(self) -> RepeatedScalarFieldContainer[int]: ...
     is_internal: bool
+    lite_expiration: float
+    lite_limit: int
     def __init__(
         self,
         *,
@@ -77,8 +79,11 @@ class Topic(_Message):
         min_offsets: Iterable[int] | None = ...,
         max_offsets: Iterable[int] | None = ...,
         is_internal: bool | None = ...,
+        lite_expiration: float | None = ...,
+        lite_limit: int | None = ...,
     ) -> None: ...
-    def ClearField(self, field_name: Literal["name", "type", "read_queues", "write_queues", "permission", "min_offsets", "max_offsets", "is_internal"]) -> None: ...
+    def HasField(self, field_name: Literal["lite_expiration"]) -> bool: ...
+    def ClearField(self, field_name: Literal["name", "type", "read_queues", "write_queues", "permission", "min_offsets", "max_offsets", "is_internal", "lite_expiration", "lite_limit"]) -> None: ...
 
 class Topics(_Message):
     @property
@@ -98,6 +103,10 @@ class Group(_Message):
     def backoff(self) -> RepeatedScalarFieldContainer[float]: ...
     @property
     def client_ids(self) -> RepeatedScalarFieldContainer[str]: ...
+    consume_enabled: bool
+    lite_topic: str
+    lite_quota: int
+    lite_exclusive: bool
     def __init__(
         self,
         *,
@@ -106,8 +115,34 @@ class Group(_Message):
         max_attempts: int | None = ...,
         backoff: Iterable[float] | None = ...,
         client_ids: Iterable[str] | None = ...,
+        consume_enabled: bool | None = ...,
+        lite_topic: str | None = ...,
+        lite_quota: int | None = ...,
+        lite_exclusive: bool | None = ...,
     ) -> None: ...
-    def ClearField(self, field_name: Literal["name", "ordered", "max_attempts", "backoff", "client_ids"]) -> None: ...
+    def HasField(self, field_name: Literal["consume_enabled"]) -> bool: ...
+    def ClearField(self, field_name: Literal["name", "ordered", "max_attempts", "backoff", "client_ids", "consume_enabled", "lite_topic", "lite_quota", "lite_exclusive"]) -> None: ...
+
+class LiteTopic(_Message):
+    name: str
+    messages: int
+    def __init__(
+        self,
+        *,
+        name: str | None = ...,
+        messages: int | None = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: Literal["name", "messages"]) -> None: ...
+
+class LiteTopics(_Message):
+    @property
+    def items(self) -> RepeatedCompositeFieldContainer[LiteTopic]: ...
+    def __init__(
+        self,
+        *,
+        items: Iterable[LiteTopic] | None = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: Literal["items"]) -> None: ...
 
 class Groups(_Message):
     @property
@@ -258,6 +293,7 @@ class BrokerState(_Message):
     endpoint: str
     is_running: bool
     is_partitioned: bool
+    is_paused: bool
     def __init__(
         self,
         *,
@@ -265,8 +301,9 @@ class BrokerState(_Message):
         endpoint: str | None = ...,
         is_running: bool | None = ...,
         is_partitioned: bool | None = ...,
+        is_paused: bool | None = ...,
     ) -> None: ...
-    def ClearField(self, field_name: Literal["name", "endpoint", "is_running", "is_partitioned"]) -> None: ...
+    def ClearField(self, field_name: Literal["name", "endpoint", "is_running", "is_partitioned", "is_paused"]) -> None: ...
 
 class Brokers(_Message):
     @property

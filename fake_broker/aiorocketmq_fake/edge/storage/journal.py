@@ -214,6 +214,7 @@ _GO_ON = frozenset(
         "query_offset",
         "query_assignment",
         "advance",
+        "leap",
         "restart",
         "settings",
         "heartbeat",

@@ -1,0 +1,125 @@
+"""The audit's speed beside DuckDB's: `python -m benchmarks.audit [--events N]... [--hot] [--folder DIR] [--write]`.
+
+Recordings are made up once in `--folder` and kept. Each measurement is a process of its own, from its command to
+its end; CPU is that of the process and of all that it started. DuckDB answers the same questions on the same files,
+once as plain windows and once by the same packed plan, without excuses, evidence or report.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.audit_sql import VIEW, questions
+from benchmarks.running import ROOT
+
+REPORT = ROOT / "docs" / "reference" / "audit-speed.json"
+
+ENGINES = ("audit", "duckdb plain", "duckdb packed")
+
+
+def main() -> int:
+    """Measure what was asked for, print it, and write it if told to."""
+    options = _arguments()
+    if options.ask is not None:
+        _ask(options.folder, packed=options.ask == "packed")
+        return 0
+    rows = []
+    sizes = options.events or [1_000_000, 10_000_000, 50_000_000]
+    for hot in (0.0, 0.2) if options.hot else (0.0,):
+        for events in sizes:
+            folder = _recording(options.folder, events, hot)
+            for engine in options.engine or ENGINES:
+                row = {"events": events, "hot": hot, "engine": engine} | _measured(engine, folder)
+                rows.append(row)
+                print(json.dumps(row), flush=True)
+    if options.write:
+        facts = {"cores": os.cpu_count(), "runs": rows}
+        REPORT.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+    print(_table(rows))
+    return 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.audit", description=__doc__)
+    parser.add_argument("--events", type=int, action="append", help="size of a recording; may be repeated")
+    parser.add_argument(
+        "--hot", action="store_true", help="also with one message group that has a fifth of all"
+    )
+    parser.add_argument("--engine", action="append", choices=ENGINES)
+    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "aiorocketmq-recordings")
+    parser.add_argument("--write", action="store_true", help=f"write {REPORT.relative_to(ROOT)}")
+    parser.add_argument("--ask", choices=("plain", "packed"), help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def _recording(folder: Path, events: int, hot: float) -> Path:
+    from aiorocketmq_audit.generator import Shape, generate
+
+    path = folder / f"{events}-{'hot' if hot else 'even'}"
+    done = path / "_made"
+    if not done.exists():
+        shape = Shape(hot=hot, skew_ms=0, message_groups=1000, queues=8, rows_per_file=2_000_000)
+        generate(path, events=events, seed=1, shape=shape)
+        done.touch()
+    return path
+
+
+def _measured(engine: str, folder: Path) -> dict[str, Any]:
+    """One process to its end: seconds, CPU seconds of it and of what it started, and what it said."""
+    if engine == "audit":
+        command = [sys.executable, "-m", "aiorocketmq_audit", str(folder), "--json"]
+    else:
+        plan = engine.removeprefix("duckdb ")
+        command = [sys.executable, "-m", "benchmarks.audit", "--ask", plan, "--folder", str(folder)]
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    took = time.monotonic() - began
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode not in (0, 1, 3):
+        raise SystemExit(f"{engine} failed: {done.stderr.strip()[-2000:]}")
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    said: dict[str, Any] = json.loads(done.stdout)
+    verdict = said.get("verdict")
+    return {
+        "seconds": round(took, 2),
+        "cpu_seconds": round(cpu, 2),
+        "verdict": verdict,
+        "by_part": said.get("by_part"),
+    }
+
+
+def _ask(folder: Path, *, packed: bool) -> None:
+    """DuckDB's process: all questions, one after the other."""
+    import duckdb
+
+    database = duckdb.connect()
+    database.execute(VIEW.format(files=f"{folder}/*.parquet"))
+    took = {}
+    for name, text in questions(packed=packed).items():
+        began = time.monotonic()
+        database.execute(text).fetchall()
+        took[name] = round(time.monotonic() - began, 2)
+    print(json.dumps({"by_part": took}))
+
+
+def _table(rows: list[dict[str, Any]]) -> str:
+    lines = ["| events | hot group | engine | seconds | CPU seconds |", "| --- | --- | --- | --- | --- |"]
+    for row in rows:
+        hot = "a fifth" if row["hot"] else "none"
+        lines.append(
+            f"| {row['events']:,} | {hot} | {row['engine']} | {row['seconds']:.1f} | {row['cpu_seconds']:.1f} |"
+        )
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,103 @@
+"""How a server is configured for the cases that need it so: as shipped, with more switched on, with users."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from aiorocketmq.config import Credentials
+
+ADMINISTRATOR = Credentials("conformance", "conformance-secret")
+"""The first user of a server that asks who calls; it lives as long as its run."""
+_AUTH = "org.apache.rocketmq.auth"
+_LOCAL = {
+    "authenticationMetadataProvider": f"{_AUTH}.authentication.provider.LocalAuthenticationMetadataProvider",
+    "authorizationMetadataProvider": f"{_AUTH}.authorization.provider.LocalAuthorizationMetadataProvider",
+}
+# A proxy asks its broker for users and rights.
+_PROXIED = {
+    "authenticationMetadataProvider": "org.apache.rocketmq.proxy.auth.ProxyAuthenticationMetadataProvider",
+    "authorizationMetadataProvider": "org.apache.rocketmq.proxy.auth.ProxyAuthorizationMetadataProvider",
+}
+_ASKS = {
+    "authenticationProvider": f"{_AUTH}.authentication.provider.DefaultAuthenticationProvider",
+    "authorizationProvider": f"{_AUTH}.authorization.provider.DefaultAuthorizationProvider",
+    "initAuthenticationUser": json.dumps(
+        {"username": ADMINISTRATOR.access_key, "password": ADMINISTRATOR.secret_key}
+    ),
+    "innerClientAuthenticationCredentials": json.dumps(
+        {"accessKey": ADMINISTRATOR.access_key, "secretKey": ADMINISTRATOR.secret_key}
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """One configuration of a server; the lines are laid over those of every server of the suite."""
+
+    name: str
+    serves: frozenset[str] = frozenset()
+    """Capabilities that it has beyond those of a server as shipped."""
+    broker: Mapping[str, str] = field(default_factory=dict)
+    """Lines of broker.conf."""
+    proxy: Mapping[str, object] = field(default_factory=dict)
+    """Entries of the proxy's JSON."""
+    administrator: Credentials | None = None
+    """Who may prepare topics and groups where the server asks who calls."""
+
+
+AS_SHIPPED = Setup("as shipped")
+
+
+@dataclass(frozen=True, slots=True)
+class Setups:
+    """The configurations that servers of one version and mode are given."""
+
+    switched_on: Setup
+    """What servers are shipped without: mixed topics, recall, and behind a separate proxy lite topics."""
+    restarted: Setup
+    """The same, for a server that is restarted while others go on."""
+    users: Setup
+    """A server that asks who calls and what they may do."""
+
+    @property
+    def serves(self) -> frozenset[str]:
+        """What any of them has beyond a server as shipped."""
+        return self.switched_on.serves | self.restarted.serves | self.users.serves
+
+    def of(self, needs: Collection[str]) -> Setup:
+        """The configuration for a case with these needs."""
+        if "auth" in needs:
+            return self.users
+        if "@restart" in needs or "@process" in needs:
+            return self.restarted
+        return self.switched_on if self.switched_on.serves.intersection(needs) else AS_SHIPPED
+
+
+def setups(version: str, mode: str) -> Setups:
+    """What Apache RocketMQ `version` can be configured for in `mode` (`local` or `cluster`)."""
+    number = tuple(map(int, version.split(".")))
+    serves, broker = {"type.mixed"}, {"enableMixedMessageType": "true"}
+    if number >= (5, 3):
+        serves.add("recall")
+        broker["recallMessageEnable"] = "true"
+    if number >= (5, 5) and mode == "cluster":
+        serves.add("type.lite")
+        broker |= {"enableLmq": "true", "enableMultiDispatch": "true"}
+    users = Setup("with users")
+    if number >= (5, 3):
+        switches = {"authenticationEnabled": True, "authorizationEnabled": True}
+        told = {name: str(on).lower() for name, on in switches.items()}
+        users = Setup(
+            "with users",
+            frozenset({"auth", "@acl"}),
+            {**told, **_ASKS, **_LOCAL},
+            # Without the hook a separate proxy signs nothing that it asks of its broker, and does not even start.
+            {**switches, **_ASKS, **_PROXIED, "enableAclRpcHookForClusterMode": True},
+            ADMINISTRATOR,
+        )
+    switched_on = Setup("switched on", frozenset(serves), broker)
+    return Setups(
+        switched_on, Setup("restarted", frozenset(serves | {"@restart", "@process"}), broker), users
+    )

@@ -1,0 +1,45 @@
+"""Why servers of Apache cannot be asked for some things: what a case that is not applicable says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_ALWAYS = {
+    "pull": "its gRPC service answers pulls and offset requests with UNIMPLEMENTED (live-broker-session.md 11, item 1)",
+    "namespace": "it takes a namespace and loses it (live-broker-session.md 11, item 10)",
+    "client-properties": "it checks no client properties (live-broker-session.md 11, item 9)",
+    "@keep": "it keeps messages for whole hours, and deletes whole files of its log (broker-semantics.md 11)",
+    "@lag": "it counts only whole queues, and nothing that is in flight, in answers that the suite does not ask for",
+    "@clock": "its clock is the machine's",
+    "batch.receipt=each": "its answer to a batch has one entry (live-broker-session.md 4.7)",
+    "order.grain=group": "an un-acked ordered message blocks its whole queue (live-broker-consumption.md)",
+}
+_LOCAL = {
+    "type.lite": "a proxy that has its broker inside answers lite subscriptions with INTERNAL_SERVER_ERROR: "
+    "lite topics are judged on apache:5.5.0:cluster (live-broker-session.md 7.2)",
+    "@proxies": "its proxy has the broker inside, so that there can be no second one",
+}
+_BEFORE_5_5 = {
+    "suspend": "giving back without counting the attempt came with 5.5.0: 5.4.0 takes the flag and counts",
+    "type.lite": "lite topics came with 5.5.0",
+    "batch-delays": "a batch of delayed messages ends its timer, and with it every delay and retry (live-lessons.md 6)",
+}
+_BEFORE_5_4 = {
+    "type.priority": "priority topics came with 5.4.0",
+    "large-delays": "a delayed message of the largest body ends its timer for good (newLimit > capacity), and with it "
+    "every delay and retry",
+}
+_BEFORE_5_3 = {
+    "recall": "recall came with 5.3",
+    "auth": "users and rights of this kind came with 5.3",
+    "@acl": "users and rights of this kind came with 5.3",
+}
+
+
+def absences(version: tuple[int, ...], mode: str) -> Mapping[str, str]:
+    """The reason for each need that Apache RocketMQ of that version and mode does not meet, by need."""
+    found = {**_ALWAYS, **(_LOCAL if mode == "local" else {})}
+    for since, missing in (((5, 5), _BEFORE_5_5), ((5, 4), _BEFORE_5_4), ((5, 3), _BEFORE_5_3)):
+        if version < since:
+            found |= missing
+    return found

@@ -1,0 +1,47 @@
+"""Nothing of the inventory is forgotten: every id of its case list has code or a reason, every mutant of it exists."""
+
+import tomllib
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from aiorocketmq_conformance.mutants.catalogue import MUTANTS
+from aiorocketmq_conformance.registry import Level, load
+
+INVENTORY = tomllib.loads(Path(__file__).with_name("inventory.toml").read_text(encoding="utf-8"))
+STEMS = {case.stem for case in load()}
+LEVELS = {
+    "must": Level.MUST,
+    "should": Level.SHOULD,
+    "extension": Level.EXTENSION,
+    "informational": Level.INFORMATIONAL,
+}
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_every_id_of_the_inventory_has_a_case_or_a_reason(level: str) -> None:
+    assert not set(INVENTORY[level]) - STEMS - set(INVENTORY["elsewhere"])
+
+
+def test_no_reason_stands_for_an_id_that_has_a_case() -> None:
+    ids = {id_ for level in LEVELS for id_ in INVENTORY[level]}
+    assert not set(INVENTORY["elsewhere"]) & STEMS
+    assert set(INVENTORY["elsewhere"]) <= ids
+
+
+def test_no_case_is_less_binding_than_the_inventory_wants_it() -> None:
+    binding = list(LEVELS.values())
+    levels = {case.stem: case.level for case in load()}
+    weaker = {
+        id_
+        for name, wanted in LEVELS.items()
+        for id_ in INVENTORY[name]
+        if id_ in levels and binding.index(levels[id_]) > binding.index(wanted)
+    }
+    assert weaker == set(INVENTORY["weaker"])
+
+
+def test_the_hundred_and_ten_mutants_of_the_inventory_exist_once() -> None:
+    numbered = Counter(mutant.name for mutant in MUTANTS)
+    assert [name for name, count in numbered.items() if count > 1] == []
+    assert [f"MU{number:02}" for number in range(1, 111) if f"MU{number:02}" not in numbered] == []

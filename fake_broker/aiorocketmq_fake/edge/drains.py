@@ -1,0 +1,129 @@
+"""When a group was drained: it polled a topic in vain, long after everything that it waited for had ended.
+
+A recording that says so (`drain.ok`) lets the audit judge that nothing was lost, not even at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from aiorocketmq_fake.core import events as facts
+from aiorocketmq_fake.core.codes import Code, TopicType
+from aiorocketmq_fake.core.model import StoredMessage
+from aiorocketmq_fake.core.values import value
+
+__all__ = ["Drained", "Drains"]
+
+INTERVALS = 2
+"""How many times the longest lease or delay nothing may have happened."""
+
+SLACK = 1.0
+"""Seconds that a server may take beyond that."""
+
+
+@value
+class Drained:
+    """A group polled a topic in vain, and nothing of the topic can be on its way to it any more."""
+
+    at: float
+    group: str
+    topic: str
+
+
+class _Quiet:
+    """Since when nothing has happened, and the longest interval that something was kept back for, in seconds."""
+
+    __slots__ = ("longest", "since", "told")
+
+    def __init__(self) -> None:
+        self.since = 0.0
+        self.longest = 0.0
+        self.told = -1.0
+        """Beginning of the quiet time of which a drain was told."""
+
+    def disturb(self, at: float, interval: float = 0.0) -> None:
+        self.since = max(self.since, at)
+        self.longest = max(self.longest, interval)
+
+
+class Drains:
+    """Follows the events of a broker. Of lite topics, of topics that cannot be read whole, and of what was ever
+    deleted nothing is told: there messages may stay behind rightly."""
+
+    def __init__(self) -> None:
+        self._topics: dict[str, _Quiet] = {}
+        self._pairs: dict[tuple[str, str], _Quiet] = {}
+        self._unfit_topics: set[str] = set()
+        self._unfit_groups: set[str] = set()
+        # Each function takes the one type that it stands beside; a table cannot say so, hence Any.
+        self._notes: dict[type[object], Callable[[Any], Drained | None]] = {
+            facts.Stored: self._stored,
+            facts.Prepared: self._prepared,
+            facts.Delivered: self._delivered,
+            facts.LeaseChanged: self._kept_back,
+            facts.Resurrected: self._kept_back,
+            facts.Acked: self._moved,
+            facts.LeaseEnded: self._moved,
+            facts.Revived: self._moved,
+            facts.DeadLettered: self._moved,
+            facts.ReceiveEnded: self._received,
+            facts.TopicChanged: self._topic_changed,
+            facts.GroupChanged: self._group_changed,
+        }
+
+    def note(self, event: facts.Event) -> Drained | None:
+        """Take the next event; says whether it shows a group to be drained, once until something happens again."""
+        note = self._notes.get(type(event))
+        return None if note is None else note(event)
+
+    def _stored(self, event: facts.Stored) -> None:
+        content = event.message.content
+        if content.lite_topic:
+            self._unfit_topics.add(content.topic)
+        self._topic(content.topic).disturb(event.at)
+
+    def _prepared(self, event: facts.Prepared) -> None:
+        delay = 0.0 if event.due is None else event.due - event.at
+        self._topic(event.message.topic).disturb(event.at, delay)
+
+    def _delivered(self, event: facts.Delivered) -> None:
+        self._pair(event.group, event.delivery.message).disturb(event.at, event.invisible)
+
+    def _kept_back(self, event: facts.LeaseChanged | facts.Resurrected) -> None:
+        self._pair(event.group, event.message).disturb(event.at, event.invisible)
+
+    def _moved(self, event: facts.Acked | facts.LeaseEnded | facts.Revived | facts.DeadLettered) -> None:
+        if event.message is not None:
+            self._pair(event.group, event.message).disturb(event.at)
+
+    def _received(self, event: facts.ReceiveEnded) -> Drained | None:
+        if event.messages or event.cancelled or event.code not in (Code.OK, Code.MESSAGE_NOT_FOUND):
+            return None
+        pair = self._pairs.get((event.group, event.topic))
+        # What a group asks for is known by what it was handed.
+        if pair is None or event.topic in self._unfit_topics or event.group in self._unfit_groups:
+            return None
+        topic = self._topic(event.topic)
+        since = max(pair.since, topic.since)
+        needed = INTERVALS * max(pair.longest, topic.longest) + SLACK
+        if pair.told == since or event.at < since + needed:
+            return None
+        pair.told = since
+        return Drained(event.at, event.group, event.topic)
+
+    def _topic_changed(self, event: facts.TopicChanged) -> None:
+        config = event.config
+        whole = config.permission.readable and config.read_queues >= config.write_queues
+        if event.deleted or not whole or config.type is TopicType.LITE:
+            self._unfit_topics.add(config.name)
+
+    def _group_changed(self, event: facts.GroupChanged) -> None:
+        if event.deleted:
+            self._unfit_groups.add(event.config.name)
+
+    def _topic(self, name: str) -> _Quiet:
+        return self._topics.setdefault(name, _Quiet())
+
+    def _pair(self, group: str, message: StoredMessage) -> _Quiet:
+        return self._pairs.setdefault((group, message.content.topic), _Quiet())

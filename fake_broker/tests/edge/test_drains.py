@@ -1,0 +1,113 @@
+"""When a recording may say that a group was drained."""
+
+from __future__ import annotations
+
+import pytest
+from aiorocketmq_fake.core import events as facts
+from aiorocketmq_fake.core.codes import Code, MessageType, TopicType
+from aiorocketmq_fake.core.model import (
+    Delivery,
+    FilterExpression,
+    GroupConfig,
+    OutgoingMessage,
+    StoredMessage,
+    TopicConfig,
+)
+from aiorocketmq_fake.edge.drains import Drained, Drains
+
+CONTENT = OutgoingMessage(topic="orders", body=b"1", message_id="M1")
+STORED = StoredMessage(CONTENT, MessageType.NORMAL, "orders", 0, 0, position=0, store_timestamp=100.0)
+LEASE = 30.0
+
+
+def stored(at: float) -> facts.Stored:
+    return facts.Stored(at, STORED, "p@1", facts.StoredAs.SENT)
+
+
+def delivered(at: float, group: str = "billing") -> facts.Delivered:
+    delivery = Delivery(STORED, "h", 1, 0, 0, store_timestamp=100.0, invisible_until=at + LEASE)
+    return facts.Delivered(at, group, "c@1", delivery, LEASE, False, 1, 0, "", FilterExpression("*"))
+
+
+def acked(at: float, group: str = "billing") -> facts.Acked:
+    return facts.Acked(at, group, "orders", "c@1", "M1", "h", "h", STORED, 1, effective=True)
+
+
+def polled(at: float, group: str = "billing", messages: int = 0, **more: object) -> facts.ReceiveEnded:
+    code = more.pop("code", Code.MESSAGE_NOT_FOUND)
+    return facts.ReceiveEnded(at, group, "orders", "c@1", 9, at - 20, code, messages, **more)  # type: ignore[arg-type]
+
+
+def told(drains: Drains, *events: facts.Event) -> list[Drained]:
+    return [found for event in events if (found := drains.note(event)) is not None]
+
+
+CONSUMED = (stored(100.0), delivered(101.0), acked(102.0))
+
+
+def test_a_group_is_drained_when_it_polls_in_vain_two_leases_after_the_last_event() -> None:
+    drains = Drains()
+    assert told(drains, *CONSUMED, polled(162.9)) == []
+    assert told(drains, polled(163.0)) == [Drained(163.0, "billing", "orders")]
+
+
+def test_it_is_told_once_until_something_happens_again() -> None:
+    drains = Drains()
+    told(drains, *CONSUMED)
+    assert len(told(drains, polled(200.0), polled(220.0))) == 1
+    assert len(told(drains, stored(230.0), polled(240.0), polled(300.0), polled(320.0))) == 1
+
+
+def test_groups_are_drained_apart_also_from_the_same_messages() -> None:
+    drains = Drains()
+    told(drains, *CONSUMED, delivered(103.0, "audit"), acked(104.0, "audit"))
+    both = (polled(200.0), polled(200.0, "audit"))
+    assert [found.group for found in told(drains, *both)] == ["billing", "audit"]
+    assert [found.group for found in told(drains, stored(210.0), polled(290.0, "audit"), polled(290.0))] == [
+        "audit",
+        "billing",
+    ]
+
+
+def test_a_delayed_message_is_waited_for_twice_as_long_as_its_delay() -> None:
+    drains = Drains()
+    told(drains, *CONSUMED, facts.Prepared(103.0, CONTENT, "p@1", 603.0))
+    assert told(drains, polled(1103.0)) == []
+    assert told(drains, polled(1104.0)) != []
+
+
+def test_a_longer_lease_is_waited_for() -> None:
+    drains = Drains()
+    told(drains, *CONSUMED[:2])
+    told(drains, facts.LeaseChanged(102.0, "billing", "c@1", STORED, 1, "h2", "h", "h", 600.0, renewal=False))
+    assert told(drains, polled(1302.9)) == []
+    assert told(drains, polled(1303.0)) != []
+
+
+@pytest.mark.parametrize(
+    "poll",
+    [
+        polled(900.0, messages=1, code=Code.OK),
+        polled(900.0, cancelled=True),
+        polled(900.0, code=Code.TOO_MANY_REQUESTS),
+        polled(900.0, "never handed anything"),
+    ],
+)
+def test_only_an_empty_answer_to_a_group_whose_filter_is_known_drains(poll: facts.ReceiveEnded) -> None:
+    drains = Drains()
+    assert told(drains, *CONSUMED, poll) == []
+    assert told(drains, polled(900.0)) != []
+
+
+@pytest.mark.parametrize(
+    "unfit",
+    [
+        facts.TopicChanged(99.0, TopicConfig("orders"), deleted=True),
+        facts.TopicChanged(99.0, TopicConfig("orders", read_queues=4), deleted=False),
+        facts.TopicChanged(99.0, TopicConfig("orders", TopicType.LITE), deleted=False),
+        facts.GroupChanged(99.0, GroupConfig("billing"), (), "queue", deleted=True),
+    ],
+)
+def test_where_messages_may_stay_behind_rightly_nothing_is_told(unfit: facts.Event) -> None:
+    assert told(Drains(), unfit, *CONSUMED, polled(900.0)) == []
+    assert told(Drains(), *CONSUMED, polled(900.0)) != []

@@ -1,0 +1,62 @@
+"""Runs a user's handler: coroutine functions on the loop, plain ones in worker threads, watched by hooks."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TypeAlias, cast
+
+import anyio
+import anyio.to_thread
+
+from aiorocketmq._session import Session
+from aiorocketmq.hooks import HandleCall, HandleEvent, Phase
+from aiorocketmq.message import ReceivedMessage
+
+Handler: TypeAlias = Callable[[ReceivedMessage], Awaitable[object] | object]
+"""What a consumer calls with each message. Returning is success, raising is failure."""
+
+
+def as_coroutine_function(
+    handler: Handler, threads: Callable[[], anyio.CapacityLimiter | None] = lambda: None
+) -> HandleCall:
+    """`handler` itself, or where it is a plain function a coroutine function that runs it in one of `threads`, by
+    default of those that all of the process shares."""
+    if inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__):
+        return cast("HandleCall", handler)
+    limiter = threads()
+
+    async def in_thread(message: ReceivedMessage) -> None:
+        # abandon_on_cancel: nothing can stop a thread, and a stop of the consumer must not wait for it for
+        # ever.
+        result = await anyio.to_thread.run_sync(
+            partial(handler, message), abandon_on_cancel=True, limiter=limiter
+        )
+        if inspect.isawaitable(result):  # a lambda around a coroutine function
+            await result
+
+    return in_thread
+
+
+async def watched(
+    session: Session, message: ReceivedMessage, run: Callable[[ReceivedMessage], Awaitable[Exception | None]]
+) -> Exception | None:
+    """Run a handler, and tell the session's observers when it began and how it ended."""
+    if not session.observers:
+        return await run(message)
+    operation, identity = session.next_operation(), session.identity
+    session.emit(HandleEvent(client=identity, phase=Phase.INVOKE, operation=operation, message=message))
+    raised: BaseException | None = None
+    try:
+        raised = await run(message)
+    except asyncio.CancelledError as error:
+        raised = error
+        raise
+    finally:
+        phase = Phase.OK if raised is None else Phase.FAIL
+        session.emit(
+            HandleEvent(client=identity, phase=phase, operation=operation, message=message, raised=raised)
+        )
+    return raised

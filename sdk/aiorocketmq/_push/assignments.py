@@ -1,0 +1,26 @@
+"""Asks a server which queues it assigns to a client of a group."""
+
+from __future__ import annotations
+
+from aiorocketmq import _convert
+from aiorocketmq._calls import QUERY_ASSIGNMENT
+from aiorocketmq._core.route import RouteQueue
+from aiorocketmq._session import Session
+from aiorocketmq.wire import messages as pb
+
+
+async def assignments(session: Session, topic: str) -> list[RouteQueue]:
+    """The queues that the server assigns to this client of its group; an id of -1 is a whole broker."""
+    route = await session.route(topic)
+    servers = [each.endpoint for each in route.readable] or [session.access]
+    endpoint = session.access if session.access in servers else session.surroundings.random.choice(servers)
+    request = pb.QueryAssignmentRequest(
+        topic=session.resource(topic),
+        group=session.resource(session.group or ""),
+        endpoints=_convert.endpoint_to_wire(session.access),
+    )
+    response = await session.call(endpoint, QUERY_ASSIGNMENT, request, topic=topic, group=session.group)
+    queues = [
+        _convert.route_queue_from_wire(each.message_queue, session.access) for each in response.assignments
+    ]
+    return [session.routes.mapped(each) for each in queues]

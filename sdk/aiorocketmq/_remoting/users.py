@@ -1,0 +1,34 @@
+"""Bodies of the requests about users and their rights; live-broker-remoting.md section 11."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+
+def user_body(name: str, secret: str, *, super_user: bool) -> bytes:
+    """A user as servers from 5.3 on take it."""
+    kind = "Super" if super_user else "Normal"
+    return json.dumps({"username": name, "password": secret, "userType": kind}).encode()
+
+
+def rights_body(
+    name: str, *, publish: Iterable[str], subscribe: Iterable[str], groups: Iterable[str]
+) -> bytes:
+    """All that the user `name` may do: send to topics, receive from topics, use groups."""
+    entries = [
+        *(_entry(f"Topic:{topic}", "Pub") for topic in publish),
+        *(_entry(f"Topic:{topic}", "Sub") for topic in subscribe),
+        *(_entry(f"Group:{group}", "Sub") for group in groups),
+    ]
+    policies = [{"policyType": "Custom", "entries": entries}]
+    return json.dumps({"subject": subject(name), "policies": policies}).encode()
+
+
+def subject(name: str) -> str:
+    """How a user is called where rights are given."""
+    return f"User:{name}"
+
+
+def _entry(resource: str, action: str) -> dict[str, object]:
+    return {"resource": resource, "actions": [action], "sourceIps": [], "decision": "Allow"}

@@ -1,0 +1,291 @@
+"""Servers for tests that hold on each of them: fakes of two profiles, and real ones of Apache (marker `real`).
+
+A real server is started once, kept for all tests that want its version, and ended before one of another version is
+started: there is never more than one. `AIOROCKETMQ_REAL_VERSIONS` names the versions, by default "5.5.0"; behind a
+separate proxy it is "5.5.0:cluster".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import shutil
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from aiorocketmq.admin import Admin, TopicType
+from aiorocketmq.message import ReceivedMessage
+from aiorocketmq_conformance.apache.server import ApacheServer
+from aiorocketmq_conformance.brokers.greeting import STARTING, greet
+from aiorocketmq_fake import FakeBroker
+from aiorocketmq_fake.core.profiles import PROFILES
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+FAKES = ("documented", "apache-5.5")
+VERSIONS = tuple(os.environ.get("AIOROCKETMQ_REAL_VERSIONS", "5.5.0").split())
+MISSING = [program for program in ("java", "mvn") if shutil.which(program) is None]
+PATIENCE = 60.0
+"""Seconds until what was waited for does not come: redeliveries take a real server 10 s on slow machines."""
+
+_NUMBERS = itertools.count()
+_RUN = f"{int(time.time() * 1000):x}"
+
+
+class RealServer:
+    """A running server of Apache, whose processes belong to another thread's loop."""
+
+    def __init__(self, server: ApacheServer, portal: BlockingPortal) -> None:
+        self._server = server
+        self._portal = portal
+        self.endpoint = server.grpc
+        self.namesrv = server.namesrv
+
+    def greet(self) -> None:
+        """Return when it answers."""
+        self._portal.call(lambda: greet(self.endpoint, patience=STARTING))
+
+    async def restart(self) -> None:
+        """Stop it in good order and start it again; return when it answers."""
+        await self._again(self._server.restart)
+
+    async def crash(self) -> None:
+        """Kill it and start it again; return when it answers."""
+
+        async def kill_and_start() -> None:
+            await self._server.kill()
+            await self._server.start()
+
+        await self._again(kill_and_start)
+
+    async def _again(self, disturb: Callable[[], Awaitable[None]]) -> None:
+        def work() -> None:
+            self._portal.call(disturb)
+            self.greet()
+
+        await asyncio.to_thread(work)
+
+
+class RealServers:
+    """Has at most one real server running at a time."""
+
+    def __init__(self, portal: BlockingPortal) -> None:
+        self._portal = portal
+        self._version: str | None = None
+        self._server: RealServer | None = None
+        self._stack = ExitStack()
+
+    def __call__(self, version: str) -> RealServer:
+        """The server of this version."""
+        if self._server is None or version != self._version:
+            self.close()
+            number, _, mode = version.partition(":")
+            server = ApacheServer(number, mode=mode or "local", settings={"recallMessageEnable": "true"})
+            self._stack.enter_context(self._portal.wrap_async_context_manager(server))
+            self._version, self._server = version, RealServer(server, self._portal)
+            self._server.greet()
+        return self._server
+
+    def close(self) -> None:
+        """End the server that runs."""
+        self._version = self._server = None
+        self._stack.close()
+
+
+class Place:
+    """A server as tests see it, with topics, groups and names that nobody else uses."""
+
+    def __init__(self, target: str, fake: FakeBroker | None, real: RealServer | None) -> None:
+        self.target = target
+        """A profile of the fake, or the version of a real server."""
+        self._fake = fake
+        self._real = real
+
+    @property
+    def endpoint(self) -> str:
+        """Where clients connect."""
+        return self.fake.endpoint if self._real is None else self._real.endpoint
+
+    @property
+    def is_real(self) -> bool:
+        """Whether this is a server of Apache's."""
+        return self._real is not None
+
+    @property
+    def fake(self) -> FakeBroker:
+        """The fake, on places that have one."""
+        assert self._fake is not None
+        return self._fake
+
+    @property
+    def serves_pulls(self) -> bool:
+        """Whether it has the calls of a PullConsumer."""
+        return self.target == "documented"
+
+    @property
+    def is_old(self) -> bool:
+        """Whether it is a server before 5.4: they garble batches (live-lessons.md, 6) and know no priorities."""
+        return self.target.startswith(("5.2", "5.3"))
+
+    def name(self, kind: str) -> str:
+        """A name that nobody has used."""
+        return f"{kind}-{_RUN}-{next(_NUMBERS)}"
+
+    async def topic(self, name: str | None = None, *, kind: str = "NORMAL", queues: int = 1) -> str:
+        """A new topic."""
+        name = name or self.name("topic")
+        if self._real is None:
+            await self.fake.create_topic(name, type=kind, queues=queues)
+        else:
+            async with Admin(f"namesrv://{self._real.namesrv}") as admin:
+                await admin.create_topic(name, type=TopicType(kind), queues=queues)
+        return name
+
+    async def group(
+        self,
+        name: str | None = None,
+        *,
+        ordered: bool = False,
+        max_attempts: int = 17,
+        backoff: Sequence[float] = (),
+    ) -> str:
+        """A new group; `backoff` is the server's own when it is empty."""
+        name = name or self.name("group")
+        if self._real is None:
+            await self.fake.create_group(name, ordered=ordered, max_attempts=max_attempts, backoff=backoff)
+        else:
+            async with Admin(f"namesrv://{self._real.namesrv}") as admin:
+                await admin.create_group(
+                    name, ordered=ordered, max_attempts=max_attempts, backoff=backoff or None
+                )
+        return name
+
+    async def pass_time(self, seconds: float) -> None:
+        """Let so much time pass at the server."""
+        if self._real is None:
+            await self.fake.clock.advance(seconds=seconds)
+        else:
+            await asyncio.sleep(seconds)
+
+    async def hurry(self, seconds: float) -> None:
+        """Let time pass where that costs none; a real server takes its own."""
+        if self._real is None:
+            await self.fake.clock.advance(seconds=seconds)
+
+    async def restart(self) -> None:
+        """Stop the server in good order and start it again."""
+        await (self.fake if self._real is None else self._real).restart()
+
+    async def crash(self) -> None:
+        """Kill the server and start it again."""
+        if self._real is None:
+            await self.fake.crash()
+            await self.fake.start()
+        else:
+            await self._real.crash()
+
+
+class Arrivals:
+    """A handler that keeps what came, and lets one wait for it."""
+
+    def __init__(self) -> None:
+        self.messages: list[ReceivedMessage] = []
+        self._news = asyncio.Event()
+
+    async def __call__(self, message: ReceivedMessage) -> None:
+        self.add(message)
+
+    def add(self, *messages: ReceivedMessage) -> None:
+        """Take down what came in another way."""
+        self.messages += messages
+        self._news.set()
+
+    @property
+    def bodies(self) -> list[bytes]:
+        """Of all messages, in the order of their arrival."""
+        return [message.body for message in self.messages]
+
+    async def contain(self, *bodies: bytes, patience: float = PATIENCE) -> None:
+        """Wait until each of them has come."""
+        wanted = set(bodies)
+        async with asyncio.timeout(patience):
+            while not wanted <= set(self.bodies):
+                self._news.clear()
+                await self._news.wait()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse a list of versions that is none, instead of running nothing."""
+    if not VERSIONS:
+        raise pytest.UsageError('AIOROCKETMQ_REAL_VERSIONS is empty: name versions, such as "5.5.0 5.3.3"')
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run what asks for a place on each server: profiles of the fake (`FAKES` of the module), versions of real ones."""
+    if "target" in metafunc.fixturenames:
+        fakes = getattr(metafunc.module, "FAKES", FAKES)
+        real = [pytest.param(version, marks=pytest.mark.real) for version in VERSIONS]
+        metafunc.parametrize("target", [*fakes, *real])
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the tests of each real server behind one another, so that it is started once."""
+
+    def rank(item: pytest.Item) -> int:
+        target = getattr(item, "callspec", None) and item.callspec.params.get("target")
+        return VERSIONS.index(target) + 1 if target in VERSIONS else 0
+
+    items.sort(key=rank)
+
+
+@pytest.fixture(scope="session")
+def real_servers() -> Iterator[RealServers]:
+    """Real servers for all tests of a run, one at a time."""
+    with start_blocking_portal() as portal:
+        servers = RealServers(portal)
+        try:
+            yield servers
+        finally:
+            servers.close()
+
+
+OpenPlace = Callable[..., AbstractAsyncContextManager[Place]]
+
+
+@pytest.fixture
+def open_place(request: pytest.FixtureRequest, target: str) -> OpenPlace:
+    """Make a place on that server; keywords are those of a FakeBroker. Any: they are of several types."""
+
+    @asynccontextmanager
+    async def opened(**options: Any) -> AsyncIterator[Place]:
+        async with AsyncExitStack() as stack:
+            if target in VERSIONS:
+                if MISSING:
+                    pytest.skip(f"a real Apache server needs {' and '.join(MISSING)} on the search path")
+                servers: RealServers = request.getfixturevalue("real_servers")
+                yield Place(target, None, await asyncio.to_thread(servers, target))
+            else:
+                # As the real ones here.
+                profile = replace(PROFILES[target], recall_enabled=True)
+                fake = await stack.enter_async_context(FakeBroker(profile=profile, **options))
+                yield Place(target, fake, None)
+
+    return opened
+
+
+@pytest.fixture
+def arrivals() -> Arrivals:
+    """A handler that keeps what came."""
+    return Arrivals()
+
+
+@pytest.fixture
+async def place(open_place: OpenPlace) -> AsyncIterator[Place]:
+    """A place where time passes as it does."""
+    async with open_place() as place:
+        yield place

@@ -1,0 +1,56 @@
+"""Failures of disks and files, told from defects: the first become one sentence, the second keep their traceback."""
+
+from __future__ import annotations
+
+import re
+
+from aiorocketmq_audit.errors import AuditError, CannotWrite, NotARecording
+from aiorocketmq_audit.reading import reason
+
+_FULL = ("No space left on device", "Disk quota exceeded", "File too large")
+_UNREADABLE = ("FAILED_READ_FILE", "CANNOT_READ_FILE", "FAILED_READ_FILE.NO_HINT", "PATH_NOT_FOUND")
+_UNWRITABLE = (
+    "TASK_WRITE_FAILED",
+    "Mkdirs failed",
+    "mkdir of file",
+    "Read-only file system",
+    "Permission denied",
+)
+
+_FILE = re.compile(r"file:/*(/[^\s,;]+)")
+_PROGRAM = re.compile(r'Cannot run program "([^"]+)"')
+
+
+def explained(error: Exception, out: str | None) -> AuditError | None:
+    """The sentence for what a disk or a file did to the audit, whose results go to `out`; None for a defect.
+
+    Ask while the Spark session lives: the text of Java's errors is fetched from Java when it is asked for.
+    """
+    text = str(error)
+    if any(sign in text for sign in _FULL):
+        return CannotWrite(f"the disk is full ({_place(error, out)}): make room, or give another --out.")
+    if isinstance(error, OSError):
+        return CannotWrite(
+            f"{_place(error, out)} could not be written ({error.strerror or error}): give another --out."
+        )
+    if any(sign in text for sign in _UNREADABLE):
+        found = _FILE.search(text)
+        return NotARecording(
+            f"{found[1] if found else 'a file of the recording'} cannot be read ({reason(error)}): "
+            "it is damaged; take it away, and the verdict will be unknown."
+        )
+    if program := _PROGRAM.search(text):
+        return CannotWrite(
+            f"{_place(error, out)} could not be written, as Hadoop needs the program {program[1]}: "
+            "add its folder to PATH."
+        )
+    if any(sign in text for sign in _UNWRITABLE):
+        return CannotWrite(
+            f"{_place(error, out)} could not be written ({reason(error)}): give another --out."
+        )
+    return None
+
+
+def _place(error: Exception, out: str | None) -> str:
+    name = error.filename if isinstance(error, OSError) else None
+    return str(name or (out or "Spark's own temporary files").removeprefix("file://"))

@@ -1,0 +1,136 @@
+"""Planting faults: scenes are played within a recording's time, and written beside it as recorders of their own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import parquet
+
+from aiorocketmq_audit.errors import WrongUse
+from aiorocketmq_audit.generator.files import SCHEMA
+from aiorocketmq_audit.generator.plants import KINDS
+from aiorocketmq_audit.generator.scene import Handed, Mail, Row, Scene
+from aiorocketmq_audit.generator.shape import Shape
+from aiorocketmq_audit.schema import COLUMNS, VERSION
+
+LIST = "_planted.json"
+"""What was planted, beside the recording; audits skip names that begin so."""
+
+_SECOND = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """A finding that the audit must come to."""
+
+    kind: str
+    check: str
+    invariant: str
+    observer: str
+    topic: str
+    """Of its scene alone."""
+    message_id: str
+    attempt: int | None
+    """Of the accused delivery; None where the message itself is accused."""
+
+
+def chosen(wanted: Sequence[str]) -> dict[str, int]:
+    """How often each kind is planted, from `KIND[:COUNT]` texts; a kind may be the first part of names, or `all`.
+
+    Raises WrongUse for a kind that does not exist, or a count that is none.
+    """
+    counts: dict[str, int] = {}
+    for text in wanted:
+        name, colon, number = text.partition(":")
+        matches = [known for known in KINDS if name in ("all", known, known.partition(".")[0])]
+        if not matches:
+            raise WrongUse(
+                f"nothing of the kind {name!r} can be planted: use all, or one of {', '.join(KINDS)}."
+            )
+        if colon and not (number.isdecimal() and int(number) > 0):
+            raise WrongUse(f"--plant {text} has no count: use KIND:COUNT, for example {matches[0]}:3.")
+        for match in matches:
+            counts[match] = counts.get(match, 0) + (int(number) if colon else 1)
+    return counts
+
+
+def demand_scenes(shape: Shape) -> None:
+    """Raise WrongUse for a shape without the groups or the observers that scenes need."""
+    if shape.groups < 2 or not shape.ordered_groups or set(shape.observers) != {"broker", "client"}:
+        raise WrongUse(
+            "--plant needs a shape with groups=2 or more, ordered_groups=1 or more, and both observers."
+        )
+
+
+def plant(
+    folder: Path, kinds: Mapping[str, int], shape: Shape, run: str, span_us: tuple[int, int], seed: int
+) -> tuple[tuple[Planted, ...], int]:
+    """Write scenes of `kinds` that begin within `span_us`, and the list of what must be found; with how many rows."""
+    chance = np.random.default_rng([seed, 1])
+    planted: list[Planted] = []
+    rows: dict[str, list[Row]] = {"broker": [], "client": []}
+    for number, name in enumerate(name for name, count in kinds.items() for _ in range(count)):
+        kind = KINDS[name]
+        scene = Scene(name, number, int(chance.integers(*span_us)), shape, kind.observer)
+        accused = kind.play(scene)
+        each = accused if isinstance(accused, tuple) else (accused,)
+        planted += [_planted(name, who) for who in each]
+        rows[kind.observer] += scene.rows
+    written = sum(_write(folder, run, observer, told, span_us) for observer, told in rows.items() if told)
+    (folder / LIST).write_text(
+        json.dumps([asdict(each) for each in planted], indent=1) + "\n", encoding="utf-8"
+    )
+    return tuple(planted), written
+
+
+def _planted(name: str, accused: Mail | Handed) -> Planted:
+    kind = KINDS[name]
+    if isinstance(accused, Handed):
+        return Planted(
+            name,
+            kind.check,
+            kind.invariant,
+            kind.observer,
+            accused.mail.topic,
+            accused.mail.id,
+            accused.attempt,
+        )
+    return Planted(name, kind.check, kind.invariant, kind.observer, accused.topic, accused.id, None)
+
+
+def numbered(told: Sequence[Row], constant: Row, span_us: tuple[int, int]) -> list[Row]:
+    """What one recorder wrote of these events: whole rows in the order of time, between its start and its end."""
+    order = sorted(told, key=lambda row: int(str(row["t_wall_us"])))
+    times = [int(str(row["t_wall_us"])) for row in order]
+    begin: Row = {"kind": "recorder.start", "t_wall_us": min([span_us[0], *times])}
+    begin["cfg"] = {"version": str(VERSION)}
+    rows = [begin, *order, {"kind": "recorder.end", "t_wall_us": max([span_us[1], *times]) + _SECOND}]
+    calls = {row["op_id"]: seq for seq, row in enumerate(rows) if row.get("phase") == "invoke"}
+
+    def whole(seq: int, row: Row) -> Row:
+        call = calls.get(row.get("op_id")) if row.get("phase") != "invoke" else None
+        mono = int(str(row["t_wall_us"])) * 1000
+        return dict.fromkeys(COLUMNS) | constant | row | {"seq": seq, "t_mono_ns": mono, "invoked_seq": call}
+
+    return [whole(seq, row) for seq, row in enumerate(rows)]
+
+
+def _write(folder: Path, run: str, observer: str, told: list[Row], span_us: tuple[int, int]) -> int:
+    """One recorder of the observer, which saw all scenes."""
+    recorder = f"planted-{observer}-{run}"
+    constant: Row = {
+        "run_id": run,
+        "case_id": "",
+        "recorder": recorder,
+        "boot": "planted",
+        "observer": observer,
+    }
+    rows = numbered(told, constant, span_us)
+    table = pa.Table.from_pylist([{name: row[name] for name in SCHEMA.names} for row in rows], SCHEMA)
+    parquet.write_table(table, folder / f"{recorder}-00000.parquet", compression="zstd")
+    return len(rows)

@@ -1,0 +1,61 @@
+"""What an audit is told to look at, and how much it lets pass: groups, a span of time, tolerances.
+
+The gates judge the recording as a whole; only then are events left out. What began before the span is as if
+nobody had recorded it, which never makes a finding: checks compare what they have.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, functions as F
+
+
+@dataclass(frozen=True, slots=True)
+class Narrowing:
+    """Everything, unless said otherwise. Times in microseconds since 1970, on the observers' own clocks."""
+
+    groups: tuple[str, ...] = ()
+    from_us: int | None = None
+    to_us: int | None = None
+    early_ms: int | None = None
+    """How much early is tolerated, whatever the recording's own settings say; None: as they say."""
+    skew_ms: int | None = None
+    """How far clocks may be apart; None: 50 ms."""
+
+    @property
+    def is_everything(self) -> bool:
+        """No event is left out."""
+        return not self.groups and self.from_us is None and self.to_us is None
+
+    def events(self, events: DataFrame) -> DataFrame:
+        """The events to judge: settings of groups stay, whenever they were told."""
+        chosen = events
+        if self.groups:
+            chosen = chosen.where(F.col("group").isNull() | F.col("group").isin(*self.groups))
+        if self.from_us is not None:
+            chosen = chosen.where((F.col("t_wall_us") >= self.from_us) | (F.col("kind") == "config"))
+        if self.to_us is not None:
+            chosen = chosen.where(F.col("t_wall_us") <= self.to_us)
+        return chosen
+
+    def ended(self, ended_us: int | None) -> int | None:
+        """The last instant that is judged."""
+        if ended_us is None or self.to_us is None:
+            return ended_us
+        return min(ended_us, self.to_us)
+
+    def settings(self, settings: DataFrame) -> DataFrame:
+        """Settings of groups with the tolerances that were asked for."""
+        told = {"apart_us": F.lit(2 * self.skew_us).cast("bigint")}
+        if self.early_ms is not None:
+            told["early_us"] = F.lit(self.early_ms * 1000).cast("bigint")
+        return settings.withColumns(told)
+
+    @property
+    def skew_us(self) -> int:
+        """How far clocks may be apart, in microseconds."""
+        return 50_000 if self.skew_ms is None else self.skew_ms * 1000
+
+
+EVERYTHING = Narrowing()

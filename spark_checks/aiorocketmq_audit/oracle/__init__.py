@@ -1,0 +1,47 @@
+"""The promises again, in plain Python: slow, obvious, and for small histories only; what the Spark checks are tested
+against."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from aiorocketmq_audit.oracle import content, leases, numbers, order, others
+from aiorocketmq_audit.oracle.histories import Account, Found, Row, accounts, ways
+
+__all__ = ["Found", "judge"]
+
+_OF_ACCOUNTS = (
+    order.order,
+    order.handlers,
+    numbers.dead_letters,
+    numbers.not_buried,
+    content.delays,
+    content.filters,
+    content.origin,
+    content.passed_over,
+    content.drained,
+    others.transactions,
+    others.recalls,
+    others.owners,
+    others.pulled,
+    others.places,
+    others.serial,
+    others.progress,
+    others.fairness,
+    others.handles,
+)
+_OF_WAYS = (leases.redeliveries, leases.lateness, numbers.attempts)
+
+
+def judge(rows: Iterable[Row]) -> Iterator[Found]:
+    """All that is broken, or may be, in a recording that is whole; what is excused is left out."""
+    for account in accounts(rows):
+        yield from _judged(account)
+
+
+def _judged(account: Account) -> Iterator[Found]:
+    for check in _OF_ACCOUNTS:
+        yield from check(account)
+    for way in ways(account):
+        for reading in _OF_WAYS:
+            yield from reading(way)

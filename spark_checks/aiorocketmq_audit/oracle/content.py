@@ -1,0 +1,175 @@
+"""INV-CONTENT, INV-FAILED, INV-ORIGIN, INV-FILTER, INV-EARLY of delays, INV-LOSS-MID and INV-LOSS in plain words."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+from aiorocketmq_audit.oracle.histories import BROKEN, POSSIBLE, Account, Found, Row, begin
+
+
+def delays(account: Account) -> Iterator[Found]:
+    """Nothing comes before it is due."""
+    for row in _leased(account):
+        due, early = row.get("due_us"), account.settings_of(row["group"]).early_us
+        if due is not None and row["t_wall_us"] < due - early:
+            yield Found("delay", "INV-EARLY", BROKEN, row)
+
+
+def filters(account: Account) -> Iterator[Found]:
+    """Nothing comes that its receive did not ask for."""
+    for row in _leased(account):
+        if not is_wanted(row.get("filter"), row.get("tag")):
+            yield Found("filters", "INV-FILTER", BROKEN, row)
+
+
+def is_wanted(asked: str | None, tag: str | None) -> bool:
+    """Whether a filter lets a tag pass; of filters that are not by tag nobody knows."""
+    if asked is None or not asked.startswith("TAG:"):
+        return True
+    tags = [part.strip() for part in asked.removeprefix("TAG:").split("||")]
+    return "*" in tags or not any(tags) or (tag or "") in tags
+
+
+def origin(account: Account) -> Iterator[Found]:
+    """What comes was sent, as it was sent, and not refused."""
+    began = min((row["t_wall_us"] for row in account.of("recorder.start")), default=None)
+    given, sent = defaultdict[str, list[Row]](list), defaultdict[str, list[Row]](list)
+    for row in account.of("deliver"):
+        given[row["message_id"]].append(row)
+    for row in account.of("send"):
+        sent[row["message_id"]].append(row)
+    for message, rows in given.items():
+        name = _wrong_origin(account, rows, sent[message], began)
+        if name is not None:
+            yield Found("origin", name, BROKEN, min(rows, key=lambda row: int(row["t_wall_us"])))
+
+
+def _wrong_origin(account: Account, given: list[Row], sent: list[Row], began: int | None) -> str | None:
+    for column in ("body_sha", "props_sha"):
+        was = {row[column] for row in sent if row.get(column) is not None}
+        came = {row[column] for row in given if row.get(column) is not None}
+        # Sends of one id with different bodies say nothing.
+        if len(was) == 1 and came - was:
+            return "INV-CONTENT"
+    answers = [row["phase"] for row in sent if row["phase"] in ("ok", "fail", "info")]
+    calls = [row for row in sent if row["phase"] == "invoke"]
+    if answers and set(answers) == {"fail"} and len(calls) <= len(answers):
+        return "INV-FAILED"
+    first = min(given, key=lambda row: int(row["t_wall_us"]))
+    stored = first.get("store_us")
+    is_new = account.is_broker and began is not None and stored is not None and stored > began
+    return "INV-ORIGIN" if is_new and not sent else None
+
+
+def passed_over(account: Account) -> Iterator[Found]:
+    """INV-LOSS-MID: between the lowest and the highest offset that a group got of a queue, it got what it wants."""
+    reset = {row["group"] for row in account.of("reset")}
+    left = _left(account)
+    windows: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    for row in _leased(account):
+        if row["attempt"] == 1 and row.get("offset") is not None and row["group"] not in reset:
+            # An ordered group leaves a message group alone while one of its messages is held.
+            is_free = account.settings_of(row["group"]).ordered is False
+            lane = None if is_free else row.get("message_group") or ""
+            windows[*_queue(row), row["group"], lane].append(row)
+    came = {(row["group"], row["message_id"]) for row in account.of("deliver") if row.get("role") != "pull"}
+    for (*queue, group, lane), rows in windows.items():
+        asked = {row.get("filter") for row in rows}
+        wanted = asked.pop()
+        if asked or wanted is None or not wanted.startswith("TAG:"):
+            continue
+        if not account.is_broker and account.settings_of(group).told_by_broker:
+            continue
+        low, high = min(row["offset"] for row in rows), max(row["offset"] for row in rows)
+        for row in _receipts(account):
+            here = (
+                list(_queue(row)) == queue and max(low, left.get(_queue(row), low)) <= row["offset"] <= high
+            )
+            here = here and lane in (None, row.get("message_group") or "")
+            if here and is_wanted(wanted, row.get("tag")) and (group, row["message_id"]) not in came:
+                yield Found("loss", "INV-LOSS-MID", BROKEN if account.is_broker else POSSIBLE, row)
+
+
+def drained(account: Account) -> Iterator[Found]:
+    """INV-LOSS: when a group was drained, it is done with all that was sent since it began to poll."""
+    reset = {row["group"] for row in account.of("reset")}
+    for drain in _last_drains(account):
+        topic, group = drain["topic"], drain["group"]
+        mine = [row for row in account.rows if (row.get("topic"), row.get("group")) == (topic, group)]
+        polls = [row for row in mine if row["kind"] in ("receive", "deliver")]
+        asked = {row.get("filter") or "?" for row in polls if row["kind"] == "deliver"}
+        wanted = next(iter(asked), "TAG:*")
+        if not polls or len(asked) > 1 or not wanted.startswith("TAG:") or group in reset:
+            continue
+        settings = account.settings_of(group)
+        if settings.told_by_broker and not account.is_broker:
+            continue
+        primed = min(begin(row) for row in polls)
+        over = {row["message_id"] for row in mine if _ends(row)}
+        if settings.max_attempts and not account.is_broker:
+            given = [row for row in polls if row["kind"] == "deliver"]
+            over |= {row["message_id"] for row in given if row["attempt"] >= settings.max_attempts}
+        for row, visible in _visible(account, topic):
+            in_time = row["t_wall_us"] > primed and max(visible, row.get("due_us") or 0) < begin(drain)
+            if in_time and is_wanted(wanted, row.get("tag")) and row["message_id"] not in over:
+                yield Found("loss", "INV-LOSS", BROKEN if account.is_broker else POSSIBLE, row)
+
+
+def _ends(row: Row) -> bool:
+    if row["kind"] == "deliver":
+        return row.get("role") == "pull"
+    return row["kind"] == "dlq.deliver" or (row["kind"] in ("ack", "forward") and row.get("phase") != "fail")
+
+
+def _visible(account: Account, topic: str) -> Iterator[tuple[Row, int]]:
+    """Messages that the server surely has, and since when they can be read."""
+    gone = {row["message_id"] for row in account.of("recall") if row.get("phase") != "fail"}
+    commits = {
+        row["tx_id"]: row["t_wall_us"]
+        for row in account.of("tx.end")
+        if (row["phase"], row["resolution"]) == ("ok", "commit")
+    }
+    left = _left(account)
+    seen: set[str] = set()
+    for row in account.of("send"):
+        if row["phase"] != "ok" or row["topic"] != topic or row["message_id"] in gone | seen:
+            continue
+        seen.add(row["message_id"])
+        visible = row["t_wall_us"] if row.get("tx_id") is None else commits.get(row["tx_id"])
+        is_left = row.get("offset") is None or row["offset"] >= left.get(_queue(row), 0)
+        if visible is not None and is_left:
+            yield row, visible
+
+
+def _last_drains(account: Account) -> list[Row]:
+    return list({(row["topic"], row["group"]): row for row in account.of("drain.ok")}.values())
+
+
+def _leased(account: Account) -> list[Row]:
+    return [row for row in account.of("deliver") if row.get("role") != "pull" and row.get("group")]
+
+
+def _receipts(account: Account) -> list[Row]:
+    """Sends whose receipt names the place in which the message is read."""
+    return [
+        row
+        for row in account.of("send")
+        if row["phase"] == "ok"
+        and row.get("offset") is not None
+        and row.get("queue") is not None
+        and (row.get("due_us"), row.get("tx_id"), row.get("lite_topic")) == (None, None, None)
+    ]
+
+
+def _queue(row: Row) -> tuple[Any, ...]:
+    return row["topic"], row["broker"], row["queue"]
+
+
+def _left(account: Account) -> dict[tuple[Any, ...], int]:
+    """The oldest offset that was left in each queue."""
+    left: dict[tuple[Any, ...], int] = {}
+    for row in account.of("trim"):
+        left[_queue(row)] = max(left.get(_queue(row), 0), row["commit_offset"])
+    return left

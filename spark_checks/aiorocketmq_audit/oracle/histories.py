@@ -1,0 +1,233 @@
+"""What the plain readings of the promises share: events as dicts, deliveries with what became of them, excuses.
+
+Everything here is slow on purpose: lists, loops, one history at a time.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+Row: TypeAlias = Mapping[str, Any]
+"""One event of a recording; absent columns read as None."""
+
+FOREVER = float("inf")
+
+BROKEN, POSSIBLE = "broken", "possible"
+
+FLUSH_US = 6_000_000
+"""What a restarted server may have forgotten of the time before."""
+
+SLACK_US = 100_000
+"""Clocks of two recorders that agree with the server's may be so far apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A promise that was broken, or may have been; `row` proves it."""
+
+    check: str
+    invariant: str
+    verdict: str
+    row: Row
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Of a group."""
+
+    ordered: bool | None = None
+    max_attempts: int | None = None
+    steps_us: Sequence[int] = ()
+    locks_queue: bool = False
+    told_by_broker: bool = False
+    early_us: int = 100_000
+    late_us: int = 15_000_000
+
+
+@dataclass(slots=True)
+class Account:
+    """What one observer told of one run and case."""
+
+    observer: str
+    rows: list[Row]
+    settings: Mapping[str, Settings]
+    marks: Sequence[Row]
+    """Resets, crashes and restarts that any observer told of."""
+
+    def of(self, *kinds: str) -> list[Row]:
+        """Rows of these kinds."""
+        return [row for row in self.rows if row["kind"] in kinds]
+
+    @property
+    def is_broker(self) -> bool:
+        """Whether it is the broker's own."""
+        return self.observer == "broker"
+
+    @property
+    def ended(self) -> int:
+        """The last instant."""
+        return max(int(row["t_wall_us"]) for row in self.rows)
+
+    def settings_of(self, group: str) -> Settings:
+        """What was told of a group."""
+        return self.settings.get(group, Settings())
+
+
+@dataclass(slots=True)
+class Given:
+    """One delivery, and what was done about it before the message came again."""
+
+    row: Row
+    then: Row | None = None
+    """The next delivery of the message to the group."""
+    done: list[Row] = field(default_factory=list)
+
+    @property
+    def hold(self) -> int | None:
+        """Microseconds for which it was handed out."""
+        return None if self.row.get("invisible_ms") is None else self.row["invisible_ms"] * 1000
+
+
+@dataclass(slots=True)
+class Way:
+    """All deliveries of one message to one group."""
+
+    account: Account
+    given: list[Given]
+    others: list[Row]
+    """Operations on it, in their order; those that failed are left out, those without an answer count as `info`."""
+    copies: bool
+    """It was stored at two places."""
+
+    @property
+    def settings(self) -> Settings:
+        """Those of its group."""
+        return self.account.settings_of(self.given[0].row["group"])
+
+
+def begin(row: Row) -> int:
+    """The earliest instant at which an operation or delivery can have happened."""
+    return int(row["t_wall_us"] if row.get("invoked_us") is None else row["invoked_us"])
+
+
+def place_in_time(row: Row) -> tuple[int, int]:
+    """Deliveries by when they were seen, operations by when they were called; numbers decide at one instant."""
+    if row["kind"] == "deliver":
+        return row["t_wall_us"], row["seq"]
+    called = row.get("invoked_seq")
+    return begin(row), row["seq"] if called is None else called
+
+
+def accounts(rows: Iterable[Row]) -> Iterator[Account]:
+    """Split a recording by run, case and observer."""
+    rows = sorted({(row["recorder"], row["seq"]): row for row in rows}.values(), key=_written)
+    by_run: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        by_run[row["run_id"], row["case_id"]].append(row)
+    for together in by_run.values():
+        settings = _settings(together)
+        marks = [row for row in together if _excuse(row)]
+        for observer in sorted({row["observer"] for row in together}):
+            mine = [row for row in together if row["observer"] == observer]
+            yield Account(observer, mine, settings, marks)
+
+
+def ways(account: Account) -> Iterator[Way]:
+    """The deliveries of each message to each group; owners of whole queues have none in this sense."""
+    kinds = ("deliver", "ack", "change", "forward", "dlq.deliver")
+    mine: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    for row in account.of(*kinds):
+        if row.get("group") and row.get("message_id") and row.get("role") != "pull":
+            mine[_identity(account, row)].append(row)
+    for rows in mine.values():
+        deliveries = sorted((row for row in rows if row["kind"] == "deliver"), key=place_in_time)
+        if not deliveries:
+            continue
+        answered = {row["op_id"] for row in rows if row.get("phase") in ("ok", "fail", "info")}
+        others = [_answered(row, answered) for row in rows if row["kind"] != "deliver"]
+        settled = sorted((row for row in others if row is not None), key=place_in_time)
+        given = [Given(row, then) for row, then in zip(deliveries, [*deliveries[1:], None], strict=True)]
+        for row in settled:
+            before = [each for each in given if place_in_time(each.row) < place_in_time(row)]
+            if before:
+                before[-1].done.append(row)
+        firsts = {(row["broker"], row["queue"], row["offset"]) for row in deliveries if row["attempt"] == 1}
+        yield Way(account, given, settled, len(firsts) > 1)
+
+
+def is_about(operation: Row, given: Given) -> bool:
+    """Whether an operation used the handle of this delivery, as far as anybody told."""
+    return operation.get("delivery") in (None, given.row.get("delivery")) or given.row.get("delivery") is None
+
+
+def excused(account: Account, first: Row, then: Row, *, acked: int | None = None) -> bool:
+    """Whether a reset, a client that left, or a restart lies between two deliveries (E2, E3, E4)."""
+    for mark in account.marks:
+        key, who = _excuse(mark) or ("", None)
+        after = (mark["t_wall_us"], mark["seq"] if mark["recorder"] == first["recorder"] else -1)
+        before = (mark["t_wall_us"], mark["seq"] if mark["recorder"] == then["recorder"] else FOREVER)
+        concerned = who is None or who in (first.get("group"), first.get("client_id"))
+        forgotten = key != "restart" or acked is None or acked > mark["t_wall_us"] - FLUSH_US
+        span = after > (first["t_wall_us"], first["seq"]) and before < (then["t_wall_us"], then["seq"])
+        if span and concerned and forgotten:
+            return True
+    return False
+
+
+def _excuse(row: Row) -> tuple[str, str | None] | None:
+    if row["kind"] in ("reset", "seek"):
+        return "reset", row["group"]
+    if row["kind"] in ("client.stop", "client.crash"):
+        return "gone", row["client_id"]
+    if row["kind"] == "fault" and dict(row["fault"]).get("kind") in ("restart", "crash"):
+        return "restart", None
+    return None
+
+
+def _identity(account: Account, row: Row) -> tuple[Any, ...]:
+    """Ordered groups hand a message out from its own place; so that place tells copies of it apart."""
+    key = (row["topic"], row["group"], row.get("message_group") or row["message_id"], row["message_id"])
+    if account.settings_of(row["group"]).ordered:
+        return (*key, row["broker"], row["queue"], row["offset"])
+    return key
+
+
+def _answered(row: Row, answered: set[str]) -> Row | None:
+    if row.get("phase") == "fail":
+        return None
+    if row.get("phase") == "invoke":
+        return None if row["op_id"] in answered else {**row, "phase": "info"}
+    return row
+
+
+def _settings(rows: Sequence[Row]) -> dict[str, Settings]:
+    said: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        if row["kind"] == "config" and row.get("group"):
+            said[row["group"]].append(row)
+    return {group: _settings_of(told) for group, told in said.items()}
+
+
+def _settings_of(told: Sequence[Row]) -> Settings:
+    latest: dict[str, str] = {}
+    ordered: set[str] = set()
+    for row in sorted(told, key=lambda row: row["t_wall_us"]):
+        cfg = dict(row["cfg"])
+        latest |= cfg
+        ordered |= {cfg["ordered"]} if "ordered" in cfg else set()
+    return Settings(
+        ordered=ordered == {"true"} if len(ordered) == 1 else None,
+        max_attempts=int(latest["max_attempts"]) if "max_attempts" in latest else None,
+        steps_us=[int(step) * 1000 for step in latest.get("steps_ms", "").split(",") if step],
+        locks_queue=latest.get("order_grain") == "queue",
+        told_by_broker=any(row["observer"] == "broker" for row in told),
+        early_us=int(latest.get("early_ms", 100)) * 1000,
+        late_us=int(latest.get("late_ms", 15_000)) * 1000,
+    )
+
+
+def _written(row: Row) -> tuple[int, str, int]:
+    return row["t_wall_us"], row["recorder"], row["seq"]

@@ -1,0 +1,144 @@
+"""Checks of kinds of events that most recordings have few of, or none: those without any are not asked.
+
+Each makes one row per fact that it judged, as FINDING, with a null verdict where all is well.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from pyspark.sql import DataFrame, functions as F
+
+from aiorocketmq_audit import (
+    commits,
+    dead_letters,
+    drained,
+    fairness,
+    handles,
+    handling,
+    loss,
+    offsets,
+    queues,
+    recall,
+    transactions,
+)
+from aiorocketmq_audit.findings import softened, tally
+from aiorocketmq_audit.gates import Gates
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What such a check looks at."""
+
+    events: DataFrame
+    settings: DataFrame
+    deliveries: DataFrame
+    marks: DataFrame
+    ended_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """How one such check, or a part of one, finds its facts."""
+
+    check: str
+    facts: Callable[[Sources], DataFrame]
+    kinds: tuple[str, ...]
+    """Without any event of these kinds there is nothing to judge."""
+    depends_on_time: bool = False
+    judged: Callable[[Sources], DataFrame] | None = None
+    """The same facts, of which `wrong` are findings, where telling them without their proof is less work."""
+
+
+SIDES: Mapping[str, Side] = MappingProxyType(
+    {
+        transactions.NAME: Side(
+            transactions.NAME, lambda of: transactions.facts(of.events), ("tx.end", "tx.check"), True
+        ),
+        recall.NAME: Side(recall.NAME, lambda of: recall.facts(of.events), ("recall",), True),
+        queues.NAME: Side(
+            queues.NAME,
+            lambda of: queues.facts(of.events, of.marks, ended_us=of.ended_us),
+            ("assign", "pull"),
+            True,
+        ),
+        offsets.NAME: Side(
+            offsets.NAME,
+            lambda of: offsets.facts(of.events, of.marks),
+            ("send", "deliver"),
+            judged=lambda of: offsets.judged(of.events),
+        ),
+        commits.NAME: Side(commits.NAME, lambda of: commits.facts(of.events, of.marks), ("commit",)),
+        fairness.NAME: Side(
+            fairness.NAME, lambda of: fairness.facts(of.events, of.settings), ("deliver",), True
+        ),
+        handles.NAME: Side(
+            handles.NAME,
+            lambda of: handles.facts(of.events),
+            ("deliver",),
+            judged=lambda of: handles.judged(of.events),
+        ),
+        "order of handlers": Side(
+            handling.CHECK,
+            lambda of: handling.facts(of.events, of.settings, of.marks),
+            handling.KINDS,
+            True,
+            judged=lambda of: handling.judged(of.events, of.settings),
+        ),
+        "loss after a drain": Side(loss.NAME, lambda of: drained.lost(of.events, of.settings), ("drain.ok",)),
+        "burial after a drain": Side(
+            dead_letters.NAME, lambda of: drained.not_buried(of.events, of.deliveries), ("drain.ok",)
+        ),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Aside:
+    """What these checks said."""
+
+    judged: Mapping[str, int]
+    """Facts by check."""
+    found: frozenset[str]
+    """Checks that have findings."""
+
+
+NOTHING = Aside({}, frozenset())
+
+
+def tallies(of: Sources, gate: Gates, checks: Sequence[str]) -> list[DataFrame]:
+    """The facts of `checks`, for `findings.counted`; none of what the recording has no event for."""
+    found = []
+    for name, side in _asked(gate, checks).items():
+        rows = side.facts(of) if side.judged is None else side.judged(of)
+        wrong = F.col("verdict").isNotNull() if side.judged is None else F.col("wrong")
+        found.append(tally(name, rows, judged=F.lit(True), found=wrong))
+    return found
+
+
+def aside(counts: Mapping[str, tuple[int, int]]) -> Aside:
+    """What `findings.counted` counted of the `tallies`."""
+    judged: Counter[str] = Counter()
+    for name, (facts, _) in counts.items():
+        judged[SIDES[name].check] += facts
+    return Aside(judged, frozenset(SIDES[name].check for name, (_, wrong) in counts.items() if wrong))
+
+
+def findings(of: Sources, gate: Gates, checks: Sequence[str]) -> list[DataFrame]:
+    """What these checks find, excused or not: rows of FINDING."""
+    found = []
+    for side in _asked(gate, checks).values():
+        unsure = gate.makes_unsure(depends_on_time=side.depends_on_time)
+        found.append(softened(side.facts(of).where("verdict is not null"), has_gaps=unsure))
+    return found
+
+
+def _asked(gate: Gates, checks: Sequence[str]) -> dict[str, Side]:
+    return {
+        name: side
+        for name, side in SIDES.items()
+        if side.check in checks and any(gate.kinds.get(kind) for kind in side.kinds)
+    }

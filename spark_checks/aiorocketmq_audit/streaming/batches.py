@@ -1,0 +1,353 @@
+"""One batch of a followed recording: read, number, judge, tell what is new, and carry on what may still matter."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from pyspark.sql import Column, DataFrame, Row, SparkSession, Window as SqlWindow, functions as F
+
+from aiorocketmq_audit import findings, gates, reading, run
+from aiorocketmq_audit.schema import RECORDING
+from aiorocketmq_audit.streaming import retention
+from aiorocketmq_audit.streaming.listing import listing, series
+from aiorocketmq_audit.streaming.progress import (
+    SEPARATOR,
+    Progress,
+    Span,
+    covers,
+    merged,
+    overlaps,
+    watermark,
+    with_span,
+)
+from aiorocketmq_audit.streaming.store import Store
+
+logger = logging.getLogger(__name__)
+
+WAITING = frozenset({"INV-LOSS-MID"})
+"""Rules about what did not happen: told when the horizon has passed, as it may still happen."""
+
+MOVING = WAITING | {"INV-LATE", "INV-LOSS", "INV-DLQ-LIVE"}
+"""Rules whose second proof is the latest known one, and may be another in a later batch."""
+
+SLOW = frozenset({"INV-ATTEMPT", "INV-FAIR", "INV-ASSIGN"})
+"""Rules with an excuse that is written when a poll is given up, or that look at slices of time."""
+
+SLOW_US = 60_000_000
+
+COUNTED: Mapping[str, str] = {
+    "deliveries": "kind = 'deliver'",
+    "ordered deliveries": "kind = 'deliver' and message_group is not null",
+    "redeliveries": "kind = 'deliver' and attempt > 1",
+    "delayed deliveries": "kind = 'deliver' and due_us is not null",
+    "dead letters": "kind = 'dlq.deliver'",
+    "sends": "kind = 'send' and phase = 'ok'",
+    "settled": "kind in ('ack', 'change', 'forward') and phase = 'ok'",
+}
+"""Rows that verdicts rest on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long things are waited for and remembered, in seconds of the recording's own time."""
+
+    horizon: float = 600.0
+    """Messages that are done are remembered for so long: what comes back later is not noticed."""
+    longest: float = 6 * 3600.0
+    """Messages that are not done are remembered for so long."""
+    lateness: float = 120.0
+    """A recorder with nothing to read holds the others up by so much."""
+    settle: float = 10.0
+    """What happened is judged so much later, when the answers to its calls are there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What one batch told."""
+
+    batch: int
+    watermark_us: int | None
+    standing: Mapping[str, int]
+    """New findings by check, without the excused ones."""
+
+
+class Batches:
+    """Takes the batches of one query, one after the other."""
+
+    def __init__(
+        self, spark: SparkSession, store: Store, folders: Sequence[str], checks: Sequence[str], limits: Limits
+    ) -> None:
+        self.told: list[Told] = []
+        """What was told and not yet printed."""
+        self.busy = threading.Lock()
+        """Held while a batch is worked on."""
+        self._is_stopping = False
+        self._held: list[DataFrame] = []
+        self.failure: Exception | None = None
+        self.last_data = time.monotonic()
+        self.progress = store.latest()
+        self._spark = spark
+        self._store = store
+        self._folders = tuple(folders)
+        self._checks = tuple(checks)
+        self._limits = limits
+
+    def take(self, rows: DataFrame, batch: int) -> None:
+        """Work on one batch; doing it again after a crash replaces what it had written."""
+        with self.busy:
+            if self._is_stopping:
+                # The query waits for this call before it stops, and whoever stops it waits for no further batch.
+                raise RuntimeError("following was stopped")
+            try:
+                self._take(rows, batch)
+            except Exception as error:
+                self.failure = error
+                raise
+
+    def stop(self) -> None:
+        """Wait until the batch at hand is done, and begin no other one."""
+        with self.busy:
+            self._is_stopping = True
+
+    def close(self) -> Progress:
+        """Judge what is left, as of a recording that has ended. Written as the batch to come, which may replace it."""
+        last = self.progress
+        closed = dataclasses.replace(last, closed=last.is_whole, batch=last.batch + 1)
+        ended, _ = self._judge(self._events(last, ()), closed, last.batch, at_end=True)
+        self._release()
+        self._finish(ended, last)
+        return ended
+
+    def _release(self) -> None:
+        """Forget the findings of this batch, when everything that is made of them has been written."""
+        while self._held:
+            self._held.pop().unpersist()
+
+    @property
+    def is_complete(self) -> bool:
+        """Every recorder has ended, and nothing waits to be read."""
+        now = listing(self._folders)
+        return self.progress.is_whole and not now.open and not now.pending(self.progress)
+
+    def gate(self, progress: Progress) -> gates.Gates:
+        """What is known about the recording itself."""
+        rows = [Row(**values) for values in progress.numbers.values()]
+        return gates.from_numbers(rows, progress.rows, versions=("1",))
+
+    def _take(self, rows: DataFrame, batch: int) -> None:
+        # Listed first: what lies there now and is not in this batch holds the watermark back.
+        now = listing(self._folders)
+        before = self._store.progress(batch - 1)
+        found = self._numbers(rows, before)
+        gates.check_contract(found)
+        progress, files, is_odd = self._with_files(before, found)
+        lateness_us = int(self._limits.lateness * 1e6)
+        mark = watermark(progress, now, lateness_us=lateness_us)
+        progress = dataclasses.replace(
+            progress, folders=self._folders, batch=batch, watermark_us=mark, closed=False
+        )
+        events = self._events(before, files)
+        if is_odd:
+            events = reading.without_duplicates(events)
+        told: DataFrame | None = None
+        if mark is not None:
+            progress, told = self._judge(events, progress, batch - 1)
+        else:
+            self._store.write_findings(None, batch)
+        carried, forgotten = self._carried(events, progress)
+        progress = dataclasses.replace(progress, forgotten=progress.forgotten + forgotten)
+        self._store.write_state(batch, progress, carried, told)
+        self._release()
+        if found:
+            self.last_data = time.monotonic()
+        self._finish(progress, before)
+
+    def _finish(self, progress: Progress, before: Progress) -> None:
+        standing: Counter[str] = Counter()
+        for key, n in progress.found.items():
+            check, _, verdict, _ = key.split(SEPARATOR)
+            if verdict != findings.EXCUSED:
+                standing[check] += n - before.found.get(key, 0)
+        self.progress = progress
+        self.told.append(
+            Told(progress.batch, progress.watermark_us, {k: n for k, n in standing.items() if n})
+        )
+
+    def _numbers(self, rows: DataFrame, before: Progress) -> list[Row]:
+        counts = {name: F.count_if(F.expr(text)) for name, text in COUNTED.items()}
+        mark = before.watermark_us
+        counts["late_rows"] = (
+            F.count_if(F.col("t_wall_us") < F.lit(mark)) if mark else F.count_if(F.lit(False))
+        )
+        files = [unquote(row.file) for row in rows.select("file").distinct().collect()]
+        if not files:
+            return []
+        return gates.numbers(self._read(files), F.col("_metadata.file_path").alias("file"), also=counts)
+
+    def _with_files(self, before: Progress, found: Sequence[Row]) -> tuple[Progress, list[str], bool]:
+        """Add up the numbers of new files; leave out files that are copies; tell whether single rows may be."""
+        by_file: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        for row in found:
+            by_file[row.file].append(row.asDict())
+        spans, files = dict(before.spans), Counter(before.files)
+        writers = {name: set(writers) for name, writers in before.writers.items()}
+        chosen: list[str] = []
+        fresh: list[dict[str, Any]] = []
+        scattered = self._scattered(found)
+        is_odd, late = before.has_copies, 0
+        for file, rows in sorted(by_file.items()):
+            name = series(Path(unquote(file)).name)
+            files[name] += 1
+            writers.setdefault(name, set()).update(row["recorder"] for row in rows)
+            runs = [
+                (row["recorder"], run)
+                for row in rows
+                for run in scattered.get(
+                    (file, row["recorder"]), ((row["first"], row["last"], row["to_us"]),)
+                )
+            ]
+            known = [covers(spans.get(recorder, ()), run[0], run[1]) for recorder, run in runs]
+            if all(known):
+                continue
+            is_odd |= any(overlaps(spans.get(recorder, ()), run[0], run[1]) for recorder, run in runs)
+            chosen.append(unquote(file))
+            fresh += rows
+            late += sum(row["late_rows"] for row in rows)
+            for recorder, run_ in runs:
+                spans[recorder] = with_span(spans.get(recorder, ()), run_)
+        counted = Counter(before.counted)
+        for row_ in fresh:
+            counted.update({name: row_.pop(name) for name in COUNTED})
+            del row_["file"], row_["late_rows"]
+        progress = dataclasses.replace(
+            before,
+            numbers=merged(before.numbers, fresh),
+            spans=spans,
+            files=dict(files),
+            writers={name: tuple(sorted(names)) for name, names in writers.items()},
+            counted=dict(counted),
+            late_rows=before.late_rows + late,
+            has_copies=is_odd,
+        )
+        return progress, chosen, is_odd
+
+    def _scattered(self, found: Sequence[Row]) -> dict[tuple[str, str], tuple[Span, ...]]:
+        """The runs of rows in files whose rows have gaps between them or occur twice."""
+        odd = sorted({row.file for row in found if row.n != row.last - row.first + 1})
+        if not odd:
+            return {}
+        rows = self._read([unquote(file) for file in odd])
+        rows = rows.select(F.col("_metadata.file_path").alias("file"), "recorder", "seq", "t_wall_us")
+        each = rows.groupBy("file", "recorder", "seq").agg(F.max("t_wall_us").alias("at"))
+        by_number = SqlWindow.partitionBy("file", "recorder").orderBy("seq")
+        run_ = (F.col("seq") - F.row_number().over(by_number)).alias("run")
+        runs = each.select("file", "recorder", "seq", "at", run_).groupBy("file", "recorder", "run")
+        spans: dict[tuple[str, str], list[Span]] = defaultdict(list)
+        for row in runs.agg(
+            F.min("seq").alias("a"), F.max("seq").alias("b"), F.max("at").alias("at")
+        ).collect():
+            spans[row.file, row.recorder].append((row.a, row.b, row.at))
+        return {key: tuple(sorted(value)) for key, value in spans.items()}
+
+    def _read(self, files: Sequence[str]) -> DataFrame:
+        return self._spark.read.schema(RECORDING).parquet(*files)
+
+    def _events(self, before: Progress, files: Sequence[str]) -> DataFrame:
+        carried = self._store.events(self._spark, before.batch)
+        return carried.unionByName(self._read(files)) if files else carried
+
+    def _judge(
+        self, events: DataFrame, progress: Progress, last: int, *, at_end: bool = False
+    ) -> tuple[Progress, DataFrame | None]:
+        """Tell what was not told up to batch `last`; returns the counts, and the keys of all that was told."""
+        batch = last + 1
+        gate = self.gate(progress)
+        if not at_end:
+            mark = progress.watermark_us or 0
+            events = events.where(F.col("t_wall_us") <= mark)
+            # Recorders that have not ended are still at work, and rows that are missing may be in the next file.
+            gate = dataclasses.replace(gate, cut_at={}, has_gaps=bool(progress.lost), ended_us=mark)
+        material = run.material_of(events, gate)
+        material.deliveries.persist()
+        try:
+            numbers = run.numbers_of(material, gate, self._checks)
+            names = run.with_suspects(self._checks, material, numbers)
+            if not names:
+                self._store.write_findings(None, batch)
+                return progress, None
+            keyed = _keyed(run.findings_of(material, gate, names), events)
+            ready = keyed if at_end else keyed.where(self._is_ready(progress.watermark_us or 0))
+            known = self._store.told(self._spark, last)
+            new = ready.join(known, "key", "left_anti").dropDuplicates(["key"]).persist()
+            self._held.append(new)
+            return self._tell(new, known, events, progress, batch)
+        finally:
+            material.deliveries.unpersist()
+
+    def _tell(
+        self, new: DataFrame, known: DataFrame, events: DataFrame, progress: Progress, batch: int
+    ) -> tuple[Progress, DataFrame | None]:
+        counts = new.groupBy("check", "invariant", "verdict", "excuse").count().collect()
+        found = Counter(progress.found)
+        for row in counts:
+            found[SEPARATOR.join((row.check, row.invariant, row.verdict, row.excuse or ""))] += row["count"]
+        standing = any(row.verdict != findings.EXCUSED for row in counts)
+        named = None
+        if standing:
+            named = findings.with_evidence(
+                new.where(F.col("verdict") != findings.EXCUSED).drop("key"), events
+            )
+        self._store.write_findings(named, batch)
+        told = known.unionByName(new.select("key")) if counts else None
+        return dataclasses.replace(progress, found=dict(found)), told
+
+    def _is_ready(self, mark: int) -> Column:
+        """What a finding rests on has been read, with everything that could excuse it."""
+        horizon, settle = int(self._limits.horizon * 1e6), int(self._limits.settle * 1e6)
+        wait = (
+            F.when(F.col("invariant").isin(*WAITING), F.lit(horizon))
+            .when(F.col("invariant").isin(*SLOW), F.lit(max(SLOW_US, settle)))
+            .otherwise(F.lit(settle))
+        )
+        # Where nothing came, `at` is now; it should have come `margin` ago.
+        since = F.when(F.col("second_seq").isNull(), F.col("at_us") - F.coalesce("margin_us", F.lit(0)))
+        return F.coalesce(since, "at_us") + wait <= mark
+
+    def _carried(self, events: DataFrame, progress: Progress) -> tuple[DataFrame, int]:
+        limits, mark = self._limits, progress.watermark_us
+        oldest = min(values["from_us"] for values in progress.numbers.values()) if progress.numbers else 0
+        if mark is None or oldest >= mark - int(limits.horizon * 1e6):
+            return events, 0
+        window = retention.Window(mark - int(limits.horizon * 1e6), mark - int(limits.longest * 1e6))
+        kept = retention.kept(events, window)
+        return kept.events, kept.forgotten
+
+
+def _keyed(found: DataFrame, events: DataFrame) -> DataFrame:
+    """Give each finding the key by which it is known again."""
+    is_moving = F.col("invariant").isin(*MOVING)
+    # The second proof of a loss is the group's latest delivery or drain: what stays is the group.
+    readers = events.where("kind in ('deliver', 'drain.ok')").select(
+        F.xxhash64("recorder").alias("second_recorder"),
+        F.col("seq").alias("second_seq"),
+        F.xxhash64("group").alias("reader"),
+    )
+    moving = found.where(is_moving)
+    named = readers.join(F.broadcast(moving), ["second_recorder", "second_seq"])
+    alone = moving.where("second_seq is null").withColumn("reader", F.lit(None).cast("bigint"))
+    staying = found.where(~is_moving).withColumn("reader", F.lit(None).cast("bigint"))
+    every = alone.unionByName(staying).unionByName(named.select(*alone.columns))
+    second = F.when(~is_moving, F.struct("second_recorder", "second_seq"))
+    subject = F.when(F.col("invariant") != "INV-LATE", F.col("reader"))
+    return every.withColumn(
+        "key", F.xxhash64("check", "invariant", "first_recorder", "first_seq", second, subject)
+    ).drop("reader")

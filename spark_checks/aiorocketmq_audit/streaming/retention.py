@@ -1,0 +1,156 @@
+"""Which events are carried to the next batch: messages that are not done, and what later ones are compared with.
+
+Done is a message that every group of its topic has settled, or passed in its queue, and of which nothing was heard for
+the horizon. Kept beyond that are the lowest and the highest place of each group in each queue and message group,
+because loss and order are judged against them, the latest commit of each queue, and whatever is rare: settings,
+clients, resets, faults.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame, functions as F
+
+MOST_BROADCAST = 2_000_000
+"""Keys up to this number are sent to every worker; more of them are joined by a shuffle."""
+
+_ACCOUNT = ("run_id", "case_id", "observer")
+_ENDS = ("ack", "forward", "dlq.deliver")
+_PASSING = ("receive", "commit", "clock.sample")
+"""Kinds of which there are many, and which no message holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What is old enough to be dropped, in microseconds since 1970."""
+
+    done_before: int
+    """Messages that are done are dropped when nothing was heard of them since then."""
+    any_before: int
+    """All messages are dropped when nothing was heard of them since then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is carried on."""
+
+    events: DataFrame
+    forgotten: int
+    """Messages that were dropped although they were not done."""
+
+
+def kept(events: DataFrame, window: Window) -> Kept:
+    """Choose the rows that later ones may need. Two small jobs; rows are not shuffled unless very many are open."""
+    keyed = events.withColumn("keep_key", _key())
+    messages = _messages(keyed).persist()
+    try:
+        stays = (F.col("last") >= window.done_before) | (
+            F.col("is_open") & (F.col("last") >= window.any_before)
+        )
+        chosen = messages.where(stays & (F.col("first") < window.done_before)).select("keep_key")
+        keys = chosen.unionByName(_landmarks(keyed)).unionByName(_latest_commits(keyed)).distinct().persist()
+        dropped = messages.where("is_open").where(F.col("last") < window.any_before).count()
+        number = keys.count()
+        wanted = keys.withColumn("is_kept", F.lit(True))
+        wanted = F.broadcast(wanted) if number <= MOST_BROADCAST else wanted
+        rows = keyed.join(wanted, "keep_key", "left")
+        is_lasting = ~F.col("kind").isin(*_PASSING) & F.col("message_id").isNull()
+        is_unanswered = (F.col("kind") == "receive") & (F.col("phase") == "info")
+        stays = (
+            (F.col("t_wall_us") >= window.done_before)
+            | F.col("is_kept").isNotNull()
+            | is_lasting
+            | (is_unanswered & (F.col("t_wall_us") >= window.any_before))
+        )
+        return Kept(_shortened(rows.where(stays), window).drop("keep_key", "is_kept"), dropped)
+    finally:
+        messages.unpersist()
+
+
+def _key() -> Column:
+    """The message that a row is about, in one account; a commit stands for itself."""
+    return F.when(F.col("message_id").isNotNull(), F.xxhash64(*_ACCOUNT, "message_id")).when(
+        F.col("kind") == "commit", F.xxhash64("recorder", "seq")
+    )
+
+
+def _shortened(rows: DataFrame, window: Window) -> DataFrame:
+    """Let each account begin where its sends are still known, so that nothing seems to come from nowhere."""
+    began = F.greatest("t_wall_us", F.lit(window.done_before))
+    begins = F.when(F.col("kind") == "recorder.start", began).otherwise(F.col("t_wall_us"))
+    return rows.withColumn("t_wall_us", begins)
+
+
+def _messages(keyed: DataFrame) -> DataFrame:
+    """One row per message: when it was first and last heard of, and whether anybody may still get it."""
+    kind, phase, at = F.col("kind"), F.col("phase"), F.col("t_wall_us")
+    rows = keyed.where(F.col("message_id").isNotNull())
+    is_stored = (kind == "send") & phase.isin("ok", "info")
+    place = F.struct(F.xxhash64(*_ACCOUNT, "topic", "broker", "queue").alias("queue"), "offset")
+    is_end = kind.isin(*_ENDS) & (phase.isNull() | (phase != "fail"))
+    by_group = rows.groupBy("keep_key", "group").agg(
+        F.min(at).alias("first"),
+        F.max(F.greatest(at, F.coalesce("due_us", at))).alias("last"),
+        F.max(F.when(kind == "deliver", at)).alias("given"),
+        F.max(F.when(is_end, at)).alias("ended"),
+        F.max(F.when(is_stored, place)).alias("stored"),
+        F.max(F.when(is_stored, F.xxhash64(*_ACCOUNT, "topic"))).alias("topic_key"),
+    )
+    is_held = F.col("given").isNotNull() & (F.coalesce("ended", F.lit(0)) < F.col("given"))
+    whole = by_group.groupBy("keep_key").agg(
+        F.min("first").alias("first"),
+        F.max("last").alias("last"),
+        F.max(is_held).alias("is_held"),
+        F.count("given").alias("groups"),
+        F.max("stored").alias("stored"),
+        F.max("topic_key").alias("topic_key"),
+    )
+    readers, reached = _readers(keyed)
+    known = whole.join(F.broadcast(readers), "topic_key", "left")
+    known = known.withColumn("queue_key", F.col("stored.queue")).join(
+        F.broadcast(reached), "queue_key", "left"
+    )
+    expected = F.coalesce("readers", F.lit(1))
+    is_passed = F.coalesce(
+        (F.col("reading") >= expected) & (F.col("stored.offset") <= F.col("reached")), F.lit(False)
+    )
+    is_awaited = F.col("stored").isNotNull() & (F.col("groups") < expected) & ~is_passed
+    return known.select(
+        "keep_key",
+        "first",
+        "last",
+        (F.coalesce("is_held", F.lit(False)) | is_awaited).alias("is_open"),
+    )
+
+
+def _readers(keyed: DataFrame) -> tuple[DataFrame, DataFrame]:
+    """How many groups read each topic; and each queue, and how far the slowest of them has come there."""
+    given = keyed.where((F.col("kind") == "deliver") & F.col("group").isNotNull())
+    places = given.groupBy(
+        F.xxhash64(*_ACCOUNT, "topic").alias("topic_key"),
+        F.xxhash64(*_ACCOUNT, "topic", "broker", "queue").alias("queue_key"),
+        "group",
+    ).agg(F.max(F.when(F.col("attempt") == 1, F.col("offset"))).alias("highest"))
+    readers = places.groupBy("topic_key").agg(F.count_distinct("group").alias("readers"))
+    reached = places.groupBy("queue_key").agg(
+        F.count("highest").alias("reading"), F.min("highest").alias("reached")
+    )
+    return readers, reached
+
+
+def _landmarks(keyed: DataFrame) -> DataFrame:
+    """Messages at the borders of what each group has read, by queue and filter, and by message group."""
+    first = keyed.where((F.col("kind") == "deliver") & (F.col("attempt") == 1) & F.col("offset").isNotNull())
+    place, queue = F.struct("offset", "keep_key"), (*_ACCOUNT, "topic", "group", "broker", "queue")
+    by_queue = first.groupBy(*queue, "filter").agg(
+        F.min(place).alias("lowest"), F.max(place).alias("highest")
+    )
+    by_lane = first.where("message_group is not null").groupBy(*queue, "message_group")
+    borders = by_queue.select(F.explode(F.array("lowest.keep_key", "highest.keep_key")).alias("keep_key"))
+    return borders.unionByName(by_lane.agg(F.max(place).alias("highest")).select("highest.keep_key"))
+
+
+def _latest_commits(keyed: DataFrame) -> DataFrame:
+    latest = keyed.where("kind = 'commit'").groupBy(*_ACCOUNT, "group", "topic", "broker", "queue")
+    return latest.agg(F.max_by("keep_key", F.struct("t_wall_us", "seq")).alias("keep_key")).select("keep_key")

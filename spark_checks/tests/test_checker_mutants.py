@@ -1,0 +1,418 @@
+"""Checks that were broken on purpose, each by one change of its source: the scenes must tell every one of them."""
+
+from __future__ import annotations
+
+import inspect
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import reduce
+from types import ModuleType
+
+import pytest
+from aiorocketmq_audit import (
+    attempts,
+    commits,
+    dead_letters,
+    delay,
+    deliveries,
+    double_delivery,
+    drained,
+    excuses,
+    fairness,
+    filters,
+    gates,
+    handles,
+    handling,
+    loss,
+    offsets,
+    ordering,
+    origin,
+    queues,
+    recall,
+    retry_timing,
+    transactions,
+)
+from aiorocketmq_audit.checks import Material
+from aiorocketmq_audit.generator import Shape
+from aiorocketmq_audit.generator.names import Names
+from aiorocketmq_audit.generator.planting import numbered
+from aiorocketmq_audit.generator.plants import KINDS
+from aiorocketmq_audit.generator.scene import Row, Scene
+from aiorocketmq_audit.run import findings_of, material_of
+from aiorocketmq_audit.schema import COLUMNS, RECORDING
+from pyspark.sql import DataFrame, SparkSession, functions as F
+
+pytestmark = pytest.mark.spark
+
+START = 1_770_000_000_000_000
+
+Findings = Counter[tuple[str, str, str, str]]
+"""Case, check, invariant, verdict."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change of one module, and the checks that stand on it."""
+
+    name: str
+    module: ModuleType
+    old: str
+    new: str
+    checks: tuple[str, ...]
+
+
+_DD, _RT, _OR, _AT, _DL = "double delivery", "retry timing", "ordering", "attempts", "dead letters"
+
+MUTANTS = (
+    # Comparisons flipped, and tolerances dropped.
+    Mutant(
+        "early means late",
+        double_delivery,
+        'F.col("n_hi") < F.col(end)',
+        'F.col("n_hi") > F.col(end)',
+        (_DD,),
+    ),
+    Mutant("no tolerance of early", double_delivery, 'F.col(end) - F.col("early")', "F.col(end)", (_DD,)),
+    Mutant(
+        "an ack counts too late",
+        double_delivery,
+        'F.col("acked_hi") <= F.col("until_lo")',
+        "F.lit(True)",
+        (_DD,),
+    ),
+    Mutant(
+        "late after any poll",
+        retry_timing,
+        'F.col("p_to") >= bound',
+        'F.col("p_to") >= F.col("until_hi")',
+        (_RT,),
+    ),
+    Mutant("late without a poll", retry_timing, '"left_semi"', '"left_anti"', (_RT,)),
+    Mutant(
+        "ordered groups may be late",
+        retry_timing,
+        '~F.coalesce("ordered", F.lit(False))',
+        "F.lit(True)",
+        (_RT,),
+    ),
+    Mutant(
+        "whatever comes first is the first",
+        ordering,
+        'F.coalesce("attempt", F.lit(1)) == 1',
+        "F.lit(True)",
+        (_OR,),
+    ),
+    Mutant(
+        "later ones are passed",
+        ordering,
+        'F.col("passed.offset") > F.col("offset")',
+        'F.col("passed.offset") < F.col("offset")',
+        (_OR,),
+    ),
+    Mutant(
+        "what is over stays open",
+        ordering,
+        'F.col("open.end") > F.col("hi")',
+        'F.col("open.end") < F.col("hi")',
+        (_OR,),
+    ),
+    Mutant(
+        "attempts may skip one",
+        attempts,
+        'F.col("n_attempt") > F.col("attempt") + 1)',
+        'F.col("n_attempt") > F.col("attempt") + 2)',
+        (_AT,),
+    ),
+    Mutant(
+        "attempts may stay",
+        attempts,
+        'F.col("n_attempt") <= F.col("attempt")',
+        'F.col("n_attempt") < F.col("attempt")',
+        (_AT,),
+    ),
+    Mutant(
+        "the limit is one too many",
+        attempts,
+        'F.col("attempt") > F.col("max_attempts")',
+        'F.col("attempt") >= F.col("max_attempts")',
+        (_AT,),
+    ),
+    Mutant("ordered groups have limits", attempts, ' & ~F.col("ordered")', "", (_AT,)),
+    Mutant(
+        "the last attempt is too soon",
+        dead_letters,
+        'F.col("first.attempt") < F.col("max_attempts")',
+        'F.col("first.attempt") <= F.col("max_attempts")',
+        (_DL,),
+    ),
+    Mutant("twice is once", dead_letters, 'F.col("letters") > 1', 'F.col("letters") > 2', (_DL,)),
+    Mutant(
+        "dead ones may come again",
+        dead_letters,
+        'F.col("dead_hi") < F.col("n_lo")',
+        'F.col("dead_hi") > F.col("n_lo")',
+        (_DL,),
+    ),
+    Mutant("no tolerance of delays", delay, 'F.col("due") - F.col("early")', 'F.col("due")', ("delay",)),
+    Mutant(
+        "old messages are from nowhere",
+        origin,
+        'F.col("given_store") > F.col("began")',
+        "F.lit(True)",
+        ("origin",),
+    ),
+    Mutant(
+        "bodies may change",
+        origin,
+        'F.col(f"given_{part}_most") != sent',
+        'F.col(f"given_{part}_most") == sent',
+        ("origin",),
+    ),
+    Mutant("what is wanted is not", filters, 'where("unwanted")', 'where("not unwanted")', ("filters",)),
+    Mutant(
+        "the tail is lost",
+        loss,
+        'F.col("offset").between(F.col("lowest"), F.col("highest"))',
+        '(F.col("offset") >= F.col("lowest"))',
+        ("loss",),
+    ),
+    Mutant("what was before is lost", drained, 'F.col("at") > F.col("primed")', "F.lit(True)", ("loss",)),
+    Mutant(
+        "commits come too late",
+        transactions,
+        'F.col("commit_lo") <= F.col("given.at")',
+        'F.col("commit_lo") >= F.col("given.at")',
+        ("transactions",),
+    ),
+    Mutant(
+        "asked in the same interval",
+        transactions,
+        "CHECK_US = 31_000_000",
+        "CHECK_US = -31_000_000",
+        ("transactions",),
+    ),
+    Mutant("no race", recall, "RACE_US = 1_000_000", "RACE_US = 0", ("recall",)),
+    Mutant("no rebalances", queues, "REBALANCE_US = 30_000_000", "REBALANCE_US = 0", ("queues",)),
+    Mutant(
+        "owners may read again",
+        queues,
+        '_verdict(F.col("offset") <= F.col("before"))',
+        '_verdict(F.col("offset") < F.col("before"))',
+        ("queues",),
+    ),
+    Mutant("sends at once are serial", offsets, "wrong = one_after_the_other & ", "wrong = ", ("offsets",)),
+    Mutant(
+        "progress is where it was read",
+        commits,
+        'F.col("highest.offset") + 1',
+        'F.col("highest.offset")',
+        ("commits",),
+    ),
+    Mutant(
+        "standstills of an hour",
+        fairness,
+        "STANDSTILL_US = 60_000_000",
+        "STANDSTILL_US = 3_600_000_000",
+        ("fairness",),
+    ),
+    Mutant(
+        "handlers beside each other",
+        handling,
+        'F.col("other.until") > F.col("at")',
+        'F.col("other.until") < F.col("at")',
+        ("ordering",),
+    ),
+    Mutant("properties may change", origin, '_PARTS = ("body", "props")', '_PARTS = ("body",)', ("origin",)),
+    Mutant("handles serve twice", handles, 'F.col("given") > 1', 'F.col("given") > 2', ("handles",)),
+    # Excuses dropped, or given to those who have none.
+    Mutant(
+        "no repeated answers", double_delivery, 'F.col("again") == F.col("n_again")', "F.lit(False)", (_DD,)
+    ),
+    Mutant(
+        "no copies",
+        double_delivery,
+        'F.when(F.col("copies"), F.lit(excuses.RESENT))',
+        "F.when(F.lit(False), F.lit(excuses.RESENT))",
+        (_DD,),
+    ),
+    Mutant("no lost answers", attempts, 'missing <= F.col("lost")', "F.lit(False)", (_AT,)),
+    Mutant("forwards do not count", dead_letters, '(F.col("forwards") == 0)', "F.lit(True)", (_DL,)),
+    Mutant(
+        "one refusal is enough", origin, 'F.col("answered") == F.col("refused")', "F.lit(True)", ("origin",)
+    ),
+    Mutant(
+        "no resets", excuses, '.isin("reset", "seek"), F.lit(RESET)', '.isin("seek"), F.lit(RESET)', (_DD,)
+    ),
+    Mutant(
+        "nobody crashes",
+        excuses,
+        '.isin("client.stop", "client.crash"), F.lit(OWNER_GONE)',
+        '.isin("client.stop"), F.lit(OWNER_GONE)',
+        (_DD,),
+    ),
+    Mutant(
+        "anybody's crash",
+        excuses,
+        "m.key = who or m.key = client",
+        "m.key = who or m.key is not null",
+        (_DD,),
+    ),
+    Mutant("a crash of long ago", excuses, "m.at > lo or", "m.at > 0 or", (_DD,)),
+    Mutant("restarts forget everything", excuses, "FLUSH_US = 6_000_000", "FLUSH_US = 6_000_000_000", (_DD,)),
+    Mutant(
+        "no locked queues",
+        excuses,
+        'F.col("offset") < F.col("w_offset")',
+        'F.col("offset") > F.col("w_offset")',
+        (_DD,),
+    ),
+    # The indeterminate taken for certain.
+    Mutant("an unknown outcome is a success", deliveries, '"info": UNKNOWN', '"info": OK', (_DD, _RT)),
+    # The order of time taken from the wall clock alone.
+    Mutant(
+        "numbers of rows do not count",
+        deliveries,
+        '"at_seq": F.when(is_deliver, F.col("seq")).otherwise(F.coalesce("invoked_seq", "seq"))',
+        '"at_seq": -F.when(is_deliver, F.col("seq")).otherwise(F.coalesce("invoked_seq", "seq"))',
+        (_DD, _OR),
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def told() -> dict[str, tuple[list[Row], Findings]]:
+    """Each scene as a case of its own, and what must be found in it."""
+    shape = Shape()
+    names = Names(shape, "run", is_broker=True)
+    cases = {}
+    for number, (case, kind) in enumerate(KINDS.items()):
+        scene = Scene(case, number, START + 10_000_000, shape, kind.observer)
+        accused = kind.play(scene)
+        each = accused if isinstance(accused, tuple) else (accused,)
+        configs: list[Row] = [
+            {"kind": "config", "t_wall_us": START, "group": group, "cfg": names.settings(place)}
+            for place, group in enumerate(names.groups)
+        ]
+        constant: Row = {
+            "run_id": "run",
+            "case_id": case,
+            "boot": "b",
+            "observer": kind.observer,
+            "recorder": case,
+        }
+        rows = numbered([*configs, *scene.rows], constant, (START, START + 20_000_000_000))
+        cases[case] = rows, Counter((case, kind.check, kind.invariant, "broken") for _ in each)
+    return cases
+
+
+@pytest.fixture(scope="module")
+def events(told: dict[str, tuple[list[Row], Findings]], spark: SparkSession) -> Iterator[DataFrame]:
+    rows = [tuple(row[name] for name in COLUMNS) for rows, _ in told.values() for row in rows]
+    frame = spark.createDataFrame(rows, RECORDING).coalesce(1).cache()
+    yield frame
+    frame.unpersist()
+
+
+@pytest.fixture(scope="module")
+def gate(events: DataFrame) -> gates.Gates:
+    return gates.examine(events)
+
+
+@contextmanager
+def broken(mutant: Mutant) -> Iterator[None]:
+    """The module's source with one change, run in its own namespace, and put back afterwards."""
+    source = inspect.getsource(mutant.module)
+    assert source.count(mutant.old) == 1, (
+        f"{mutant.name}: {mutant.old} is not once in {mutant.module.__name__}"
+    )
+    before = dict(vars(mutant.module))
+    try:
+        exec(
+            compile(source.replace(mutant.old, mutant.new), mutant.module.__name__, "exec"),
+            vars(mutant.module),
+        )
+        yield
+    finally:
+        vars(mutant.module).clear()
+        vars(mutant.module).update(before)
+
+
+@pytest.fixture(scope="module")
+def whole(events: DataFrame, gate: gates.Gates) -> Material:
+    """What the checks look at, made once: planning it anew for each mutant would take longer than all else."""
+    made = material_of(events, gate)
+    names = ("settings", "deliveries", "marks", "traces", "stored")
+    return replace(made, **{name: getattr(made, name).localCheckpoint() for name in names})
+
+
+def plan(
+    whole: Material, gate: gates.Gates, checks: tuple[str, ...], module: ModuleType | None = None
+) -> DataFrame:
+    """What `checks` find, not yet run; parts that `module` makes are made anew, with what is broken in it."""
+    material, events = whole, whole.events
+    if module is deliveries:
+        made = deliveries.deliveries(events, whole.settings, cut_at=gate.cut_at, clocks_agree=True)
+        material = replace(material, deliveries=made.localCheckpoint())
+    elif module is excuses:
+        material = replace(material, marks=excuses.marks(events))
+    elif module is origin:
+        material = replace(material, traces=origin.traces(events))
+    elif module is loss:
+        material = replace(material, stored=loss.expected(events, whole.settings))
+    found = findings_of(material, gate, checks).where("verdict <> 'excused'")
+    return found.select(
+        "check", "invariant", "verdict", F.coalesce("first_recorder", "second_recorder").alias("key")
+    )
+
+
+def run(plans: dict[str, DataFrame], events: DataFrame) -> dict[str, Findings]:
+    """All plans in one job: Spark's own cost is that of a job."""
+    cases = F.broadcast(events.select(F.xxhash64("recorder").alias("key"), "case_id").distinct())
+    parts = [each.withColumn("mutant", F.lit(name)) for name, each in plans.items()]
+    rows = reduce(DataFrame.unionByName, parts).join(cases, "key").collect()
+    results: dict[str, Findings] = {name: Counter() for name in plans}
+    for row in rows:
+        results[row.mutant][row.case_id, row.check, row.invariant, row.verdict] += 1
+    return results
+
+
+TOGETHER = 11
+
+
+def test_every_mutant_is_killed(
+    told: dict[str, tuple[list[Row], Findings]],
+    whole: Material,
+    gate: gates.Gates,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    wanted: Findings = Counter()
+    for _, expected in told.values():
+        wanted += expected
+    survivors = []
+    for start in range(0, len(MUTANTS), TOGETHER):
+        plans = {}
+        for mutant in MUTANTS[start : start + TOGETHER]:
+            with broken(mutant):
+                plans[mutant.name] = plan(whole, gate, mutant.checks, mutant.module)
+        results = run(plans, whole.events)
+        for mutant in MUTANTS[start : start + TOGETHER]:
+            concerned = Counter({key: count for key, count in wanted.items() if key[1] in mutant.checks})
+            if results[mutant.name] == concerned:
+                survivors.append(mutant.name)
+    with capsys.disabled():
+        print(f"\nchecker mutants: {len(MUTANTS) - len(survivors)} of {len(MUTANTS)} killed")
+    assert survivors == []
+
+
+def test_without_a_mutant_the_scenes_are_judged_as_they_were_meant(
+    told: dict[str, tuple[list[Row], Findings]], whole: Material, gate: gates.Gates
+) -> None:
+    from aiorocketmq_audit.checks import CHECKS
+
+    wanted: Findings = Counter()
+    for _, expected in told.values():
+        wanted += Counter({key: count for key, count in expected.items() if key[1]})
+    found = run({"": plan(whole, gate, tuple(CHECKS))}, whole.events)[""]
+    assert (wanted - found, found - wanted) == (Counter(), Counter())

@@ -1,0 +1,95 @@
+"""The same package on sessions that are not its own: spark-submit, Spark Connect; and what its options leave out."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import aiorocketmq_audit
+import pytest
+from aiorocketmq_audit import java
+from aiorocketmq_audit.narrowing import Narrowing
+from aiorocketmq_audit.run import audit
+from click.testing import CliRunner
+from pyspark.sql import SparkSession
+
+START = 1_700_000_000_000_000
+
+SOME = ("--check", "double delivery", "--check", "handles")
+"""A check that looks into excuses, and one of those that are counted aside."""
+
+
+def told(command: list[str], **environment: str) -> tuple[int, str]:
+    """Exit code and verdict of an audit in a process of its own."""
+    home = Path(java.find().program).resolve().parent.parent
+    known = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK", "PYSPARK"))}
+    known |= {"JAVA_HOME": str(home), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    done = subprocess.run(
+        command, env=known | environment, capture_output=True, text=True, check=False, timeout=900
+    )
+    assert done.stdout.strip(), done.stderr[-3000:]
+    return done.returncode, json.loads(done.stdout.strip().splitlines()[-1])["verdict"]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("kind", ["double delivery"])
+def test_spark_submit_runs_the_installed_package(
+    kind: str, plant: Callable[[str], tuple[Any, Any]], record: Callable[..., Path]
+) -> None:
+    import pyspark
+
+    folder = record(*(history.end() for history in plant(kind)))
+    script = Path(aiorocketmq_audit.__path__[0]) / "__main__.py"
+    submit = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
+    # Spark's own 200 parts of every shuffle would take minutes here.
+    small = ("spark.ui.enabled=false", "spark.sql.shuffle.partitions=1")
+    command = [submit, "--master", "local[1]", *(each for conf in small for each in ("--conf", conf))]
+    assert told([*command, str(script), str(folder), "--json", *SOME]) == (1, "invalid")
+
+
+@pytest.mark.spark
+def test_spark_connect_gives_the_same_verdict(
+    plant: Callable[[str], tuple[Any, Any]], record: Callable[..., Path]
+) -> None:
+    for needed in ("grpc_status", "google.rpc.error_details_pb2", "zstandard"):
+        pytest.importorskip(needed)
+    folder = record(*(history.end() for history in plant("double delivery")))
+    command = [sys.executable, "-m", "aiorocketmq_audit", str(folder), "--json", *SOME]
+    assert told(command, SPARK_REMOTE="local[1]") == (1, "invalid")
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("narrowing", "broken"),
+    [
+        (Narrowing(), 1),
+        (Narrowing(groups=("billing",)), 1),
+        (Narrowing(groups=("shipping",)), 0),
+        (Narrowing(to_us=START + 100_500_000), 0),
+        (Narrowing(from_us=START + 100_500_000), 0),
+        (Narrowing(early_ms=30_000), 0),
+    ],
+)
+def test_what_is_left_out_is_not_judged(
+    narrowing: Narrowing,
+    broken: int,
+    plant: Callable[[str], tuple[Any, Any]],
+    record: Callable[..., Path],
+    spark: SparkSession,
+) -> None:
+    folder = record(*(history.end() for history in plant("double delivery")))
+    found = audit([str(folder)], checks=["double delivery"], spark=spark, narrowing=narrowing)
+    assert [check.tally.broken for check in found.checks] == [broken]
+
+
+def test_a_time_that_is_none_is_refused_in_one_sentence() -> None:
+    from aiorocketmq_audit.cli import audit as command
+
+    done = CliRunner().invoke(command, ["runs", "--from", "yesterday"])
+    assert done.exit_code == 2
+    assert "'yesterday' is no time: write it as 2026-11-21T10:00:00." in done.output
