@@ -9,6 +9,7 @@ from typing import cast
 import anyio
 
 from aiorocketmq._handling import Handler, as_coroutine_function
+from aiorocketmq.errors import ServerFault
 from aiorocketmq.hooks import HandleCall, Hook, around_handle
 from aiorocketmq.message import ReceivedMessage
 
@@ -67,13 +68,19 @@ class Handlers:
         return topic in self._calls
 
     async def run(self, message: ReceivedMessage) -> Exception | None:
-        """Call the handler of the message's topic; None for success, else what it raised.
+        """Call the handler of the message's topic; None for success, else what it raised, or that it has none.
 
         Cancelling the task that runs this cancels the handler and raises here; a CancelledError that comes
         out of the handler for reasons of its own (a task of its that was cancelled) is a failure like any
         other.
         """
-        call = self._calls[message.topic]
+        call = self._calls.get(message.topic)
+        if call is None:
+            return ServerFault(
+                f"a message of topic {message.topic!r} came, which nobody asked for; look at the server's log",
+                topic=message.topic,
+                group=message.group,
+            )
         try:
             if self._timeout is None:
                 await call(message)

@@ -6,6 +6,7 @@ from functools import partial
 import pytest
 from aiorocketmq._handling import Handler
 from aiorocketmq._push.handlers import Handlers, handlers_by_topic
+from aiorocketmq.errors import ServerFault
 from aiorocketmq.hooks import HandleCall, Hook
 from aiorocketmq.message import MessageQueue, ReceivedMessage
 
@@ -173,3 +174,11 @@ def test_a_topic_without_handler_and_a_handler_without_topic_are_refused() -> No
 def test_what_cannot_be_called_is_refused() -> None:
     with pytest.raises(TypeError, match="must be a function, not str"):
         handlers_by_topic("handle", None, ["a"])  # type: ignore[arg-type]  # the point of the test
+
+
+async def test_a_message_of_a_topic_that_nobody_asked_for_is_a_failure() -> None:
+    """A worker that raised would keep the message, and renew its lease, for ever."""
+    calls: list[str] = []
+    failure = await handlers(partial(bare, calls)).run(message("elsewhere"))
+    assert isinstance(failure, ServerFault)
+    assert (failure.topic, calls) == ("elsewhere", [])
