@@ -107,6 +107,11 @@ PLAIN = {
         select count(distinct message_id) as ids from e
         where delivery is not null and (kind = 'deliver' or kind in ('ack', 'change', 'forward') and phase = 'ok')
         group by run_id, case_id, observer, delivery)""",
+    "answers": """select count(*), count(*) filter (lowest <> asked or highest <> asked) from (
+        select min(topic) filter (kind = 'receive') as asked, min(topic) filter (kind = 'deliver') as lowest,
+               max(topic) filter (kind = 'deliver') as highest
+        from e where kind = 'receive' and op_id is not null or kind = 'deliver' and batch is not null
+        group by recorder, boot, coalesce(batch, op_id))""",
     "fairness": """select count(*), count(*) filter (begin_us - greatest(lag_us, ready) >= 60000000) from (
         select min(t_wall_us) as begin_us, min(greatest(store_us, coalesce(due_us, 0))) as ready,
           lag(max(t_wall_us)) over (partition by run_id, case_id, observer, topic, "group", broker, queue

@@ -58,6 +58,10 @@ _SENTENCES = {
         "INV-LOSS-MID",
     ): "{other} was stored and passed over: group {group} got {message}, which is behind it",
     ("filters", "INV-FILTER"): "{message} came to group {group}, which asked for other tags",
+    (
+        "filters",
+        "INV-ISOLATE",
+    ): "{message} came to group {group} in the answer to a poll of another topic or group",
     ("origin", "INV-ORIGIN"): "{message} came to group {group} and nobody had sent it",
     ("loss", "INV-LOSS"): "{message} was never settled for group {group}, which was drained",
     (

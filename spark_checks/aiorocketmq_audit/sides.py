@@ -19,6 +19,7 @@ from aiorocketmq_audit import (
     fairness,
     handles,
     handling,
+    isolation,
     loss,
     offsets,
     queues,
@@ -87,6 +88,12 @@ SIDES: Mapping[str, Side] = MappingProxyType(
             handling.KINDS,
             True,
             judged=lambda of: handling.judged(of.events, of.settings),
+        ),
+        "answers to polls": Side(
+            isolation.CHECK,
+            lambda of: isolation.facts(of.events),
+            ("receive",),
+            judged=lambda of: isolation.judged(of.events),
         ),
         "loss after a drain": Side(loss.NAME, lambda of: drained.lost(of.events, of.settings), ("drain.ok",)),
         "burial after a drain": Side(

@@ -25,6 +25,7 @@ from aiorocketmq_audit import (
     gates,
     handles,
     handling,
+    isolation,
     loss,
     offsets,
     ordering,
@@ -226,6 +227,22 @@ MUTANTS = (
     ),
     Mutant("properties may change", origin, '_PARTS = ("body", "props")', '_PARTS = ("body",)', ("origin",)),
     Mutant("handles serve twice", handles, 'F.col("given") > 1', 'F.col("given") > 2', ("handles",)),
+    *(
+        Mutant(
+            f"its own may be the {which}",
+            isolation,
+            f'F.col("given_{other}") != F.col("asked_most")',
+            f'F.col("given_{which}") != F.col("asked_most")',
+            ("filters",),
+        )
+        for which, other in (("least", "most"), ("most", "least"))
+    ),
+    Mutant(
+        "any group will do", isolation, 'F.xxhash64("topic", "group")', 'F.xxhash64("topic")', ("filters",)
+    ),
+    Mutant(
+        "any topic will do", isolation, 'F.xxhash64("topic", "group")', 'F.xxhash64("group")', ("filters",)
+    ),
     # Excuses dropped, or given to those who have none.
     Mutant(
         "no repeated answers", double_delivery, 'F.col("again") == F.col("n_again")', "F.lit(False)", (_DD,)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -12,6 +14,10 @@ from aiorocketmq_audit.checks import CHECKS
 from aiorocketmq_audit.run import audit
 from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.core.broker import Broker
+from aiorocketmq_fake.core.events import Delivered
+from aiorocketmq_fake.core.model import Delivery, ReceiveRequest
+from aiorocketmq_fake.core.polls import Poll
+from aiorocketmq_fake.core.receiving import Receiving
 from aiorocketmq_fake.planted import PLANTED
 from pyspark.sql import SparkSession
 
@@ -75,3 +81,47 @@ async def test_the_same_play_with_an_honest_broker_is_valid(tmp_path: Path, spar
     absent = {"dead letters", "delay", "transactions", "recall", "queues", "fairness"}
     assert judged == dict.fromkeys(CHECKS.keys() - absent, "valid")
     assert found.verdict.value == "valid"
+
+
+class ShowsItsRetryTopic(Receiving):
+    """Its first message is handed out as one of a topic that nobody asked for (R5.6)."""
+
+    def _lease(self, poll: Poll[ReceiveRequest], *of: Any) -> Delivery:
+        delivery = super()._lease(poll, *of)
+        if delivery.offset:
+            return delivery
+        content = replace(delivery.message.content, topic="%RETRY%billing_orders")
+        shown = replace(delivery, message=replace(delivery.message, content=content))
+        told = self._state.events.pop()
+        assert isinstance(told, Delivered)
+        self._state.events.append(replace(told, delivery=shown))
+        return shown
+
+
+class Revealing(Broker):
+    _receiving_class = ShowsItsRetryTopic
+
+
+async def test_a_message_of_another_topic_is_told_by_server_and_client_alike(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    folder = tmp_path / "runs"
+    async with FakeBroker(record=folder, core=Revealing) as broker:
+        await broker.create_topic("orders", queues=1)
+        await broker.create_group("billing")
+        with Recorder(folder) as recorder:
+            async with Producer(broker.endpoint) as producer:
+                for number in range(3):
+                    await producer.send(Message("orders", str(number).encode()))
+            billing = SimpleConsumer(
+                broker.endpoint, group="billing", subscriptions=["orders"], hooks=[recorder]
+            )
+            async with billing:
+                messages = await billing.receive(max_messages=3, invisible=30, wait=5)
+    assert [message.topic for message in messages] == ["%RETRY%billing_orders", "orders", "orders"]
+    found = audit([str(folder)], spark=spark)
+    assert {check.name for check in found.checks if check.tally.broken} == {"filters"}
+    assert {(row["invariant"], row["observer"]) for row in found.samples["filters"]} == {
+        ("INV-ISOLATE", "broker"),
+        ("INV-ISOLATE", "client"),
+    }

@@ -1,4 +1,4 @@
-"""Transactions, recalls, queues, offsets, commits, fairness, handles, drains: each promise kept, or just broken."""
+"""What `sides` judge, from transactions and answers to handles and drains: each promise kept, or just broken."""
 
 from __future__ import annotations
 
@@ -340,6 +340,60 @@ def _(h: Any) -> None:
 def _(h: Any) -> None:
     for at in (0, 1):
         h.deliver("/0", at, delivery="H", receive_attempt="a", batch_pos=0)
+
+
+def answered(h: Any, *, topic: str = "t", batch: str | None = "P", **delivered: Any) -> None:
+    h.poll(0, 1, op_id="P", topic=topic)
+    h.deliver("/0", 1, batch=batch, **delivered)
+
+
+@history("a poll brings what it asked for")
+def _(h: Any) -> None:
+    answered(h)
+
+
+@history("a poll brings a message of another topic", ("INV-ISOLATE", "broken"))
+def _(h: Any) -> None:
+    answered(h, topic="u")
+
+
+@history("one message among others is of another topic", ("INV-ISOLATE", "broken"))
+def _(h: Any) -> None:
+    answered(h)
+    h.deliver("/1", 1, batch="P", topic="u")
+
+
+@history("a poll brings a message for another group", ("INV-ISOLATE", "broken"))
+def _(h: Any) -> None:
+    answered(h, group="another")
+
+
+@history("a poll that nobody told of may have asked for anything")
+def _(h: Any) -> None:
+    answered(h, topic="u", batch="another")
+
+
+@history("an owner of queues tells no polls")
+def _(h: Any) -> None:
+    answered(h, topic="u", batch=None, role="pull")
+
+
+@history("two polls of one id say nothing")
+def _(h: Any) -> None:
+    h.poll(0, 1, op_id="P", topic="u")
+    answered(h)
+
+
+@history("numbers of polls begin anew with the process")
+def _(h: Any) -> None:
+    h.poll(0, 1, op_id="P", topic="u", boot="before")
+    answered(h)
+
+
+@history("a poll without an answer brought what it brought", ("INV-ISOLATE", "broken"))
+def _(h: Any) -> None:
+    h.poll(0, 1, op_id="P", topic="u", phase="info")
+    h.deliver("/0", 1, batch="P")
 
 
 @history("an ack settles another message", ("INV-HANDLE", "broken"))

@@ -331,7 +331,7 @@ class Receiving:
         )
         event = Delivered(
             now / 1000,
-            request.group,
+            consumption.group.name,
             request.client_id,
             delivery,
             length / 1000,

@@ -65,18 +65,22 @@ class Scene:
         body: str = "body",
         name: str = "",
         lane: str = "",
+        topic: str | None = None,
     ) -> Mail:
-        """A message, stored at `sent` seconds by the broker's or a client's own word; None: nobody tells of it."""
+        """A message, stored at `sent` seconds by the broker's or a client's own word; None: nobody tells of it.
+
+        Of the scene's topic, if no other one is said.
+        """
         due_us = None if due is None else self._at(due)
         key = f"key-{self._name}{lane}" if ordered else None
         place: Row = {"broker": "broker-0", "queue": 0, "offset": offset}
         named: Row = {
-            "topic": self.topic,
+            "topic": topic or self.topic,
             "message_id": f"planted-{self._name}-{offset}{name}",
             "message_group": key,
             "tag": tag,
         }
-        made = Mail(str(named["message_id"]), self.topic, offset, tag, key, due_us, named | place)
+        made = Mail(str(named["message_id"]), str(named["topic"]), offset, tag, key, due_us, named | place)
         if sent is not None:
             self.send(made, sent, body=body)
         return made
@@ -164,19 +168,24 @@ class Scene:
         cells = {name: value for name, value in of.row.items() if name not in ("client_id", "delivery")}
         self._add("dlq.deliver", at, cells | {"attempt": of.attempt})
 
-    def poll(self, call: float, at: float, group: str = NORMAL) -> None:
-        """A poll of all queues that was open from `call` to `at`, and then answered."""
+    def poll(self, call: float, at: float, group: str = NORMAL, *, topic: str | None = None) -> str:
+        """A poll of all queues that was open from `call` to `at`, and then answered; returns its id.
+
+        Of the scene's topic, if no other one is said.
+        """
+        name = self._unique()
         row: Row = {
-            "topic": self.topic,
+            "topic": topic or self.topic,
             "group": group,
             "client_id": self.client("a"),
             "phase": "ok",
-            "op_id": self._unique(),
+            "op_id": name,
         }
         if self.observer == "client":
             called: Row = row | {"phase": "invoke", "role": "push"}
             self._add("receive", call, called)
         self._add("receive", at, row | {"invoked_us": self._at(call)})
+        return name
 
     def climb(self, mail: Mail, at: float, last: int, *, group: str | None = None) -> Handed:
         """Deliver again and again, failing each time and honestly waiting, up to attempt `last`, which stays open."""

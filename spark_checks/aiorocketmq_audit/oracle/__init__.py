@@ -17,6 +17,7 @@ _OF_ACCOUNTS = (
     numbers.not_buried,
     content.delays,
     content.filters,
+    content.answers,
     content.origin,
     content.passed_over,
     content.drained,

@@ -1,4 +1,5 @@
-"""INV-CONTENT, INV-FAILED, INV-ORIGIN, INV-FILTER, INV-EARLY of delays, INV-LOSS-MID and INV-LOSS in plain words."""
+"""INV-CONTENT, INV-FAILED, INV-ORIGIN, INV-FILTER, INV-ISOLATE, INV-EARLY of delays, INV-LOSS-MID and INV-LOSS in
+plain words."""
 
 from __future__ import annotations
 
@@ -30,6 +31,21 @@ def is_wanted(asked: str | None, tag: str | None) -> bool:
         return True
     tags = [part.strip() for part in asked.removeprefix("TAG:").split("||")]
     return "*" in tags or not any(tags) or (tag or "") in tags
+
+
+def answers(account: Account) -> Iterator[Found]:
+    """An answer holds what is of the topic and for the group of its poll."""
+    asked, given = defaultdict[Any, list[Row]](list), defaultdict[Any, list[Row]](list)
+    for row in account.of("receive", "deliver"):
+        request = row.get("op_id") if row["kind"] == "receive" else row.get("batch")
+        if request and row.get("topic") and row.get("group"):
+            polls = asked if row["kind"] == "receive" else given
+            polls[row["recorder"], row["boot"], request].append(row)
+    for request, rows in given.items():
+        places = {(row["topic"], row["group"]) for row in asked[request]}
+        foreign = [row for row in rows if (row["topic"], row["group"]) not in places]
+        if len(places) == 1 and foreign:
+            yield Found("filters", "INV-ISOLATE", BROKEN, min(foreign, key=lambda row: int(row["seq"])))
 
 
 def origin(account: Account) -> Iterator[Found]:

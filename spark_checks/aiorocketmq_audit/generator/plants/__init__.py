@@ -1,6 +1,30 @@
 """Faults that can be planted into a recording, by kind."""
 
-from aiorocketmq_audit.generator.plants import content, excuses, honest, leases, numbers, order, others
+from aiorocketmq_audit.generator.plants import (
+    answers,
+    content,
+    drains,
+    excuses,
+    honest,
+    leases,
+    numbers,
+    order,
+    queues,
+    transactions,
+)
 from aiorocketmq_audit.generator.plants.registry import KINDS, Kind
 
-__all__ = ["KINDS", "Kind", "content", "excuses", "honest", "leases", "numbers", "order", "others"]
+__all__ = [
+    "KINDS",
+    "Kind",
+    "answers",
+    "content",
+    "drains",
+    "excuses",
+    "honest",
+    "leases",
+    "numbers",
+    "order",
+    "queues",
+    "transactions",
+]

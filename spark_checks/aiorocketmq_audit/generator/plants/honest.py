@@ -88,3 +88,12 @@ def _(s: Scene) -> Accused:
     s.ack(s.deliver(second, 1), 2)
     s.ack(s.deliver(first, 5, 2), 6)
     return ()
+
+
+@_honest("honest.two-topics", observer="client")
+def _(s: Scene) -> Accused:
+    """One client polls two topics in turn."""
+    for at, topic in enumerate((s.topic, f"{s.topic}-other", s.topic)):
+        mail = s.mail(at, topic=topic, name=str(at))
+        s.ack(s.deliver(mail, 1 + at, batch=s.poll(0.5 + at, 1 + at, topic=topic)), 1.2 + at)
+    return ()
