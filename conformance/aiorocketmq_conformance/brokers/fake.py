@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+from zlib import crc32
 
 from aiorocketmq_fake.broker import FakeBroker
 from aiorocketmq_fake.core.broker import Broker
@@ -113,6 +114,9 @@ class BundledFake:
                         access=FakeAccess(broker),
                         second_proxy=second,
                         trust=tls.trust if tls else None,
+                        # Its broker knows nothing of earlier runs, so names may be the same in each: what they
+                        # decide (queues, hashes) then is, too.
+                        run_id=f"{crc32(case.id.encode()):08x}",
                     )
 
     @contextmanager

@@ -244,10 +244,11 @@ async def other_queue_progress(stage: Stage) -> None:
     await stage.send(topic, *(f"b{n}" for n in range(3)), group=blocked)
     head = await consumer.one(invisible=30.0)
     assert head.text == "b0"
-    await stage.send(topic, *(f"f{n}" for n in range(10)), group=free)
-    seen = await consumer.take(10, batch=2, within=20.0)
+    await stage.send(topic, *(f"f{n}" for n in range(20)), group=free)
+    # One at a time: a server begins each answer at a queue of its choice, and shall choose the blocked one, too.
+    seen = await consumer.take(20, batch=1, within=20.0)
     assert stage.clock.now() < head.at + 30.0, "took longer than the block was to last"
-    assert _texts(seen) == [f"f{n}" for n in range(10)]
+    assert _texts(seen) == [f"f{n}" for n in range(20)]
     await consumer.ack(head)
     assert _texts(await consumer.take(2, batch=1)) == ["b1", "b2"]
 
