@@ -47,6 +47,28 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class Arrived:
+    """Delivered messages by what was known of their sends: how many were judged, and how many are findings."""
+
+    confirmed: tuple[int, int] = (0, 0)
+    recovered: tuple[int, int] = (0, 0)
+    others: tuple[int, int] = (0, 0)
+
+    @property
+    def traced(self) -> int:
+        """All that were judged."""
+        return self.confirmed[0] + self.recovered[0] + self.others[0]
+
+    @property
+    def found(self) -> int:
+        """All that are findings."""
+        return self.confirmed[1] + self.recovered[1] + self.others[1]
+
+
+NOBODY = Arrived()
+
+
+@dataclass(frozen=True, slots=True)
 class Figures:
     """Everything that the report draws, but for single messages."""
 
@@ -65,6 +87,10 @@ class Figures:
     """Deliveries whose receive asked for tags."""
     traced: int
     """Delivered messages whose send is in the recording, or should be."""
+    confirmed: int
+    """Of these, those whose send was answered OK."""
+    recovered: int
+    """Of these, those whose send had an unknown outcome until they came."""
     expected: int
     """Stored messages that groups have passed, by group."""
     retries: int
@@ -183,11 +209,11 @@ def _bucket(late: Column) -> Column:
 
 def figures(
     rows: Iterable[Row],
-    traced: tuple[int, int] = (0, 0),
+    arrived: Arrived = NOBODY,
     expected: tuple[int, int] = (0, 0),
     aside: Aside = NOTHING,
 ) -> Figures:
-    """Add up what `cube` brought; `traced` and `expected` are the counts of `origin.facts` and `loss.facts`, `aside`
+    """Add up what `cube` brought; `arrived` and `expected` are the counts of `origin.facts` and `loss.facts`, `aside`
     those of `sides.tallies`."""
     cells = list(rows)
     causes: Counter[str] = Counter()
@@ -211,7 +237,9 @@ def figures(
         scheduled=sum(cell.scheduled for cell in cells),
         dead_letters=sum(cell.dead for cell in cells),
         by_tag=sum(cell.by_tag for cell in cells),
-        traced=traced[0],
+        traced=arrived.traced,
+        confirmed=arrived.confirmed[0],
+        recovered=arrived.recovered[0],
         expected=expected[0],
         retries=sum(cell.redelivered for cell in cells if cell.asked),
         unknown_order=sum(cell.unknown_order for cell in cells),
@@ -226,7 +254,7 @@ def figures(
             delay.NAME: sum(cell.hurried for cell in cells),
             dead_letters.NAME: sum(cell.dead for cell in cells),
             filters.NAME: sum(cell.unwanted for cell in cells),
-            origin.NAME: traced[1],
+            origin.NAME: arrived.found,
             loss.NAME: expected[1],
         },
         farthest=(farthest.far_recorder, farthest.far_seq) if farthest is not None else None,

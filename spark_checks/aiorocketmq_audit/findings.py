@@ -92,9 +92,10 @@ def worst_first() -> WindowSpec:
     return Window.partitionBy("check").orderBy(is_possible, F.col("margin_ms").desc_nulls_last(), "at_us")
 
 
-def tally(what: str, rows: DataFrame, *, judged: Column, found: Column) -> DataFrame:
+def tally(what: str | Column, rows: DataFrame, *, judged: Column, found: Column) -> DataFrame:
     """For `counted`: which of `rows` were judged, and which are findings."""
-    return rows.select(F.lit(what).alias("what"), judged.alias("judged"), found.alias("found"))
+    name = F.lit(what) if isinstance(what, str) else what
+    return rows.select(name.alias("what"), judged.alias("judged"), found.alias("found"))
 
 
 def counted(tallies: Sequence[DataFrame]) -> dict[str, tuple[int, int]]:

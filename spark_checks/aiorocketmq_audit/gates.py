@@ -2,7 +2,8 @@
 
 One aggregation by recorder and boot. A recorder's numbers are gap-free exactly when count, sum, exclusive-or
 and a sum of squares are those of 0, 1, 2 … n; this needs no sort. Only when they are not, a second pass tells
-duplicates from gaps.
+duplicates from gaps. In the same way calls and answers of a recorder belong together when their numbers are equal,
+and the exclusive-ors of their ids; if not, a second pass tells calls without an answer from those that have two.
 """
 
 from __future__ import annotations
@@ -113,6 +114,8 @@ def examine(
     spans = _spans(rows)
     odd = [name for name, span in spans.items() if not span.is_gap_free]
     exact, flaws = _exact(events, odd) if odd else ({}, [])
+    unpaired = _unpaired(rows)
+    flaws += _twice(events, unpaired) if unpaired else []
     if lacking:
         flaws.append(f"some files lack the column(s) {', '.join(lacking)}: nobody can judge by them.")
     return from_numbers(rows, exact, versions=versions, unfinished=unfinished, flaws=flaws, skew_us=skew_us)
@@ -144,6 +147,8 @@ _MERGED_BY: Mapping[str, Callable[[int, int], int]] = MappingProxyType(
         "last": max,
         "version": max,
         "xor": int.__xor__,
+        "calls_xor": int.__xor__,
+        "answers_xor": int.__xor__,
         "from_us": min,
         "to_us": max,
         "beside_least": min,
@@ -163,6 +168,7 @@ _NOTHING: Mapping[str, Any] = MappingProxyType(
     dict.fromkeys(
         (
             *("starts", "ends", "invokes", "completions"),
+            *("calls", "calls_xor", "answers", "answers_xor"),
             *(f"n_{kind}" for kind in KINDS),
             *(f"{kind} {phase}" for kind in _OPERATIONS for phase in _PHASES),
         ),
@@ -180,10 +186,14 @@ def numbers(events: DataFrame, *more: Column, also: Mapping[str, Column] = Mappi
     for row in _by_kind(events, *more, also=also).collect():
         values = row.asDict()
         kind, phase, numbered = (values.pop(name) for name in ("of_kind", "of_phase", "numbered"))
+        named, names = values.pop("named"), values.pop("names")
         own = row[2 : 2 + len(more)]
         counts = {"completions": numbered if phase in _PHASES[1:] else 0}
         if phase == "invoke":
             counts["invokes"] = row.n
+        if phase is not None:
+            which = "calls" if phase == "invoke" else "answers"
+            counts |= {which: named, f"{which}_xor": names or 0}
         if kind in ("recorder.start", "recorder.end"):
             counts["starts" if kind == "recorder.start" else "ends"] = row.n
         elif kind is not None:
@@ -233,6 +243,8 @@ def _by_kind(events: DataFrame, *more: Column, also: Mapping[str, Column]) -> Da
             "version"
         ),
         F.count("invoked_seq").alias("numbered"),
+        F.count("op_id").alias("named"),
+        F.bit_xor(F.when(F.col("op_id").isNotNull(), F.xxhash64("op_id"))).alias("names"),
         F.min("t_wall_us").alias("from_us"),
         F.max("t_wall_us").alias("to_us"),
         F.min(beside).alias("beside_least"),
@@ -328,6 +340,33 @@ def _exact(events: DataFrame, recorders: list[str]) -> tuple[dict[str, int], lis
         if row.contents > row.rows
     ]
     return {row.recorder: row.rows for row in found}, flaws
+
+
+def _unpaired(rows: Iterable[Row]) -> list[str]:
+    """Recorders with calls that have no answer of their own, or the other way round; brokers tell answers alone."""
+    calls: dict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
+    answers: dict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
+    for row in rows:
+        count, names = calls[row.recorder]
+        calls[row.recorder] = count + row.calls, names ^ row.calls_xor
+        count, names = answers[row.recorder]
+        answers[row.recorder] = count + row.answers, names ^ row.answers_xor
+    return sorted(name for name, called in calls.items() if called[0] and called != answers[name])
+
+
+def _twice(events: DataFrame, recorders: list[str]) -> list[str]:
+    """Which of `recorders` told of two calls, or of two answers, by one id."""
+    told = events.where(F.col("recorder").isin(recorders) & F.col("op_id").isNotNull())
+    told = told.where(F.col("phase").isin(*_PHASES)).dropDuplicates(["recorder", "seq"])
+    is_call = F.col("phase") == "invoke"
+    each = told.groupBy("recorder", "boot", "epoch", "kind", "op_id").agg(
+        F.count_if(is_call).alias("calls"), F.count_if(~is_call).alias("answers")
+    )
+    odd = each.where("calls > 1 or answers > 1").groupBy("recorder").agg(F.count("*").alias("n"))
+    return [
+        f"recorder {row.recorder} tells {row.n} call(s) or answer(s) twice: its operations are in doubt."
+        for row in sorted(odd.collect())
+    ]
 
 
 def from_numbers(

@@ -56,6 +56,7 @@ def traces(events: DataFrame) -> DataFrame:
         (is_send & (phase == "invoke")).cast("int").alias("called"),
         (is_send & phase.isin("ok", "fail", "info")).cast("int").alias("answered"),
         (is_send & (phase == "fail")).cast("int").alias("refused"),
+        (is_send & (phase == "ok")).cast("int").alias("confirmed"),
         *(
             F.when(whose & F.col(f"{part}_sha").isNotNull(), F.xxhash64(f"{part}_sha")).alias(f"{way}_{part}")
             for way, whose in (("sent", is_send), ("given", ~is_send))
@@ -67,7 +68,7 @@ def traces(events: DataFrame) -> DataFrame:
     seen = packed.groupBy("trace", "account", "by_broker").agg(
         F.count_if("is_send").alias("sends"),
         F.count_if(~F.col("is_send")).alias("times"),
-        *(F.sum(name).alias(name) for name in ("called", "answered", "refused")),
+        *(F.sum(name).alias(name) for name in ("called", "answered", "refused", "confirmed")),
         *(
             most(f"{way}_{part}").alias(f"{way}_{part}_{name}")
             for name, most in (("least", F.min), ("most", F.max))
@@ -85,10 +86,18 @@ def _traced(events: DataFrame) -> DataFrame:
     return events.where(F.col("kind").isin("send", "deliver") & F.col("message_id").isNotNull())
 
 
+CONFIRMED, RECOVERED = "confirmed", "recovered"
+"""Delivered messages whose send was answered OK, and those of which nobody knew whether they were stored until they
+came (INV-CONSERVE)."""
+
+
 def facts(traced: DataFrame) -> DataFrame:
-    """Messages that have both ends in the recording or should have, and which of them are findings: for `counted`."""
+    """Messages that have both ends in the recording or should have, and which of them are findings: for `counted`,
+    where CONFIRMED and RECOVERED are counted apart."""
     judged = (F.col("sends") > 0) | F.col("by_broker")
-    return tally(NAME, traced, judged=judged, found=is_suspicious())
+    is_recovered = (F.col("sends") > 0) & ~is_refused()
+    kind = F.when(F.col("confirmed") > 0, F.lit(CONFIRMED)).when(is_recovered, F.lit(RECOVERED))
+    return tally(F.coalesce(kind, F.lit(NAME)), traced, judged=judged, found=is_suspicious())
 
 
 def is_suspicious() -> Column:

@@ -115,10 +115,23 @@ def show(audit: Audit, folder: Path | None, console: Console | None = None) -> N
             console.print(f"  {result.name}: {escape(' '.join(result.reasons))}", soft_wrap=True)
         for sample in audit.samples.get(result.name, ())[:3]:
             console.print(f"  {result.name}: {escape(sentence(sample))}", soft_wrap=True)
+    for line in conserved(audit):
+        console.print(line)
     events = f"{audit.gates.events:,} events by {len(audit.gates.recorders)} recorder(s)"
     console.print(f"[{_STYLE[audit.verdict]}]{audit.verdict.value}[/]: {events}")
     if folder is not None:
         console.print(f"report: {folder / 'report.html'}", soft_wrap=True)
+
+
+def conserved(audit: Audit) -> list[str]:
+    """INV-CONSERVE: what became of the sends, and of which of them a delivery told that they were stored."""
+    sends = audit.gates.operations.get("send")
+    if sends is None:
+        return []
+    tried = f"{sends['attempted']:,} sends by all accounts: {sends['ok']:,} ok, {sends['fail']:,} refused, "
+    tried += f"{sends['info']:,} of unknown outcome"
+    arrived = f"delivered of them: {audit.numbers.confirmed:,} ok, {audit.numbers.recovered:,} recovered"
+    return [f"{tried}; {arrived}" if audit.numbers.traced else tried]
 
 
 def sentence(sample: dict[str, object]) -> str:

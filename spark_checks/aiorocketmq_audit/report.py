@@ -17,7 +17,7 @@ from aiorocketmq_audit.figures import Step, Subject
 from aiorocketmq_audit.groups_section import HEADS, RULE_HEADS, rows_of_groups, rows_of_rules
 from aiorocketmq_audit.lanes import lane_chart
 from aiorocketmq_audit.plots import bucket_names, lateness_histogram, ordering_strip, retry_ladder
-from aiorocketmq_audit.printing import sentence
+from aiorocketmq_audit.printing import conserved, sentence
 from aiorocketmq_audit.run import Audit
 from aiorocketmq_audit.verdicts import CheckResult
 
@@ -264,6 +264,7 @@ def _about(audit: Audit) -> str:
         words.append(
             f"{gates.unfinished_operations} call(s) were never answered; they may or may not have had an effect."
         )
+    words += [f"{line}." for line in conserved(audit)]
     items = "".join(f"<li>{escape(word)}</li>" for word in words)
     recorders = "".join(f"<li><code>{escape(name)}</code></li>" for name in gates.recorders[:50])
     return _section(

@@ -192,8 +192,11 @@ def numbers_of(
     if loss.NAME in checks:
         tallies.append(loss.facts(material.stored))
     counts = findings.counted(tallies)
-    traced, expected = counts.pop(origin.NAME, (0, 0)), counts.pop(loss.NAME, (0, 0))
-    return figures.figures(cells, traced, expected, sides.aside(counts))
+    expected = counts.pop(loss.NAME, (0, 0))
+    arrived = figures.Arrived(
+        *(counts.pop(name, (0, 0)) for name in (origin.CONFIRMED, origin.RECOVERED, origin.NAME))
+    )
+    return figures.figures(cells, arrived, expected, sides.aside(counts))
 
 
 def with_suspects(checks: Sequence[str], material: Material, numbers: figures.Figures) -> list[str]:

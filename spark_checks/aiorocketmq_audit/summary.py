@@ -54,6 +54,8 @@ def summary(audit: Audit) -> dict[str, Any]:
             "total": numbers.deliveries,
             "first": numbers.first_deliveries,
             "again": numbers.redeliveries,
+            "confirmed": numbers.confirmed,
+            "recovered": numbers.recovered,
             "causes": numbers.causes,
             "by_attempt": {str(attempt): count for attempt, count in numbers.attempts.items()},
         },

@@ -81,3 +81,17 @@ def test_the_closed_forms_are_those_of_the_numbers_from_nought(count: int) -> No
     if count > 2:
         span.squares += 1
         assert not span.is_gap_free
+
+
+@pytest.mark.spark
+def test_two_answers_to_one_call_are_told_and_none_or_a_copy_is_not(
+    new_history: type[Any], frame: Frame
+) -> None:
+    fine, open_, copied, twice = (a_history(new_history, str(n)) for n in range(4))
+    answers = {h: [row for row in h.rows if row["phase"] == "ok"] for h in (open_, copied, twice)}
+    answers[open_][1] |= {"phase": None, "op_id": None, "kind": "expire"}
+    copied.rows.append(answers[copied][1])
+    # As many answers as calls, and yet one call has two and another one none.
+    answers[twice][1]["op_id"] = answers[twice][0]["op_id"]
+    gates = examine(frame([fine, open_, copied, twice]))
+    assert gates.missing == ("recorder r13 tells 1 call(s) or answer(s) twice: its operations are in doubt.",)

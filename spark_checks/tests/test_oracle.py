@@ -129,7 +129,9 @@ def found_by_spark(spark: SparkSession, rows: Iterable[Row]) -> set[Finding]:
     """All checks, with whatever excuses they accept; what is excused is left out."""
     events = spark.createDataFrame([tuple(row[name] for name in COLUMNS) for row in rows], RECORDING).cache()
     gate = gates.examine(events, skew_us=SKEW_US)
-    assert gate.whole
+    # A row that is there twice may be a call or an answer, which is told; nothing else is wrong with the recording.
+    assert not gate.has_gaps
+    assert all(" twice: its operations are in doubt." in sentence for sentence in gate.missing)
     assert not gate.clocks
     material = material_of(events, gate)
     material.deliveries.persist()

@@ -120,7 +120,27 @@ def audit() -> Audit:
         "retry timing", Verdict.INVALID, ("1 broken promise(s).",), tally, {"INV-EARLY": {"broken": 1}}, True
     )
     numbers = Figures(
-        5, 3, 2, 3, 5, 5, 0, 0, 0, 0, 0, 2, 0, {"retry asked for": 2}, {1: 3, 2: 2}, STEPS, LATENESS, {}, None
+        5,
+        3,
+        2,
+        3,
+        5,
+        5,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        2,
+        0,
+        {"retry asked for": 2},
+        {1: 3, 2: 2},
+        STEPS,
+        LATENESS,
+        {},
+        None,
     )
     gates = Gates(20, ("r",), False, (), False, {}, (), 0, ("1",), 0, 7_000_000)
     samples = {"retry timing": (SAMPLE,)}
