@@ -2,8 +2,9 @@
 
 INV-LOSS-MID: below the highest offset that a group was first handed out from a queue, and above the lowest,
 every message that the group wants was handed out to it. An ordered group leaves a message group alone while one of
-its messages is held: of such groups this is said of each message group by itself. Nothing is said of the rest of
-the queue: it may yet come. Left out are messages whose receipt names another place than the queue they end in
+its messages is held: of such groups this is said of each message group by itself, and so is that no message group
+begins behind a message that was stored when the group read the queue already (INV-ORD-GAP). Nothing is said of the
+rest of the queue: it may yet come. Left out are messages whose receipt names another place than the queue they end in
 (delayed ones, transactions, lite topics), groups that were reset, filter by SQL, or changed their filter, and
 what the broker deleted because its time was over. A client cannot know what other consumers of its group got, so on
 its account a gap is possible, not proven.
@@ -66,8 +67,11 @@ def expected(events: DataFrame, settings: DataFrame) -> DataFrame:
         "seq",
     ).join(_deleted(events), list(_QUEUE), "left")
     here = stored.where(F.coalesce(F.col("offset") >= F.col("left_from"), F.lit(True)))
+    # What an ordered group reads of a message group begins with the first one that it can have seen.
+    is_head = F.col("lane").isNotNull() & (F.col("offset") < F.col("lowest")) & (F.col("at") > F.col("began"))
+    is_behind = F.col("offset").between(F.col("lowest"), F.col("highest"))
     wanted = here.join(F.broadcast(passed), list(_QUEUE)).where(
-        F.col("offset").between(F.col("lowest"), F.col("highest"))
+        (is_behind | F.coalesce(is_head, F.lit(False)))
         & ~is_unwanted("wanted")
         & (F.col("lane").isNull() | (F.col("lane") == F.col("of")))
     )
@@ -106,12 +110,20 @@ def _windows(given: DataFrame) -> DataFrame:
         F.max("offset").alias("highest"),
         F.max_by(F.xxhash64("recorder"), "offset").alias("recorder"),
         F.max_by("seq", "offset").alias("seq"),
+        F.min("t_wall_us").alias("first_at"),
     )
-    way = Window.partitionBy(*_QUEUE, "group", "lane")
-    alone = read.withColumn("filters", F.count("*").over(way)).where("filters = 1")
+    way, queue = Window.partitionBy(*_QUEUE, "group", "lane"), Window.partitionBy(*_QUEUE, "group")
+    # Under another filter the begin of a message group may have been passed over rightly.
+    one_filter = F.min("wanted").over(queue) == F.max("wanted").over(queue)
+    alone = read.withColumns(
+        {
+            "filters": F.count("*").over(way),
+            "began": F.when(one_filter, F.min("first_at").over(queue)),
+        }
+    ).where("filters = 1")
     beyond = F.struct(F.col("highest").alias("offset"), "recorder", "seq").alias("beyond")
     known = alone.where(F.col("wanted").startswith("TAG:"))
-    return known.select(*_QUEUE, "group", "lane", "wanted", "lowest", "highest", beyond)
+    return known.select(*_QUEUE, "group", "lane", "wanted", "lowest", "highest", "began", beyond)
 
 
 def _reset_groups(events: DataFrame) -> DataFrame:

@@ -179,6 +179,9 @@ MUTANTS = (
         '(F.col("offset") >= F.col("lowest"))',
         ("loss",),
     ),
+    Mutant(
+        "heads may be lost", loss, "is_behind | F.coalesce(is_head, F.lit(False))", "is_behind", ("loss",)
+    ),
     Mutant("what was before is lost", drained, 'F.col("at") > F.col("primed")', "F.lit(True)", ("loss",)),
     Mutant(
         "commits come too late",

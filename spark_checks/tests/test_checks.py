@@ -481,6 +481,31 @@ def _(h: Any) -> None:
     passing(h, observer="client")
 
 
+def beginning(h: Any, *, sent: float, second: str = "TAG:*") -> None:
+    """A queue is read from 1 s on; of a message group that comes later, only the second message is handed out."""
+    where = {"observer": "broker", "broker": "b", "queue": 0}
+    h.send("x/0", 0, offset=0, **where)
+    h.deliver("x/0", 1, observer="broker", body_sha="body")
+    for offset, at in ((1, sent), (2, 3)):
+        h.send(f"y/{offset}", at, offset=offset, **where)
+    h.deliver("y/2", 4, observer="broker", body_sha="body", filter=second)
+
+
+@history("a message group begins behind its first message", ("INV-LOSS-MID", "broken"), ordered=True)
+def _(h: Any) -> None:
+    beginning(h, sent=2)
+
+
+@history("a message group may have begun before its group read the queue", ordered=True)
+def _(h: Any) -> None:
+    beginning(h, sent=0.5)
+
+
+@history("under another filter the begin of a message group may be passed over", ordered=True)
+def _(h: Any) -> None:
+    beginning(h, sent=2, second="TAG:paid||")
+
+
 @history("what lies behind may yet come")
 def _(h: Any) -> None:
     passing(h, last=0)

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from aiorocketmq_audit.oracle.histories import BROKEN, POSSIBLE, Account, Found, Row, begin
+from aiorocketmq_audit.oracle.histories import BROKEN, FOREVER, POSSIBLE, Account, Found, Row, begin
 
 
 def delays(account: Account) -> Iterator[Found]:
@@ -90,6 +90,12 @@ def passed_over(account: Account) -> Iterator[Found]:
             is_free = account.settings_of(row["group"]).ordered is False
             lane = None if is_free else row.get("message_group") or ""
             windows[*_queue(row), row["group"], lane].append(row)
+    begins = dict[tuple[Any, ...], float]()
+    for *queue, group, _ in windows:
+        mine = [row for key, more in windows.items() if key[:-1] == (*queue, group) for row in more]
+        # Under another filter the begin of a message group may have been passed over rightly.
+        one_filter = len({row.get("filter") for row in mine}) == 1
+        begins[*queue, group] = min(row["t_wall_us"] for row in mine) if one_filter else FOREVER
     came = {(row["group"], row["message_id"]) for row in account.of("deliver") if row.get("role") != "pull"}
     for (*queue, group, lane), rows in windows.items():
         asked = {row.get("filter") for row in rows}
@@ -99,9 +105,13 @@ def passed_over(account: Account) -> Iterator[Found]:
         if not account.is_broker and account.settings_of(group).told_by_broker:
             continue
         low, high = min(row["offset"] for row in rows), max(row["offset"] for row in rows)
+        began = begins[*queue, group]
         for row in _receipts(account):
+            # An ordered group begins with the first one that was stored when it read the queue already.
+            from_here = 0 if lane is not None and row["t_wall_us"] > began else low
             here = (
-                list(_queue(row)) == queue and max(low, left.get(_queue(row), low)) <= row["offset"] <= high
+                list(_queue(row)) == queue
+                and max(from_here, left.get(_queue(row), 0)) <= row["offset"] <= high
             )
             here = here and lane in (None, row.get("message_group") or "")
             if here and is_wanted(wanted, row.get("tag")) and (group, row["message_id"]) not in came:

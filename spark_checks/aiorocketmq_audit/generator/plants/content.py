@@ -246,3 +246,12 @@ def _(s: Scene) -> Accused:
         if place != 1:
             _got(s, mail, 2 + place, group=PICKY)
     return mails[1]
+
+
+@_loss("loss-mid.head-of-a-message-group")
+def _(s: Scene) -> Accused:
+    """The group read the queue already when a message group began, and got its second message alone."""
+    _got(s, s.mail(0, ordered=True, lane="-before"), 1, group=ORDERED)
+    mails = [s.mail(offset, ordered=True, sent=2.0 + offset) for offset in (1, 2)]
+    _got(s, mails[1], 6, group=ORDERED)
+    return mails[0]
