@@ -128,6 +128,8 @@ class Driver:
         if self.frozen:
             return None
         due = self.core.next_deadline()
+        while self._sleepers and self._sleepers[0][2].done():
+            heapq.heappop(self._sleepers)  # whoever slept was cancelled
         if self._sleepers and (due is None or self._sleepers[0][0] < due):
             return self._sleepers[0][0]
         return due

@@ -98,11 +98,13 @@ async def test_a_delayed_call_waits_on_the_brokers_clock(
 
 
 async def test_a_cancelled_caller_of_a_delayed_call_changes_nothing(
-    broker: FakeBroker, client: Any, requests: Any
+    broker: FakeBroker, client: Any, requests: Any, until: Until
 ) -> None:
     with broker.faults.delay("SendMessage", 30):
         call = client.call("SendMessage", requests.send("t", b"1"), timeout=0.2)
         assert await status_of(call) == grpc.StatusCode.DEADLINE_EXCEEDED
+    # The caller's clock has ended the call; the broker hears of it a moment later.
+    await until(lambda: broker.clock.next_deadline() is None)
     await broker.clock.advance(minutes=1)
     assert broker.messages("t") == ()
 
