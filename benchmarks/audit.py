@@ -1,4 +1,5 @@
-"""The audit's speed beside DuckDB's: `python -m benchmarks.audit [--events N]... [--hot] [--folder DIR] [--write]`.
+"""The audit's speed beside DuckDB's: `python -m benchmarks.audit [--events N]... [--hot] [--folder DIR] [--write]`,
+and with `--follow N` and `--recorder` that of following a recording and what making one takes.
 
 Recordings are made up once in `--folder` and kept. Each measurement is a process of its own, from its command to
 its end; CPU is that of the process and of all that it started. DuckDB answers the same questions on the same files,
@@ -18,12 +19,15 @@ import time
 from pathlib import Path
 from typing import Any
 
+from benchmarks.audit_page import AUDIT, PACKED, PLAIN, merged, page, table
 from benchmarks.audit_sql import VIEW, questions
+from benchmarks.follow import measured_follow
+from benchmarks.recorder import measured_recorder
 from benchmarks.running import ROOT
 
 REPORT = ROOT / "docs" / "reference" / "audit-speed.json"
 
-ENGINES = ("audit", "duckdb plain", "duckdb packed")
+ENGINES = (AUDIT, PLAIN, PACKED)
 
 
 def main() -> int:
@@ -33,7 +37,8 @@ def main() -> int:
         _ask(options.folder, packed=options.ask == "packed")
         return 0
     rows = []
-    sizes = options.events or [1_000_000, 10_000_000, 50_000_000]
+    asked_otherwise = options.follow or options.recorder
+    sizes = options.events or ([] if asked_otherwise else [1_000, 1_000_000, 10_000_000, 50_000_000])
     for hot in (0.0, 0.2) if options.hot else (0.0,):
         for events in sizes:
             folder = _recording(options.folder, events, hot)
@@ -41,10 +46,17 @@ def main() -> int:
                 row = {"events": events, "hot": hot, "engine": engine} | _measured(engine, folder)
                 rows.append(row)
                 print(json.dumps(row), flush=True)
+    facts: dict[str, Any] = {"cores": os.cpu_count(), "runs": rows}
+    if options.follow:
+        facts["follow"] = measured_follow(options.follow)
+    if options.recorder:
+        facts["recorder"] = measured_recorder()
     if options.write:
-        facts = {"cores": os.cpu_count(), "runs": rows}
+        before = json.loads(REPORT.read_text(encoding="utf-8")) if REPORT.exists() else {}
+        facts = merged(before, facts)
         REPORT.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
-    print(_table(rows))
+        REPORT.with_suffix(".md").write_text(page(facts), encoding="utf-8")
+    print(table(facts["runs"]))
     return 0
 
 
@@ -54,9 +66,13 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--hot", action="store_true", help="also with one message group that has a fifth of all"
     )
+    parser.add_argument("--follow", type=int, metavar="EVENTS", help="follow a recording of this size")
+    parser.add_argument("--recorder", action="store_true", help="what a recorder takes of its client's speed")
     parser.add_argument("--engine", action="append", choices=ENGINES)
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "aiorocketmq-recordings")
-    parser.add_argument("--write", action="store_true", help=f"write {REPORT.relative_to(ROOT)}")
+    parser.add_argument(
+        "--write", action="store_true", help="publish it, and keep the other rows of the page"
+    )
     parser.add_argument("--ask", choices=("plain", "packed"), help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -109,16 +125,6 @@ def _ask(folder: Path, *, packed: bool) -> None:
         database.execute(text).fetchall()
         took[name] = round(time.monotonic() - began, 2)
     print(json.dumps({"by_part": took}))
-
-
-def _table(rows: list[dict[str, Any]]) -> str:
-    lines = ["| events | hot group | engine | seconds | CPU seconds |", "| --- | --- | --- | --- | --- |"]
-    for row in rows:
-        hot = "a fifth" if row["hot"] else "none"
-        lines.append(
-            f"| {row['events']:,} | {hot} | {row['engine']} | {row['seconds']:.1f} | {row['cpu_seconds']:.1f} |"
-        )
-    return "\n".join(lines)
 
 
 if __name__ == "__main__":

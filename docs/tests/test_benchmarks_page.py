@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks import audit_page
 from benchmarks.page import demands, page, real_demands
 from benchmarks.plan import OURS, SIZES, WORKS, Size
 
@@ -64,3 +65,30 @@ def test_a_run_against_a_real_server_is_a_part_of_its_own_and_judged_alike(run: 
     for result in run["real"]["results"][WORKS[0].title][OURS]:
         result["cpu_us"] *= 10
     assert not all(holds for _, holds in real_demands(run))
+
+
+@pytest.fixture
+def audit_speed() -> dict[str, Any]:
+    """The published speed of the audit."""
+    return dict(json.loads((REFERENCE / "audit-speed.json").read_text(encoding="utf-8")))
+
+
+def test_the_page_of_the_audits_speed_shows_what_was_measured(audit_speed: dict[str, Any]) -> None:
+    assert (REFERENCE / "audit-speed.md").read_text(encoding="utf-8") == audit_page.page(audit_speed)
+
+
+def test_a_slower_audit_does_not_hold() -> None:
+    row = {"events": 10, "hot": 0.0, "engine": audit_page.PLAIN, "seconds": 10.0, "cpu_seconds": 1.0}
+    rows = [row | {"events": 20_000, "seconds": 10.0}]
+    for seconds, expected in ((8.0, True), (8.1, False)):
+        mine = row | {"events": 20_000, "engine": audit_page.AUDIT, "seconds": seconds}
+        ((_, holds),) = audit_page.demands({"runs": [*rows, mine]})
+        assert holds is expected
+
+
+def test_what_is_measured_again_takes_the_place_of_what_was_published() -> None:
+    row = {"events": 10, "hot": 0.0, "engine": audit_page.AUDIT, "seconds": 1.0}
+    other = row | {"events": 20}
+    before = {"runs": [row, other], "follow": {"events": 1}}
+    now = audit_page.merged(before, {"runs": [row | {"seconds": 2.0}]})
+    assert now == {"runs": [row | {"seconds": 2.0}, other], "follow": {"events": 1}}
