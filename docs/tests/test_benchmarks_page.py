@@ -78,11 +78,10 @@ def test_the_page_of_the_audits_speed_shows_what_was_measured(audit_speed: dict[
 
 
 def test_a_slower_audit_does_not_hold() -> None:
-    row = {"events": 10, "hot": 0.0, "engine": audit_page.PLAIN, "seconds": 10.0, "cpu_seconds": 1.0}
-    rows = [row | {"events": 20_000, "seconds": 10.0}]
+    other = {"events": 20_000, "hot": 0.0, "engine": audit_page.PLAIN, "seconds": 10.0}
     for seconds, expected in ((8.0, True), (8.1, False)):
-        mine = row | {"events": 20_000, "engine": audit_page.AUDIT, "seconds": seconds}
-        ((_, holds),) = audit_page.demands({"runs": [*rows, mine]})
+        mine = other | {"engine": audit_page.AUDIT, "seconds": seconds}
+        ((_, holds),) = audit_page.demands({"runs": [other, mine]})
         assert holds is expected
 
 

@@ -268,6 +268,7 @@ def wait_for_steps(process: subprocess.Popen[bytes], out: Path, steps: int) -> N
         seen |= paths_of(out)
 
 
+@pytest.mark.timeout(300 + 120 * KILLS)
 def test_neither_kill_nor_restart_loses_or_repeats_a_finding(
     faulty: Histories, pieces: Callable[..., list[Path]], spark: SparkSession, tmp_path: Path
 ) -> None:

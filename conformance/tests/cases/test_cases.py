@@ -49,6 +49,7 @@ async def test_every_case_passes_on_the_fake_or_is_a_deviation_of_the_server_it_
 
 
 @pytest.mark.real
+@pytest.mark.timeout(3600)
 async def test_every_case_passes_on_a_real_server_or_is_a_named_deviation() -> None:
     found = await results("apache:5.5.0", CASES.select())
     assert not told(found, Verdict.PASS, Verdict.XFAIL, Verdict.NOT_APPLICABLE)
