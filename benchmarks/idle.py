@@ -24,6 +24,8 @@ AT_ONCE = 50
 WARM_UP = 60.0
 """Seconds until every consumer has polled, and its rarer calls have found their pace."""
 SECONDS = 60.0
+POLL = 20
+"""Seconds of a poll: as long as Apache's servers let one wait."""
 
 
 def sockets() -> int:
@@ -38,6 +40,13 @@ def sockets() -> int:
         with open(f"/proc/self/net/{name}", encoding="ascii") as table:
             rows.extend(line.split() for line in table.readlines()[1:])
     return sum(1 for row in rows if row[3] == "01" and row[9] in inodes)
+
+
+async def cpu_percent() -> float:
+    """Share of one core that this process takes for a while, in percent."""
+    began, cpu = time.perf_counter(), time.process_time()
+    await asyncio.sleep(SECONDS)
+    return (time.process_time() - cpu) / (time.perf_counter() - began) * 100
 
 
 async def ours(endpoint: str) -> dict[str, float]:
@@ -64,14 +73,12 @@ async def ours(endpoint: str) -> dict[str, float]:
             for each in some:
                 stack.push_async_exit(each)
         await asyncio.sleep(WARM_UP)
-        began, cpu = time.perf_counter(), time.process_time()
-        await asyncio.sleep(SECONDS)
-        share = (time.process_time() - cpu) / (time.perf_counter() - began)
+        share = await cpu_percent()
         gc.collect()
         result = {
             "kb_each": (resident_mb(os.getpid()) - memory) * 1024 / CONSUMERS,
             "tasks_each": (len(asyncio.all_tasks()) - tasks) / CONSUMERS,
-            "cpu_percent": share * 100,
+            "cpu_percent": share,
             "threads": float(threading.active_count() - 1),
             "connections": float(sockets()),
         }
@@ -80,7 +87,7 @@ async def ours(endpoint: str) -> dict[str, float]:
 
 
 async def stub(endpoint: str) -> dict[str, float]:
-    """Hold open what each of them needs of the channel: a settings stream and a poll."""
+    """Hold open what each of them needs of the channel, a settings stream and a poll, and poll again for ever."""
     import grpc
     from aiorocketmq.wire import messages as pb
     from aiorocketmq.wire.methods import METHODS
@@ -98,7 +105,7 @@ async def stub(endpoint: str) -> dict[str, float]:
     request = pb.ReceiveMessageRequest(batch_size=32)
     request.group.name = "idle"
     request.filter_expression.type, request.filter_expression.expression = pb.FilterType.TAG, "*"
-    request.invisible_duration.seconds, request.long_polling_timeout.seconds = 60, 20
+    request.invisible_duration.seconds, request.long_polling_timeout.seconds = 60, POLL
     ask = channel.unary_unary(METHODS["QueryRoute"].path)
     answer = await ask(
         pb.QueryRouteRequest(topic=pb.Resource(name="idle")).SerializeToString(),
@@ -116,8 +123,14 @@ async def stub(endpoint: str) -> dict[str, float]:
         stream = telemetry(metadata=metadata)
         await stream.write(command.SerializeToString())
         await stream.read()
-        poll = receive(request.SerializeToString(), metadata=metadata, timeout=60)
-        kept.extend((stream, poll, asyncio.create_task(poll.read())))
+        kept.extend((stream, asyncio.create_task(polls(metadata))))
+
+    async def polls(metadata: tuple[tuple[str, str], ...]) -> None:
+        payload = request.SerializeToString()
+        while True:
+            poll = receive(payload, metadata=metadata, timeout=3 * POLL)
+            while await poll.read() is not grpc.aio.EOF:
+                pass
 
     await one(0)
     gc.collect()
@@ -126,7 +139,9 @@ async def stub(endpoint: str) -> dict[str, float]:
         await asyncio.gather(*(one(number) for number in range(first, first + AT_ONCE)))
     await asyncio.sleep(1)
     gc.collect()
-    print(json.dumps({"kb_each": (resident_mb(os.getpid()) - memory) * 1024 / CONSUMERS}), flush=True)
+    kb_each = (resident_mb(os.getpid()) - memory) * 1024 / CONSUMERS
+    await asyncio.sleep(POLL)
+    print(json.dumps({"kb_each": kb_each, "cpu_percent": await cpu_percent()}), flush=True)
     os._exit(0)
 
 
@@ -151,6 +166,7 @@ def measured_idle() -> dict[str, list[float]]:
         "idle_kb_in_all": [mine["kb_each"]],
         "idle_tasks": [mine["tasks_each"]],
         "idle_cpu": [mine["cpu_percent"]],
+        "idle_cpu_beside": [mine["cpu_percent"] / bare["cpu_percent"]],
         "idle_connections": [mine["connections"]],
     }
 

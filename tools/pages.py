@@ -7,6 +7,7 @@ same cases in the run that is kept, which says so.
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from pathlib import Path
@@ -42,12 +43,16 @@ def keep(results: Path, *, again: bool = False) -> None:
         file.write_text(text + "\n", encoding="utf-8")
 
 
-def main(arguments: list[str]) -> int:
+def main() -> int:
     """Keep what is given, then write all pages."""
-    again = "--again" in arguments
-    for argument in arguments:
-        if argument != "--again":
-            keep(Path(argument), again=again)
+    parser = argparse.ArgumentParser(prog="python -m tools.pages", description=__doc__)
+    parser.add_argument("results", nargs="*", type=Path, metavar="RESULT.json")
+    parser.add_argument("--again", action="store_true", help="replace the cases of these reports only")
+    given = parser.parse_args()
+    for results in given.results:
+        if not results.is_file():
+            parser.error(f"{results} is no file: give the result.json that `conformance run --report` wrote.")
+        keep(results, again=given.again)
     for path, text in pages().items():
         path.write_text(text, encoding="utf-8")
         print(path.relative_to(REFERENCE.parents[1]))
@@ -55,4 +60,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
+from types import MappingProxyType
 from typing import TypeAlias
 
 from aiorocketmq._calls import SYNC_LITE
+from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.names import check_lite_topic
 from aiorocketmq._pull.calls import Offset
 from aiorocketmq._session import Session
 from aiorocketmq.errors import QuotaExceeded, RocketMQError, UsageError
+from aiorocketmq.hooks import LiteChange, LiteSyncEvent, Phase
 from aiorocketmq.wire import messages as pb
 
 logger = logging.getLogger(__name__)
@@ -22,6 +25,14 @@ PERIOD = 30.0
 
 LiteFrom: TypeAlias = Offset | int | datetime
 """The oldest message or what comes from now on, an offset, or the first message stored at or after an instant."""
+
+_ACTIONS: Mapping[LiteChange, pb.LiteSubscriptionAction.ValueType] = MappingProxyType(
+    {
+        LiteChange.ADD: pb.LiteSubscriptionAction.PARTIAL_ADD,
+        LiteChange.REMOVE: pb.LiteSubscriptionAction.PARTIAL_REMOVE,
+        LiteChange.ALL: pb.LiteSubscriptionAction.COMPLETE_ADD,
+    }
+)
 
 
 class LiteTopics:
@@ -48,7 +59,9 @@ class LiteTopics:
         """Tell the servers the first list, and keep telling; raises what one of them says against it."""
         self._check_quota(len(self._names))
         if self._names:
-            await self._sync(pb.LiteSubscriptionAction.COMPLETE_ADD, tuple(self._names))
+            await self._sync(LiteChange.ALL, tuple(self._names))
+        else:
+            self._tell(Phase.SINGLE, LiteChange.ALL)
         self._session.every(PERIOD, self._repeat, name="lite topics")
 
     async def add(self, names: Collection[str], start: LiteFrom | None) -> None:
@@ -59,7 +72,7 @@ class LiteTopics:
             fresh = [name for name in names if name not in self._names]
             self._check_quota(len(self._names) + len(fresh))
             if fresh:
-                await self._sync(pb.LiteSubscriptionAction.PARTIAL_ADD, fresh, start)
+                await self._sync(LiteChange.ADD, fresh, start)
                 self._names.update(dict.fromkeys(fresh))
 
     async def remove(self, names: Collection[str]) -> None:
@@ -68,7 +81,7 @@ class LiteTopics:
             for name in names:
                 if name not in self._names:
                     raise UsageError(f"lite topic {name!r} is not subscribed", topic=self._parent)
-            await self._sync(pb.LiteSubscriptionAction.PARTIAL_REMOVE, names)
+            await self._sync(LiteChange.REMOVE, names)
             for name in names:
                 self._names.pop(name, None)
 
@@ -76,6 +89,7 @@ class LiteTopics:
         """Want no more what the server has given to another consumer."""
         if name in self._names:
             del self._names[name]
+            self._tell(Phase.SINGLE, LiteChange.TAKEN, (name,))
             logger.warning("the server took lite topic %r of %r away", name, self._parent)
 
     async def _repeat(self) -> None:
@@ -83,7 +97,7 @@ class LiteTopics:
             if not self._names:
                 return
             try:
-                await self._sync(pb.LiteSubscriptionAction.COMPLETE_ADD, tuple(self._names))
+                await self._sync(LiteChange.ALL, tuple(self._names))
             except RocketMQError as error:
                 logger.warning("the list of lite topics could not be repeated: %s", error)
 
@@ -96,16 +110,12 @@ class LiteTopics:
                 group=self._session.group,
             )
 
-    async def _sync(
-        self,
-        action: pb.LiteSubscriptionAction.ValueType,
-        names: Iterable[str],
-        start: LiteFrom | None = None,
-    ) -> None:
+    async def _sync(self, change: LiteChange, names: Collection[str], start: LiteFrom | None = None) -> None:
+        """Tell all servers, and the observers how it went."""
         session = self._session
         self._version += 1
         request = pb.SyncLiteSubscriptionRequest(
-            action=action,
+            action=_ACTIONS[change],
             topic=session.resource(self._parent),
             group=session.resource(session.group or ""),
             lite_topic_set=names,
@@ -113,9 +123,49 @@ class LiteTopics:
         )
         if start is not None:
             _fill_start(request.offset_option, start)
-        # Every server of the parent keeps lists of its own (client-behaviour.md, 13).
+        operation = session.next_operation() if session.observers else None
+        reached: list[Endpoint] = []
+        self._tell(Phase.INVOKE, change, names, operation)
+        try:
+            await self._call_all(request, reached)
+        except RocketMQError as error:
+            is_unknown = bool(reached) or error.may_have_taken_effect
+            self._tell(Phase.INFO if is_unknown else Phase.FAIL, change, names, operation, error)
+            raise
+        except BaseException:
+            self._tell(Phase.INFO, change, names, operation)
+            raise
+        self._tell(Phase.OK, change, names, operation)
+
+    async def _call_all(self, request: pb.SyncLiteSubscriptionRequest, reached: list[Endpoint]) -> None:
+        """Make the request of every server of the parent, as each keeps lists of its own (client-behaviour.md, 13).
+
+        Those that have carried it out are put into `reached`."""
+        session = self._session
         for endpoint in (await session.route(self._parent)).endpoints:
             await session.call(endpoint, SYNC_LITE, request, topic=self._parent, group=session.group)
+            reached.append(endpoint)
+
+    def _tell(
+        self,
+        phase: Phase,
+        change: LiteChange,
+        names: Iterable[str] = (),
+        operation: str | None = None,
+        error: RocketMQError | None = None,
+    ) -> None:
+        if self._session.observers:
+            self._session.emit(
+                LiteSyncEvent(
+                    client=self._session.identity,
+                    phase=phase,
+                    operation=operation,
+                    error=error,
+                    topic=self._parent,
+                    change=change,
+                    lite_topics=tuple(names),
+                )
+            )
 
 
 def _fill_start(option: pb.OffsetOption, start: LiteFrom) -> None:

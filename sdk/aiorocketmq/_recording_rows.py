@@ -18,6 +18,7 @@ from aiorocketmq.hooks import (
     Event,
     ForwardEvent,
     HandleEvent,
+    LiteSyncEvent,
     Phase,
     RecallEvent,
     ReceiveEvent,
@@ -256,6 +257,12 @@ def _progress(event: Event) -> Cells:
     return {"topic": queue.topic, "broker": queue.broker, "queue": queue.id, "commit_offset": event.offset}
 
 
+def _lite_sync(event: Event) -> Cells:
+    assert isinstance(event, LiteSyncEvent)
+    # Names of lite topics have no commas (R4.31).
+    return {"topic": event.topic, "cfg": {event.change.value: ",".join(event.lite_topics)}}
+
+
 def _settings(event: Event) -> Cells:
     assert isinstance(event, SettingsEvent)
     cfg = {"ordered": "true" if event.ordered else "false"}
@@ -296,6 +303,7 @@ _KINDS: dict[type[Event], str] = {
     AssignEvent: "assign",
     CommitEvent: "commit",
     SeekEvent: "seek",
+    LiteSyncEvent: "lite.sync",
     SettingsEvent: "config",
 }
 _CELLS: dict[type[Event], Callable[[Event], Cells]] = {
@@ -312,9 +320,19 @@ _CELLS: dict[type[Event], Callable[[Event], Cells]] = {
     AssignEvent: _assign,
     CommitEvent: _progress,
     SeekEvent: _progress,
+    LiteSyncEvent: _lite_sync,
     SettingsEvent: _settings,
     ClientEvent: _client,
 }
 _OPERATIONS = frozenset(
-    {SendEvent, RecallEvent, TransactionEndEvent, ReceiveEvent, AckEvent, ChangeEvent, ForwardEvent}
+    {
+        SendEvent,
+        RecallEvent,
+        TransactionEndEvent,
+        ReceiveEvent,
+        AckEvent,
+        ChangeEvent,
+        ForwardEvent,
+        LiteSyncEvent,
+    }
 )

@@ -219,6 +219,31 @@ class SeekEvent(Event):
     offset: int
 
 
+class LiteChange(Enum):
+    """What is told of lite topics."""
+
+    ADD = "add"
+    """These are wanted, too."""
+    REMOVE = "remove"
+    """These are wanted no more."""
+    ALL = "all"
+    """These are wanted, and no others."""
+    TAKEN = "taken"
+    """The server says that it has taken these away."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiteSyncEvent(Event):
+    """A consumer tells the servers which lite topics it wants, or hears of one that it has lost.
+
+    The whole list is told at the start, and again and again; one without names is a fact that no server is told."""
+
+    topic: str
+    """The parent topic."""
+    change: LiteChange
+    lite_topics: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingsEvent(Event):
     """The server's settings for the group, in force from here on."""

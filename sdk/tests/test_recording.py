@@ -22,6 +22,8 @@ from aiorocketmq.hooks import (
     ClientIdentity,
     DeliverEvent,
     HandleEvent,
+    LiteChange,
+    LiteSyncEvent,
     Phase,
     ReceiveEvent,
     Role,
@@ -204,6 +206,31 @@ def test_the_groups_settings_are_recorded_as_text(recorder: Recorder) -> None:
     recorder.observe(SettingsEvent(client=CONSUMER, ordered=True, max_attempts=17, steps=(1.0, 5.0)))
     row = rows_of(recorder)[1]
     assert dict(row["cfg"]) == {"ordered": "true", "max_attempts": "17", "steps_ms": "1000,5000"}
+
+
+def test_lists_of_lite_topics_are_operations(recorder: Recorder) -> None:
+    for phase in (Phase.INVOKE, Phase.OK):
+        recorder.observe(
+            LiteSyncEvent(
+                client=CONSUMER,
+                phase=phase,
+                operation="7",
+                topic="sessions",
+                change=LiteChange.ADD,
+                lite_topics=("ann", "bob"),
+            )
+        )
+    recorder.observe(LiteSyncEvent(client=CONSUMER, topic="sessions", change=LiteChange.ALL, lite_topics=()))
+    call, answer, fact = rows_of(recorder)[1:4]
+    assert {(row["kind"], row["topic"], row["group"]) for row in (call, answer, fact)} == {
+        ("lite.sync", "sessions", "billing")
+    }
+    assert [(row["phase"], row["op_id"], dict(row["cfg"])) for row in (call, answer, fact)] == [
+        ("invoke", "c@1/7", {"add": "ann,bob"}),
+        ("ok", "c@1/7", {"add": "ann,bob"}),
+        (None, None, {"all": ""}),
+    ]
+    assert answer["invoked_seq"] == call["seq"]
 
 
 def test_with_a_manual_clock_the_machines_own_is_recorded_beside_it(recorder: Recorder) -> None:

@@ -128,7 +128,7 @@ CHECKS: Mapping[str, Check] = MappingProxyType(
         ),
         filters.NAME: Check(
             "A consumer gets what it asked for, and nothing else.",
-            "deliveries by tag and answers to polls",
+            "deliveries by tag or lite topic, and answers to polls",
             lambda numbers: numbers.by_tag,
             lambda material: filters.filters(material.deliveries),
             depends_on_time=False,

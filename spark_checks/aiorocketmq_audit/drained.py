@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, functions as F
 
 from aiorocketmq_audit import dead_letters, loss
 from aiorocketmq_audit.filters import is_unwanted
-from aiorocketmq_audit.findings import BROKEN, POSSIBLE, finding, place
+from aiorocketmq_audit.findings import BROKEN, POSSIBLE, finding, place, time_and_number
 
 _ACCOUNT = ("run_id", "case_id", "observer")
 _GROUP = (*_ACCOUNT, "topic", "group")
@@ -33,8 +33,7 @@ def lost(events: DataFrame, settings: DataFrame) -> DataFrame:
     packed = sent.select(
         wish,
         "at",
-        # Time, and of equal times the number; both fit into one until the year 2255.
-        (F.col("at") * 1024 + F.col("seq").bitwiseAND(F.lit(1023))).alias("order"),
+        time_and_number("at").alias("order"),
         "recorder",
         "seq",
         "visible",
@@ -131,10 +130,11 @@ def _readers(events: DataFrame) -> DataFrame:
     """When each group began to poll a topic, and its one filter."""
     asked = events.where("kind in ('receive', 'deliver') and group is not null and topic is not null")
     told = F.when(F.col("kind") == "deliver", F.coalesce("filter", F.lit("?")))
-    seen = asked.groupBy(*_GROUP).agg(
-        F.min(F.coalesce("invoked_us", "t_wall_us")).alias("primed"),
-        F.count_distinct(told).alias("filters"),
-        F.max(told).alias("told"),
+    # By filter first, so that only numbers are aggregated of all that: texts would have every row sorted.
+    begun = F.min(F.coalesce("invoked_us", "t_wall_us")).alias("primed")
+    by_filter = asked.groupBy(*_GROUP, told.alias("told")).agg(begun)
+    seen = by_filter.groupBy(*_GROUP).agg(
+        F.min("primed").alias("primed"), F.count("told").alias("filters"), F.max("told").alias("told")
     )
     # A group that was handed nothing at all has told no filter: it wants everything, as far as anybody knows.
     wanted = F.coalesce("told", F.lit("TAG:*"))

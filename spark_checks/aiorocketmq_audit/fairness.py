@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, Window, functions as F
 
-from aiorocketmq_audit.findings import BROKEN, POSSIBLE, finding
+from aiorocketmq_audit.findings import BROKEN, POSSIBLE, finding, time_and_number
 
 NAME = "fairness"
 
@@ -64,6 +64,7 @@ def _slices(given: DataFrame) -> DataFrame:
         (F.col("observer") == "broker").alias("by_broker"),
         F.floor(F.col("t_wall_us") / _BUCKET_US).alias("slice"),
         F.col("t_wall_us").alias("at"),
+        time_and_number("t_wall_us").alias("order"),
         ready.alias("ready"),
         F.xxhash64("recorder").alias("recorder"),
         "seq",
@@ -72,10 +73,10 @@ def _slices(given: DataFrame) -> DataFrame:
         F.min("at").alias("begin"),
         F.max("at").alias("end"),
         F.min("ready").alias("ready"),
-        F.min_by("recorder", "at").alias("first_recorder"),
-        F.min_by("seq", "at").alias("first_seq"),
-        F.max_by("recorder", "at").alias("last_recorder"),
-        F.max_by("seq", "at").alias("last_seq"),
+        F.min_by("recorder", "order").alias("first_recorder"),
+        F.min_by("seq", "order").alias("first_seq"),
+        F.max_by("recorder", "order").alias("last_recorder"),
+        F.max_by("seq", "order").alias("last_seq"),
     )
 
 

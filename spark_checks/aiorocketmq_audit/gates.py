@@ -41,6 +41,7 @@ KINDS = (
     "commit",
     "drain.ok",
     "handle.start",
+    "lite.sync",
 )
 """Kinds that are counted, so that nobody looks for what is not there."""
 
@@ -114,8 +115,7 @@ def examine(
     spans = _spans(rows)
     odd = [name for name, span in spans.items() if not span.is_gap_free]
     exact, flaws = _exact(events, odd) if odd else ({}, [])
-    unpaired = _unpaired(rows)
-    flaws += _twice(events, unpaired) if unpaired else []
+    flaws += twice_sentences(told_twice(events, unpaired(rows)))
     if lacking:
         flaws.append(f"some files lack the column(s) {', '.join(lacking)}: nobody can judge by them.")
     return from_numbers(rows, exact, versions=versions, unfinished=unfinished, flaws=flaws, skew_us=skew_us)
@@ -164,7 +164,7 @@ _PHASES = ("invoke", "ok", "fail", "info")
 
 _COUNTED_KINDS = (*KINDS, "recorder.start", "recorder.end")
 
-_NOTHING: Mapping[str, Any] = MappingProxyType(
+NOTHING: Mapping[str, Any] = MappingProxyType(
     dict.fromkeys(
         (
             *("starts", "ends", "invokes", "completions"),
@@ -175,6 +175,7 @@ _NOTHING: Mapping[str, Any] = MappingProxyType(
         0,
     )
 )
+"""The `numbers` of a recorder that has told nothing."""
 
 
 def numbers(events: DataFrame, *more: Column, also: Mapping[str, Column] = MappingProxyType({})) -> list[Row]:
@@ -200,7 +201,7 @@ def numbers(events: DataFrame, *more: Column, also: Mapping[str, Column] = Mappi
             counts[f"n_{kind}"] = row.n
         if kind in _OPERATIONS and phase is not None:
             counts[f"{kind} {phase}"] = row.n
-        total = totals.setdefault((row.recorder, row.boot, *own), dict(_NOTHING))
+        total = totals.setdefault((row.recorder, row.boot, *own), dict(NOTHING))
         for name, value in (values | counts).items():
             total[name] = joined(name, total.get(name), value)
     return [Row(**total) for total in totals.values()]
@@ -342,7 +343,7 @@ def _exact(events: DataFrame, recorders: list[str]) -> tuple[dict[str, int], lis
     return {row.recorder: row.rows for row in found}, flaws
 
 
-def _unpaired(rows: Iterable[Row]) -> list[str]:
+def unpaired(rows: Iterable[Row]) -> list[str]:
     """Recorders with calls that have no answer of their own, or the other way round; brokers tell answers alone."""
     calls: dict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
     answers: dict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
@@ -354,18 +355,29 @@ def _unpaired(rows: Iterable[Row]) -> list[str]:
     return sorted(name for name, called in calls.items() if called[0] and called != answers[name])
 
 
-def _twice(events: DataFrame, recorders: list[str]) -> list[str]:
-    """Which of `recorders` told of two calls, or of two answers, by one id."""
-    told = events.where(F.col("recorder").isin(recorders) & F.col("op_id").isNotNull())
-    told = told.where(F.col("phase").isin(*_PHASES)).dropDuplicates(["recorder", "seq"])
+def told_twice(events: DataFrame, recorders: Sequence[str]) -> dict[str, int]:
+    """How many ids each of `recorders` told two calls by, or two answers; rows that are there twice count once."""
+    if not recorders:
+        return {}
+    told = events.where(F.col("recorder").isin(*recorders) & F.col("op_id").isNotNull())
     is_call = F.col("phase") == "invoke"
-    each = told.groupBy("recorder", "boot", "epoch", "kind", "op_id").agg(
-        F.count_if(is_call).alias("calls"), F.count_if(~is_call).alias("answers")
+    numbers_of = {"call": F.when(is_call, F.col("seq")), "answer": F.when(~is_call, F.col("seq"))}
+    # Numbers only, so that the aggregation needs no sort.
+    operation = F.xxhash64("boot", "epoch", "kind", "op_id").alias("operation")
+    each = (
+        told.where(F.col("phase").isin(*_PHASES))
+        .groupBy("recorder", operation)
+        .agg(*((F.min(seq) < F.max(seq)).alias(f"{name}_twice") for name, seq in numbers_of.items()))
     )
-    odd = each.where("calls > 1 or answers > 1").groupBy("recorder").agg(F.count("*").alias("n"))
+    odd = each.where("call_twice or answer_twice").groupBy("recorder").agg(F.count("*").alias("n"))
+    return {row.recorder: row.n for row in odd.collect()}
+
+
+def twice_sentences(counts: Mapping[str, int]) -> list[str]:
+    """What `told_twice` means."""
     return [
-        f"recorder {row.recorder} tells {row.n} call(s) or answer(s) twice: its operations are in doubt."
-        for row in sorted(odd.collect())
+        f"recorder {name} tells {n} call(s) or answer(s) twice: its operations are in doubt."
+        for name, n in sorted(counts.items())
     ]
 
 

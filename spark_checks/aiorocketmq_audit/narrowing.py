@@ -29,12 +29,14 @@ class Narrowing:
         return not self.groups and self.from_us is None and self.to_us is None
 
     def events(self, events: DataFrame) -> DataFrame:
-        """The events to judge: settings of groups stay, whenever they were told."""
+        """The events to judge: settings of groups and lists of lite topics stay, whenever they were told."""
         chosen = events
         if self.groups:
             chosen = chosen.where(F.col("group").isNull() | F.col("group").isin(*self.groups))
         if self.from_us is not None:
-            chosen = chosen.where((F.col("t_wall_us") >= self.from_us) | (F.col("kind") == "config"))
+            chosen = chosen.where(
+                (F.col("t_wall_us") >= self.from_us) | F.col("kind").isin("config", "lite.sync")
+            )
         if self.to_us is not None:
             chosen = chosen.where(F.col("t_wall_us") <= self.to_us)
         return chosen

@@ -17,6 +17,11 @@ from aiorocketmq_audit.findings import BROKEN, EXCUSED, POSSIBLE, finding
 
 NAME = "retry timing"
 
+_SLICE_US = 20_000_000
+"""Polls are looked up by the slices of time that they span: looking through all polls of a group for each late message
+would take time in the square of a recording's length. Servers let no poll wait for longer, so mostly they are two."""
+_MOST_SLICES = 10_000
+
 
 def retry_timing(deliveries: DataFrame, polls: DataFrame, marks: DataFrame, *, ended: DataFrame) -> DataFrame:
     """Retries that came too early or too late: rows of FINDING. `ended` tells the last instant of each
@@ -44,16 +49,23 @@ def is_suspiciously_late(ended: Column) -> Column:
 
 
 def polls(events: DataFrame) -> DataFrame:
-    """Answered polls as intervals: what is a receive of a group for a topic, on one queue or on all."""
+    """Answered polls as intervals: what is a receive of a group for a topic, on one queue or on all; one row for each
+    slice of time that one spans."""
     answered = events.where(
         (F.col("kind") == "receive") & (F.col("phase") == "ok") & F.col("invoked_us").isNotNull()
     )
+    begun = _slice("invoked_us")
     return answered.select(
         F.xxhash64("run_id", "case_id", "observer", "topic", "group").alias("p_poll"),
         F.col("queue").alias("p_queue"),
         F.col("invoked_us").alias("p_from"),
         F.col("t_wall_us").alias("p_to"),
+        F.explode(F.sequence(begun, F.least(_slice("t_wall_us"), begun + _MOST_SLICES))).alias("p_slice"),
     )
+
+
+def _slice(at: str) -> Column:
+    return F.floor(F.col(at) / _SLICE_US)
 
 
 def _early(deliveries: DataFrame, marks: DataFrame) -> DataFrame:
@@ -89,6 +101,7 @@ def _late(deliveries: DataFrame, polls: DataFrame, ended: DataFrame) -> DataFram
     covered = suspects.join(
         polls,
         (F.col("poll") == F.col("p_poll"))
+        & (_slice("until_hi") == F.col("p_slice"))
         & (F.col("p_queue").isNull() | (F.col("p_queue") == F.col("queue")))
         & (F.col("p_from") <= F.col("until_hi"))
         & (F.col("p_to") >= bound),

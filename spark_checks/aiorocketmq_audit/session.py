@@ -46,6 +46,8 @@ _LOCAL = {
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     # What follows from conditions is worked out for every column of every step: seconds for plans as wide as ours.
     "spark.sql.constraintPropagation.enabled": "false",
+    # Of three large tasks on two cores the last one runs alone.
+    "spark.sql.files.maxPartitionBytes": "32m",
     # Java never compiles a longer method, and Spark's own limit is eight times that: one step of the screen, 8,162
     # bytes long, was interpreted for all rows. Above the limit Spark makes many short methods instead.
     "spark.sql.codegen.hugeMethodLimit": "8000",

@@ -20,6 +20,7 @@ from aiorocketmq_audit import (
     handles,
     handling,
     isolation,
+    lite_topics,
     loss,
     offsets,
     queues,
@@ -94,6 +95,12 @@ SIDES: Mapping[str, Side] = MappingProxyType(
             lambda of: isolation.facts(of.events),
             ("receive",),
             judged=lambda of: isolation.judged(of.events),
+        ),
+        "wanted lite topics": Side(
+            lite_topics.CHECK,
+            lambda of: lite_topics.facts(of.events),
+            lite_topics.KINDS,
+            judged=lambda of: lite_topics.judged(of.events),
         ),
         "loss after a drain": Side(loss.NAME, lambda of: drained.lost(of.events, of.settings), ("drain.ok",)),
         "burial after a drain": Side(

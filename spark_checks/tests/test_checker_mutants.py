@@ -26,6 +26,7 @@ from aiorocketmq_audit import (
     handles,
     handling,
     isolation,
+    lite_topics,
     loss,
     offsets,
     ordering,
@@ -245,6 +246,31 @@ MUTANTS = (
     ),
     Mutant(
         "any topic will do", isolation, 'F.xxhash64("topic", "group")', 'F.xxhash64("group")', ("filters",)
+    ),
+    *(
+        Mutant(name, lite_topics, old, new, ("filters",))
+        for name, old, new in (
+            ("later lists do not count", '< F.col("over.since")', "< F.lit(0)"),
+            ("no list is enough", 'F.coalesce("wanted", F.lit(-1))', 'F.coalesce("wanted", F.lit(_NEVER))'),
+            ("wanted when it was asked for", "by_name.rangeBetween(up_to, 0)", "by_name.rangeBetween(0, 0)"),
+            (
+                "wanted at any time",
+                "by_name.rangeBetween(up_to, 0)",
+                "by_name.rangeBetween(up_to, Window.unboundedFollowing)",
+            ),
+            ("over when it comes", '~F.col("given.came")', 'F.col("given.came")'),
+            ("refused lists count", '.where("not failed")', ""),
+            ("no answer is an answer", 'F.coalesce("end", F.lit(_NEVER))', 'F.coalesce("end", F.lit(0))'),
+            ("nothing is removed", '_named(over, "remove")', '_named(over, "add")'),
+            ("nothing is added", 'for names in ("all", "add")', 'for names in ("all",)'),
+            (
+                "lists begin with their answer",
+                'F.min(F.coalesce(_place("invoked_seq", "invoked_us"), here))',
+                "F.max(here)",
+            ),
+            ("ordinary consumers have lists", "or role = 'lite'", "or true"),
+            ("any client's list", '"client_id", "group", "topic").alias', '"group", "topic").alias'),
+        )
     ),
     # Excuses dropped, or given to those who have none.
     Mutant(

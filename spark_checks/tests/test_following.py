@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from aiorocketmq_audit.errors import NotARecording, WrongUse
 from aiorocketmq_audit.run import audit
+from aiorocketmq_audit.streaming import retention
 from aiorocketmq_audit.streaming.batches import Limits, Told
 from aiorocketmq_audit.streaming.command import run
 from aiorocketmq_audit.streaming.following import Options, follow
@@ -118,6 +119,91 @@ def test_following_finds_what_the_audit_finds_in_whatever_order_files_come(
         ended = follow([str(folder)], out, spark=spark, checks=KINDS, options=options)
         assert told(spark, out) == expected
         assert (ended.verdict.value, ended.progress.late_rows) == ("invalid", 0)
+
+
+@pytest.fixture
+def lite(new_history: Callable[..., Any]) -> Any:
+    """A consumer of lite topics that repeats its list for some minutes, removes one, and gets what it may not."""
+    made = new_history(recorder="lite-", group="chat")
+    made.config(ordered=False, max_attempts=17)
+    who = {"topic": "t", "group": "chat", "client_id": "c1"}
+
+    def tells(at: float, what: str, names: str, phase: str = "ok") -> None:
+        cells = who | {"cfg": {what: names}, "op_id": f"list-{at}"}
+        called = made.note("lite.sync", at, phase="invoke", **cells)
+        made.note("lite.sync", at + 0.1, phase=phase, invoked_seq=called, **cells)
+
+    tells(0, "all", "ann,bob,carol")
+    tells(1, "remove", "carol", phase="info")
+    tells(2, "remove", "ann")
+    for number, at in enumerate(range(10, 500, 10)):
+        if at % 30 == 0 and at < 300:
+            tells(at, "all", "bob,carol")
+        lite_topic = {0: "bob", 1: "carol"}.get(number % 4, "ann" if number % 4 == 2 else "dora")
+        asked = made.note("receive", at + 5, phase="invoke", op_id=f"P{at}", **who)
+        row = {"lite_topic": lite_topic, "invoked_seq": asked, "batch": f"P{at}"}
+        made.settle("ack", made.deliver(f"/{number}", at + 6, **row), at + 7)
+        made.note("receive", at + 8, phase="ok", op_id=f"P{at}", invoked_seq=asked, **who)
+    return made.end()
+
+
+def test_following_finds_lite_topics_that_nobody_wanted_by_lists_of_long_ago(
+    lite: Any, pieces: Callable[..., list[Path]], spark: SparkSession, tmp_path: Path
+) -> None:
+    files, checks = pieces([lite], 3), ("filters",)
+    audit(
+        [str(laid_out(files, tmp_path / "whole"))],
+        spark=spark,
+        checks=checks,
+        violations=f"file://{tmp_path}/batch/violations",
+    )
+    expected = told(spark, tmp_path / "batch")
+    assert {(check, invariant, verdict) for check, invariant, verdict, *_ in expected} == {
+        ("filters", "INV-ISOLATE", "broken")
+    }
+    assert expected.total() == 24
+    options = Options(until_complete=True, every=0.1, files_per_batch=1, limits=SHORT)
+    folder = laid_out(files, tmp_path / "runs")
+    ended = follow([str(folder)], tmp_path / "out", spark=spark, checks=checks, options=options)
+    assert told(spark, tmp_path / "out") == expected
+    assert (ended.verdict.value, ended.progress.late_rows) == ("invalid", 0)
+
+
+def test_lists_of_lite_topics_are_carried_from_the_latest_whole_one_on(
+    lite: Any, frame: Callable[..., Any], spark: SparkSession
+) -> None:
+    begin = lite.rows[0]["t_wall_us"]
+    window = retention.Window(begin + 100_000_000, begin)
+    old = retention.kept(frame([lite]), window).events.where(
+        f"kind = 'lite.sync' and t_wall_us < {window.done_before}"
+    )
+    seen = [((row.t_wall_us - begin) / 1e6, row.phase) for row in old.orderBy("t_wall_us").collect()]
+    assert seen == [(1.1, "info"), (90.0, "invoke"), (90.1, "ok")]
+
+
+def test_a_second_answer_to_a_call_of_an_earlier_batch_leaves_a_clean_recording_unknown(
+    new_history: Callable[..., Any],
+    pieces: Callable[..., list[Path]],
+    spark: SparkSession,
+    tmp_path: Path,
+) -> None:
+    made = new_history(recorder="twice-")
+    made.config(ordered=False, max_attempts=17)
+    acks = [made.settle("ack", made.deliver(f"/{at}", at), at + 0.5) for at in range(1, 7)]
+    answer = made.rows[acks[0]]
+    again = {name: answer[name] for name in ("phase", "op_id", "message_id", "topic", "group", "delivery")}
+    made.note("ack", 8, invoked_seq=answer["invoked_seq"], **again)
+    files = pieces([made.end()], 2)
+    folder = laid_out(files, tmp_path / "runs")
+    sentence = (
+        f"recorder {answer['recorder']} tells 1 call(s) or answer(s) twice: its operations are in doubt."
+    )
+    options = Options(until_complete=True, every=0.1, files_per_batch=1, limits=SHORT)
+    ended = follow([str(folder)], tmp_path / "out", spark=spark, checks=("filters",), options=options)
+    whole = audit([str(folder)], spark=spark, checks=("filters",))
+    assert (ended.verdict.value, whole.verdict.value) == ("unknown", "unknown")
+    assert ended.reasons == (sentence,)
+    assert whole.gates.missing == (sentence,)
 
 
 def test_a_clean_recording_is_valid_at_its_end_and_told_at_once_before(

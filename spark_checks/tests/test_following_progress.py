@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import os
 import random
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("pyspark")
+from aiorocketmq_audit.gates import NOTHING
 from aiorocketmq_audit.streaming.listing import ABANDONED, listing, series
 from aiorocketmq_audit.streaming.progress import (
     Listing,
@@ -114,7 +116,14 @@ def test_numbers_of_parts_add_up_to_those_of_the_whole() -> None:
 
 def test_progress_is_the_same_after_a_restart() -> None:
     progress = read((0, 9, 5), (20, 29, 60), ended=True)
-    assert Progress.from_json(progress.to_json()) == progress
+    again = Progress.from_json(progress.to_json())
+    assert Progress.from_json(again.to_json()) == again
+    assert dataclasses.replace(again, numbers=progress.numbers) == progress
+
+
+def test_a_program_of_an_earlier_version_counted_fewer_kinds() -> None:
+    (numbers,) = Progress.from_json(read((0, 9, 5), ended=True).to_json()).numbers.values()
+    assert numbers == dict(NOTHING) | {"recorder": "a", "boot": "boot", "ends": 1}
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Generated]:
     # In one file: opening hundreds of small ones would take longer than all else.
     folder.mkdir()
     parts = [parquet.read_table(file) for file in sorted(apart.rglob("*.parquet"))]
-    parquet.write_table(pa.concat_tables(parts), folder / "all.parquet")
+    parquet.write_table(pa.concat_tables(parts, promote_options="default"), folder / "all.parquet")
     return folder, planted
 
 

@@ -15,12 +15,13 @@ from aiorocketmq_conformance.registry import case
 ORDERED = ("@topic", "@group", "type.fifo")
 
 
-async def _one_group(stage: Stage, count: int) -> tuple[Consumer, list[Sent], str]:
-    """An ordered consumer and `count` messages m0… of one message group; the group's name."""
+async def one_group(stage: Stage, count: int, *, shown: bool = False) -> tuple[Consumer, list[Sent], str]:
+    """An ordered consumer and `count` messages m0… of one message group, all `shown` already; the group's name."""
     topic = await stage.topic(4, type="FIFO")
     consumer = await stage.consumer(topic, ordered=True)
     message_group = stage.target.fresh("mg")
-    sent = await stage.send(topic, *(f"m{n}" for n in range(count)), group=message_group)
+    send = stage.backlog if shown else stage.send
+    sent = await send(topic, *(f"m{n}" for n in range(count)), group=message_group)
     return consumer, sent, message_group
 
 
@@ -51,7 +52,7 @@ async def same_queue(stage: Stage) -> None:
 @on_stage
 async def single_group(stage: Stage) -> None:
     """Twenty messages of one message group, taken and acked one by one, come in the order they were sent, once each."""
-    consumer, sent, _ = await _one_group(stage, 20)
+    consumer, sent, _ = await one_group(stage, 20)
     seen = [(await consumer.take(1, batch=1))[0] for _ in range(20)]
     assert [one.id for one in seen] == [one.id for one in sent]
     assert {one.attempt for one in seen} == {1}
@@ -97,7 +98,7 @@ async def many_groups(stage: Stage) -> None:
 @on_stage
 async def batch_prefix(stage: Stage) -> None:
     """A batch of a message group is its next messages in order, without a gap."""
-    consumer, _, _ = await _one_group(stage, 20)
+    consumer, _, _ = await one_group(stage, 20)
     answer = await consumer.receive(batch=8)
     assert 1 <= len(answer.deliveries) <= 8
     assert _texts(answer.deliveries) == [f"m{n}" for n in range(len(answer.deliveries))]
@@ -113,7 +114,7 @@ async def batch_prefix(stage: Stage) -> None:
 @on_stage
 async def unacked_blocks(stage: Stage) -> None:
     """While the head of a message group is never acked, four pollers get only the head, with growing attempts."""
-    first, _, _ = await _one_group(stage, 20)
+    first, _, _ = await one_group(stage, 20)
     others = [await stage.consumer(first.topic, group=first.group, prime=False) for _ in range(3)]
     seen = await asyncio.gather(*(one.watch(35.0, batch=1, invisible=10.0) for one in [first, *others]))
     deliveries = sorted((one for each in seen for one in each), key=lambda one: one.serial)
@@ -132,7 +133,7 @@ async def unacked_blocks(stage: Stage) -> None:
 @on_stage
 async def ack_unblocks(stage: Stage) -> None:
     """Acking the head lets a waiting poll have the next message at once."""
-    consumer, _, _ = await _one_group(stage, 2)
+    consumer, _, _ = await one_group(stage, 2)
     head = await consumer.one()
     assert head.text == "m0"
     waiting = asyncio.create_task(consumer.receive(batch=1, poll=10.0))
@@ -152,7 +153,7 @@ async def ack_unblocks(stage: Stage) -> None:
 @on_stage
 async def gap_ack(stage: Stage) -> None:
     """When the head of a batch is left, it comes back, and nothing behind the batch is delivered before it is acked."""
-    consumer, _, _ = await _one_group(stage, 6)
+    consumer, _, _ = await one_group(stage, 6, shown=True)
     batch = (await consumer.receive(batch=3, invisible=10.0)).deliveries
     assert _texts(batch) == ["m0", "m1", "m2"]
     await consumer.ack(batch[1], batch[2])
@@ -177,7 +178,7 @@ async def gap_ack(stage: Stage) -> None:
 @on_stage
 async def first_ack_only(stage: Stage) -> None:
     """Of a batch whose head alone was acked the head never returns, and the rest does, in order."""
-    consumer, _, _ = await _one_group(stage, 6)
+    consumer, _, _ = await one_group(stage, 6, shown=True)
     batch = (await consumer.receive(batch=3, invisible=10.0)).deliveries
     assert _texts(batch) == ["m0", "m1", "m2"]
     await consumer.ack(batch[0])
@@ -196,7 +197,7 @@ async def first_ack_only(stage: Stage) -> None:
 @on_stage
 async def attempts_grow(stage: Stage) -> None:
     """Each lease that runs out raises the head's attempt number by one."""
-    consumer, sent, _ = await _one_group(stage, 1)
+    consumer, sent, _ = await one_group(stage, 1)
     seen = [await consumer.one(invisible=10.0, poll=20.0, within=20.0) for _ in range(3)]
     assert {one.id for one in seen} == {sent[0].id}
     assert [one.attempt for one in seen] == [1, 2, 3]
@@ -207,7 +208,7 @@ async def attempts_grow(stage: Stage) -> None:
 @on_stage
 async def change_shorter(stage: Stage) -> None:
     """An ordered lease of 60 s changed to 1 s ends one second after that call."""
-    consumer, _, _ = await _one_group(stage, 2)
+    consumer, _, _ = await one_group(stage, 2)
     await _changed_to(stage, consumer, await consumer.one(invisible=60.0), 1.0)
 
 
@@ -215,7 +216,7 @@ async def change_shorter(stage: Stage) -> None:
 @on_stage
 async def change_longer(stage: Stage) -> None:
     """An ordered lease of 10 s changed to 25 s blocks its queue until 25 s after that call."""
-    consumer, _, _ = await _one_group(stage, 2)
+    consumer, _, _ = await one_group(stage, 2)
     await _changed_to(stage, consumer, await consumer.one(invisible=10.0), 25.0)
 
 
@@ -308,7 +309,7 @@ async def exhausted_unblocks(stage: Stage) -> None:
 @on_stage
 async def expired_ack(stage: Stage) -> None:
     """An ack of the head after its lease is refused with INVALID_RECEIPT_HANDLE, and the order stays as it was."""
-    consumer, _, _ = await _one_group(stage, 3)
+    consumer, _, _ = await one_group(stage, 3)
     head = await consumer.one(invisible=10.0)
     await stage.clock.sleep(head.at + 10.3 - stage.clock.now())
     response = await consumer.client.ack(consumer.topic, consumer.group, head)
@@ -322,7 +323,7 @@ async def expired_ack(stage: Stage) -> None:
 @on_stage
 async def old_handle_after_redelivery(stage: Stage) -> None:
     """After the head was delivered again, an ack with its first handle releases nothing; the second handle does."""
-    consumer, _, _ = await _one_group(stage, 2)
+    consumer, _, _ = await one_group(stage, 2)
     # The first handle itself would last 60 s: it is the redelivery that makes it worthless, not its age.
     first = await consumer.one(invisible=60.0)
     response = await consumer.client.change_invisible(first, 1.0)
@@ -341,7 +342,7 @@ async def old_handle_after_redelivery(stage: Stage) -> None:
 @on_stage
 async def consumer_crash(stage: Stage) -> None:
     """When the holder of the head vanishes, the survivor gets the head after its lease, then the others in order."""
-    crashing, sent, _ = await _one_group(stage, 5)
+    crashing, sent, _ = await one_group(stage, 5)
     survivor = await stage.consumer(crashing.topic, group=crashing.group, prime=False)
     held = await crashing.one(invisible=10.0)
     crashing.seen.clear()  # nothing of it can be settled any more

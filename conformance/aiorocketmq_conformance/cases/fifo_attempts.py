@@ -4,28 +4,20 @@ from __future__ import annotations
 
 import asyncio
 
+from aiorocketmq_conformance.cases.fifo import ORDERED, one_group
 from aiorocketmq_conformance.cases.giving_back import give_back
-from aiorocketmq_conformance.cases.stage import SHORT_POLL, Consumer, Sent, Stage, on_stage
+from aiorocketmq_conformance.cases.stage import SHORT_POLL, Stage, on_stage
 from aiorocketmq_conformance.cases.tolerances import PROMPT, expiry
 from aiorocketmq_conformance.probe import requests
 from aiorocketmq_conformance.probe.answers import code_name
 from aiorocketmq_conformance.registry import Level, case
-
-ORDERED = ("@topic", "@group", "type.fifo")
-
-
-async def _one_group(stage: Stage, count: int) -> tuple[Consumer, list[Sent]]:
-    """An ordered consumer and `count` messages m0… of one message group."""
-    topic = await stage.topic(4, type="FIFO")
-    consumer = await stage.consumer(topic, ordered=True)
-    return consumer, await stage.send(topic, *(f"m{n}" for n in range(count)), group=stage.target.fresh("mg"))
 
 
 @case("fifo.change-middle", rules=("R8.11", "R8.6"), level=Level.SHOULD, needs=ORDERED, timeout=120.0)
 @on_stage
 async def change_middle(stage: Stage) -> None:
     """With the head acked, the second changed to 2 s and the third left, nothing passes these, and they keep order."""
-    consumer, _ = await _one_group(stage, 6)
+    consumer, _, _ = await one_group(stage, 6, shown=True)
     batch = (await consumer.receive(batch=3, invisible=10.0)).deliveries
     assert [one.text for one in batch] == ["m0", "m1", "m2"]
     await consumer.ack(batch[0])
@@ -44,7 +36,7 @@ async def change_middle(stage: Stage) -> None:
 @on_stage
 async def reentrant_attempt_id(stage: Stage) -> None:
     """A receive repeated with its attempt id brings the same messages at once, and the attempt is not counted."""
-    consumer, _ = await _one_group(stage, 4)
+    consumer, _, _ = await one_group(stage, 4, shown=True)
     attempt_id = stage.target.fresh("attempt")
     first = await consumer.receive(batch=2, attempt_id=attempt_id, invisible=60.0)
     again = await consumer.receive(batch=2, attempt_id=attempt_id, invisible=60.0, poll=10.0)
@@ -60,7 +52,7 @@ async def reentrant_attempt_id(stage: Stage) -> None:
 @on_stage
 async def new_attempt_id_blocked(stage: Stage) -> None:
     """A receive with another attempt id gets nothing while the first one's messages are in flight."""
-    consumer, _ = await _one_group(stage, 2)
+    consumer, _, _ = await one_group(stage, 2)
     first = await consumer.one(attempt_id=stage.target.fresh("attempt"), invisible=10.0)
     second = await consumer.one(attempt_id=stage.target.fresh("attempt"), poll=20.0, within=2 * PROMPT)
     assert (first.text, second.text, second.attempt) == ("m0", "m0", 2)

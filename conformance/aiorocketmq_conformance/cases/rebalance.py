@@ -257,7 +257,7 @@ async def fifo_handover(stage: Stage) -> None:
     """When the holder of a message group crashes, another one goes on in order, not before the lease is over."""
     holder = await stage.consumer(await stage.topic(1, type="FIFO"), ordered=True)
     other = await _another(stage, holder)
-    sent = await stage.send(holder.topic, *map(str, range(6)), group=stage.target.fresh("mg"))
+    sent = await stage.backlog(holder.topic, *map(str, range(6)), group=stage.target.fresh("mg"))
     held = await holder.take(2, batch=2, invisible=LEASE, settle=False)
     assert [one.id for one in held] == [one.id for one in sent[:2]]
     await holder.client.vanish()

@@ -261,6 +261,14 @@ class Stage:
             await self.send_message(requests.message(topic, body, **self._born(fields))) for body in bodies
         ]
 
+    async def backlog(self, topic: str, *bodies: str | bytes, **fields: Any) -> list[Sent]:
+        """The same as `send`, and wait until another group was handed all of them: a server shows a message some time
+        after its receipt, and what it does not show yet is not part of an answer."""
+        witness = await self.consumer(topic)
+        sent = await self.send(topic, *bodies, **fields)
+        await witness.take(len(sent), within=60.0)
+        return sent
+
     async def send_all(
         self, topic: str, bodies: Iterable[str | bytes], *, lanes: int = 8, **fields: Any
     ) -> list[Sent]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,16 +85,39 @@ class Bank:
 
     async def expect_checks(self, checker: Checker, count: int, message_id: str | None = None) -> None:
         """AssertionError unless so many checks come in the time that the target allows for them."""
-        limit = self.first_check + (count - 1) * (self.interval + 5.0 + lag(self.stage.target))
-        await self.within(limit, checker, count, message_id)
+        await self.within(self._time_for(count), checker, count, message_id)
+
+    async def expect_last_check(self, checker: Checker, limit: int, message_id: str) -> None:
+        """The same for all checks that the server makes of a message; those that it counted and nobody heard are not
+        waited for, if it numbers them."""
+        await self._in_time(
+            self._time_for(limit), checker, checker.last(limit, message_id), limit, message_id
+        )
 
     async def within(self, seconds: float, checker: Checker, count: int, message_id: str | None) -> None:
         """AssertionError unless so many checks come within `seconds`."""
+        await self._in_time(seconds, checker, checker.count(count, message_id), count, message_id)
+
+    def _time_for(self, checks: int) -> float:
+        return self.first_check + (checks - 1) * (self.interval + 5.0 + lag(self.stage.target))
+
+    async def _in_time(
+        self,
+        seconds: float,
+        checker: Checker,
+        coming: Coroutine[Any, Any, None],
+        count: int,
+        message_id: str | None,
+    ) -> None:
+        """AssertionError that tells when each check came, and its number by the server's count."""
+        began = self.stage.clock.now()
         try:
-            await within(self.stage.clock, seconds, checker.count(count, message_id))
+            await within(self.stage.clock, seconds, coming)
         except TimeoutError:
+            checks = checker.checks if message_id is None else checker.of(message_id)
+            told = " ".join(f"{check.number}@{check.at - began:.0f}" for check in checks)
             raise AssertionError(
-                f"{len(checker.checks)} checks within {seconds:.0f} s, not {count}"
+                f"{len(checks)} checks within {seconds:.0f} s, not {count}: {told}"
             ) from None
 
 

@@ -20,6 +20,8 @@ from aiorocketmq_conformance.probe.telemetry import StreamEnded
 
 # Servers forget a client that they have not heard of for two minutes (rule R2.15).
 HEARTBEAT_EVERY = 30.0
+CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
+"""The property in which Apache's servers number the checks of a message."""
 COMMIT = pb.TransactionResolution.COMMIT
 ROLLBACK = pb.TransactionResolution.ROLLBACK
 
@@ -38,6 +40,11 @@ class Check:
     def id(self) -> str:
         """The id of the half message."""
         return self.message.system_properties.message_id
+
+    @property
+    def number(self) -> int:
+        """Its number by the server's count, from 1; 0 where the server does not tell."""
+        return int(self.message.user_properties.get(CHECK_TIMES, "0"))
 
 
 Decide = Callable[[Check], "int | None"]
@@ -79,8 +86,20 @@ class Checker:
 
     async def count(self, enough: int, message_id: str | None = None) -> None:
         """Return when so many checks (of one message) came."""
+        await self._until(lambda: self._number(message_id) >= enough)
+
+    async def last(self, limit: int, message_id: str) -> None:
+        """Return when so many checks of a message came, or the one of that number by the server's count."""
+        await self._until(
+            lambda: (
+                self._number(message_id) >= limit
+                or any(check.number >= limit for check in self.of(message_id))
+            )
+        )
+
+    async def _until(self, is_enough: Callable[[], bool]) -> None:
         async with self._changed:
-            await self._changed.wait_for(lambda: self.broken or self._number(message_id) >= enough)
+            await self._changed.wait_for(lambda: self.broken or is_enough())
         if self.broken:
             raise self.broken[0]
 

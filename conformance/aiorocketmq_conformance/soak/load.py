@@ -21,6 +21,7 @@ from aiorocketmq import (
     ReceivedMessage,
     RocketMQError,
     SimpleConsumer,
+    Timeouts,
     TransactionUnconfirmed,
 )
 from aiorocketmq.transaction import Resolution
@@ -72,12 +73,13 @@ class Load:
         transactions: bool = True,
         gathering: bool = True,
         pulling: bool = True,
+        timeouts: Timeouts | None = None,
     ) -> None:
         """Prepare; without `gathering` all messages travel alone, without `pulling` there is no PullConsumer."""
         self.surprises: list[str] = []
         """Errors that no fault of the soak may lead to."""
         self.errors: Counter[str] = Counter()
-        self._connection = Connection(endpoint)
+        self._connection = Connection(endpoint, timeouts=timeouts)
         self._ledger = ledger
         self._rng = rng
         self._hooks = hooks

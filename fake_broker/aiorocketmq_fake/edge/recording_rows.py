@@ -291,6 +291,17 @@ def _messages_deleted(event: facts.MessagesDeleted) -> Cells:
     return {"kind": "trim", "topic": event.topic, "queue": event.queue_id, "commit_offset": event.min_offset}
 
 
+def _lite_subscribed(event: facts.LiteSubscribed) -> Cells:
+    return {
+        "kind": "lite.sync",
+        "phase": "ok",
+        "client_id": event.client_id,
+        "group": event.group,
+        "topic": event.topic,
+        "cfg": {"all": ",".join(event.names)},
+    }
+
+
 def _client_joined(event: facts.ClientJoined) -> Cells:
     role = ROLES.get(event.client_type)
     return {"kind": "client.start", "client_id": event.client_id, "role": role, "group": event.group or None}
@@ -335,6 +346,7 @@ _CELLS: dict[type[facts.Event | Drained], Callable[[Any], Cells]] = {
     facts.OffsetCommitted: _offset_committed,
     facts.OffsetReset: _offset_reset,
     facts.MessagesDeleted: _messages_deleted,
+    facts.LiteSubscribed: _lite_subscribed,
     facts.ClientJoined: _client_joined,
     facts.ClientLeft: _client_left,
     facts.GroupChanged: _group_changed,

@@ -13,7 +13,7 @@ from grpc import aio
 
 from aiorocketmq_fake.core.codes import Code, Refusal, Surface
 from aiorocketmq_fake.core.model import CommandForClient
-from aiorocketmq_fake.edge import conversion
+from aiorocketmq_fake.edge import conversion, settings_conversion
 from aiorocketmq_fake.edge.address import Address
 from aiorocketmq_fake.edge.admission import admit
 from aiorocketmq_fake.edge.caller import Caller, check_language
@@ -200,11 +200,11 @@ class Telemetry:
         kind = command.WhichOneof("command")
         if kind == "settings":
             check_language(caller, self._driver.core.profile, Surface.STREAM)
-            settings = conversion.client_settings(command.settings)
+            settings = settings_conversion.client_settings(command.settings)
             merged = self._driver.run(self._driver.core.settings, caller.client_id, settings)
             # R2.3: orders go to the stream that told its settings last.
             self._newest[caller.client_id] = stream
-            self._write(stream, conversion.settings_reply(command.settings, merged))
+            self._write(stream, settings_conversion.settings_reply(command.settings, merged))
         elif kind == "verify_message_result":
             self._replied(caller, command, command.verify_message_result.nonce, command.status.message)
         elif kind == "thread_stack_trace":

@@ -110,6 +110,24 @@ def test_a_poll_is_an_interval(recorder: Recorder, tmp_path: Path) -> None:
     assert (row["invoked_us"], row["t_wall_us"], row["phase"]) == (100_000_000, 120_000_000, "ok")
 
 
+def test_the_lite_topics_of_a_client_are_told_as_a_whole(recorder: Recorder, tmp_path: Path) -> None:
+    recorder.record(
+        [
+            facts.ClientJoined(110.0, "c@1", ClientType.LITE_SIMPLE_CONSUMER, "chat"),
+            facts.LiteSubscribed(111.0, "c@1", "chat", "sessions", ("ann", "bob")),
+            facts.LiteSubscribed(112.0, "c@1", "chat", "sessions", ()),
+        ]
+    )
+    rows = rows_of(recorder, tmp_path)[2:4]
+    assert [(row["kind"], row["phase"], dict(row["cfg"])) for row in rows] == [
+        ("lite.sync", "ok", {"all": "ann,bob"}),
+        ("lite.sync", "ok", {"all": ""}),
+    ]
+    assert {(row["client_id"], row["role"], row["group"], row["topic"]) for row in rows} == {
+        ("c@1", "lite", "chat", "sessions")
+    }
+
+
 def test_copies_that_the_broker_makes_are_left_out_without_a_gap(recorder: Recorder, tmp_path: Path) -> None:
     recorder.record([facts.Stored(100.0, STORED, "p@1", facts.StoredAs.SENT)])
     recorder.record([facts.Stored(100.0, STORED, "", facts.StoredAs.RETRY)])

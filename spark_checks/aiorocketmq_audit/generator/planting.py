@@ -21,6 +21,9 @@ from aiorocketmq_audit.schema import COLUMNS, VERSION
 LIST = "_planted.json"
 """What was planted, beside the recording; audits skip names that begin so."""
 
+_SCHEMA = SCHEMA.append(pa.field("lite_topic", pa.string()))
+"""Beside scenes, generated recordings have no lite topics."""
+
 _SECOND = 1_000_000
 
 
@@ -113,7 +116,9 @@ def numbered(told: Sequence[Row], constant: Row, span_us: tuple[int, int]) -> li
     calls = {row["op_id"]: seq for seq, row in enumerate(rows) if row.get("phase") == "invoke"}
 
     def whole(seq: int, row: Row) -> Row:
-        call = calls.get(row.get("op_id")) if row.get("phase") != "invoke" else None
+        # A delivery was called for by its poll.
+        name = row.get("batch" if row["kind"] == "deliver" else "op_id")
+        call = calls.get(name) if row.get("phase") != "invoke" else None
         mono = int(str(row["t_wall_us"])) * 1000
         return dict.fromkeys(COLUMNS) | constant | row | {"seq": seq, "t_mono_ns": mono, "invoked_seq": call}
 
@@ -131,6 +136,6 @@ def _write(folder: Path, run: str, observer: str, told: list[Row], span_us: tupl
         "observer": observer,
     }
     rows = numbered(told, constant, span_us)
-    table = pa.Table.from_pylist([{name: row[name] for name in SCHEMA.names} for row in rows], SCHEMA)
+    table = pa.Table.from_pylist([{name: row[name] for name in _SCHEMA.names} for row in rows], _SCHEMA)
     parquet.write_table(table, folder / f"{recorder}-00000.parquet", compression="zstd")
     return len(rows)

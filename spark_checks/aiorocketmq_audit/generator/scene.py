@@ -66,6 +66,7 @@ class Scene:
         name: str = "",
         lane: str = "",
         topic: str | None = None,
+        lite_topic: str | None = None,
     ) -> Mail:
         """A message, stored at `sent` seconds by the broker's or a client's own word; None: nobody tells of it.
 
@@ -80,6 +81,8 @@ class Scene:
             "message_group": key,
             "tag": tag,
         }
+        if lite_topic is not None:
+            named["lite_topic"] = lite_topic
         made = Mail(str(named["message_id"]), str(named["topic"]), offset, tag, key, due_us, named | place)
         if sent is not None:
             self.send(made, sent, body=body)
@@ -168,7 +171,9 @@ class Scene:
         cells = {name: value for name, value in of.row.items() if name not in ("client_id", "delivery")}
         self._add("dlq.deliver", at, cells | {"attempt": of.attempt})
 
-    def poll(self, call: float, at: float, group: str = NORMAL, *, topic: str | None = None) -> str:
+    def poll(
+        self, call: float, at: float, group: str = NORMAL, *, topic: str | None = None, **cells: object
+    ) -> str:
         """A poll of all queues that was open from `call` to `at`, and then answered; returns its id.
 
         Of the scene's topic, if no other one is said.
@@ -181,6 +186,7 @@ class Scene:
             "phase": "ok",
             "op_id": name,
         }
+        row |= cells
         if self.observer == "client":
             called: Row = row | {"phase": "invoke", "role": "push"}
             self._add("receive", call, called)

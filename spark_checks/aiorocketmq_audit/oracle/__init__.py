@@ -18,6 +18,7 @@ _OF_ACCOUNTS = (
     content.delays,
     content.filters,
     content.answers,
+    content.lite,
     content.origin,
     content.passed_over,
     content.drained,

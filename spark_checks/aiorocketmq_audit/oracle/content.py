@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from aiorocketmq_audit.oracle.histories import BROKEN, FOREVER, POSSIBLE, Account, Found, Row, begin
@@ -46,6 +47,65 @@ def answers(account: Account) -> Iterator[Found]:
         foreign = [row for row in rows if (row["topic"], row["group"]) not in places]
         if len(places) == 1 and foreign:
             yield Found("filters", "INV-ISOLATE", BROKEN, min(foreign, key=lambda row: int(row["seq"])))
+
+
+def lite(account: Account) -> Iterator[Found]:
+    """A consumer of lite topics gets what it may want, from the lists that it has told."""
+    asked = {
+        (row["recorder"], row["boot"], row["op_id"]): row["invoked_us"]
+        for row in reversed(account.of("receive"))
+        if row.get("op_id")
+    }
+    told = _lists(account)
+    for row in account.of("deliver"):
+        poll = row.get("invoked_seq")
+        if account.is_broker:
+            poll = asked.get((row["recorder"], row["boot"], row.get("batch")))
+        is_theirs = not account.is_broker or row.get("role") == "lite"
+        if row.get("lite_topic") is not None and is_theirs and poll is not None:
+            lists = [each for each in told if each.who == _who(row)]
+            known = [each for each in lists if each.is_whole and each.end < poll]
+            name = row["lite_topic"]
+            over = [each.begin for each in known + [e for e in lists if name in e.removed and e.end < poll]]
+            came = row["t_wall_us"] if account.is_broker else row["seq"]
+            wanted = [each.end for each in lists if name in each.wanted and each.begin <= came]
+            if known and max(wanted, default=-1) < max(over):
+                yield Found("filters", "INV-ISOLATE", BROKEN, row)
+
+
+@dataclass(frozen=True, slots=True)
+class _List:
+    """What a client told of its lite topics, from the call to the answer; FOREVER where nobody knows of one."""
+
+    who: tuple[Any, ...]
+    begin: float
+    end: float
+    is_whole: bool
+    wanted: frozenset[str]
+    removed: frozenset[str]
+
+
+def _who(row: Row) -> tuple[Any, ...]:
+    return tuple(row.get(name) for name in ("recorder", "boot", "client_id", "group", "topic"))
+
+
+def _lists(account: Account) -> list[_List]:
+    calls = defaultdict[Any, list[Row]](list)
+    for row in account.of("lite.sync"):
+        calls[_who(row), row.get("op_id") or row["seq"]].append(row)
+    lists = []
+    for (who, _), rows in calls.items():
+        if any(row.get("phase") == "fail" for row in rows):
+            continue
+        place, called = ("t_wall_us", "invoked_us") if account.is_broker else ("seq", "invoked_seq")
+        begins = [row[place] if row.get(called) is None else row[called] for row in rows]
+        ends = [row[place] for row in rows if row.get("phase") in (None, "ok")]
+        cfg = dict(rows[0]["cfg"])
+        names = {key: frozenset(cfg[key].split(",")) for key in ("all", "add", "remove") if key in cfg}
+        wanted = names.get("all", frozenset()) | names.get("add", frozenset())
+        removed = names.get("remove", frozenset())
+        lists.append(_List(who, min(begins), max(ends, default=FOREVER), "all" in names, wanted, removed))
+    return lists
 
 
 def origin(account: Account) -> Iterator[Found]:

@@ -156,6 +156,7 @@ class Batches:
             progress, folders=self._folders, batch=batch, watermark_us=mark, closed=False
         )
         events = self._events(before, files)
+        progress = dataclasses.replace(progress, told_twice=self._told_twice(events, progress))
         if is_odd:
             events = reading.without_duplicates(events)
         told: DataFrame | None = None
@@ -181,6 +182,12 @@ class Batches:
         self.told.append(
             Told(progress.batch, progress.watermark_us, {k: n for k, n in standing.items() if n})
         )
+
+    def _told_twice(self, events: DataFrame, progress: Progress) -> dict[str, int]:
+        """Calls that are still out look the same by their numbers, so there is often something to look at."""
+        rows = [Row(**values) for values in progress.numbers.values()]
+        known = Counter(progress.told_twice)
+        return dict(known | Counter(gates.told_twice(events, gates.unpaired(rows))))
 
     def _numbers(self, rows: DataFrame, before: Progress) -> list[Row]:
         counts = {name: F.count_if(F.expr(text)) for name, text in COUNTED.items()}

@@ -16,7 +16,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession, functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from aiorocketmq_audit import findings
+from aiorocketmq_audit import findings, gates
 from aiorocketmq_audit.checks import CHECKS
 from aiorocketmq_audit.errors import NotARecording, WrongUse
 from aiorocketmq_audit.reading import reason
@@ -207,6 +207,7 @@ def _verdict(batches: Batches, progress: Progress, *, at_end: bool) -> tuple[Ver
     gate = batches.gate(progress)
     reasons = [] if at_end else ["the recording was not followed to its end."]
     reasons += [*gate.missing, *gate.clocks] if at_end else gate.clocks
+    reasons += gates.twice_sentences(progress.told_twice)
     if verdicts.get(findings.POSSIBLE):
         reasons.append(f"{verdicts[findings.POSSIBLE]} finding(s) are possible but not proven.")
     if progress.late_rows:

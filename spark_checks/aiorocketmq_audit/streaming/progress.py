@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from aiorocketmq_audit.gates import joined
+from aiorocketmq_audit.gates import NOTHING, joined
 
 Span = tuple[int, int, int]
 """First and last number of rows that were read without a gap, and the latest time among them (µs)."""
@@ -40,6 +40,8 @@ class Progress:
     """Rows that came when their time had been judged."""
     forgotten: int = 0
     """Messages that were dropped before they had come to their end, to bound what is carried."""
+    told_twice: Mapping[str, int] = field(default_factory=dict)
+    """Of each recorder with two calls or answers of one id: how many such ids were seen at once, at the most."""
     has_copies: bool = False
     """Some row was read twice."""
     closed: bool = False
@@ -57,6 +59,10 @@ class Progress:
         values["spans"] = {
             name: tuple((first, last, to) for first, last, to in spans)
             for name, spans in values["spans"].items()
+        }
+        # A program of an earlier version counted fewer kinds.
+        values["numbers"] = {
+            key: dict(NOTHING) | counted for key, counted in values.get("numbers", {}).items()
         }
         values["writers"] = {name: tuple(writers) for name, writers in values["writers"].items()}
         return cls(**values)

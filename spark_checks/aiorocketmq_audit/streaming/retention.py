@@ -2,23 +2,26 @@
 
 Done is a message that every group of its topic has settled, or passed in its queue, and of which nothing was heard for
 the horizon. Kept beyond that are the lowest and the highest place of each group in each queue and message group,
-because loss and order are judged against them, the latest commit of each queue, and whatever is rare: settings,
-clients, resets, faults.
+because loss and order are judged against them, the latest commit of each queue, the lists of lite topics from each
+client's latest whole one on, and whatever is rare: settings, clients, resets, faults.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyspark.sql import Column, DataFrame, functions as F
+from pyspark.sql import Column, DataFrame, Window as SqlWindow, functions as F
 
 MOST_BROADCAST = 2_000_000
 """Keys up to this number are sent to every worker; more of them are joined by a shuffle."""
 
 _ACCOUNT = ("run_id", "case_id", "observer")
 _ENDS = ("ack", "forward", "dlq.deliver")
-_PASSING = ("receive", "commit", "clock.sample")
+_PASSING = ("receive", "commit", "clock.sample", "lite.sync")
 """Kinds of which there are many, and which no message holds."""
+
+_SINGLE = ("commit", "lite.sync")
+"""Kinds of which some rows are chosen one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,8 @@ def kept(events: DataFrame, window: Window) -> Kept:
             F.col("is_open") & (F.col("last") >= window.any_before)
         )
         chosen = messages.where(stays & (F.col("first") < window.done_before)).select("keep_key")
-        keys = chosen.unionByName(_landmarks(keyed)).unionByName(_latest_commits(keyed)).distinct().persist()
+        singles = _latest_commits(keyed).unionByName(_standing_lists(keyed, window))
+        keys = chosen.unionByName(_landmarks(keyed)).unionByName(singles).distinct().persist()
         dropped = messages.where("is_open").where(F.col("last") < window.any_before).count()
         number = keys.count()
         wanted = keys.withColumn("is_kept", F.lit(True))
@@ -69,9 +73,9 @@ def kept(events: DataFrame, window: Window) -> Kept:
 
 
 def _key() -> Column:
-    """The message that a row is about, in one account; a commit stands for itself."""
+    """The message that a row is about, in one account; a commit or a list of lite topics stands for itself."""
     return F.when(F.col("message_id").isNotNull(), F.xxhash64(*_ACCOUNT, "message_id")).when(
-        F.col("kind") == "commit", F.xxhash64("recorder", "seq")
+        F.col("kind").isin(*_SINGLE), F.xxhash64("recorder", "seq")
     )
 
 
@@ -154,3 +158,15 @@ def _landmarks(keyed: DataFrame) -> DataFrame:
 def _latest_commits(keyed: DataFrame) -> DataFrame:
     latest = keyed.where("kind = 'commit'").groupBy(*_ACCOUNT, "group", "topic", "broker", "queue")
     return latest.agg(F.max_by("keep_key", F.struct("t_wall_us", "seq")).alias("keep_key")).select("keep_key")
+
+
+def _standing_lists(keyed: DataFrame, window: Window) -> DataFrame:
+    """Lists of lite topics that a later whole list has not replaced, and those of which nobody knows."""
+    lists = keyed.where("kind = 'lite.sync'")
+    is_whole = F.col("cfg").getItem("all").isNotNull() & (F.coalesce("phase", F.lit("ok")) == "ok")
+    is_old = F.col("t_wall_us") < window.done_before
+    begin = F.when(is_whole & is_old, F.coalesce("invoked_seq", "seq"))
+    of_client = SqlWindow.partitionBy("recorder", "boot", "client_id", "group", "topic")
+    known = lists.withColumn("replaced_before", F.coalesce(F.max(begin).over(of_client), F.lit(0)))
+    stays = (F.col("seq") >= F.col("replaced_before")) | F.col("phase").eqNullSafe("info")
+    return known.where(stays).select("keep_key")

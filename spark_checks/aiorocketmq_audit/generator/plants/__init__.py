@@ -11,6 +11,7 @@ from aiorocketmq_audit.generator.plants import (
     order,
     queues,
     transactions,
+    unwanted,
 )
 from aiorocketmq_audit.generator.plants.registry import KINDS, Kind
 
@@ -27,4 +28,5 @@ __all__ = [
     "order",
     "queues",
     "transactions",
+    "unwanted",
 ]

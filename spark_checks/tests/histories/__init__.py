@@ -1,0 +1,28 @@
+"""All histories; importing this fills the books."""
+
+from spark_checks.tests.histories import (
+    content,
+    drains,
+    isolation,
+    leases,
+    order,
+    queues,
+    retries,
+    transactions,
+)
+from spark_checks.tests.histories.book import ASIDE, CHECKED, SECOND, START
+
+__all__ = [
+    "ASIDE",
+    "CHECKED",
+    "SECOND",
+    "START",
+    "content",
+    "drains",
+    "isolation",
+    "leases",
+    "order",
+    "queues",
+    "retries",
+    "transactions",
+]

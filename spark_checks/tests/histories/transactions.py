@@ -1,0 +1,95 @@
+"""Transactions, and messages that were taken back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spark_checks.tests.histories.book import ASIDE as history, SECOND, START
+
+
+def decide(h: Any, at: float, resolution: str = "commit", *, phase: str = "ok", **more: Any) -> None:
+    h.note("tx.end", at, phase=phase, topic="t", tx_id="T", resolution=resolution, **more)
+
+
+@history("a message comes when it was committed")
+def _(h: Any) -> None:
+    h.send("/0", 0, tx_id="T")
+    decide(h, 1)
+    h.deliver("/0", 2, tx_id="T")
+
+
+@history("a message comes while its commit is under way")
+def _(h: Any) -> None:
+    h.send("/0", 0, tx_id="T")
+    decide(h, 3, invoked_us=START + SECOND)
+    h.deliver("/0", 2, tx_id="T")
+
+
+@history("a commit without an answer may have had its effect")
+def _(h: Any) -> None:
+    h.send("/0", 0, tx_id="T")
+    decide(h, 1, phase="info")
+    h.deliver("/0", 2, tx_id="T")
+
+
+@history("a message comes before its commit", ("INV-TX", "broken"))
+def _(h: Any) -> None:
+    h.send("/0", 0, tx_id="T")
+    h.deliver("/0", 2, tx_id="T")
+    decide(h, 3)
+
+
+@history("a commit that was refused has no effect", ("INV-TX", "broken"))
+def _(h: Any) -> None:
+    h.send("/0", 0, tx_id="T", observer="broker")
+    decide(h, 1, phase="fail", observer="broker")
+    h.deliver("/0", 2, tx_id="T", observer="broker")
+
+
+@history("what was rolled back comes", ("INV-TX", "broken"))
+def _(h: Any) -> None:
+    h.send("/0", 0, tx_id="T")
+    decide(h, 1, "rollback")
+    h.deliver("/0", 2, tx_id="T")
+
+
+@history("another producer may have committed unseen", ("INV-TX", "possible"))
+def _(h: Any) -> None:
+    h.send("/0", 0, tx_id="T")
+    h.deliver("/0", 2, tx_id="T")
+
+
+@history("a check that was under way when the decision came")
+def _(h: Any) -> None:
+    h.send("/0", 0, tx_id="T")
+    decide(h, 1)
+    h.note("tx.check", 32, topic="t", tx_id="T")
+
+
+@history("asked again and again", ("INV-TX-CHECK", "broken"))
+def _(h: Any) -> None:
+    h.send("/0", 0, tx_id="T")
+    decide(h, 1)
+    h.note("tx.check", 32.1, topic="t", tx_id="T")
+
+
+def recalled(h: Any, at: float, *, phase: str = "ok") -> None:
+    due = START + 10 * SECOND
+    h.send("/0", 0, due_us=due)
+    h.note("recall", at, phase=phase, topic="t", message_id="/0")
+    h.deliver("/0", 10, due_us=due)
+
+
+@history("taken back in time", ("INV-RECALL", "broken"))
+def _(h: Any) -> None:
+    recalled(h, 8.9)
+
+
+@history("taken back too late")
+def _(h: Any) -> None:
+    recalled(h, 9)
+
+
+@history("not taken back")
+def _(h: Any) -> None:
+    recalled(h, 5, phase="fail")
