@@ -168,16 +168,10 @@ class LiteSubscriptions:
         if subscription.names:
             self._subscriptions[subscription.key] = subscription
             end = state.now + milliseconds(state.profile.lite_subscription_life)
-            state.agenda.set(subscription, next_scan(state, end), self._on_end)
+            state.agenda.set(subscription, next_scan(state, end), self._end)
         else:
             self._subscriptions.pop(subscription.key, None)
             state.agenda.cancel(subscription)
-        self._tell(subscription)
-
-    def _on_end(self, subscription: Subscription) -> None:
-        """A client that did not repeat what it wants gets no more."""
-        del self._subscriptions[subscription.key]
-        subscription.names = {}
         self._tell(subscription)
 
     def _tell(self, subscription: Subscription) -> None:
@@ -196,5 +190,12 @@ class LiteSubscriptions:
         self._state.outputs.append(CommandForClient(subscription.key[0], NotifyUnsubscribeLite(name)))
 
     def _forget(self, goes: Callable[[Key], bool]) -> None:
-        for key in [key for key in self._subscriptions if goes(key)]:
-            self._state.agenda.cancel(self._subscriptions.pop(key))
+        for subscription in [each for key, each in self._subscriptions.items() if goes(key)]:
+            self._state.agenda.cancel(subscription)
+            self._end(subscription)
+
+    def _end(self, subscription: Subscription) -> None:
+        """Who did not repeat what it wants, or is gone, wants nothing."""
+        del self._subscriptions[subscription.key]
+        subscription.names = {}
+        self._tell(subscription)

@@ -1,5 +1,6 @@
 """Lite topics: queues of their own below a parent, subscribed to by name and read in order (4.11)."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -282,6 +283,24 @@ def test_a_restart_forgets_subscriptions_and_nothing_else(floor: Any) -> None:
     assert ids(floor) == []
     sync(floor, "a", REPLACE, "x")
     assert ids(floor) == ["1"]
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda desk: desk.wait(302.0),
+        lambda desk: desk.broker.terminate("a", "lg", now=desk.now),
+        lambda desk: desk.broker.restart(now=desk.now),
+        lambda desk: desk.broker.delete_group("lg", now=desk.now),
+        lambda desk: desk.broker.delete_topic("p", now=desk.now),
+    ],
+    ids=["not repeated", "client gone", "restart", "group deleted", "parent deleted"],
+)
+def test_it_is_told_once_that_a_client_wants_nothing_more(floor: Any, end: Callable[[Any], Any]) -> None:
+    sync(floor, "a", ADD, "x")
+    end(floor)
+    told = [(event.client_id, event.names) for event in floor.seen(LiteSubscribed)]
+    assert told == [("a", ("x",)), ("a", ())]
 
 
 def test_a_lite_topic_that_nobody_writes_to_ends(floor: Any) -> None:

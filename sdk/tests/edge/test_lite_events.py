@@ -70,6 +70,16 @@ async def test_each_list_is_told_as_a_call_and_its_answer(lite: FakeBroker, hear
     assert len({each.operation for each in calls}) == 3
 
 
+async def test_a_repeated_list_is_told_as_the_first_one(lite: FakeBroker, heard: Listening) -> None:
+    async with consumer_of(lite, "ann", hooks=(heard,)) as consumer:
+        with lite.faults.refuse("SyncLiteSubscription", "INTERNAL_SERVER_ERROR", times=1):
+            await consumer._lite_topics()._repeat()
+        await consumer._lite_topics()._repeat()
+    phases = [phase for phase, *list_told in heard.told if list_told == [ALL, ("ann",)]]
+    assert phases == [Phase.INVOKE, Phase.OK, Phase.INVOKE, Phase.INFO, Phase.INVOKE, Phase.OK]
+    assert len(phases) == len(heard.told)
+
+
 async def test_a_list_without_names_is_told_though_no_server_is(lite: FakeBroker, heard: Listening) -> None:
     async with consumer_of(lite, hooks=(heard,)):
         assert heard.told == [(Phase.SINGLE, ALL, ())]
