@@ -144,6 +144,12 @@ def demands(run: Mapping[str, Any]) -> list[tuple[str, bool]]:
     return found
 
 
+def rounds(run: Mapping[str, Any]) -> str:
+    """Say how many rounds were measured, of works that were measured apart too."""
+    counts = {len(results) for each in run["results"].values() for results in each.values()}
+    return " to ".join(map(str, sorted({min(counts), max(counts)}))) if counts else "0"
+
+
 def real_demands(run: Mapping[str, Any]) -> list[tuple[str, bool]]:
     """List what is asked of our clients' speed on a real server; nothing where none was measured."""
     if "real" not in run:
@@ -158,7 +164,7 @@ def real_section(run: Mapping[str, Any]) -> list[str]:
         return []
     real = run["real"]
     return [
-        REAL.format(version=real["version"], **real["effort"]),
+        REAL.format(version=real["version"], **real["effort"] | {"rounds": rounds(real)}),
         *(f"- {name}: {value}" for name, value in real["machine"].items()),
         "",
         *speed_table(real),
@@ -172,7 +178,9 @@ def page(run: Mapping[str, Any]) -> str:
     """Write the whole page."""
     machine = run["machine"]
     lines = [
-        METHOD.format(**run["effort"], parts=", ".join(f"`{part}`" for part in PARTS)),
+        METHOD.format(
+            **run["effort"] | {"rounds": rounds(run)}, parts=", ".join(f"`{part}`" for part in PARTS)
+        ),
         "## Machine and versions",
         "",
         *(f"- {name}: {value}" for name, value in machine.items()),

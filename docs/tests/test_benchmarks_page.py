@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from benchmarks import audit_page
-from benchmarks.page import demands, page, real_demands
+from benchmarks.page import demands, page, real_demands, rounds
 from benchmarks.plan import OURS, SIZES, WORKS, Size
 
 REFERENCE = Path(__file__).resolve().parents[1] / "reference"
@@ -26,6 +26,13 @@ def test_the_page_is_what_its_raw_data_gives(run: dict[str, Any]) -> None:
 
 def test_every_demand_is_judged(run: dict[str, Any]) -> None:
     assert len(demands(run)) == sum(len(work.demands) for work in WORKS) + len(SIZES)
+
+
+def test_works_that_were_measured_apart_may_have_other_rounds(run: dict[str, Any]) -> None:
+    run["results"] = {WORKS[0].title: {OURS: [{}] * 7}, WORKS[1].title: {OURS: [{}] * 3}, WORKS[2].title: {}}
+    assert rounds(run) == "3 to 7"
+    del run["results"][WORKS[1].title]
+    assert rounds(run) == "7"
 
 
 @pytest.mark.parametrize(("key", "factor"), [("rate", 0.1), ("cpu_us", 10.0)])
