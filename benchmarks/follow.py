@@ -15,7 +15,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 EVENTS = 10_000_000
-FILES_PER_BATCH = 16
 SEED = 7
 
 
@@ -44,7 +43,7 @@ def measured_follow(events: int = EVENTS) -> dict[str, float]:
         folder = Path(place) / "runs"
         made = generate(folder, events=events, seed=SEED, shape=Shape(hot=0.2, skew_ms=0))
         files = finished_in_turn(folder)
-        options = Options(until_complete=True, every=0.1, files_per_batch=FILES_PER_BATCH)
+        options = Options(until_complete=True, every=0.1)
         with session(None, size=SMALL + 1) as spark:
             began = time.perf_counter()
             ended = follow([str(folder)], Path(place) / "out", spark=spark, options=options)

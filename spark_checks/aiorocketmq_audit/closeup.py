@@ -19,7 +19,6 @@ BROADCAST = 1_000_000
 class Closeup:
     """What the screen leaves to the exact pass."""
 
-    settings: DataFrame
     deliveries: DataFrame
     """Those of chosen messages and groups alone, as the exact pass sees them."""
     cells: list[Row]
@@ -29,15 +28,16 @@ class Closeup:
     """How many message groups may be out of order."""
 
 
-def closeup(events: DataFrame, settings: DataFrame, gate: Gates) -> Closeup:
-    """Screen everything and choose. `events` occur once each; `settings` are persisted by the caller."""
+def closeup(events: DataFrame, settings: DataFrame, gate: Gates, *, has_open_calls: bool) -> Closeup:
+    """Screen everything and choose. `events` occur once each; `settings` are persisted by the caller;
+    `has_open_calls` as for `screened`."""
     ended_us = gate.ended_us or 0
     seen = screened(
         events,
         settings,
         clocks_agree=not gate.clocks,
         ended_us=ended_us,
-        has_open_calls=gate.has_open_settling,
+        has_open_calls=has_open_calls,
         has_drains=bool(gate.kinds.get("drain.ok")),
     )
     summary = figures.cells(seen, ended_us, *_CHUNK, "closeup", "odd", also=_borders()).persist()
@@ -57,7 +57,7 @@ def closeup(events: DataFrame, settings: DataFrame, gate: Gates) -> Closeup:
         if any(counts):
             # What was chosen must not be computed anew when the summary is gone.
             exact.count()
-        return Closeup(settings, exact, rows, *counts)
+        return Closeup(exact, rows, *counts)
     finally:
         summary.unpersist()
 

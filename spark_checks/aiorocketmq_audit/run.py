@@ -136,14 +136,15 @@ def _audit(
     settings = narrowing.settings(reading.settings(events))
     if is_tiny:
         settings = _worked_out(settings)
-    near = _close(events, settings, gate) if screened else None
-    material = material_of(events, gate, settings) if near is None else _material_near(events, near)
-    if near is None and is_tiny:
-        material = replace(material, deliveries=_worked_out(material.deliveries))
-    elif near is None:
-        material.deliveries.persist()
+    cells = None
+    if screened:
+        material, cells = screened_material(events, gate, settings)
+    else:
+        material = material_of(events, gate, settings)
+        deliveries = _worked_out(material.deliveries) if is_tiny else material.deliveries.persist()
+        material = replace(material, deliveries=deliveries)
     try:
-        numbers = numbers_of(material, gate, checks, near.cells if near else None)
+        numbers = numbers_of(material, gate, checks, cells)
         counts, samples = _find(material, gate, with_suspects(checks, material, numbers), violations)
         subjects = _subjects(events, samples, numbers)
         drawn = figures.events_of(events, subjects) if subjects else []
@@ -169,15 +170,17 @@ def material_of(events: DataFrame, gate: gates.Gates, settings: DataFrame | None
     return Material(events, settings, deliveries, excuses.marks(events), traces, stored)
 
 
-def _close(events: DataFrame, settings: DataFrame, gate: gates.Gates) -> closeup.Closeup:
-    """Screen everything; settings are read once, as they are asked for often."""
-    return closeup.closeup(events, settings.coalesce(1).persist(), gate)
+def screened_material(
+    events: DataFrame, gate: gates.Gates, settings: DataFrame, *, is_cut: bool = False
+) -> tuple[Material, list[Row]]:
+    """What the checks look at where a screen has chosen the deliveries, and the cube of all of them.
 
-
-def _material_near(events: DataFrame, near: closeup.Closeup) -> Material:
-    """What the checks look at where a screen has chosen the deliveries."""
-    traces, stored = origin.traces(events), loss.expected(events, near.settings)
-    return Material(events, near.settings, near.deliveries, excuses.marks(events), traces, stored)
+    `is_cut` tells that calls may have answers which are not among the events."""
+    # Settings are read once, as they are asked for often.
+    settings = settings.coalesce(1).persist()
+    near = closeup.closeup(events, settings, gate, has_open_calls=is_cut or gate.has_open_settling)
+    traces, stored = origin.traces(events), loss.expected(events, settings)
+    return Material(events, settings, near.deliveries, excuses.marks(events), traces, stored), near.cells
 
 
 def numbers_of(

@@ -109,13 +109,11 @@ def test_following_finds_what_the_audit_finds_in_whatever_order_files_come(
     audit([str(whole)], spark=spark, checks=KINDS, violations=f"file://{tmp_path}/batch/violations")
     expected = told(spark, tmp_path / "batch")
     assert {check for check, *_ in expected} == set(KINDS)
-    orders = [
-        sorted(files, key=lambda file: file.name[-13:]),
-        random.Random(5).sample(files, len(files)),
-    ]
-    for number, order in enumerate(orders):
+    by_time, by_chance = sorted(files, key=lambda file: file.name[-13:]), random.Random(5)
+    ways = ((by_time, True), (by_chance.sample(files, len(files)), False))
+    for number, (order, screen) in enumerate(ways):
         folder, out = laid_out(order, tmp_path / f"order-{number}"), tmp_path / f"out-{number}"
-        options = Options(until_complete=True, every=0.1, files_per_batch=3, limits=SHORT)
+        options = Options(until_complete=True, every=0.1, files_per_batch=3, screen=screen, limits=SHORT)
         ended = follow([str(folder)], out, spark=spark, checks=KINDS, options=options)
         assert told(spark, out) == expected
         assert (ended.verdict.value, ended.progress.late_rows) == ("invalid", 0)

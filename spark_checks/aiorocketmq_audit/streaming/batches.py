@@ -44,6 +44,9 @@ SLOW = frozenset({"INV-ATTEMPT", "INV-FAIR", "INV-ASSIGN"})
 
 SLOW_US = 60_000_000
 
+SCREENED = 130_000
+"""Rows from which on they are screened before they are judged, as `run.SCREENED` bytes are in a whole recording."""
+
 COUNTED: Mapping[str, str] = {
     "deliveries": "kind = 'deliver'",
     "ordered deliveries": "kind = 'deliver' and message_group is not null",
@@ -84,7 +87,13 @@ class Batches:
     """Takes the batches of one query, one after the other."""
 
     def __init__(
-        self, spark: SparkSession, store: Store, folders: Sequence[str], checks: Sequence[str], limits: Limits
+        self,
+        spark: SparkSession,
+        store: Store,
+        folders: Sequence[str],
+        checks: Sequence[str],
+        limits: Limits,
+        screen: bool | None = None,
     ) -> None:
         self.told: list[Told] = []
         """What was told and not yet printed."""
@@ -100,6 +109,7 @@ class Batches:
         self._folders = tuple(folders)
         self._checks = tuple(checks)
         self._limits = limits
+        self._screen = screen
 
     def take(self, rows: DataFrame, batch: int) -> None:
         """Work on one batch; doing it again after a crash replaces what it had written."""
@@ -283,10 +293,15 @@ class Batches:
             events = events.where(F.col("t_wall_us") <= mark)
             # Recorders that have not ended are still at work, and rows that are missing may be in the next file.
             gate = dataclasses.replace(gate, cut_at={}, has_gaps=bool(progress.lost), ended_us=mark)
-        material = run.material_of(events, gate)
-        material.deliveries.persist()
+        cells = None
+        if self._is_screened(events):
+            settings = reading.settings(events)
+            material, cells = run.screened_material(events, gate, settings, is_cut=not at_end)
+        else:
+            material = run.material_of(events, gate)
+            material.deliveries.persist()
         try:
-            numbers = run.numbers_of(material, gate, self._checks)
+            numbers = run.numbers_of(material, gate, self._checks, cells)
             names = run.with_suspects(self._checks, material, numbers)
             if not names:
                 self._store.write_findings(None, batch)
@@ -299,6 +314,10 @@ class Batches:
             return self._tell(new, known, events, progress, batch)
         finally:
             material.deliveries.unpersist()
+            material.settings.unpersist()
+
+    def _is_screened(self, events: DataFrame) -> bool:
+        return events.count() >= SCREENED if self._screen is None else self._screen
 
     def _tell(
         self, new: DataFrame, known: DataFrame, events: DataFrame, progress: Progress, batch: int

@@ -44,7 +44,12 @@ class Options:
     """End when nothing has come for so many seconds."""
     every: float = 5.0
     """Seconds between two looks for new files, while there is little to do."""
-    files_per_batch: int = 16
+    bytes_per_batch: int = 128 << 20
+    """Some four million events; more files than that wait for the next batch."""
+    files_per_batch: int | None = None
+    """At most so many files, whatever they hold."""
+    screen: bool | None = None
+    """Have everything screened first, as `run.audit` does; by default batches that are worth it."""
     limits: Limits = field(default_factory=Limits)
 
 
@@ -91,7 +96,7 @@ def follow(
     )
     # PySpark has a handler of its own for Ctrl-C, from the start of its session on: ours comes after it.
     with chosen as running, nullcontext(stop) if stop else stopped_by_signals() as stopping:
-        batches = Batches(running, store, folders, checks, options.limits)
+        batches = Batches(running, store, folders, checks, options.limits, options.screen)
         query = _start(running, folders, batches, store, options)
         try:
             done = _watch(query, batches, options, stopping, store, tell)
@@ -145,11 +150,13 @@ def _folders(paths: Sequence[str], out: Path) -> tuple[str, ...]:
 def _start(
     spark: SparkSession, folders: Sequence[str], batches: Batches, store: Store, options: Options
 ) -> StreamingQuery:
+    most: tuple[str, int] = ("maxBytesPerTrigger", options.bytes_per_batch)
+    if options.files_per_batch is not None:
+        most = ("maxFilesPerTrigger", options.files_per_batch)
+
     def stream(folder: str) -> DataFrame:
         reader = spark.readStream.schema(RECORDING).option("pathGlobFilter", "*.parquet")
-        reader = reader.option("recursiveFileLookup", True).option(
-            "maxFilesPerTrigger", options.files_per_batch
-        )
+        reader = reader.option("recursiveFileLookup", True).option(*most)
         place = folder if "://" in folder else uri(Path(folder))
         return reader.parquet(place).select(F.col("_metadata.file_path").alias("file"))
 
