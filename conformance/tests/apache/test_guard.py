@@ -28,10 +28,16 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="uses POSIX sign
 def guarded() -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, guard.__file__, "5", sys.executable, "-c", CHILD]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
         assert process.stdout is not None
         assert process.stdout.readline() == "up\n"
         yield process
-        process.kill()
+        # A guard that is killed cannot end its command.
+        process.stdin.close()
+        try:
+            process.wait(15)
+        except subprocess.TimeoutExpired:
+            process.kill()
 
 
 def ended(process: subprocess.Popen[str]) -> bool:
