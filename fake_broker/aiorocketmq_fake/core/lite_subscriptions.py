@@ -165,13 +165,12 @@ class LiteSubscriptions:
 
     def _keep(self, subscription: Subscription) -> None:
         state = self._state
-        if subscription.names:
-            self._subscriptions[subscription.key] = subscription
-            end = state.now + milliseconds(state.profile.lite_subscription_life)
-            state.agenda.set(subscription, next_scan(state, end), self._end)
-        else:
-            self._subscriptions.pop(subscription.key, None)
-            state.agenda.cancel(subscription)
+        if not subscription.names:
+            self._end(subscription)
+            return
+        self._subscriptions[subscription.key] = subscription
+        end = state.now + milliseconds(state.profile.lite_subscription_life)
+        state.agenda.set(subscription, next_scan(state, end), self._end)
         self._tell(subscription)
 
     def _tell(self, subscription: Subscription) -> None:
@@ -191,11 +190,11 @@ class LiteSubscriptions:
 
     def _forget(self, goes: Callable[[Key], bool]) -> None:
         for subscription in [each for key, each in self._subscriptions.items() if goes(key)]:
-            self._state.agenda.cancel(subscription)
             self._end(subscription)
 
     def _end(self, subscription: Subscription) -> None:
-        """Who did not repeat what it wants, or is gone, wants nothing."""
-        del self._subscriptions[subscription.key]
+        """Who did not repeat what it wants, took it back, or is gone, wants nothing."""
+        self._subscriptions.pop(subscription.key, None)
+        self._state.agenda.cancel(subscription)
         subscription.names = {}
         self._tell(subscription)
