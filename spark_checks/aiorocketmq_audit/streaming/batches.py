@@ -293,12 +293,11 @@ class Batches:
             events = events.where(F.col("t_wall_us") <= mark)
             # Recorders that have not ended are still at work, and rows that are missing may be in the next file.
             gate = dataclasses.replace(gate, cut_at={}, has_gaps=bool(progress.lost), ended_us=mark)
-        cells = None
+        settings, cells = reading.settings(events), None
         if self._is_screened(events):
-            settings = reading.settings(events)
             material, cells = run.screened_material(events, gate, settings, is_cut=not at_end)
         else:
-            material = run.material_of(events, gate)
+            material = run.material_of(events, gate, settings)
             material.deliveries.persist()
         try:
             numbers = run.numbers_of(material, gate, self._checks, cells)
