@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from aiorocketmq_fake.broker import FakeBroker
+from aiorocketmq_fake.collector import spare_the_log
 from aiorocketmq_fake.core.codes import Refusal
 from aiorocketmq_fake.edge.tls import ServerTls
 from aiorocketmq_fake.user_files import read_users
@@ -87,6 +88,7 @@ async def run(options: Options) -> None:
                 await broker.create_group(group.name, ordered=group.ordered, max_attempts=group.max_attempts)
         except Refusal as refused:
             raise ValueError(refused.message) from refused
+        spare_the_log()
         _announce(broker, options)
         await stop.wait()
         await broker.stop()

@@ -8,7 +8,7 @@ taken by `take_outputs()`, what happened by `take_events()`.
 
 import random
 from collections.abc import Callable, Iterable
-from typing import ParamSpec, TypeVar
+from typing import TypeVar, TypeVarTuple
 
 from aiorocketmq_fake.core import keeping
 from aiorocketmq_fake.core.access import Access, Need, Signature, User
@@ -68,7 +68,7 @@ from aiorocketmq_fake.core.throttling import Throttle
 from aiorocketmq_fake.core.topics import Entries, NewEntries, Topic
 from aiorocketmq_fake.core.transactions import Transactions
 
-Parameters = ParamSpec("Parameters")
+Arguments = TypeVarTuple("Arguments")
 Answer = TypeVar("Answer")
 
 
@@ -438,16 +438,15 @@ class Broker(Observed):
         command: str,
         client_id: str,
         now: float,
-        act: Callable[Parameters, Answer],
-        *args: Parameters.args,
-        **kwargs: Parameters.kwargs,
+        act: Callable[[*Arguments], Answer],
+        *arguments: *Arguments,
     ) -> Answer:
         """Carry a command out at its time; a refusal is told as an event, too."""
         self._advance(milliseconds(now))
         try:
             if self.throttle.limits:
                 self.throttle.take(command)
-            return act(*args, **kwargs)
+            return act(*arguments)
         except Refusal as refusal:
             state = self._state
             state.events.append(Refused(state.at, command, client_id, refusal.code, refusal.message))

@@ -101,12 +101,17 @@ class Permission(IntEnum):
     @property
     def readable(self) -> bool:
         """True when consumers may receive."""
-        return self in (Permission.READ, Permission.READ_WRITE)
+        return self in _READABLE
 
     @property
     def writable(self) -> bool:
         """True when producers may send."""
-        return self in (Permission.WRITE, Permission.READ_WRITE)
+        return self in _WRITABLE
+
+
+# To look members up on their enum takes several times as long, and every send and receive asks.
+_READABLE = (Permission.READ, Permission.READ_WRITE)
+_WRITABLE = (Permission.WRITE, Permission.READ_WRITE)
 
 
 class Encoding(IntEnum):
