@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from aiorocketmq.hooks import (
     AckEvent,
@@ -39,8 +39,9 @@ WHOLE_BROKER = -1
 """The queue id of a poll that asks all queues of a broker."""
 
 
-class Moment(NamedTuple):
-    """When something happened, and the number of its row; made for every event, hence no dataclass."""
+@dataclass(frozen=True, slots=True, order=True)
+class Poll:
+    """When a poll was asked, and the number of its row."""
 
     now: float
     """Seconds of a clock that never goes back."""
@@ -54,7 +55,7 @@ class Drained:
 
     group: str
     topic: str
-    asked: Moment
+    asked: Poll
     """The oldest of the polls that show it: of what was sent later nothing is said."""
 
 
@@ -85,7 +86,7 @@ class _Pair(_Quiet):
         self.filters: set[Tags | Sql | None] = set()
         self.queues: set[MessageQueue] = set()
         """All that any route has named: the messages of a broker that is away are not gone."""
-        self.in_vain: dict[MessageQueue, Moment] = {}
+        self.in_vain: dict[MessageQueue, Poll] = {}
         """The latest poll of each queue that brought nothing."""
         self.told = -1.0
         """Beginning of the quiet time of which a drain was told."""
@@ -102,44 +103,48 @@ class Drains:
     def __init__(self) -> None:
         self._topics: dict[str, _Quiet] = {}
         self._pairs: dict[tuple[str | None, str], _Pair] = {}
-        self._asked: dict[tuple[str, str | None], Moment] = {}
+        self._asked: dict[tuple[str, str | None], Poll] = {}
         # Each function takes the types that it stands beside; a table cannot say so, hence Any.
-        self._notes: dict[type[Event], Callable[[Any, Moment], Drained | None]] = {
-            SendEvent: self._sent,
+        self._notes: dict[type[Event], Callable[[Any, float], None]] = {
             TransactionEndEvent: self._resolved,
-            ReceiveEvent: self._polled,
             DeliverEvent: self._delivered,
-            HandleEvent: self._moved,
-            AckEvent: self._moved,
             ForwardEvent: self._moved,
             ChangeEvent: self._kept_back,
         }
 
-    def note(self, event: Event, at: Moment) -> Drained | None:
-        """Take the next event; says whether it shows a group to be drained, once until something happens again."""
-        note = self._notes.get(type(event))
-        return None if note is None else note(event, at)
+    def note(self, event: Event, now: float, wall_us: int, seq: int) -> Drained | None:
+        """Take the next event, the time of a clock that never goes back, in seconds, the wall clock's, and the number
+        of its row; says whether it shows a group to be drained, once until something happens again."""
+        if type(event) is HandleEvent or type(event) is AckEvent:  # the most frequent ones by far
+            self._moved(event, now)
+        elif type(event) is ReceiveEvent:
+            return self._polled(event, Poll(now, wall_us, seq))
+        elif type(event) is SendEvent:
+            self._sent(event, now, wall_us)
+        elif (note := self._notes.get(type(event))) is not None:
+            note(event, now)
+        return None
 
-    def _sent(self, event: SendEvent, at: Moment) -> None:
-        delay = 0.0 if event.due_us is None else (event.due_us - at.wall_us) / 1e6
-        self._topic(event.message.topic).disturb(at.now, delay)
+    def _sent(self, event: SendEvent, now: float, wall_us: int) -> None:
+        delay = 0.0 if event.due_us is None else (event.due_us - wall_us) / 1e6
+        self._topic(event.message.topic).disturb(now, delay)
 
-    def _resolved(self, event: TransactionEndEvent, at: Moment) -> None:
-        self._topic(event.topic).disturb(at.now)
+    def _resolved(self, event: TransactionEndEvent, now: float) -> None:
+        self._topic(event.topic).disturb(now)
 
-    def _delivered(self, event: DeliverEvent, at: Moment) -> None:
+    def _delivered(self, event: DeliverEvent, now: float) -> None:
         pair = self._pair(event.client.group, event.message.topic)
         pair.was_handed = True
         pair.is_fit = pair.is_fit and not event.auto_renew and event.message.lite_topic is None
-        pair.disturb(at.now, _lease(event))
+        pair.disturb(now, _lease(event))
 
-    def _moved(self, event: SettleEvent | HandleEvent, at: Moment) -> None:
-        self._pair(event.client.group, event.message.topic).disturb(at.now)
+    def _moved(self, event: SettleEvent | HandleEvent, now: float) -> None:
+        self._pair(event.client.group, event.message.topic).since = now
 
-    def _kept_back(self, event: ChangeEvent, at: Moment) -> None:
-        self._pair(event.client.group, event.message.topic).disturb(at.now, event.invisible)
+    def _kept_back(self, event: ChangeEvent, now: float) -> None:
+        self._pair(event.client.group, event.message.topic).disturb(now, event.invisible)
 
-    def _polled(self, event: ReceiveEvent, at: Moment) -> Drained | None:
+    def _polled(self, event: ReceiveEvent, at: Poll) -> Drained | None:
         name = (event.client.client_id, event.operation)
         pair = self._pair(event.client.group, event.queue.topic)
         if event.phase is Phase.INVOKE:

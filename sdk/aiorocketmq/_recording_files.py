@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeAlias, TypeVar
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import parquet
+
+from aiorocketmq._recording_account import Rows
+from aiorocketmq._recording_rows import Cells, Shape
 
 VERSION = "1"
 """Version of the recording contract that is written."""
@@ -17,22 +22,11 @@ VERSION = "1"
 ROWS_PER_GROUP = 16_384
 """Rows gathered before they are compressed and handed to the file."""
 
-MOST_WAITING = 200_000
-"""Rows that may wait for a disk slower than the program; beyond that rows are lost, and their numbers show it."""
-
-MOST_BYTES_WAITING = 64 << 20
-"""Bytes of bodies that may wait with them."""
-
 PLAIN = ("op_id", "message_id", "delivery", "handle", "prev_handle", "receive_attempt", "tx_id", "batch")
 """Columns of names that hardly occur twice: a dictionary of them would only be tried and given up."""
 
 DELTAS = ("seq", "t_wall_us", "t_mono_ns", "invoked_us", "invoked_seq", "offset", "born_us", "store_us")
 """Columns of numbers that grow: their differences take a fraction of the space."""
-
-Row: TypeAlias = Mapping[str, object]
-"""Columns that have a value; the others are null."""
-
-FactT = TypeVar("FactT")
 
 logger = logging.getLogger(__name__)
 
@@ -110,20 +104,28 @@ ENCODING = {
 """How files are written."""
 
 
-def batch_of(rows: Sequence[Row]) -> pa.RecordBatch:
-    """Rows as columns. `RecordBatch.from_pylist` looks into every row for every column, which takes twenty times as
-    long for rows that have few."""
-    cells: dict[str, list[object]] = {}
-    for place, row in enumerate(rows):
-        for name, value in row.items():
-            if value is not None:
-                if name not in cells:
-                    cells[name] = [None] * len(rows)
-                cells[name][place] = value
-    columns = [
-        pa.array(cells[field.name], field.type) if field.name in cells else pa.nulls(len(rows), field.type)
-        for field in SCHEMA
-    ]
+def batch_of(rows: Rows, constant: Mapping[str, str]) -> pa.RecordBatch:
+    """Rows as columns, in the order of their numbers; `constant` stands in all of them."""
+    parts = [_part(shape, some, constant) for shape, some in rows.items()]
+    if len(parts) == 1:
+        return parts[0]
+    whole = pa.Table.from_batches(parts).combine_chunks()
+    (batch,) = whole.take(pc.sort_indices(whole["seq"])).to_batches()
+    return batch
+
+
+def _part(shape: Shape, rows: Sequence[Cells], constant: Mapping[str, str]) -> pa.RecordBatch:
+    """Rows of one shape as columns. `RecordBatch.from_pylist` looks into every row for every column instead."""
+    cells = dict(zip(shape.columns, zip(*rows, strict=True), strict=True))
+    count = len(rows)
+    columns = []
+    for field in SCHEMA:
+        if field.name in constant:
+            columns.append(pa.repeat(pa.scalar(constant[field.name], field.type), count))
+        elif field.name in cells:
+            columns.append(pa.array(cells[field.name], field.type))
+        else:
+            columns.append(pa.nulls(count, field.type))
     return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
 
@@ -131,19 +133,24 @@ class RecordingFiles:
     """The files of one recorder. `write` and `finish` return at once; the work is done in order on one thread."""
 
     def __init__(
-        self, filesystem: Any, folder: str, recorder: str, *, rows_per_file: int, seconds_per_file: float
+        self,
+        filesystem: Any,
+        folder: str,
+        constant: Mapping[str, str],
+        *,
+        rows_per_file: int,
+        seconds_per_file: float,
     ) -> None:
         self._filesystem = filesystem
         self._folder = folder
-        self._recorder = recorder
+        self._constant = constant
         self._rows_per_file = rows_per_file
         self._seconds_per_file = seconds_per_file
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="recording")
-        self._waiting = 0
-        self._bytes_waiting = 0
         self._is_finishing = False
-        self._failed: OSError | pa.ArrowException | None = None
-        self._gathered: list[Row] = []
+        self._failed: Exception | None = None
+        self._gathered: Rows = defaultdict(list)
+        self._waiting = 0
         self._stream: Any = None
         self._writer: parquet.ParquetWriter | None = None
         self._path = folder
@@ -152,26 +159,14 @@ class RecordingFiles:
         self._began: float | None = None
 
     @property
-    def is_full(self) -> bool:
-        """So much waits that further rows must be left out, or the disk has failed."""
-        return (
-            self._waiting >= MOST_WAITING
-            or self._bytes_waiting >= MOST_BYTES_WAITING
-            or self._failed is not None
-        )
+    def has_failed(self) -> bool:
+        """Nothing can be written any more."""
+        return self._failed is not None
 
-    def write(self, facts: Sequence[FactT], row: Callable[[FactT], Row], *, size: int = 0) -> None:
-        """Hand over facts that keep `size` bytes alive; `row` makes a row of each, on the thread, where digests
-        cost nobody time. No facts: look whether it is time to complete a file."""
-        self._waiting += len(facts)
-        self._bytes_waiting += size
-
-        def work() -> None:
-            self._waiting -= len(facts)
-            self._bytes_waiting -= size
-            self._write([row(fact) for fact in facts])
-
-        self._do(work)
+    def write(self, rows: Callable[[], Rows]) -> None:
+        """Write what `rows` makes, on the thread, where digests cost nobody time, and look whether it is time to
+        complete a file."""
+        self._do(lambda: self._write(rows()))
 
     def finish(self, *, wait: bool) -> None:
         """Complete the last file; with `wait`, return when that is done, and raise what went wrong with the disk."""
@@ -192,18 +187,22 @@ class RecordingFiles:
     def _guarded(self, work: Callable[[], None]) -> None:
         try:
             work()
-        except (OSError, pa.ArrowException) as error:
+        except (
+            Exception
+        ) as error:  # whatever it was, rows are missing: what follows must not look like a whole
             if self._failed is None:
                 logger.error("the recording in %s stops here: %s", self._folder, error)
             self._failed = error
 
-    def _write(self, rows: Sequence[Row]) -> None:
+    def _write(self, rows: Rows) -> None:
         if rows and self._began is None:
             self._began = time.monotonic()
-        self._gathered.extend(rows)
+        for shape, some in rows.items():
+            self._gathered[shape] += some
+            self._waiting += len(some)
         # The age is that of the first row, not of the file: few rows wait in memory, and must not wait for ever.
         is_old = self._began is not None and time.monotonic() - self._began >= self._seconds_per_file
-        if len(self._gathered) >= ROWS_PER_GROUP or is_old:
+        if self._waiting >= ROWS_PER_GROUP or is_old:
             self._flush()
         if self._rows >= self._rows_per_file or is_old:
             self._complete()
@@ -214,13 +213,14 @@ class RecordingFiles:
         if self._writer is None:
             self._open()
         assert self._writer is not None
-        self._writer.write_batch(batch_of(self._gathered))
-        self._rows += len(self._gathered)
-        self._gathered = []
+        self._writer.write_batch(batch_of(self._gathered, self._constant))
+        self._rows += self._waiting
+        self._waiting = 0
+        self._gathered = defaultdict(list)
 
     def _open(self) -> None:
         self._filesystem.create_dir(self._folder, recursive=True)
-        self._path = f"{self._folder}/{self._recorder}-{self._files:05}.parquet"
+        self._path = f"{self._folder}/{self._constant['recorder']}-{self._files:05}.parquet"
         self._stream = self._filesystem.open_output_stream(f"{self._path}.open")
         self._writer = parquet.ParquetWriter(self._stream, SCHEMA, **ENCODING)
         self._rows = 0

@@ -1,4 +1,8 @@
-"""From a client's events to rows of a recording (docs/reference/recording.md); runs on the recording's thread."""
+"""From a client's events to the cells of a recording's rows (docs/reference/recording.md).
+
+Rows are tuples, and those of one type of event have the same columns: so they become columns in one step, at a third of
+what a mapping for each row takes.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,8 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from functools import lru_cache
+from typing import Any, TypeAlias
 
 from aiorocketmq.hooks import (
     AckEvent,
@@ -32,239 +37,213 @@ from aiorocketmq.hooks import (
 from aiorocketmq.message import ReceivedMessage
 from aiorocketmq.subscription import Sql, Tags
 
-Cells: TypeAlias = dict[str, object]
-"""Some columns of a row."""
+Cells: TypeAlias = tuple[object, ...]
+"""What stands in some columns of one row."""
 
 PRODUCER_PROPERTY, SERIAL_PROPERTY = "audit-producer", "audit-serial"
 """User properties by which an application may number its messages itself."""
 
+HEAD = ("seq", "kind", "t_wall_us", "t_mono_ns", "t_real_us", "epoch", "invoked_us", "invoked_seq")
+"""Columns of all rows."""
+CLIENT = ("client_id", "role", "group", "code")
+"""Columns of all rows that tell of an event."""
+OPERATION = ("phase", "op_id")
+"""Columns of calls and their ends."""
+
 _NO_PROPERTIES = hashlib.sha256(b"{}").hexdigest()[:32]
+# Names of their own for members that every message meets: to look one up on its enum takes several times as long.
+_INVOKE, _OK, _SINGLE = Phase.INVOKE, Phase.OK, Phase.SINGLE
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """An event with what had to be noted at its moment; `event` is None for what the recorder says by itself."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Shape:
+    """How events of one type become rows."""
 
-    seq: int
-    kind: str
-    wall_us: int
-    mono_ns: int
-    real_us: int | None
-    epoch: int | None
-    invoked_us: int | None
-    invoked_seq: int | None
-    event: Event | None
-    own: Mapping[str, object] | None = None
-    """Columns of what the recorder says by itself."""
+    columns: tuple[str, ...]
+    """All of them, those of every row included."""
+    cells: Callable[[Any], Cells] = lambda event: ()
+    """What stands in the columns that only this type has."""
+    kind: str | None = None
+    """The kind of row; None where that depends on the event."""
+    is_operation: bool = False
 
 
-def row_of(fact: Fact) -> Cells:
-    """One row, without the columns that are the same for the whole recorder."""
-    row: Cells = {
-        "seq": fact.seq,
-        "kind": fact.kind,
-        "t_wall_us": fact.wall_us,
-        "t_mono_ns": fact.mono_ns,
-        "t_real_us": fact.real_us,
-        "epoch": fact.epoch,
-        "invoked_us": fact.invoked_us,
-        "invoked_seq": fact.invoked_seq,
-    }
-    event = fact.event
-    if event is None:
-        return row | dict(fact.own or {})
-    row["client_id"] = event.client.client_id
-    row["role"] = event.client.role.value
-    row["group"] = event.client.group
-    if event.error is not None:
-        row["code"] = event.error.code
-    if type(event) in _OPERATIONS:
-        row["phase"] = event.phase.value if event.phase is not Phase.SINGLE else None
-        row["op_id"] = operation_id(event)
-    row |= _CELLS[type(event)](event)
-    return row
+def shape_of(
+    kind: str | None, cells: Callable[[Any], Cells], *columns: str, is_operation: bool = False
+) -> Shape:
+    """The shape of a type of event that has these columns of its own."""
+    operation = OPERATION if is_operation else ()
+    return Shape((*HEAD, *CLIENT, *operation, *columns), cells, kind, is_operation)
 
 
-def operation_id(event: Event) -> str | None:
-    """The operation's id, unique in the recorder: clients number theirs alone."""
-    return None if event.operation is None else f"{event.client.client_id}/{event.operation}"
+START = Shape((*HEAD, "cfg"), kind="recorder.start")
+END = Shape(HEAD, kind="recorder.end")
+DRAIN = Shape((*HEAD, "group", "topic"), kind="drain.ok")
+"""Rows of what a recorder says by itself."""
 
 
 def kind_of(event: Event) -> str | None:
-    """The kind of row that `event` becomes, None for one that is not recorded."""
-    kind = _KINDS.get(type(event))
-    if kind is not None:
-        return kind
-    if isinstance(event, HandleEvent):
-        return "handle.start" if event.phase is Phase.INVOKE else "handle.end"
-    if isinstance(event, ClientEvent):
-        if event.running:
-            return "client.start" if event.phase in (Phase.OK, Phase.SINGLE) else None
-        return "client.stop" if event.phase is not Phase.INVOKE else None
-    return None
+    """The kind of row that an event of a shape without one becomes; None for one that is not recorded."""
+    phase = event.phase
+    if type(event) is HandleEvent:
+        return "handle.start" if phase is _INVOKE else "handle.end"
+    assert isinstance(event, ClientEvent)
+    if event.running:
+        return "client.start" if phase is _OK or phase is _SINGLE else None
+    return "client.stop" if phase is not _INVOKE else None
 
 
+# One handle occurs in several rows, and not long after each other.
+@lru_cache(maxsize=8_192)
 def fingerprint(text: str) -> str:
     """What stands for a receipt handle: handles are long, and may be secrets of a kind."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _send(event: Event) -> Cells:
-    assert isinstance(event, SendEvent)
-    message, receipt = event.message, event.receipt
-    cells = _content(message.body, message.properties) | {
-        "topic": message.topic,
-        "lite_topic": message.lite_topic,
-        "message_id": event.message_id,
-        "message_group": message.message_group,
-        "tag": message.tag,
-        "priority": message.priority,
-        "due_us": event.due_us,
-        "attempt": event.attempt,
-    }
-    if receipt is not None:
-        # Servers choose the queue by themselves, and receipts do not tell which: no row may claim to know it.
-        cells["offset"] = receipt.offset
-        if event.is_half:  # servers give every message such an id (R4.12)
-            cells["tx_id"] = receipt.transaction_id
-    return cells
+_CONTENT = ("body_sha", "props_sha", "producer", "pseq")
 
 
 def _content(body: bytes, properties: Mapping[str, str]) -> Cells:
+    digest = hashlib.sha256(body).hexdigest()[:32]
     if not properties:
-        return {"body_sha": hashlib.sha256(body).hexdigest()[:32], "props_sha": _NO_PROPERTIES}
+        return digest, _NO_PROPERTIES, None, None
     text = json.dumps(dict(properties), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     serial = properties.get(SERIAL_PROPERTY, "")
-    return {
-        "body_sha": hashlib.sha256(body).hexdigest()[:32],
-        "props_sha": hashlib.sha256(text.encode()).hexdigest()[:32],
-        "producer": properties.get(PRODUCER_PROPERTY),
-        "pseq": int(serial) if serial.isdecimal() and len(serial) < 19 else None,
-    }
+    return (
+        digest,
+        hashlib.sha256(text.encode()).hexdigest()[:32],
+        properties.get(PRODUCER_PROPERTY),
+        int(serial) if serial.isdecimal() and len(serial) < 19 else None,
+    )
 
 
-def _recall(event: Event) -> Cells:
-    assert isinstance(event, RecallEvent)
-    return {"topic": event.topic, "message_id": event.message_id}
-
-
-def _transaction_end(event: Event) -> Cells:
-    assert isinstance(event, TransactionEndEvent)
-    return {
-        "topic": event.topic,
-        "message_id": event.message_id,
-        "tx_id": event.transaction_id,
-        "resolution": event.resolution.value,
-        "source": "check" if event.from_check else "client",
-    }
-
-
-def _transaction_check(event: Event) -> Cells:
-    assert isinstance(event, TransactionCheckEvent)
-    return {
-        "topic": event.message.topic,
-        "message_id": event.message.message_id,
-        "tx_id": event.transaction_id,
-    }
-
-
-def _receive(event: Event) -> Cells:
-    assert isinstance(event, ReceiveEvent)
-    return {
-        "topic": event.queue.topic,
-        "broker": event.queue.broker,
-        "queue": event.queue.id if event.queue.id >= 0 else None,
-        "invisible_ms": _milliseconds(event.invisible),
-        "auto_renew": event.auto_renew,
-        "receive_attempt": event.attempt_id,
-    }
+_PLACED = (
+    *("topic", "lite_topic", "broker", "queue", "offset"),
+    *("message_id", "message_group", "tag", "priority", "attempt"),
+)
 
 
 def _placed(message: ReceivedMessage) -> Cells:
-    return {
-        "topic": message.topic,
-        "lite_topic": message.lite_topic,
-        "broker": message.queue.broker,
-        "queue": message.queue.id,
-        "offset": message.offset,
-        "message_id": message.message_id,
-        "message_group": message.message_group,
-        "tag": message.tag,
-        "priority": message.priority,
-        "attempt": message.attempt,
-    }
+    queue = message.queue
+    return (
+        message.topic,
+        message.lite_topic,
+        queue.broker,
+        queue.id,
+        message.offset,
+        message.message_id,
+        message.message_group,
+        message.tag,
+        message.priority,
+        message.attempt,
+    )
 
 
-def _deliver(event: Event) -> Cells:
-    assert isinstance(event, DeliverEvent)
+def _send(event: SendEvent) -> Cells:
+    message, receipt = event.message, event.receipt
+    # Servers choose the queue by themselves, and receipts do not tell which: no row may claim to know it.
+    offset = None if receipt is None else receipt.offset
+    # Servers give every message such an id (R4.12).
+    transaction = None if receipt is None or not event.is_half else receipt.transaction_id
+    return (
+        message.topic,
+        message.lite_topic,
+        event.message_id,
+        message.message_group,
+        message.tag,
+        message.priority,
+        event.due_us,
+        event.attempt,
+        offset,
+        transaction,
+        *_content(message.body, message.properties),
+    )
+
+
+def _recall(event: RecallEvent) -> Cells:
+    return event.topic, event.message_id
+
+
+def _transaction_end(event: TransactionEndEvent) -> Cells:
+    source = "check" if event.from_check else "client"
+    return event.topic, event.message_id, event.transaction_id, event.resolution.value, source
+
+
+def _transaction_check(event: TransactionCheckEvent) -> Cells:
+    return event.message.topic, event.message.message_id, event.transaction_id
+
+
+def _receive(event: ReceiveEvent) -> Cells:
+    queue = event.queue
+    return (
+        queue.topic,
+        queue.broker,
+        queue.id if queue.id >= 0 else None,
+        _milliseconds(event.invisible),
+        event.auto_renew,
+        event.attempt_id,
+    )
+
+
+def _deliver(event: DeliverEvent) -> Cells:
     # Pull consumers are handed messages without a lease.
     message, name = event.message, fingerprint(event.handle) if event.handle else None
-    cells = _placed(message) | _content(message.body, message.properties)
-    return cells | {
-        "delivery": name,
-        "handle": name,
-        "batch": operation_id(event),
-        "batch_pos": event.position,
-        "receive_attempt": event.attempt_id,
-        "filter": _filter(event.filter),
-        "invisible_ms": _milliseconds(event.invisible),
-        "auto_renew": event.auto_renew,
-        "due_us": message._deliver_us,
-        "born_us": message._born_us,
-        "store_us": message._stored_us,
-        "server_deliver_us": event.server_deliver_us,
-        "tx_id": message.transaction_id,
-    }
+    return (
+        *_placed(message),
+        *_content(message.body, message.properties),
+        name,
+        name,
+        None if event.operation is None else f"{event.client.client_id}/{event.operation}",
+        event.position,
+        event.attempt_id,
+        _filter(event.filter),
+        _milliseconds(event.invisible),
+        event.auto_renew,
+        message._deliver_us,
+        message._born_us,
+        message._stored_us,
+        event.server_deliver_us,
+        message.transaction_id,
+    )
 
 
-def _settle(event: Event) -> Cells:
-    assert isinstance(event, SettleEvent)
-    cells = _placed(event.message)
-    return cells | {"delivery": fingerprint(event.delivery), "handle": fingerprint(event.handle)}
+def _settle(event: SettleEvent) -> Cells:
+    names = fingerprint(event.delivery), fingerprint(event.handle)
+    return _placed(event.message) + names
 
 
-def _change(event: Event) -> Cells:
-    assert isinstance(event, ChangeEvent)
+def _change(event: ChangeEvent) -> Cells:
     previous = event.previous_handle
-    return _settle(event) | {
-        "invisible_ms": _milliseconds(event.invisible),
-        "reason": event.reason.value,
-        "prev_handle": fingerprint(previous) if previous is not None else None,
-    }
+    return (
+        *_settle(event),
+        _milliseconds(event.invisible),
+        event.reason.value,
+        fingerprint(previous) if previous is not None else None,
+    )
 
 
-def _handle(event: Event) -> Cells:
-    assert isinstance(event, HandleEvent)
-    cells = _placed(event.message)
-    if event.phase is not Phase.INVOKE:
-        cells["result"] = "success" if event.phase is Phase.OK else "failure"
-    return cells
+def _handle(event: HandleEvent) -> Cells:
+    result = None if event.phase is _INVOKE else "success" if event.phase is _OK else "failure"
+    return _placed(event.message) + (result,)  # noqa: RUF005  # unpacking takes twice as long
 
 
-def _assign(event: Event) -> Cells:
-    assert isinstance(event, AssignEvent)
+def _assign(event: AssignEvent) -> Cells:
     topics = {queue.topic for queue in event.queues}
-    return {
-        "topic": topics.pop() if len(topics) == 1 else None,
-        "queues": [{"broker": queue.broker, "queue": queue.id} for queue in event.queues],
-        "generation": event.generation,
-    }
+    queues = [{"broker": queue.broker, "queue": queue.id} for queue in event.queues]
+    return topics.pop() if len(topics) == 1 else None, queues, event.generation
 
 
-def _progress(event: Event) -> Cells:
-    assert isinstance(event, CommitEvent | SeekEvent)
+def _progress(event: CommitEvent | SeekEvent) -> Cells:
     queue = event.queue
-    return {"topic": queue.topic, "broker": queue.broker, "queue": queue.id, "commit_offset": event.offset}
+    return queue.topic, queue.broker, queue.id, event.offset
 
 
-def _lite_sync(event: Event) -> Cells:
-    assert isinstance(event, LiteSyncEvent)
+def _lite_sync(event: LiteSyncEvent) -> Cells:
     # Names of lite topics have no commas (R4.31).
-    return {"topic": event.topic, "cfg": {event.change.value: ",".join(event.lite_topics)}}
+    return event.topic, {event.change.value: ",".join(event.lite_topics)}
 
 
-def _settings(event: Event) -> Cells:
-    assert isinstance(event, SettingsEvent)
+def _settings(event: SettingsEvent) -> Cells:
     cfg = {"ordered": "true" if event.ordered else "false"}
     if event.max_attempts is not None:
         cfg["max_attempts"] = str(event.max_attempts)
@@ -272,12 +251,12 @@ def _settings(event: Event) -> Cells:
         cfg["steps_ms"] = ",".join(str(_milliseconds(step)) for step in event.steps)
     if event.order_grain is not None:
         cfg["order_grain"] = event.order_grain
-    return {"cfg": cfg}
+    return (cfg,)
 
 
-def _client(event: Event) -> Cells:
+def _client(event: ClientEvent) -> Cells:
     del event
-    return {}
+    return ()
 
 
 def _filter(wanted: Tags | Sql | None) -> str | None:
@@ -290,49 +269,36 @@ def _milliseconds(seconds: float | None) -> int | None:
     return None if seconds is None else round(seconds * 1000)
 
 
-_KINDS: dict[type[Event], str] = {
-    SendEvent: "send",
-    RecallEvent: "recall",
-    TransactionEndEvent: "tx.end",
-    TransactionCheckEvent: "tx.check",
-    ReceiveEvent: "receive",
-    DeliverEvent: "deliver",
-    AckEvent: "ack",
-    ChangeEvent: "change",
-    ForwardEvent: "forward",
-    AssignEvent: "assign",
-    CommitEvent: "commit",
-    SeekEvent: "seek",
-    LiteSyncEvent: "lite.sync",
-    SettingsEvent: "config",
-}
-_CELLS: dict[type[Event], Callable[[Event], Cells]] = {
-    SendEvent: _send,
-    RecallEvent: _recall,
-    TransactionEndEvent: _transaction_end,
-    TransactionCheckEvent: _transaction_check,
-    ReceiveEvent: _receive,
-    DeliverEvent: _deliver,
-    AckEvent: _settle,
-    ChangeEvent: _change,
-    ForwardEvent: _settle,
-    HandleEvent: _handle,
-    AssignEvent: _assign,
-    CommitEvent: _progress,
-    SeekEvent: _progress,
-    LiteSyncEvent: _lite_sync,
-    SettingsEvent: _settings,
-    ClientEvent: _client,
-}
-_OPERATIONS = frozenset(
-    {
-        SendEvent,
-        RecallEvent,
-        TransactionEndEvent,
-        ReceiveEvent,
-        AckEvent,
-        ChangeEvent,
-        ForwardEvent,
-        LiteSyncEvent,
-    }
+_SENT = (
+    *("topic", "lite_topic", "message_id", "message_group", "tag", "priority"),
+    *("due_us", "attempt", "offset", "tx_id"),
 )
+_DELIVERED = (
+    *("delivery", "handle", "batch", "batch_pos", "receive_attempt", "filter", "invisible_ms", "auto_renew"),
+    *("due_us", "born_us", "store_us", "server_deliver_us", "tx_id"),
+)
+_POLLED = ("topic", "broker", "queue", "invisible_ms", "auto_renew", "receive_attempt")
+_ENDED = ("topic", "message_id", "tx_id", "resolution", "source")
+_SETTLED = (*_PLACED, "delivery", "handle")
+_CHANGED = (*_SETTLED, "invisible_ms", "reason", "prev_handle")
+_PROGRESS = ("topic", "broker", "queue", "commit_offset")
+
+SHAPES: dict[type[Event], Shape] = {
+    SendEvent: shape_of("send", _send, *_SENT, *_CONTENT, is_operation=True),
+    RecallEvent: shape_of("recall", _recall, "topic", "message_id", is_operation=True),
+    TransactionEndEvent: shape_of("tx.end", _transaction_end, *_ENDED, is_operation=True),
+    TransactionCheckEvent: shape_of("tx.check", _transaction_check, "topic", "message_id", "tx_id"),
+    ReceiveEvent: shape_of("receive", _receive, *_POLLED, is_operation=True),
+    DeliverEvent: shape_of("deliver", _deliver, *_PLACED, *_CONTENT, *_DELIVERED),
+    AckEvent: shape_of("ack", _settle, *_SETTLED, is_operation=True),
+    ChangeEvent: shape_of("change", _change, *_CHANGED, is_operation=True),
+    ForwardEvent: shape_of("forward", _settle, *_SETTLED, is_operation=True),
+    HandleEvent: shape_of(None, _handle, *_PLACED, "result"),
+    AssignEvent: shape_of("assign", _assign, "topic", "queues", "generation"),
+    CommitEvent: shape_of("commit", _progress, *_PROGRESS),
+    SeekEvent: shape_of("seek", _progress, *_PROGRESS),
+    LiteSyncEvent: shape_of("lite.sync", _lite_sync, "topic", "cfg", is_operation=True),
+    SettingsEvent: shape_of("config", _settings, "cfg"),
+    ClientEvent: shape_of(None, _client),
+}
+"""Events of other types are not recorded."""

@@ -13,8 +13,8 @@ import os
 import secrets
 import threading
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -22,10 +22,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from aiorocketmq._recording_drains import Drains, Moment
-from aiorocketmq._recording_rows import Cells, Fact, kind_of, operation_id, row_of
+from aiorocketmq._recording_account import Account, Begin, End, Fact, LeftOut, Rows, has_stopped
 from aiorocketmq.errors import UsageError
-from aiorocketmq.hooks import ClientEvent, DeliverEvent, Event, Hook, Phase, ReceiveEvent, SendEvent
+from aiorocketmq.hooks import ClientEvent, DeliverEvent, Event, Hook, SendEvent
 
 if TYPE_CHECKING:
     from aiorocketmq._recording_files import RecordingFiles
@@ -37,8 +36,11 @@ BYTES_PER_BLOCK = 4 << 20
 TICKS = 10
 """How many times in the life of a file it is looked whether that has ended, where no fact comes that would tell."""
 
-OPEN_CALLS = 65_536
-"""How many calls are remembered for their completions; polls stay after theirs, for the deliveries they brought."""
+MOST_WAITING = 200_000
+"""Facts that may wait for a disk slower than the program; beyond that some are left out, and the gap is told."""
+
+MOST_BYTES_WAITING = 64 << 20
+"""Bytes of bodies that may wait with them."""
 
 
 class Recorder(Hook):
@@ -52,7 +54,7 @@ class Recorder(Hook):
     moved by hand. A file is completed after `rows_per_file` rows or `seconds_per_file` seconds: a process that dies
     loses what came after the last completed one, and the audit will know.
 
-    Recording costs the event loop a few microseconds a fact; all else happens on threads. When the disk is too slow,
+    Recording costs the event loop about a microsecond a fact; all else happens on threads. When the disk is too slow,
     facts are left out and the gap is visible; never more than 200,000 facts or 64 MiB of bodies wait. Raises UsageError
     when pyarrow is missing, or nothing knows the address."""
 
@@ -112,14 +114,14 @@ class Recorder(Hook):
     def _begin(self) -> _Series:
         boot = secrets.token_hex(4)
         name = f"client-{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}-{boot}"
+        constant = {"run_id": self.run_id, "case_id": self.case_id, "observer": "client"}
+        constant |= {"recorder": name, "boot": boot}
         files = self._files_type(
-            *self._place, name, rows_per_file=self._rows_per_file, seconds_per_file=self._seconds_per_file
+            *self._place, constant, rows_per_file=self._rows_per_file, seconds_per_file=self._seconds_per_file
         )
-        constant: Cells = {"run_id": self.run_id, "case_id": self.case_id, "observer": "client"}
         # A program that ends without stopping its clients still leaves a complete recording.
         atexit.register(self.close)
-        constant |= {"recorder": name, "boot": boot}
-        return _Series(files, constant, self._clock, tick=self._seconds_per_file / TICKS)
+        return _Series(files, self._clock, tick=self._seconds_per_file / TICKS)
 
     def _end(self) -> None:
         series, self._series = self._series, None
@@ -130,122 +132,87 @@ class Recorder(Hook):
 
 
 class _Series:
-    """One recorder in the sense of the contract: numbers facts, stamps them, and joins calls with their ends."""
+    """One recorder in the sense of the contract: stamps facts, and hands them to the thread that writes them."""
 
-    def __init__(
-        self, files: RecordingFiles, constant: Cells, clock: Callable[[], float] | None, *, tick: float
-    ) -> None:
+    def __init__(self, files: RecordingFiles, clock: Callable[[], float] | None, *, tick: float) -> None:
         self.files = files
-        self.clients: dict[str, int] = {}
-        """Clients that have not stopped, with their incarnation."""
-        self._constant = constant
+        self.clients: set[str] = set()
+        """Clients that have not stopped."""
         self._clock = clock
-        self._epochs: dict[str, int] = {}
-        self._calls: OrderedDict[str, tuple[int, int]] = OrderedDict()
-        self._answer: tuple[str | None, tuple[int, int, int | None]] = (None, (0, 0, None))
-        self._drains = Drains()
-        self._seq = 0
-        self._block: list[Fact] = []
-        self._bytes = 0
-        self._lock = threading.Lock()
+        self._account = Account()
+        # The event loop adds on one side, the thread takes from the other; neither needs a lock for that.
+        self._facts: deque[Fact] = deque()
+        self._added = 0
+        self._bytes_added = self._bytes_handed_over = self._bytes_taken = 0
+        self._left_out = 0
+        self._ending = threading.Lock()
         self._ended = threading.Event()
         threading.Thread(target=self._look, args=(tick,), name="recording-clock", daemon=True).start()
         cfg = {"version": "1", "writer": f"aiorocketmq {version('aiorocketmq')}"}
         cfg["clock"] = "real" if clock is None else "manual"
-        self._add("recorder.start", self._now(), own={"cfg": cfg})
+        self._add(Begin(cfg))
 
     def note(self, event: Event) -> None:
         """Take down one event."""
-        client = event.client.client_id
-        if client not in self.clients:
-            self._epochs[client] = self.clients[client] = self._epochs.get(client, 0) + 1
-        kind = kind_of(event)
-        if kind is not None:
-            seq, now = self._seq, self._stamp(kind, event)
-            drained = self._drains.note(event, Moment(now[1] / 1e9, now[0], seq))
-            if drained is not None:
-                own = {"group": drained.group, "topic": drained.topic}
-                self._add("drain.ok", now, invoked=drained.asked[1:], own=own)
-        if type(event) is ClientEvent and _has_stopped(event):
-            del self.clients[client]
+        self.clients.add(event.client.client_id)
+        self._add(event)
+        if type(event) is ClientEvent and has_stopped(event):
+            self.clients.remove(event.client.client_id)
 
     def end(self) -> None:
         """Write the last row and let the files be completed."""
-        self._ended.set()
-        self._add("recorder.end", self._now())
-        with self._lock:
+        with self._ending:
+            self._ended.set()
+            self._put(End())
             self._hand_over()
             self.files.finish(wait=False)
 
     def _look(self, tick: float) -> None:
         """Hand over what has come, however little it is, so that a quiet program's files are completed in time."""
         while not self._ended.wait(tick):
-            with self._lock:
+            with self._ending:
                 if not self._ended.is_set():
-                    self._hand_over()
+                    self.files.write(self._rows)
 
-    def _stamp(self, kind: str, event: Event) -> tuple[int, int, int | None]:
-        """Take down a fact of that kind; returns its time."""
-        operation = operation_id(event)
-        now = self._now()
-        invoked: tuple[int, int] | None = None
-        if type(event) is DeliverEvent:
-            # All messages of one answer share one time, so that their order is that of their places.
-            if operation is not None and self._answer[0] == operation:
-                now = self._answer[1]
-            self._answer = (operation, now)
-            invoked = self._calls.get(operation or "")
-        elif operation is not None and event.phase is Phase.INVOKE:
-            self._calls[operation] = (now[0], self._seq)
-            if len(self._calls) > OPEN_CALLS:
-                self._calls.popitem(last=False)
-        elif operation is not None:
-            # A poll is forgotten later: some clients tell its end before what it brought.
-            keep = type(event) is ReceiveEvent
-            invoked = self._calls.get(operation) if keep else self._calls.pop(operation, None)
-        self._add(kind, now, event=event, invoked=invoked)
-        if type(event) is SendEvent or type(event) is DeliverEvent:
-            self._bytes += len(event.message.body)
-        if len(self._block) >= FACTS_PER_BLOCK or self._bytes >= BYTES_PER_BLOCK:
-            with self._lock:
-                self._hand_over()
-        return now
-
-    def _add(
-        self,
-        kind: str,
-        now: tuple[int, int, int | None],
-        *,
-        event: Event | None = None,
-        invoked: tuple[int, int] | None = None,
-        own: Mapping[str, object] | None = None,
-    ) -> None:
-        seq, self._seq = self._seq, self._seq + 1
-        if self.files.is_full and kind != "recorder.end":
+    def _add(self, what: Event | Begin) -> None:
+        waiting = self._bytes_added - self._bytes_taken
+        if len(self._facts) >= MOST_WAITING or waiting >= MOST_BYTES_WAITING or self.files.has_failed:
+            self._left_out += 1
             return
-        invoked_us, invoked_seq = invoked or (None, None)
-        epoch = None if event is None else self.clients[event.client.client_id]
-        with self._lock:
-            self._block.append(Fact(seq, kind, *now, epoch, invoked_us, invoked_seq, event, own))
+        self._put(what)
+        self._bytes_added += _body_size(what)
+        if self._added >= FACTS_PER_BLOCK or self._bytes_added - self._bytes_handed_over >= BYTES_PER_BLOCK:
+            self._hand_over()
+
+    def _put(self, what: Event | Begin | End) -> None:
+        if self._left_out:
+            self._facts.append(self._stamped(LeftOut(self._left_out)))
+            self._added += 1
+            self._left_out = 0
+        self._facts.append(self._stamped(what))
+        self._added += 1
+
+    def _stamped(self, what: Event | Begin | LeftOut | End) -> Fact:
+        if self._clock is None:
+            return time.time_ns(), time.monotonic_ns(), None, what
+        wall_ns = round(self._clock() * 1e6) * 1000
+        return wall_ns, wall_ns, time.time_ns(), what
 
     def _hand_over(self) -> None:
-        """Called with the lock held: a fact that is being added is in this block or in the next one."""
-        block, size, self._block, self._bytes = self._block, self._bytes, [], 0
-        constant = self._constant
-        self.files.write(block, lambda fact: constant | row_of(fact), size=size)
+        self._added = 0
+        self._bytes_handed_over = self._bytes_added
+        self.files.write(self._rows)
 
-    def _now(self) -> tuple[int, int, int | None]:
-        """Wall clock in microseconds, monotonic clock in nanoseconds, and the machine's clock where that is another."""
-        if self._clock is None:
-            return time.time_ns() // 1000, time.monotonic_ns(), None
-        wall_us = round(self._clock() * 1e6)
-        return wall_us, wall_us * 1000, time.time_ns() // 1000
+    def _rows(self) -> Rows:
+        """The next block as rows; runs on the thread, once for each block at least."""
+        waiting = self._facts
+        facts = [waiting.popleft() for _ in range(min(len(waiting), FACTS_PER_BLOCK))]
+        self._bytes_taken += sum([_body_size(fact[3]) for fact in facts])
+        return self._account.take(facts)
 
 
-def _has_stopped(event: ClientEvent) -> bool:
-    if event.running:
-        return event.phase is Phase.FAIL
-    return event.phase is not Phase.INVOKE
+def _body_size(what: object) -> int:
+    return len(what.message.body) if type(what) is SendEvent or type(what) is DeliverEvent else 0
 
 
 def _files_type() -> type[RecordingFiles]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiorocketmq._recording_account import Account, LeftOut
 from aiorocketmq._recording_rows import fingerprint
 from aiorocketmq.errors import UsageError
 from aiorocketmq.hooks import (
@@ -249,22 +250,50 @@ def test_a_file_bears_its_final_name_only_when_it_is_complete(tmp_path: Path) ->
 
 
 def test_large_bodies_are_handed_over_long_before_the_block_is_full(recorder: Recorder) -> None:
+    handed_over: list[object] = []
+    recorder.observe(ClientEvent(client=CONSUMER, running=True))
+    assert recorder._series is not None
+    recorder._series.files.write = handed_over.append
     for number in range(4):
         recorder.observe(delivered(received(f"M{number}", bytes(3 << 20)), number))
-    assert recorder._series is not None
-    assert len(recorder._series._block) < 4 < FACTS_PER_BLOCK
+    assert len(handed_over) == 2
 
 
 def test_what_a_slow_disk_leaves_out_is_a_gap_in_the_numbers(
     recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recorder.observe(ClientEvent(client=PRODUCER, running=True))
-    monkeypatch.setattr("aiorocketmq._recording_files.MOST_WAITING", 0)
+    monkeypatch.setattr("aiorocketmq.recording.MOST_WAITING", 0)
     recorder.observe(ClientEvent(client=CONSUMER, running=True))
     monkeypatch.undo()
     rows = rows_of(recorder)
     assert [row["seq"] for row in rows] == [0, 1, 3]
     assert rows[-1]["kind"] == "recorder.end"
+
+
+def test_what_cannot_name_its_call_any_more_is_left_out_with_it() -> None:
+    """Else it would pass for something that happened at one instant, which it did not."""
+    call, late = asked(1), replace(asked(2), phase=Phase.OK)
+    facts = [call, LeftOut(3), replace(call, phase=Phase.OK), late, replace(late, operation=None)]
+    rows = Account().take((number, number, None, fact) for number, fact in enumerate(facts))
+    ((shape, sends),) = rows.items()
+    named = [dict(zip(shape.columns, send, strict=True)) for send in sends]
+    assert [row["seq"] for row in named] == [0, 4, 6]
+    assert [row["invoked_seq"] for row in named] == [None, 0, None]
+
+
+def test_after_a_gap_nothing_is_said_to_be_drained() -> None:
+    """What was left out may have been anything, a message that is on its way included."""
+    poll = replace(a_poll(Phase.INVOKE), readable=(QUEUE,))
+    facts = [(0, delivered(received())), (100, poll), (120, replace(poll, phase=Phase.OK))]
+
+    def kinds(*more: tuple[int, LeftOut]) -> set[str | None]:
+        told = sorted((*more, *facts), key=lambda fact: fact[0])
+        rows = Account().take((at * 10**9, at * 10**9, None, what) for at, what in told)
+        return {shape.kind for shape in rows}
+
+    assert "drain.ok" in kinds()
+    assert "drain.ok" not in kinds((1, LeftOut(1)))
 
 
 def test_a_disk_that_fails_is_told_at_close_and_never_to_the_client(tmp_path: Path) -> None:
@@ -274,6 +303,17 @@ def test_a_disk_that_fails_is_told_at_close_and_never_to_the_client(tmp_path: Pa
     recorder.observe(ClientEvent(client=PRODUCER, running=True))
     with pytest.raises(OSError, match="runs"):
         recorder.close()
+
+
+def test_a_fact_that_cannot_become_a_row_ends_the_recording_and_cuts_it_visibly(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path)
+    recorder.observe(ClientEvent(client=PRODUCER, running=True))
+    recorder.observe(HandleEvent(client=CONSUMER, phase=Phase.OK, message=None))  # type: ignore[arg-type]
+    recorder.observe(asked(2))
+    with pytest.raises(AttributeError):
+        recorder.close()
+    rows = [row for file in tmp_path.iterdir() for row in parquet.read_table(file).to_pylist()]
+    assert "recorder.end" not in {row["kind"] for row in rows}
 
 
 def test_without_pyarrow_one_sentence_names_the_extra(
@@ -367,7 +407,7 @@ def test_a_program_with_little_to_tell_has_its_files_completed_in_time(tmp_path:
 
 def test_a_new_file_is_begun_after_so_many_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aiorocketmq._recording_files.ROWS_PER_GROUP", FACTS_PER_BLOCK)
-    recorder = quiet_recorder(tmp_path, rows_per_file=FACTS_PER_BLOCK)
+    recorder = Recorder(tmp_path, rows_per_file=FACTS_PER_BLOCK)
     for number in range(3 * FACTS_PER_BLOCK):
         recorder.observe(asked(number))
     rows = rows_of(recorder)
@@ -379,7 +419,7 @@ def test_a_new_file_is_begun_after_so_many_rows(tmp_path: Path, monkeypatch: pyt
 def test_bodies_that_wait_for_the_disk_are_bounded_by_their_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aiorocketmq._recording_files.MOST_BYTES_WAITING", 0)
+    monkeypatch.setattr("aiorocketmq.recording.MOST_BYTES_WAITING", 0)
     recorder = quiet_recorder(tmp_path)
     recorder.observe(asked(1))
     rows = rows_of(recorder)
@@ -470,17 +510,19 @@ recorder._series.files._thread.submit(lambda: os.kill(os.getpid(), 9)).result()
     assert rows[-1]["kind"] != "recorder.end"
 
 
-def test_rows_become_the_same_columns_as_pyarrow_would_make_of_them(tmp_path: Path) -> None:
+def test_rows_become_the_same_columns_as_pyarrow_would_make_of_them() -> None:
     import pyarrow
     from aiorocketmq._recording_files import SCHEMA, batch_of
 
-    recorder = quiet_recorder(tmp_path)
-    recorder.observe(asked(1))
-    recorder.observe(delivered(received()))
-    rows = rows_of(recorder)
-    sparse = [{name: value for name, value in row.items() if value is not None} for row in rows]
-    assert len(rows) > 2
-    assert batch_of(sparse).equals(pyarrow.RecordBatch.from_pylist(rows, SCHEMA))
+    facts = [ClientEvent(client=CONSUMER, running=True), asked(1), delivered(received()), asked(2)]
+    rows = Account().take((number, number, None, fact) for number, fact in enumerate(facts))
+    constant = dict.fromkeys(("run_id", "case_id", "observer", "recorder", "boot"), "same")
+    one_by_one = [
+        constant | dict(zip(shape.columns, row, strict=True)) for shape, some in rows.items() for row in some
+    ]
+    one_by_one.sort(key=lambda row: row["seq"])
+    assert len(one_by_one) == 4
+    assert batch_of(rows, constant).equals(pyarrow.RecordBatch.from_pylist(one_by_one, SCHEMA))
 
 
 def test_a_drain_is_a_row_that_tells_when_its_oldest_poll_was_asked(

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from aiorocketmq._recording_drains import Drained, Drains, Moment
+from aiorocketmq._recording_drains import Drained, Drains, Poll
 from aiorocketmq.hooks import (
     AckEvent,
     ChangeEvent,
@@ -73,7 +73,7 @@ class Story:
     def tell(self, at: float, *events: Event) -> None:
         for event in events:
             self._seq += 1
-            found = self._drains.note(event, Moment(at, round(at * 1e6), self._seq))
+            found = self._drains.note(event, at, round(at * 1e6), self._seq)
             if found is not None:
                 self.told.append(found)
 
@@ -107,7 +107,7 @@ def test_a_group_is_drained_when_it_asks_anew_after_twice_the_lease_and_what_is_
     story.poll(176.9)
     assert story.told == []
     story.poll(177.0)
-    assert story.told == [Drained("billing", "orders", Moment(177.0, 177_000_000, 6))]
+    assert story.told == [Drained("billing", "orders", Poll(177.0, 177_000_000, 6))]
 
 
 def test_it_is_told_once_until_something_happens_again(story: Story) -> None:
