@@ -23,6 +23,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from aiorocketmq._core.transactions import Resolution
+from aiorocketmq._facts import fact
 from aiorocketmq.errors import RocketMQError
 from aiorocketmq.message import Message, MessageQueue, ReceivedMessage, SendReceipt
 from aiorocketmq.subscription import Sql, Tags
@@ -59,7 +60,7 @@ class ClientIdentity:
     group: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class Event:
     """What all events tell."""
 
@@ -71,7 +72,7 @@ class Event:
     """Why it failed, or why nobody knows."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class SendEvent(Event):
     """One try to send one message; a retry is an operation of its own with the same message id."""
 
@@ -85,7 +86,7 @@ class SendEvent(Event):
     receipt: SendReceipt | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class RecallEvent(Event):
     """A delayed message is taken back."""
 
@@ -93,7 +94,7 @@ class RecallEvent(Event):
     message_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class TransactionEndEvent(Event):
     """A transaction is committed or rolled back; one that is left unknown has no such event."""
 
@@ -105,7 +106,7 @@ class TransactionEndEvent(Event):
     """Whether the server had asked."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class TransactionCheckEvent(Event):
     """A server asks what became of a transaction."""
 
@@ -113,7 +114,7 @@ class TransactionCheckEvent(Event):
     transaction_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class ReceiveEvent(Event):
     """One poll; `count` is what it brought."""
 
@@ -130,7 +131,7 @@ class ReceiveEvent(Event):
     """All queues of the topic that can be read, as its route names them; empty where that is not known."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class DeliverEvent(Event):
     """One message of a poll's answer, before any handler sees it; `operation` is the poll's."""
 
@@ -147,7 +148,7 @@ class DeliverEvent(Event):
     """The server's clock when it answered, microseconds since 1970."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class HandleEvent(Event):
     """A handler starts (invoke) or has ended (ok, or fail with what it raised)."""
 
@@ -155,7 +156,7 @@ class HandleEvent(Event):
     raised: BaseException | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class SettleEvent(Event):
     """What the events about one message's lease share."""
 
@@ -166,7 +167,7 @@ class SettleEvent(Event):
     """The handle that was used; after a successful change the new one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class AckEvent(SettleEvent):
     """One message is acknowledged; many in one call are one event each."""
 
@@ -180,7 +181,7 @@ class ChangeReason(Enum):
     """Kept for longer."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class ChangeEvent(SettleEvent):
     """The end of a lease is moved to `invisible` seconds from now."""
 
@@ -190,12 +191,12 @@ class ChangeEvent(SettleEvent):
     """On success the handle that was replaced."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class ForwardEvent(SettleEvent):
     """A message is moved to the dead letters by this client."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class AssignEvent(Event):
     """The queues that the consumer owns from now on."""
 
@@ -203,7 +204,7 @@ class AssignEvent(Event):
     generation: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class CommitEvent(Event):
     """A pull consumer's progress is written: `offset` is the next one to consume."""
 
@@ -211,7 +212,7 @@ class CommitEvent(Event):
     offset: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class SeekEvent(Event):
     """A pull consumer goes on reading a queue at `offset`, on purpose."""
 
@@ -232,7 +233,7 @@ class LiteChange(Enum):
     """The server says that it has taken these away."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class LiteSyncEvent(Event):
     """A consumer tells the servers which lite topics it wants, or hears of one that it has lost.
 
@@ -244,7 +245,7 @@ class LiteSyncEvent(Event):
     lite_topics: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class SettingsEvent(Event):
     """The server's settings for the group, in force from here on."""
 
@@ -256,7 +257,7 @@ class SettingsEvent(Event):
     """What an ordered group locks, `message_group` or `queue`, where that is known: servers do not tell."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@fact
 class ClientEvent(Event):
     """The client has started (invoke: it begins to; ok: usable; fail), or has stopped."""
 
