@@ -30,17 +30,12 @@ def _init(made: type[Any]) -> Callable[..., None]:
     twin = type(made.__name__, made.__bases__, {"__slots__": made.__slots__, **plain})
     # Plain assignment to `__class__` would meet the frozen `__setattr__`.
     become = object.__dict__["__class__"].__set__
-    given: dict[str, Any] = {"_made": made, "_twin": twin, "_become": become}
-    parameters, lines = [], ["_become(self, _twin)"]
-    for field in fields(made):
-        if field.default is MISSING:
-            parameters.append(field.name)
-        else:
-            given[f"_default_{field.name}"] = field.default
-            parameters.append(f"{field.name}=_default_{field.name}")
-        lines.append(f"self.{field.name} = {field.name}")
-    lines.append("self.__class__ = _made")
+    defaults = {f"default_{each.name}": each.default for each in fields(made) if each.default is not MISSING}
+    names = [each.name for each in fields(made)]
+    parameters = [f"{name}=default_{name}" if f"default_{name}" in defaults else name for name in names]
+    lines = ["become(self, twin)", *(f"self.{name} = {name}" for name in names), "self.__class__ = made"]
     source = f"def __init__(self, *, {', '.join(parameters)}):\n    " + "\n    ".join(lines)
+    given: dict[str, Any] = {"made": made, "twin": twin, "become": become, **defaults}
     exec(source, given)  # as dataclasses do: the text is made of the names of fields
     init: Callable[..., None] = given["__init__"]
     return init

@@ -1,0 +1,211 @@
+"""The files of a recorder: whole ones bear their names, and what was cut says so."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiorocketmq._recording_account import Account
+from aiorocketmq.errors import UsageError
+from aiorocketmq.hooks import ClientEvent, HandleEvent, Phase
+from aiorocketmq.recording import FACTS_PER_BLOCK, Recorder
+
+from sdk.tests.recording.told import CONSUMER, PRODUCER, asked, delivered, received, rows_of
+
+parquet = pytest.importorskip("pyarrow.parquet")
+
+
+def quiet_recorder(tmp_path: Path, **more: Any) -> Recorder:
+    recorder = Recorder(tmp_path / "runs", **more)
+    recorder.observe(ClientEvent(client=PRODUCER, phase=Phase.INVOKE, running=True))
+    return recorder
+
+
+def appeared(folder: Path, pattern: str) -> list[Path]:
+    """Wait for files; what makes them is a thread that nobody can be asked to wait for."""
+    deadline = time.monotonic() + 30
+    while not (found := sorted(folder.glob(pattern))) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return found
+
+
+def test_a_file_bears_its_final_name_only_when_it_is_complete(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path, rows_per_file=1)
+    assert list(tmp_path.iterdir()) == []
+    recorder.observe(ClientEvent(client=PRODUCER, running=True))
+    recorder.close()
+    assert [file.suffix for file in tmp_path.iterdir()] == [".parquet"]
+
+
+def test_large_bodies_are_handed_over_long_before_the_block_is_full(recorder: Recorder) -> None:
+    handed_over: list[object] = []
+    recorder.observe(ClientEvent(client=CONSUMER, running=True))
+    assert recorder._series is not None
+    recorder._series.files.write = handed_over.append
+    for number in range(4):
+        recorder.observe(delivered(received(f"M{number}", bytes(3 << 20)), number))
+    assert len(handed_over) == 2
+
+
+def test_a_disk_that_fails_is_told_at_close_and_never_to_the_client(tmp_path: Path) -> None:
+    in_the_way = tmp_path / "runs"
+    in_the_way.write_text("a file, not a folder")
+    recorder = Recorder(in_the_way)
+    recorder.observe(ClientEvent(client=PRODUCER, running=True))
+    with pytest.raises(OSError, match="runs"):
+        recorder.close()
+
+
+def test_a_fact_that_cannot_become_a_row_ends_the_recording_and_cuts_it_visibly(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path)
+    recorder.observe(ClientEvent(client=PRODUCER, running=True))
+    recorder.observe(HandleEvent(client=CONSUMER, phase=Phase.OK, message=None))  # type: ignore[arg-type]
+    recorder.observe(asked(2))
+    with pytest.raises(AttributeError):
+        recorder.close()
+    rows = [row for file in tmp_path.iterdir() for row in parquet.read_table(file).to_pylist()]
+    assert "recorder.end" not in {row["kind"] for row in rows}
+
+
+def test_without_pyarrow_one_sentence_names_the_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "aiorocketmq._recording_files", raising=False)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(UsageError, match=r"pip install 'aiorocketmq\[recording\]'"):
+        Recorder(tmp_path)
+
+
+def test_a_program_with_little_to_tell_has_its_files_completed_in_time(tmp_path: Path) -> None:
+    recorder = quiet_recorder(tmp_path, seconds_per_file=0.1)
+    first = appeared(recorder.folder, "*-00000.parquet")
+    kinds = [row["kind"] for row in parquet.read_table(first[0]).to_pylist()]
+    assert kinds[0] == "recorder.start"
+    rows = rows_of(recorder)
+    assert [row["seq"] for row in rows] == list(range(len(rows)))
+    assert rows[-1]["kind"] == "recorder.end"
+
+
+def test_a_new_file_is_begun_after_so_many_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aiorocketmq._recording_files.ROWS_PER_GROUP", FACTS_PER_BLOCK)
+    recorder = Recorder(tmp_path, rows_per_file=FACTS_PER_BLOCK)
+    for number in range(3 * FACTS_PER_BLOCK):
+        recorder.observe(asked(number))
+    rows = rows_of(recorder)
+    files = sorted(recorder.folder.glob("*.parquet"))
+    assert [row["seq"] for row in rows] == list(range(len(rows)))
+    assert [parquet.read_metadata(file).num_rows for file in files][:3] == [FACTS_PER_BLOCK] * 3
+
+
+def test_bodies_that_wait_for_the_disk_are_bounded_by_their_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aiorocketmq.recording.MOST_BYTES_WAITING", 0)
+    recorder = quiet_recorder(tmp_path)
+    recorder.observe(asked(1))
+    rows = rows_of(recorder)
+    assert [row["kind"] for row in rows] == ["recorder.end"]
+    assert rows[0]["seq"] > 1
+
+
+def test_growing_numbers_are_written_as_differences_and_rows_in_the_order_of_their_numbers(
+    tmp_path: Path,
+) -> None:
+    recorder = quiet_recorder(tmp_path)
+    recorder.close()
+    group = parquet.read_metadata(next(recorder.folder.glob("*.parquet"))).row_group(0)
+    columns = {group.column(n).path_in_schema: group.column(n) for n in range(group.num_columns)}
+    assert "DELTA_BINARY_PACKED" in columns["seq"].encodings
+    assert any("DICTIONARY" in name for name in columns["kind"].encodings)
+    assert not any("DICTIONARY" in name for name in columns["message_id"].encodings)
+    assert group.sorting_columns[0].column_index == 4
+
+
+@pytest.mark.parametrize("kind", ["memory address", "memory object", "file address", "subtree"])
+def test_a_recording_is_written_to_any_file_system(kind: str, tmp_path: Path) -> None:
+    fs = pytest.importorskip("pyarrow.fs")
+    fsspec = pytest.importorskip("fsspec")
+    memory = fsspec.filesystem("memory")
+    local = fs.LocalFileSystem()
+    folder, given, reader = {
+        "memory address": (f"memory://{tmp_path.name}/runs", None, fs.PyFileSystem(fs.FSSpecHandler(memory))),
+        "memory object": (f"/{tmp_path.name}/runs", memory, fs.PyFileSystem(fs.FSSpecHandler(memory))),
+        "file address": (f"file://{tmp_path}/runs", None, local),
+        "subtree": (
+            "runs",
+            fs.SubTreeFileSystem(str(tmp_path), local),
+            fs.SubTreeFileSystem(str(tmp_path), local),
+        ),
+    }[kind]
+    recorder = Recorder(folder, filesystem=given)
+    recorder.observe(ClientEvent(client=PRODUCER, phase=Phase.INVOKE, running=True))
+    recorder.close()
+    path = {"subtree": "runs", "file address": f"{tmp_path}/runs"}.get(kind, f"/{tmp_path.name}/runs")
+    files = [found.path for found in reader.get_file_info(fs.FileSelector(path))]
+    assert len(files) == 1
+    assert files[0].endswith("-00000.parquet")
+    rows = parquet.read_table(files[0], filesystem=reader).to_pylist()
+    assert [row["kind"] for row in rows] == ["recorder.start", "recorder.end"]
+    assert rows[0]["run_id"] == "runs"
+
+
+@pytest.mark.parametrize(
+    ("folder", "given", "sentence"),
+    [("nowhere://runs", None, "install fsspec"), ("runs", object(), "neither")],
+)
+def test_a_place_that_nobody_knows_is_refused_with_a_sentence(
+    folder: str, given: object | None, sentence: str
+) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        Recorder(folder, filesystem=given)
+
+
+def test_a_process_that_dies_leaves_whole_files_and_one_that_says_it_is_cut(tmp_path: Path) -> None:
+    program = """
+import os, sys
+from aiorocketmq import _recording_files
+from aiorocketmq.hooks import ClientEvent, ClientIdentity, Phase, Role, SendEvent
+from aiorocketmq.message import Message
+from aiorocketmq.recording import FACTS_PER_BLOCK, Recorder
+_recording_files.ROWS_PER_GROUP = FACTS_PER_BLOCK
+recorder = Recorder(sys.argv[1], rows_per_file=2 * FACTS_PER_BLOCK)
+client = ClientIdentity("p@1", Role.PRODUCER)
+for number in range(5 * FACTS_PER_BLOCK):
+    recorder.observe(
+        SendEvent(
+            client=client,
+            operation=str(number),
+            phase=Phase.INVOKE,
+            message=Message("orders", b"1"),
+            message_id=str(number),
+        )
+    )
+recorder._series.files._thread.submit(lambda: os.kill(os.getpid(), 9)).result()
+"""
+    died = subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=False, timeout=60)
+    assert died.returncode == -signal.SIGKILL
+    whole, cut = sorted(tmp_path.glob("*.parquet")), list(tmp_path.glob("*.parquet.open"))
+    rows = [row for file in whole for row in parquet.read_table(file).to_pylist()]
+    assert [row["seq"] for row in rows] == list(range(4 * FACTS_PER_BLOCK))
+    assert (len(whole), len(cut)) == (2, 1)
+    assert rows[-1]["kind"] != "recorder.end"
+
+
+def test_rows_become_the_same_columns_as_pyarrow_would_make_of_them() -> None:
+    import pyarrow
+    from aiorocketmq._recording_files import SCHEMA, batch_of
+
+    facts = [ClientEvent(client=CONSUMER, running=True), asked(1), delivered(received()), asked(2)]
+    rows = Account().take((number, number, None, fact) for number, fact in enumerate(facts))
+    constant = dict.fromkeys(("run_id", "case_id", "observer", "recorder", "boot"), "same")
+    one_by_one = [
+        constant | dict(zip(shape.columns, row, strict=True)) for shape, some in rows.items() for row in some
+    ]
+    one_by_one.sort(key=lambda row: row["seq"])
+    assert len(one_by_one) == 4
+    assert batch_of(rows, constant).equals(pyarrow.RecordBatch.from_pylist(one_by_one, SCHEMA))
