@@ -164,8 +164,7 @@ class RecordingFiles:
         return self._failed is not None
 
     def write(self, rows: Callable[[], Rows]) -> None:
-        """Write what `rows` makes, on the thread, where digests cost nobody time, and look whether it is time to
-        complete a file."""
+        """Write what `rows` makes, on the thread, and look whether it is time to complete a file."""
         self._do(lambda: self._write(rows()))
 
     def finish(self, *, wait: bool) -> None:
@@ -187,9 +186,8 @@ class RecordingFiles:
     def _guarded(self, work: Callable[[], None]) -> None:
         try:
             work()
-        except (
-            Exception
-        ) as error:  # whatever it was, rows are missing: what follows must not look like a whole
+        except Exception as error:
+            # Whatever it was, rows are missing now: what was to follow must not look as if it were all.
             if self._failed is None:
                 logger.error("the recording in %s stops here: %s", self._folder, error)
             self._failed = error
