@@ -84,6 +84,7 @@ def _growth(deliveries: DataFrame, lost: DataFrame, marks: DataFrame) -> DataFra
             first=(F.col("recorder"), F.col("seq")),
             second=(F.col("n_recorder"), F.col("n_seq")),
             excuse=F.col("excuse"),
+            cut=F.col("cut"),
         )
     )
 
@@ -99,5 +100,6 @@ def _limit(deliveries: DataFrame) -> DataFrame:
             at=F.col("hi"),
             first=itself,
             second=itself,
+            cut=F.col("cut"),
         )
     )

@@ -58,7 +58,6 @@ def facts(events: DataFrame, marks: DataFrame) -> DataFrame:
         F.col("at").alias("n_hi"),
         F.col("recorder").alias("n_recorder"),
         F.col("seq").alias("n_seq"),
-        F.lit(None).cast("bigint").alias("cut"),
     )
     judged = excuses.with_excuse(spans, marks)
     excuse = F.when(F.col("wrong"), F.col("excuse"))

@@ -53,7 +53,7 @@ def _made_wrongly(events: DataFrame, settings: DataFrame) -> DataFrame:
         F.col("first.attempt") < F.col("max_attempts"), F.lit(False)
     )
     resent = twice & (F.col("places") > 1) & ~too_soon
-    wrong = known.where(twice | too_soon).withColumn("cut", F.lit(None).cast("bigint"))
+    wrong = known.where(twice | too_soon)
     return wrong.select(
         finding(
             NAME,
@@ -81,5 +81,6 @@ def _handed_out_afterwards(deliveries: DataFrame, marks: DataFrame) -> DataFrame
             first=(F.col("recorder"), F.col("seq")),
             second=(F.col("n_recorder"), F.col("n_seq")),
             excuse=excuse,
+            cut=F.col("cut"),
         )
     )

@@ -25,6 +25,7 @@ def delay(deliveries: DataFrame) -> DataFrame:
             at=F.col("hi"),
             first=itself,
             second=itself,
+            cut=F.col("cut"),
         )
     )
 

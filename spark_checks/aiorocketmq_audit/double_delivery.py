@@ -44,6 +44,7 @@ def double_delivery(deliveries: DataFrame, marks: DataFrame) -> DataFrame:
             first=(F.col("recorder"), F.col("seq")),
             second=(F.col("n_recorder"), F.col("n_seq")),
             excuse=F.col("excuse"),
+            cut=F.col("cut"),
         )
     )
 

@@ -70,7 +70,7 @@ def lost(events: DataFrame, settings: DataFrame) -> DataFrame:
     over = settled.select(wish).unionByName(_given_up(events, settings).select(wish))
     done = over.groupBy("wish").agg(F.lit(True).alias("done"))
     judged = wanted.join(done, "wish", "left")
-    return judged.withColumn("cut", F.lit(None).cast("bigint")).select(
+    return judged.select(
         finding(
             loss.NAME,
             F.lit("INV-LOSS"),
@@ -107,6 +107,7 @@ def not_buried(events: DataFrame, deliveries: DataFrame) -> DataFrame:
             at=F.col("drained_at"),
             first=itself,
             second=itself,
+            cut=F.col("cut"),
         )
     )
 

@@ -41,7 +41,7 @@ def facts(events: DataFrame, settings: DataFrame) -> DataFrame:
         F.col("polls") > 0,
         F.when(F.col("by_broker"), F.lit(BROKEN)).otherwise(F.lit(POSSIBLE)),
     )
-    return polled.withColumn("cut", F.lit(None).cast("bigint")).select(
+    return polled.select(
         finding(
             NAME,
             F.lit("INV-FAIR"),

@@ -26,6 +26,7 @@ def filters(deliveries: DataFrame) -> DataFrame:
             at=F.col("hi"),
             first=itself,
             second=itself,
+            cut=F.col("cut"),
         )
     )
 

@@ -41,8 +41,9 @@ def finding(
     first: tuple[Column, Column],
     second: tuple[Column, Column],
     excuse: Column | None = None,
+    cut: Column | None = None,
 ) -> list[Column]:
-    """The columns of FINDING, for a select."""
+    """The columns of FINDING, for a select. `cut`: what FINDING says; null where not given."""
     values = (
         F.lit(check),
         invariant,
@@ -52,7 +53,7 @@ def finding(
         at.cast("bigint"),
         *first,
         *second,
-        F.col("cut"),
+        cut if cut is not None else F.lit(None).cast("bigint"),
     )
     return [value.alias(name) for value, name in zip(values, FINDING, strict=True)]
 
@@ -60,7 +61,7 @@ def finding(
 def nothing_found(check: str, invariant: str) -> list[Column]:
     """The columns of FINDING for a fact that was judged and is well."""
     nobody = (F.lit(None).cast("bigint"), F.lit(None).cast("bigint"))
-    columns = finding(
+    return finding(
         check,
         F.lit(invariant),
         F.lit(None).cast("string"),
@@ -69,7 +70,6 @@ def nothing_found(check: str, invariant: str) -> list[Column]:
         first=nobody,
         second=nobody,
     )
-    return [*columns[:-1], F.lit(None).cast("bigint").alias("cut")]
 
 
 def place() -> Column:

@@ -59,7 +59,7 @@ def _wrong(judged: DataFrame, used: DataFrame) -> DataFrame:
     )
     fact = F.struct(F.col("t_wall_us").alias("at"), F.xxhash64("recorder").alias("recorder"), "seq")
     told = proof.groupBy("handle").agg(F.min(fact).alias("a"), F.max(fact).alias("b"))
-    return told.withColumn("cut", F.lit(None).cast("bigint")).select(
+    return told.select(
         finding(
             NAME,
             F.lit("INV-HANDLE"),

@@ -28,7 +28,7 @@ def facts(events: DataFrame, settings: DataFrame, marks: DataFrame) -> DataFrame
     seen = judged(events, settings)
     fine = seen.where(~F.col("wrong")).select(nothing_found(CHECK, INVARIANT))
     excused = excuses.with_excuse(seen.where("wrong"), marks)
-    found = excused.withColumn("cut", F.lit(None).cast("bigint")).select(
+    found = excused.select(
         finding(
             CHECK,
             F.lit(INVARIANT),

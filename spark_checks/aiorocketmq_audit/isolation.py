@@ -68,7 +68,7 @@ def _wrong(seen: DataFrame, events: DataFrame) -> DataFrame:
         F.min(F.when(is_asked, fact)).alias("poll"),
         F.min(F.when(~is_asked & (_place() != F.col("asked")), fact)).alias("given"),
     )
-    return told.withColumn("cut", F.lit(None).cast("bigint")).select(
+    return told.select(
         finding(
             CHECK,
             F.lit(INVARIANT),

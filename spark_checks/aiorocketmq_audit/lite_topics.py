@@ -29,7 +29,7 @@ def facts(events: DataFrame) -> DataFrame:
     """Deliveries of lite topics: rows of FINDING, whose verdict is null where all is well."""
     seen = judged(events)
     fine = seen.where(~F.col("wrong")).select(nothing_found(CHECK, INVARIANT))
-    found = seen.where("wrong").withColumn("cut", F.lit(None).cast("bigint"))
+    found = seen.where("wrong")
     return fine.unionByName(
         found.select(
             finding(

@@ -128,7 +128,6 @@ def _judged(seen: DataFrame, marks: DataFrame, name: str, first: Column, second:
         second["at"].alias("n_hi"),
         second["recorder"].alias("n_recorder"),
         second["seq"].alias("n_seq"),
-        F.lit(None).cast("bigint").alias("cut"),
     )
     judged = excuses.with_excuse(spans, marks)
     excuse = F.when(F.col("wrong"), F.col("excuse"))

@@ -61,6 +61,7 @@ def ordering(deliveries: DataFrame, marks: DataFrame) -> DataFrame:
             first=(F.col("recorder"), F.col("seq")),
             second=(F.col("n_recorder"), F.col("n_seq")),
             excuse=F.col("excuse"),
+            cut=F.col("cut"),
         )
     )
 

@@ -30,7 +30,7 @@ def origin(traced: DataFrame, events: DataFrame) -> DataFrame:
     told = proof.groupBy("trace", "invariant").agg(
         F.min(F.when(is_send, here)).alias("sent"), F.min(F.when(~is_send, here)).alias("given")
     )
-    return told.withColumn("cut", F.lit(None).cast("bigint")).select(
+    return told.select(
         finding(
             NAME,
             F.col("invariant"),

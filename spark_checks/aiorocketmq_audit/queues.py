@@ -63,7 +63,7 @@ def _exclusive(events: DataFrame, ended_us: int) -> DataFrame:
         "overlap", F.when(earlier & (both > REBALANCE_US), F.struct(both.alias("us"), "o_began"))
     )
     worst = beside.groupBy(*_QUEUE, "client_id", "from", "to", "began").agg(F.max("overlap").alias("worst"))
-    return worst.withColumn("cut", F.lit(None).cast("bigint")).select(
+    return worst.select(
         finding(
             NAME,
             F.lit("INV-ASSIGN"),
@@ -109,7 +109,7 @@ def _in_order(events: DataFrame, marks: DataFrame) -> DataFrame:
         F.lag("seq").over(by_owner).alias("seq"),
     ).drop("recorder")
     seen = seen.withColumn("recorder", F.col("n_recorder")).withColumn("acked_hi", F.lit(None).cast("bigint"))
-    judged = excuses.with_excuse(seen, marks, moves=True).withColumn("cut", F.lit(None).cast("bigint"))
+    judged = excuses.with_excuse(seen, marks, moves=True)
     return judged.select(
         finding(
             NAME,

@@ -27,7 +27,7 @@ def facts(events: DataFrame) -> DataFrame:
         F.max("due_us").alias("due"), F.min(F.when(kind == "deliver", here)).alias("given")
     )
     in_time = seen.where(F.col("recalled.at") < F.col("due") - RACE_US)
-    return in_time.withColumn("cut", F.lit(None).cast("bigint")).select(
+    return in_time.select(
         finding(
             NAME,
             F.lit("INV-RECALL"),

@@ -91,6 +91,7 @@ def _early(deliveries: DataFrame, marks: DataFrame) -> DataFrame:
             first=(F.col("recorder"), F.col("seq")),
             second=(F.col("n_recorder"), F.col("n_seq")),
             excuse=F.col("excuse"),
+            cut=F.col("cut"),
         )
     )
 
@@ -117,5 +118,6 @@ def _late(deliveries: DataFrame, polls: DataFrame, ended: DataFrame) -> DataFram
             at=at,
             first=(F.col("recorder"), F.col("seq")),
             second=(F.col("n_recorder"), F.col("n_seq")),
+            cut=F.col("cut"),
         )
     )

@@ -21,7 +21,7 @@ _TRANSACTION = ("run_id", "case_id", "observer", "topic", "tx_id")
 
 def facts(events: DataFrame) -> DataFrame:
     """Transactions and the checks of them: rows of FINDING, whose verdict is null where all is well."""
-    known = _transactions(events).withColumn("cut", F.lit(None).cast("bigint"))
+    known = _transactions(events)
     committed = F.coalesce(F.col("commit_lo") <= F.col("given.at"), F.lit(False))
     proven = (F.col("observer") == "broker") | F.col("rolled").isNotNull() | F.col("commit_lo").isNotNull()
     hidden = known.select(
