@@ -21,9 +21,10 @@ from benchmarks.sizes import resident_mb
 
 CONSUMERS = 1000
 AT_ONCE = 50
-WARM_UP = 60.0
-"""Seconds until every consumer has polled, and its rarer calls have found their pace."""
-SECONDS = 60.0
+WARM_UP = 180.0
+"""Seconds until the rarer calls of every consumer have found their pace."""
+SECONDS = 270.0
+"""Twice the longest pause between two calls of one kind: consumers that began together still call in waves."""
 POLL = 20
 """Seconds of a poll: as long as Apache's servers let one wait."""
 

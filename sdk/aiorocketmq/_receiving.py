@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Coroutine
 
 from aiorocketmq import _convert
 from aiorocketmq._calls import RECEIVE
@@ -74,6 +75,23 @@ async def receive(
 class _Poll:
     """One ReceiveMessage call and its events."""
 
+    __slots__ = (
+        "_arrived",
+        "_asked",
+        "_attempt_id",
+        "_auto_renew",
+        "_invisible",
+        "_lease_ends",
+        "_max_messages",
+        "_poll",
+        "_request",
+        "_server_us",
+        "_session",
+        "_settler",
+        "_source",
+        "_wanted",
+    )
+
     def __init__(
         self,
         session: Session,
@@ -112,10 +130,11 @@ class _Poll:
             attempt_id=attempt_id,
         )
 
-    async def run(self) -> list[ReceivedMessage]:
+    def run(self) -> Coroutine[object, None, list[ReceivedMessage]]:
         """Make the call, with its events where somebody watches."""
-        if not self._session.observers:
-            return await self._messages()
+        return self._watched() if self._session.observers else self._messages()
+
+    async def _watched(self) -> list[ReceivedMessage]:
         self._asked = Sql(self._wanted.expression) if self._wanted.is_sql else Tags(self._wanted.expression)
         operation = self._session.next_operation()
         self._emit(operation, Phase.INVOKE)

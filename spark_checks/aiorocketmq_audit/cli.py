@@ -22,10 +22,23 @@ def _instant(context: click.Context, parameter: click.Parameter, text: str | Non
     return round(told.timestamp() * 1_000_000)
 
 
+def _folder(context: click.Context, parameter: click.Parameter, text: str | None) -> str | None:
+    """A folder to write; `--generate --help` shall not make one of that name."""
+    del context
+    if text is not None and text.startswith("-"):
+        raise click.BadParameter(
+            f"{text!r} looks like an option: give a folder (./{text}, if it is one).", param=parameter
+        )
+    return text
+
+
 @click.command()
 @click.argument("recording", nargs=-1)
 @click.option(
-    "--out", metavar="DIR", help="Write report.html, summary.json, plots/ and violations/ (Parquet) here."
+    "--out",
+    metavar="DIR",
+    callback=_folder,
+    help="Write report.html, summary.json, plots/ and violations/ (Parquet) here.",
 )
 @click.option(
     "--check", "checks", multiple=True, metavar="NAME", help="Run this check only; may be repeated."
@@ -65,7 +78,10 @@ def _instant(context: click.Context, parameter: click.Parameter, text: str | Non
     help="With --follow: remember messages that are done for S seconds; 600 if not said.",
 )
 @click.option(
-    "--generate", metavar="DIR", help="Judge nothing: make up a recording and write it here (needs no Java)."
+    "--generate",
+    metavar="DIR",
+    callback=_folder,
+    help="Judge nothing: make up a recording and write it here (needs no Java).",
 )
 @click.option("--events", type=int, metavar="N", help="Rows of the made-up recording; 100000 if not said.")
 @click.option("--seed", type=int, metavar="S", help="The same seed makes the same recording; 1 if not said.")

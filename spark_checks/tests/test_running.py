@@ -93,3 +93,16 @@ def test_a_time_that_is_none_is_refused_in_one_sentence() -> None:
     done = CliRunner().invoke(command, ["runs", "--from", "yesterday"])
     assert done.exit_code == 2
     assert "'yesterday' is no time: write it as 2026-11-21T10:00:00." in done.output
+
+
+@pytest.mark.parametrize("line", [["--generate", "--help"], ["runs", "--out", "--json"]])
+def test_an_option_is_not_taken_for_a_folder_to_write(
+    line: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from aiorocketmq_audit.cli import audit as command
+
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(command, line)
+    assert done.exit_code == 2
+    assert f"'{line[-1]}' looks like an option: give a folder (./{line[-1]}, if it is one)." in done.output
+    assert not list(tmp_path.iterdir())

@@ -9,8 +9,10 @@ LONGEST_PAUSE = 5.0
 THROTTLED_PAUSE = 0.02
 """First pause after TOO_MANY_REQUESTS (client-behaviour.md 10.3)."""
 
-SHORTEST_ALIGNED = 6.0
-"""Polls from here on end at a full second."""
+ALIGNED = 5.0
+"""Polls end at multiples of so many seconds of the event loop's clock."""
+SHORTEST_ALIGNED = 2 * ALIGNED
+"""Polls of fewer seconds are left alone: servers stretch what is below 5 s (live-broker-consumption.md, 2)."""
 FIRST_SCAN = 5.0
 LONGEST_SCAN = 30.0
 
@@ -36,9 +38,9 @@ def scan_pause(unchanged: int) -> float:
 
 
 def poll_length(longest: float, *, now: float) -> float:
-    """Seconds to ask for in a poll that may last `longest`: up to one less, so that it ends at a full second.
+    """Seconds to ask for in a poll that may last `longest`: less by up to ALIGNED, so that it ends where others do.
 
     Polls of a thousand idle consumers end and begin together then, which costs a fraction of so many single moments.
-    Short polls are left alone: servers stretch what is below 5 s (live-broker-consumption.md, 2).
+    Only the first one of a queue is much shorter. Polls below SHORTEST_ALIGNED are left alone.
     """
-    return longest if longest < SHORTEST_ALIGNED else longest - (now + longest) % 1.0
+    return longest if longest < SHORTEST_ALIGNED else longest - (now + longest) % ALIGNED

@@ -15,12 +15,15 @@ JobT = TypeVar("JobT", bound=Hashable)
 
 GRAIN = 1.0
 """Jobs with long periods come due at full seconds: many calls of one moment cost a fraction of many moments."""
+CROWDS_GRAIN = 5.0
+"""The same for a crowd of clients."""
 _COARSE = 5.0
 """Periods from here on are long."""
-CROWD = 250
+CROWD = 220
 """Clients that share a connection without slowing each other down."""
-MOST_STRETCHED = 4.0
-"""A heartbeat every 10 s becomes one every 40 s at most: servers forget a client after 120 s (live-lessons.md, 9)."""
+MOST_STRETCHED = 4.5
+"""A heartbeat every 10 s becomes one every 45 s, 59 s at most: two of them fit into the 120 s after which servers
+forget a client (live-lessons.md, 9)."""
 
 
 class Timetable(Generic[JobT]):
@@ -41,10 +44,11 @@ class Timetable(Generic[JobT]):
 
     def plan(self, job: JobT, pause: float, *, now: float) -> None:
         """Run `job` about `pause` seconds from `now`, each a little off so that clients do not march in step."""
-        stretched = pause * min(MOST_STRETCHED, max(1.0, self.clients / CROWD))
-        due = now + jittered(stretched, self._random)
-        if stretched >= _COARSE:
-            due = ceil(due / GRAIN) * GRAIN
+        stretch = min(MOST_STRETCHED, max(1.0, self.clients / CROWD))
+        due = now + jittered(pause * stretch, self._random)
+        if pause * stretch >= _COARSE:
+            grain = GRAIN if stretch == 1.0 else CROWDS_GRAIN
+            due = ceil(due / grain) * grain
         number = self._entries[job] = next(self._numbers)
         heappush(self._heap, (due, number, job))
 

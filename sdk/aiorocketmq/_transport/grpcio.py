@@ -8,20 +8,18 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from typing import TypeAlias
 
 from aiorocketmq._core.endpoint import Endpoint, Scheme
 from aiorocketmq._transport.diagnosis import diagnose
+from aiorocketmq._transport.environment import lacking
 from aiorocketmq._transport.interface import Diagnosis, DuplexStream, Failure, Metadata, TransportError
 from aiorocketmq._transport.trust import first_seen_certificate, read_pem
 from aiorocketmq.config import Tls
 from aiorocketmq.errors import UsageError
 
-# Read when the library is loaded. Its own handling of forks cannot work while its poller runs, which it always does
-# here, and crashes every third child in the attempt: a child gets our error instead.
-os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
-# Without this it tells standard error of every server that closes a connection; what matters is in our errors and logs.
-os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+os.environ.update(lacking(os.environ, grpcio=version("grpcio")))
 
 import grpc
 import grpc.aio

@@ -45,7 +45,16 @@ def test_a_crowd_makes_its_calls_less_often_but_never_so_rarely_that_servers_for
         timetable.plan("beat", 10.0, now=0.0)
         pauses.append(timetable.next_deadline())
         timetable.forget("beat")
-    assert pauses == [10.0, 10.0, 20.0, 40.0, 40.0]
+    assert pauses == [10.0, 10.0, 20.0, 40.0, 45.0]
+
+
+def test_the_jobs_of_a_crowd_wake_up_together_every_five_seconds(timetable: Timetable[str]) -> None:
+    timetable.clients = 2 * CROWD
+    for number in range(10):
+        timetable.plan(f"beat {number}", 10.0, now=number / 2)
+    assert timetable.due(20.0) == ["beat 0"]
+    assert timetable.due(24.0) == []
+    assert len(timetable.due(25.0)) == 9
 
 
 def test_a_forgotten_job_is_not_due_any_more(timetable: Timetable[str]) -> None:

@@ -34,6 +34,6 @@ def test_scans_grow_rare_while_nothing_changes() -> None:
     assert [scan_pause(n) for n in range(5)] == [5.0, 10.0, 20.0, 30.0, 30.0]
 
 
-def test_long_polls_end_at_full_seconds_and_short_ones_are_left_alone() -> None:
-    assert [poll_length(20.0, now=now) for now in (100.0, 100.25, 100.75)] == [20.0, 19.75, 19.25]
-    assert poll_length(5.0, now=100.25) == 5.0
+def test_long_polls_end_together_and_short_ones_are_left_alone() -> None:
+    assert [poll_length(20.0, now=now) for now in (100.0, 100.25, 104.75)] == [20.0, 19.75, 15.25]
+    assert [poll_length(longest, now=104.0) for longest in (5.0, 9.5, 10.0)] == [5.0, 9.5, 6.0]
