@@ -1,5 +1,6 @@
 """The audit's speed beside DuckDB's: `python -m benchmarks.audit [--events N]... [--hot] [--folder DIR] [--write]`,
-and with `--follow N` and `--recorder` that of following a recording and what making one takes.
+and with `--follow N`, `--workers N` and `--recorder` that of following a recording, of audits by worker processes, and
+what making a recording takes.
 
 Recordings are made up once in `--folder` and kept. Each measurement is a process of its own, from its command to
 its end; CPU is that of the process and of all that it started. DuckDB answers the same questions on the same files,
@@ -19,7 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.audit_page import AUDIT, PACKED, PLAIN, merged, page, table
+from benchmarks.audit_page import AUDIT, ONE_WORKER, PACKED, PLAIN, TWO_WORKERS, merged, page, table
 from benchmarks.audit_sql import VIEW, questions
 from benchmarks.follow import measured_follow
 from benchmarks.recorder import measured_recorder
@@ -29,6 +30,9 @@ REPORT = ROOT / "docs" / "reference" / "audit-speed.json"
 
 ENGINES = (AUDIT, PLAIN, PACKED)
 
+MASTERS = {ONE_WORKER: "local-cluster[1,1,3072]", TWO_WORKERS: "local-cluster[2,1,3072]"}
+"""Worker processes of one core and 3 GB each."""
+
 
 def main() -> int:
     """Measure what was asked for, print it, and write it if told to."""
@@ -37,13 +41,14 @@ def main() -> int:
         _ask(options.folder, packed=options.ask == "packed")
         return 0
     rows = []
-    asked_otherwise = options.follow or options.recorder
+    asked_otherwise = options.follow or options.recorder or options.workers
     sizes = options.events or ([] if asked_otherwise else [1_000, 1_000_000, 10_000_000, 50_000_000])
     for hot in (0.0, 0.2) if options.hot else (0.0,):
         for events in sizes:
             folder = _recording(options.folder, events, hot)
             for engine in options.engine or ENGINES:
                 row = {"events": events, "hot": hot, "engine": engine} | _measured(engine, folder)
+                del row["checks"]
                 rows.append(row)
                 print(json.dumps(row), flush=True)
     facts: dict[str, Any] = {"cores": os.cpu_count(), "runs": rows}
@@ -51,6 +56,10 @@ def main() -> int:
         facts["follow"] = measured_follow(options.follow)
     if options.recorder:
         facts["recorder"] = measured_recorder()
+    if options.workers:
+        facts["workers"] = _measured_workers(
+            _recording(options.folder, options.workers, 0.0), options.workers
+        )
     if options.write:
         before = json.loads(REPORT.read_text(encoding="utf-8")) if REPORT.exists() else {}
         facts = merged(before, facts)
@@ -68,6 +77,12 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--follow", type=int, metavar="EVENTS", help="follow a recording of this size")
     parser.add_argument("--recorder", action="store_true", help="what a recorder takes of its client's speed")
+    parser.add_argument(
+        "--workers",
+        type=int,
+        metavar="EVENTS",
+        help="audit a recording of this size on one and on two workers",
+    )
     parser.add_argument("--engine", action="append", choices=ENGINES)
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "aiorocketmq-recordings")
     parser.add_argument(
@@ -89,10 +104,18 @@ def _recording(folder: Path, events: int, hot: float) -> Path:
     return path
 
 
+def _measured_workers(folder: Path, events: int) -> dict[str, Any]:
+    """Audits of one recording by one worker and by two: what each took, and whether they said the same."""
+    rows = {engine: _measured(engine, folder) for engine in MASTERS}
+    agree = len({json.dumps(row.pop("checks"), sort_keys=True) for row in rows.values()}) == 1
+    return {"events": events, "agree": agree} | {engine: row["seconds"] for engine, row in rows.items()}
+
+
 def _measured(engine: str, folder: Path) -> dict[str, Any]:
     """One process to its end: seconds, CPU seconds of it and of what it started, and what it said."""
-    if engine == "audit":
+    if engine == AUDIT or engine in MASTERS:
         command = [sys.executable, "-m", "aiorocketmq_audit", str(folder), "--json"]
+        command += ["--master", MASTERS[engine]] if engine in MASTERS else []
     else:
         plan = engine.removeprefix("duckdb ")
         command = [sys.executable, "-m", "benchmarks.audit", "--ask", plan, "--folder", str(folder)]
@@ -110,6 +133,7 @@ def _measured(engine: str, folder: Path) -> dict[str, Any]:
         "cpu_seconds": round(cpu, 2),
         "verdict": verdict,
         "by_part": said.get("by_part"),
+        "checks": said.get("checks"),
     }
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from benchmarks.page import judged
 
 AUDIT, PLAIN, PACKED = "audit", "duckdb plain", "duckdb packed"
+ONE_WORKER, TWO_WORKERS = "one worker", "two workers"
 COLD = 1_000
 """Events of a recording whose audit is mostly the start of Java."""
 
@@ -82,6 +83,12 @@ def demands(facts: Mapping[str, Any]) -> list[tuple[str, bool]]:
     for less, more in pairwise(sizes):
         growth = took[0.0, more, AUDIT] / took[0.0, less, AUDIT] / (more / less)
         found.append(judged(f"{less:,} to {more:,} events, in times of linear growth", growth, 1.1))
+    workers = facts.get("workers")
+    if workers:
+        one, two = workers[ONE_WORKER], workers[TWO_WORKERS]
+        text = f"{workers['events']:,} events, two workers of a core each ({two:.0f} s) beside one ({one:.0f} s), in times"
+        found.append(judged(text, two / one, 0.6))
+        found.append(("the same, verdicts and counts of both are equal", bool(workers["agree"])))
     follow = facts.get("follow")
     if follow:
         text = f"following {follow['events']:,} events, in µs of wall time for one"

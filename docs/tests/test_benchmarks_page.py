@@ -97,6 +97,16 @@ def test_a_slower_audit_does_not_hold() -> None:
         assert holds is expected
 
 
+@pytest.mark.parametrize(
+    ("two", "agree", "expected"), [(6.0, True, [True, True]), (6.1, False, [False, False])]
+)
+def test_a_second_worker_that_saves_too_little_or_judges_otherwise_does_not_hold(
+    two: float, agree: bool, expected: list[bool]
+) -> None:
+    workers = {"events": 10, "agree": agree, audit_page.ONE_WORKER: 10.0, audit_page.TWO_WORKERS: two}
+    assert [holds for _, holds in audit_page.demands({"runs": [], "workers": workers})] == expected
+
+
 def test_what_is_measured_again_takes_the_place_of_what_was_published() -> None:
     row = {"events": 10, "hot": 0.0, "engine": audit_page.AUDIT, "seconds": 1.0}
     other = row | {"events": 20}

@@ -25,6 +25,9 @@ ARCHIVING = 300.0
 TINY = 1 << 20
 """Recordings up to this many bytes (some ten thousand events) are done before compiled queries pay."""
 
+_ALONE = 8 << 20
+"""Recordings up to this many bytes are shuffled into one part."""
+
 _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 _IN_ONE_PART = {
@@ -33,24 +36,34 @@ _IN_ONE_PART = {
     "spark.sql.autoBroadcastJoinThreshold": "-1",
 }
 
+_STARTED = {
+    # Errors would name the line of this package that built a column; asking for it costs a call for each column.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+"""For every session that is started here."""
+
+_PLANS = {
+    # What follows from conditions is worked out for every column of every step: seconds for plans as wide as ours.
+    "spark.sql.constraintPropagation.enabled": "false",
+    # Java never compiles a longer method, and Spark's own limit is eight times that: one step of the screen, 8,162
+    # bytes long, was interpreted for all rows. Above the limit Spark makes many short methods instead.
+    "spark.sql.codegen.hugeMethodLimit": "8000",
+}
+"""What makes plans like ours quick, in every session that is made for an audit."""
+
 _LOCAL = {
+    **_STARTED,
+    **_PLANS,
     "spark.ui.enabled": "false",
     "spark.sql.catalogImplementation": "in-memory",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.adaptive.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "false",
-    # Errors would name the line of this package that built a column; asking for it costs a call for each column.
-    "spark.python.sql.dataFrameDebugging.enabled": "false",
-    # What follows from conditions is worked out for every column of every step: seconds for plans as wide as ours.
-    "spark.sql.constraintPropagation.enabled": "false",
     # Of three large tasks on two cores the last one runs alone.
     "spark.sql.files.maxPartitionBytes": "32m",
-    # Java never compiles a longer method, and Spark's own limit is eight times that: one step of the screen, 8,162
-    # bytes long, was interpreted for all rows. Above the limit Spark makes many short methods instead.
-    "spark.sql.codegen.hugeMethodLimit": "8000",
 }
 
 _SMALL = {
@@ -70,9 +83,10 @@ def session(
 ) -> Iterator[SparkSession]:
     """Yield a session for a recording of `size` bytes and end it afterwards, unless it was there before.
 
-    A running session, `spark-submit`, Spark Connect and every `master` that is not local are the caller's: their
-    settings stand. Otherwise a Java is found and started with settings for this size (spark-audit.md section 3),
-    and with `memory` as its heap ("4g"), if given. `lasting` sessions serve many audits: Java compiles better there.
+    A running session is the caller's, and stays as it is. That of `spark-submit`, Spark Connect or a `master` that is
+    not local keeps what was chosen for it; what nobody chose is set for this size. Otherwise a Java is found and
+    started with settings for this size (spark-audit.md section 3), and with `memory` as its heap ("4g"), if given.
+    `lasting` sessions serve many audits: Java compiles better there.
     """
     running = SparkSession.getActiveSession()
     if running is not None and master is None:
@@ -80,8 +94,11 @@ def session(
         return
     if not _is_ours(master):
         builder = SparkSession.builder.appName("aiorocketmq audit")
-        spark = (builder.master(master) if master else builder).getOrCreate()
+        if master:
+            builder = builder.master(master).config(map={**_STARTED})
+        spark = builder.getOrCreate()
         try:
+            set_unchosen(spark, size)
             yield spark
         finally:
             spark.stop()
@@ -89,6 +106,20 @@ def session(
     options = _machine_options(size, memory, lasting=lasting)
     with _own_session(master or "local[*]", size, options, warm_up=warm_up) as spark:
         yield spark
+
+
+SPARKS_PARTITIONS = "200"
+"""Parts of a shuffle where nobody chose a number: minutes of overhead for a recording of a few megabytes."""
+
+
+def set_unchosen(spark: SparkSession, size: int) -> None:
+    """Set, in the session of a cluster, what nobody has chosen, for a recording of `size` bytes (0: unknown)."""
+    for name, value in _PLANS.items():
+        spark.conf.set(name, value)
+    if size and spark.conf.get("spark.sql.shuffle.partitions") == SPARKS_PARTITIONS:
+        # Some to share, and of large recordings about a million events in each: nobody knows the cluster's cores.
+        parts = 1 if size <= _ALONE else max(8, size >> 25)
+        spark.conf.set("spark.sql.shuffle.partitions", str(parts))
 
 
 def _is_ours(master: str | None) -> bool:
@@ -166,7 +197,7 @@ def _machine_options(size: int, memory: str | None, *, lasting: bool) -> tuple[s
 def partitions(size: int) -> int:
     """How many parts a shuffle of a recording of `size` bytes has: about three million events in each."""
     cores = os.cpu_count() or 1
-    return 1 if size <= 8 << 20 else max(cores, min(4 * cores, size >> 25), size // (96 << 20))
+    return 1 if size <= _ALONE else max(cores, min(4 * cores, size >> 25), size // (96 << 20))
 
 
 _ASKED_OFTEN: Mapping[str, tuple[str, ...]] = {

@@ -15,6 +15,7 @@ import pytest
 from aiorocketmq_audit import java
 from aiorocketmq_audit.narrowing import Narrowing
 from aiorocketmq_audit.run import audit
+from aiorocketmq_audit.session import SPARKS_PARTITIONS, set_unchosen
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
@@ -46,9 +47,7 @@ def test_spark_submit_runs_the_installed_package(
     folder = record(*(history.end() for history in plant(kind)))
     script = Path(aiorocketmq_audit.__path__[0]) / "__main__.py"
     submit = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
-    # Spark's own 200 parts of every shuffle would take minutes here.
-    small = ("spark.ui.enabled=false", "spark.sql.shuffle.partitions=1")
-    command = [submit, "--master", "local[1]", *(each for conf in small for each in ("--conf", conf))]
+    command = [submit, "--master", "local[1]", "--conf", "spark.ui.enabled=false"]
     assert told([*command, str(script), str(folder), "--json", *SOME]) == (1, "invalid")
 
 
@@ -61,6 +60,27 @@ def test_spark_connect_gives_the_same_verdict(
     folder = record(*(history.end() for history in plant("double delivery")))
     command = [sys.executable, "-m", "aiorocketmq_audit", str(folder), "--json", *SOME]
     assert told(command, SPARK_REMOTE="local[1]") == (1, "invalid")
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("chosen", "size", "parts"),
+    [
+        (SPARKS_PARTITIONS, 1 << 20, "1"),
+        (SPARKS_PARTITIONS, 32 << 20, "8"),
+        (SPARKS_PARTITIONS, 1 << 30, "32"),
+        (SPARKS_PARTITIONS, 0, SPARKS_PARTITIONS),
+        ("64", 1 << 30, "64"),
+    ],
+)
+def test_the_parts_of_a_clusters_shuffles_follow_the_size_unless_somebody_chose_them(
+    chosen: str, size: int, parts: str, spark: SparkSession
+) -> None:
+    others = spark.newSession()
+    others.conf.set("spark.sql.shuffle.partitions", chosen)
+    set_unchosen(others, size)
+    assert others.conf.get("spark.sql.shuffle.partitions") == parts
+    assert others.conf.get("spark.sql.constraintPropagation.enabled") == "false"
 
 
 @pytest.mark.spark
