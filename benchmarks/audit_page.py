@@ -86,7 +86,7 @@ def demands(facts: Mapping[str, Any]) -> list[tuple[str, bool]]:
     workers = facts.get("workers")
     if workers:
         one, two = workers[ONE_WORKER], workers[TWO_WORKERS]
-        text = f"{workers['events']:,} events, two workers of a core each ({two:.0f} s) beside one ({one:.0f} s), in times"
+        text = f"{workers['events']:,} events, two workers of a core ({two:.0f} s) beside one ({one:.0f} s), in times"
         found.append(judged(text, two / one, 0.6))
         found.append(("the same, verdicts and counts of both are equal", bool(workers["agree"])))
     follow = facts.get("follow")
