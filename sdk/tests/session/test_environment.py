@@ -1,12 +1,12 @@
 """What grpcio is told when the first client is opened, and that it has nothing to say against it."""
 
-import asyncio
 import os
-import sys
 
 import pytest
 from aiorocketmq._transport.environment import lacking
 from aiorocketmq_fake import FakeBroker
+
+from sdk.tests.session.programs import ended
 
 SENDS = """
 import asyncio, os, sys
@@ -46,17 +46,6 @@ async def test_grpcio_knows_what_it_is_told_and_prints_nothing() -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GRPC_")}
     async with FakeBroker() as broker:
         await broker.create_topic("orders")
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-c", SENDS, broker.endpoint),
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env=environment,
-        )
-        try:
-            async with asyncio.timeout(60):
-                out, err = await process.communicate()
-        finally:
-            if process.returncode is None:
-                process.kill()
-    assert err.decode() == ""
-    assert out.decode().startswith("0 ")
+        out, err = await ended(SENDS, broker.endpoint, environment)
+    assert err == ""
+    assert out.startswith("0 ")

@@ -1,12 +1,12 @@
 """A forked child gets one clear error or a working client, and never waits for threads that stayed with its parent."""
 
-import asyncio
 import os
-import sys
 from collections.abc import AsyncIterator
 
 import pytest
 from aiorocketmq_fake import FakeBroker
+
+from sdk.tests.session.programs import ended
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork")
 
@@ -77,23 +77,8 @@ async def broker() -> AsyncIterator[FakeBroker]:
 
 async def output_of(script: str, broker: FakeBroker) -> list[str]:
     """The lines that a program prints, which ends soon by itself."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-c",
-        PROLOGUE + script,
-        broker.endpoint,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env=os.environ | {"GRPC_VERBOSITY": "NONE"},
-    )
-    try:
-        async with asyncio.timeout(60):
-            out, err = await process.communicate()
-    finally:
-        if process.returncode is None:
-            process.kill()
-    assert process.returncode == 0, err.decode()
-    return out.decode().splitlines()
+    out, _ = await ended(PROLOGUE + script, broker.endpoint, os.environ | {"GRPC_VERBOSITY": "NONE"})
+    return out.splitlines()
 
 
 async def test_every_client_of_the_parent_says_in_the_child_that_it_belongs_to_the_parent(
