@@ -89,17 +89,31 @@ def _shortened(rows: DataFrame, window: Window) -> DataFrame:
 def _messages(keyed: DataFrame) -> DataFrame:
     """One row per message: when it was first and last heard of, and whether anybody may still get it."""
     kind, phase, at = F.col("kind"), F.col("phase"), F.col("t_wall_us")
-    rows = keyed.where(F.col("message_id").isNotNull())
     is_stored = (kind == "send") & phase.isin("ok", "info")
-    place = F.struct(F.xxhash64(*_ACCOUNT, "topic", "broker", "queue").alias("queue"), "offset")
     is_end = kind.isin(*_ENDS) & (phase.isNull() | (phase != "fail"))
-    by_group = rows.groupBy("keep_key", "group").agg(
-        F.min(at).alias("first"),
-        F.max(F.greatest(at, F.coalesce("due_us", at))).alias("last"),
-        F.max(F.when(kind == "deliver", at)).alias("given"),
-        F.max(F.when(is_end, at)).alias("ended"),
-        F.max(F.when(is_stored, place)).alias("stored"),
-        F.max(F.when(is_stored, F.xxhash64(*_ACCOUNT, "topic"))).alias("topic_key"),
+    # Numbers only from here on, so that the aggregations need no sort.
+    rows = keyed.where(F.col("message_id").isNotNull()).select(
+        "keep_key",
+        F.xxhash64("group").alias("reader"),
+        at.alias("at"),
+        F.greatest(at, F.coalesce("due_us", at)).alias("heard"),
+        F.when(kind == "deliver", at).alias("given"),
+        F.when(is_end, at).alias("ended"),
+        F.when(is_stored, F.xxhash64(*_ACCOUNT, "topic")).alias("topic_key"),
+        F.when(is_stored, F.xxhash64(*_ACCOUNT, "topic", "broker", "queue")).alias("queue_key"),
+        F.when(is_stored, F.col("offset")).alias("offset"),
+    )
+    stored = (
+        F.max("topic_key").alias("topic_key"),
+        F.max_by("queue_key", "offset").alias("queue_key"),
+        F.max("offset").alias("offset"),
+    )
+    by_group = rows.groupBy("keep_key", "reader").agg(
+        F.min("at").alias("first"),
+        F.max("heard").alias("last"),
+        F.max("given").alias("given"),
+        F.max("ended").alias("ended"),
+        *stored,
     )
     is_held = F.col("given").isNotNull() & (F.coalesce("ended", F.lit(0)) < F.col("given"))
     whole = by_group.groupBy("keep_key").agg(
@@ -107,19 +121,16 @@ def _messages(keyed: DataFrame) -> DataFrame:
         F.max("last").alias("last"),
         F.max(is_held).alias("is_held"),
         F.count("given").alias("groups"),
-        F.max("stored").alias("stored"),
-        F.max("topic_key").alias("topic_key"),
+        *stored,
     )
     readers, reached = _readers(keyed)
     known = whole.join(F.broadcast(readers), "topic_key", "left")
-    known = known.withColumn("queue_key", F.col("stored.queue")).join(
-        F.broadcast(reached), "queue_key", "left"
-    )
+    known = known.join(F.broadcast(reached), "queue_key", "left")
     expected = F.coalesce("readers", F.lit(1))
     is_passed = F.coalesce(
-        (F.col("reading") >= expected) & (F.col("stored.offset") <= F.col("reached")), F.lit(False)
+        (F.col("reading") >= expected) & (F.col("offset") <= F.col("reached")), F.lit(False)
     )
-    is_awaited = F.col("stored").isNotNull() & (F.col("groups") < expected) & ~is_passed
+    is_awaited = F.col("topic_key").isNotNull() & (F.col("groups") < expected) & ~is_passed
     return known.select(
         "keep_key",
         "first",
@@ -146,13 +157,17 @@ def _readers(keyed: DataFrame) -> tuple[DataFrame, DataFrame]:
 def _landmarks(keyed: DataFrame) -> DataFrame:
     """Messages at the borders of what each group has read, by queue and filter, and by message group."""
     first = keyed.where((F.col("kind") == "deliver") & (F.col("attempt") == 1) & F.col("offset").isNotNull())
-    place, queue = F.struct("offset", "keep_key"), (*_ACCOUNT, "topic", "group", "broker", "queue")
-    by_queue = first.groupBy(*queue, "filter").agg(
-        F.min(place).alias("lowest"), F.max(place).alias("highest")
+    packed = first.select(
+        F.xxhash64(*_ACCOUNT, "topic", "group", "broker", "queue").alias("way"),
+        F.xxhash64("filter").alias("asked"),
+        F.when(F.col("message_group").isNotNull(), F.xxhash64("message_group")).alias("lane"),
+        "offset",
+        "keep_key",
     )
-    by_lane = first.where("message_group is not null").groupBy(*queue, "message_group")
-    borders = by_queue.select(F.explode(F.array("lowest.keep_key", "highest.keep_key")).alias("keep_key"))
-    return borders.unionByName(by_lane.agg(F.max(place).alias("highest")).select("highest.keep_key"))
+    lowest, highest = (of("keep_key", "offset") for of in (F.min_by, F.max_by))
+    by_queue = packed.groupBy("way", "asked").agg(F.array(lowest, highest).alias("borders"))
+    by_lane = packed.where("lane is not null").groupBy("way", "lane").agg(highest.alias("keep_key"))
+    return by_queue.select(F.explode("borders").alias("keep_key")).unionByName(by_lane.select("keep_key"))
 
 
 def _latest_commits(keyed: DataFrame) -> DataFrame:
