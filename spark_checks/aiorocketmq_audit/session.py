@@ -108,18 +108,16 @@ def session(
         yield spark
 
 
-SPARKS_PARTITIONS = "200"
-"""Parts of a shuffle where nobody chose a number: minutes of overhead for a recording of a few megabytes."""
-
-
 def set_unchosen(spark: SparkSession, size: int) -> None:
     """Set, in the session of a cluster, what nobody has chosen, for a recording of `size` bytes (0: unknown)."""
-    for name, value in _PLANS.items():
-        spark.conf.set(name, value)
-    if size and spark.conf.get("spark.sql.shuffle.partitions") == SPARKS_PARTITIONS:
+    wanted = dict(_PLANS)
+    if size:
         # Some to share, and of large recordings about a million events in each: nobody knows the cluster's cores.
-        parts = 1 if size <= _ALONE else max(8, size >> 25)
-        spark.conf.set("spark.sql.shuffle.partitions", str(parts))
+        # Spark's own 200 are minutes of overhead for a recording of a few megabytes.
+        wanted["spark.sql.shuffle.partitions"] = str(1 if size <= _ALONE else max(8, size >> 25))
+    for name, value in wanted.items():
+        if spark.conf.get(name, None) is None:
+            spark.conf.set(name, value)
 
 
 def _is_ours(master: str | None) -> bool:

@@ -15,7 +15,7 @@ import pytest
 from aiorocketmq_audit import java
 from aiorocketmq_audit.narrowing import Narrowing
 from aiorocketmq_audit.run import audit
-from aiorocketmq_audit.session import SPARKS_PARTITIONS, set_unchosen
+from aiorocketmq_audit.session import set_unchosen
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
@@ -66,21 +66,27 @@ def test_spark_connect_gives_the_same_verdict(
 @pytest.mark.parametrize(
     ("chosen", "size", "parts"),
     [
-        (SPARKS_PARTITIONS, 1 << 20, "1"),
-        (SPARKS_PARTITIONS, 32 << 20, "8"),
-        (SPARKS_PARTITIONS, 1 << 30, "32"),
-        (SPARKS_PARTITIONS, 0, SPARKS_PARTITIONS),
+        (None, 1 << 20, "1"),
+        (None, 32 << 20, "8"),
+        (None, 1 << 30, "32"),
+        (None, 0, "200"),
         ("64", 1 << 30, "64"),
+        ("200", 1 << 30, "200"),
     ],
 )
 def test_the_parts_of_a_clusters_shuffles_follow_the_size_unless_somebody_chose_them(
-    chosen: str, size: int, parts: str, spark: SparkSession
+    chosen: str | None, size: int, parts: str, spark: SparkSession
 ) -> None:
     others = spark.newSession()
-    others.conf.set("spark.sql.shuffle.partitions", chosen)
+    for name in ("spark.sql.shuffle.partitions", "spark.sql.constraintPropagation.enabled"):
+        others.conf.unset(name)
+    others.conf.set("spark.sql.codegen.hugeMethodLimit", "9000")
+    if chosen is not None:
+        others.conf.set("spark.sql.shuffle.partitions", chosen)
     set_unchosen(others, size)
     assert others.conf.get("spark.sql.shuffle.partitions") == parts
     assert others.conf.get("spark.sql.constraintPropagation.enabled") == "false"
+    assert others.conf.get("spark.sql.codegen.hugeMethodLimit") == "9000"
 
 
 @pytest.mark.spark
