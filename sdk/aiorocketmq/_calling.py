@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 
 from aiorocketmq._calls import Call, Request, Response
 from aiorocketmq._core.endpoint import Endpoint
@@ -86,15 +86,21 @@ class Calling:
         timeout: float,
         topic: str | None = None,
         group: str | None = None,
-    ) -> AsyncIterator[Response]:
-        """One call with many answers; network failures are raised, statuses among the answers are the caller's."""
+        *,
+        take: Callable[[Response], None],
+    ) -> None:
+        """One call with many answers; network failures are raised, statuses among the answers are for `take`."""
         headers, request_id = self.next_headers()
         parse = call.response.FromString
         try:
-            async for answer in self.transport.server_stream(
-                endpoint, call.path, request.SerializeToString(), headers, timeout
-            ):
-                yield parse(answer)
+            await self.transport.server_stream(
+                endpoint,
+                call.path,
+                request.SerializeToString(),
+                headers,
+                timeout,
+                lambda answer: take(parse(answer)),
+            )
         except TransportError as failure:
             closed = self._closed()
             if closed is not None:

@@ -89,6 +89,7 @@ class _Poll:
         "_session",
         "_settler",
         "_source",
+        "_status",
         "_wanted",
     )
 
@@ -116,6 +117,7 @@ class _Poll:
         self._max_messages = max_messages
         self._settler = settler
         self._server_us: int | None = None
+        self._status: pb.Status | None = None
         self._asked: Tags | Sql | None = None
         self._lease_ends = 0.0, 0
         """When the leases of the answer end, by the loop's clock and in microseconds since 1970."""
@@ -168,24 +170,18 @@ class _Poll:
         session, source = self._session, self._source
         topic = source.queue.topic
         messages = self._arrived
-        refused: RocketMQError | None = None
-        seen_status = False
+        self._status = None
         deadline = max(self._poll, _SHORTEST_POLL) + max(_MARGIN, session.timeouts.request)
-        answers = session.stream(
-            source.endpoint, RECEIVE, self._request, timeout=deadline, topic=topic, group=session.group
-        )
         try:
-            async for answer in answers:
-                content = answer.WhichOneof("content")
-                if content == "message":
-                    if not messages:
-                        self._begin_leases()
-                    messages.append(self._leased(answer.message))
-                elif content == "status":
-                    seen_status = True
-                    refused = self._refusal(answer.status)
-                elif content == "delivery_timestamp":
-                    self._server_us = _convert.timestamp_us(answer.delivery_timestamp)
+            await session.stream(
+                source.endpoint,
+                RECEIVE,
+                self._request,
+                timeout=deadline,
+                topic=topic,
+                group=session.group,
+                take=self._take,
+            )
         except Unreachable as error:
             if not messages:
                 raise
@@ -194,16 +190,28 @@ class _Poll:
             return messages
         if messages:
             return messages
-        if refused is not None:
-            raise refused
-        if not seen_status:
+        if self._status is None:
             raise ServerFault(
                 f"{source.endpoint} ended a poll of topic {topic!r} without a status; look at the server's log",
                 endpoint=str(source.endpoint),
                 topic=topic,
                 group=session.group,
             )
+        refused = self._refusal(self._status)
+        if refused is not None:
+            raise refused
         return messages
+
+    def _take(self, answer: pb.ReceiveMessageResponse) -> None:
+        content = answer.WhichOneof("content")
+        if content == "message":
+            if not self._arrived:
+                self._begin_leases()
+            self._arrived.append(self._leased(answer.message))
+        elif content == "status":
+            self._status = answer.status
+        elif content == "delivery_timestamp":
+            self._server_us = _convert.timestamp_us(answer.delivery_timestamp)
 
     def _begin_leases(self) -> None:
         """Count from the first message of an answer: the server leases all of them before it writes the first."""

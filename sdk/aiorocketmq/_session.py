@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -289,10 +289,13 @@ class Session:
         timeout: float,
         topic: str | None = None,
         group: str | None = None,
-    ) -> AsyncIterator[Response]:
-        """Make one call with many answers; network errors are raised, statuses among the answers are the caller's."""
+        take: Callable[[Response], None],
+    ) -> Coroutine[object, None, None]:
+        """Make one call with many answers, each given to `take` when it arrives.
+
+        Network errors are raised; statuses are answers."""
         self.check_running()
-        return self._calling.stream(endpoint, call, request, timeout, topic, group)
+        return self._calling.stream(endpoint, call, request, timeout, topic, group, take=take)
 
     def next_headers(self) -> tuple[Headers, str]:
         """Headers and request id of a new call."""

@@ -101,17 +101,20 @@ class PullCalls:
             filter_expression=filter_to_wire(self._filters.get(queue.topic, FilterText())),
             long_polling_timeout=seconds_to_wire(self._wait),
         )
-        messages: list[ReceivedMessage] = []
-        next_offset: int | None = None
-        status = pb.Status(code=pb.Code.OK)
-        async for answer in self._session.stream(
+        answers: list[pb.PullMessageResponse] = []
+        await self._session.stream(
             source.endpoint,
             PULL,
             request,
             timeout=self._wait + max(MARGIN, self._session.timeouts.request),
             topic=queue.topic,
             group=self._group,
-        ):
+            take=answers.append,
+        )
+        messages: list[ReceivedMessage] = []
+        next_offset: int | None = None
+        status = pb.Status(code=pb.Code.OK)
+        for answer in answers:
             if answer.HasField("message"):
                 messages.append(self._received(answer.message, queue, source))
             elif answer.HasField("status"):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 UNTRIED = (1, 86)
-"""Versions of grpcio from here on are newer than this package: they may not know their experiments by these names."""
+"""Versions of grpcio from here on are newer than this package: what it knows of them beyond their documents may be
+wrong."""
 
 
 def lacking(environment: Mapping[str, str], *, grpcio: str) -> dict[str, str]:
@@ -18,9 +19,14 @@ def lacking(environment: Mapping[str, str], *, grpcio: str) -> dict[str, str]:
         # and logs.
         "GRPC_VERBOSITY": "ERROR",
     }
-    major, minor = grpcio.split(".")[:2]
-    if (int(major), int(minor)) < UNTRIED:
+    if is_tried(grpcio):
         # The thread that waits for answers reads them by itself, as it did before 1.80. With the engine in between a
         # call takes half as much CPU again. Of a name that it does not know it tells standard error.
         wanted["GRPC_EXPERIMENTS"] = "-event_engine_client"
     return {name: value for name, value in wanted.items() if name not in environment}
+
+
+def is_tried(grpcio: str) -> bool:
+    """Whether this package was used with `grpcio`, a version such as "1.85.1", so that its inside is known."""
+    major, minor = grpcio.split(".")[:2]
+    return (int(major), int(minor)) < UNTRIED

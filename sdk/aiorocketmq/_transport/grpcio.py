@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.metadata import version
-from typing import TypeAlias
 
 from aiorocketmq._core.endpoint import Endpoint, Scheme
 from aiorocketmq._transport.diagnosis import diagnose
-from aiorocketmq._transport.environment import lacking
-from aiorocketmq._transport.interface import Diagnosis, DuplexStream, Failure, Metadata, TransportError
+from aiorocketmq._transport.environment import is_tried, lacking
+from aiorocketmq._transport.interface import (
+    Diagnosis,
+    DuplexStream,
+    Failure,
+    Metadata,
+    Take,
+    TransportError,
+)
 from aiorocketmq._transport.trust import first_seen_certificate, read_pem
 from aiorocketmq.config import Tls
 from aiorocketmq.errors import UsageError
@@ -23,6 +27,10 @@ os.environ.update(lacking(os.environ, grpcio=version("grpcio")))
 
 import grpc
 import grpc.aio
+
+from aiorocketmq._transport.batches import BatchedCalls
+from aiorocketmq._transport.calls import Calls, FixedMetadata, PublicCalls
+from aiorocketmq._transport.failures import CALL_ERRORS, failed
 
 logger = logging.getLogger(__name__)
 
@@ -49,56 +57,25 @@ _OPTIONS: tuple[tuple[str, int | str], ...] = (
 _POLITE_SECONDS = 0.1
 """How long the end of a stream may take to be written."""
 
-_FAILURES = {
-    grpc.StatusCode.UNAVAILABLE: Failure.UNREACHABLE,
-    grpc.StatusCode.DEADLINE_EXCEEDED: Failure.TIMEOUT,
-    grpc.StatusCode.UNIMPLEMENTED: Failure.UNIMPLEMENTED,
-    grpc.StatusCode.UNAUTHENTICATED: Failure.UNAUTHENTICATED,
-    grpc.StatusCode.PERMISSION_DENIED: Failure.UNAUTHENTICATED,
-    grpc.StatusCode.RESOURCE_EXHAUSTED: Failure.EXHAUSTED,
-    grpc.StatusCode.INVALID_ARGUMENT: Failure.REFUSED,
-    grpc.StatusCode.NOT_FOUND: Failure.REFUSED,
-    grpc.StatusCode.FAILED_PRECONDITION: Failure.REFUSED,
-    grpc.StatusCode.OUT_OF_RANGE: Failure.REFUSED,
-    grpc.StatusCode.CANCELLED: Failure.CANCELLED,
-}
-
-# Texts of the library that say that a request never left: there was no connection to send it on.
-_NEVER_SENT = (
-    "failed to connect",
-    "dns resolution failed",
-    "connection refused",
-    "name or service not known",
-)
-
-_CALL_ERRORS = (
-    grpc.aio.AioRpcError,
-    grpc.aio.UsageError,
-    asyncio.InvalidStateError,
-    asyncio.CancelledError,
-)
-
-_Unary: TypeAlias = "grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]"
-_Stream: TypeAlias = "grpc.aio.UnaryStreamMultiCallable[bytes, bytes]"
-
 
 @dataclass(slots=True)
 class _Line:
-    """One channel, and the calls that were prepared on it."""
+    """One channel, and the way calls are made on it."""
 
     channel: grpc.aio.Channel
-    unary: dict[str, _Unary] = field(default_factory=dict)
-    stream: dict[str, _Stream] = field(default_factory=dict)
-    under_way: int = 0
-    """Calls that have not ended; streams in both directions do not count, they never would."""
-    emptied: asyncio.Event | None = None
-    """Set when the last call of a channel that is being retired has ended."""
+    calls: Calls
 
-    def call_ended(self) -> None:
-        """Count a call out."""
-        self.under_way -= 1
-        if self.emptied is not None and not self.under_way:
-            self.emptied.set()
+    async def close(self) -> None:
+        """End everything at once."""
+        self.calls.end()
+        await self.channel.close()
+
+    async def retire(self, grace: float) -> None:
+        """Let calls end for `grace` seconds, and close; at once when cancelled."""
+        try:
+            await self.calls.under_way.over(grace)
+        finally:
+            await self.close()
 
 
 class GrpcioTransport:
@@ -121,48 +98,19 @@ class GrpcioTransport:
     ) -> bytes:
         """One request, one answer, within `timeout` seconds."""
         line = self._lines.get(endpoint) or await self._open(endpoint)
-        call = line.unary.get(path)
-        if call is None:
-            call = line.unary[path] = line.channel.unary_unary(path)
-        line.under_way += 1
-        try:
-            return await call(payload, timeout=timeout, metadata=_FixedMetadata(metadata))
-        except _CALL_ERRORS as error:
-            raise _failed(error) from None
-        finally:
-            line.call_ended()
+        return await line.calls.unary(path, payload, metadata, timeout)
 
     async def server_stream(
-        self, endpoint: Endpoint, path: str, payload: bytes, metadata: Metadata, timeout: float
-    ) -> AsyncIterator[bytes]:
-        """One request, many answers, all within `timeout` seconds; leaving the loop early ends the call."""
+        self, endpoint: Endpoint, path: str, payload: bytes, metadata: Metadata, timeout: float, take: Take
+    ) -> None:
+        """One request, many answers, all within `timeout` seconds; each is given to `take` when it arrives."""
         line = self._lines.get(endpoint) or await self._open(endpoint)
-        opened = line.stream.get(path)
-        if opened is None:
-            opened = line.stream[path] = line.channel.unary_stream(path)
-        call = opened(payload, timeout=timeout, metadata=_FixedMetadata(metadata))
-        line.under_way += 1
-        try:
-            # One turn of the loop, in which the library sends the request; nothing may be read before.
-            await asyncio.sleep(0)
-            read = _reader(call)
-            while isinstance(answer := await read(), bytes):
-                yield answer
-            code = await call.code()
-            if code is not grpc.StatusCode.OK:
-                if call.cancelled():
-                    raise asyncio.CancelledError
-                raise _ended(code, await call.details())
-        except _CALL_ERRORS as error:
-            raise _failed(error) from None
-        finally:
-            call.cancel()
-            line.call_ended()
+        await line.calls.stream(path, payload, metadata, timeout, take)
 
     async def duplex(self, endpoint: Endpoint, path: str, metadata: Metadata) -> DuplexStream:
         """Open a stream without a deadline; errors of opening show at the first read or write."""
         line = self._lines.get(endpoint) or await self._open(endpoint)
-        return _GrpcioStream(line.channel.stream_stream(path)(metadata=_FixedMetadata(metadata)))
+        return _GrpcioStream(line.channel.stream_stream(path)(metadata=FixedMetadata(metadata)))
 
     async def reconnect(self, endpoint: Endpoint, grace: float = 0.0) -> None:
         """Drop the connection to `endpoint`, so that the next call makes a new one; calls under way have `grace`."""
@@ -170,9 +118,9 @@ class GrpcioTransport:
         if line is None:
             return
         if not grace:
-            await line.channel.close()
+            await line.close()
             return
-        task = asyncio.get_running_loop().create_task(_retire(line, grace), name="retire a connection")
+        task = asyncio.get_running_loop().create_task(line.retire(grace), name="retire a connection")
         self._retiring.add(task)
         task.add_done_callback(self._retiring.discard)
 
@@ -187,7 +135,7 @@ class GrpcioTransport:
         for task in (retiring := tuple(self._retiring)):
             task.cancel()
         for line in lines.values():
-            await line.channel.close()
+            await line.close()
         if retiring:
             await asyncio.wait(retiring)
 
@@ -198,7 +146,8 @@ class GrpcioTransport:
         async with lock:
             line = self._lines.get(endpoint)
             if line is None:
-                line = self._lines[endpoint] = _Line(await self._channel(endpoint))
+                channel = await self._channel(endpoint)
+                line = self._lines[endpoint] = _Line(channel, calls_of(channel))
         return line
 
     async def _channel(self, endpoint: Endpoint) -> grpc.aio.Channel:
@@ -223,28 +172,14 @@ class GrpcioTransport:
         return grpc.aio.secure_channel(target, credentials, options=options)
 
 
-def _reader(call: grpc.aio.UnaryStreamCall[bytes, bytes]) -> Callable[[], Awaitable[object]]:
-    """What reads the next answer, or something else than bytes after the last; see `call.code()` then.
-
-    The library's own way waits for the headers of the answer before it asks for the answer, which comes with them: one
-    more turn of its poller and of our loop, and some layers, for each call. What is below it is not public."""
-    below: Callable[[], Awaitable[object]] = getattr(
-        getattr(call, "_cython_call", None), "receive_serialized_message", call.read
-    )
-    return below
-
-
-async def _retire(line: _Line, grace: float) -> None:
-    """Let the calls of a channel end, and close it; at once when cancelled."""
-    # grpcio's own grace looks for calls among the frames of tasks, and misses most of ours.
-    try:
-        if line.under_way:
-            line.emptied = asyncio.Event()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(grace):
-                    await line.emptied.wait()
-    finally:
-        await line.channel.close()
+def calls_of(channel: grpc.aio.Channel) -> Calls:
+    """The best way to make calls on `channel` with this version of the library."""
+    if is_tried(grpc.__version__):
+        try:
+            return BatchedCalls(channel)
+        except (AttributeError, ImportError):
+            logger.debug("grpcio %s is not made as expected, calls are made the public way", grpc.__version__)
+    return PublicCalls(channel)
 
 
 class _Threads:
@@ -262,19 +197,6 @@ class _Threads:
 os.register_at_fork(after_in_child=_Threads.stay_behind)
 
 
-class _FixedMetadata(grpc.aio.Metadata):
-    """Headers that are only read: grpcio's own class copies them twice, which costs a tenth of a call."""
-
-    def __init__(self, pairs: Metadata) -> None:
-        self._pairs = pairs
-
-    def __iter__(self) -> Iterator[tuple[str, str]]:
-        return iter(self._pairs)
-
-    def __len__(self) -> int:
-        return len(self._pairs)
-
-
 class _GrpcioStream:
     """One stream open in both directions."""
 
@@ -285,15 +207,15 @@ class _GrpcioStream:
         """Send one message."""
         try:
             await self._call.write(payload)
-        except _CALL_ERRORS as error:
-            raise _failed(error) from None
+        except CALL_ERRORS as error:
+            raise failed(error) from None
 
     async def read(self) -> bytes | None:
         """The next message, or None after a regular end."""
         try:
             answer = await self._call.read()
-        except _CALL_ERRORS as error:
-            raise _failed(error) from None
+        except CALL_ERRORS as error:
+            raise failed(error) from None
         return answer if isinstance(answer, bytes) else None
 
     async def close(self) -> None:
@@ -315,25 +237,3 @@ def _target(endpoint: Endpoint) -> str:
     if endpoint.scheme is Scheme.IPV6:
         return f"ipv6:{addresses}"
     return f"dns:///{addresses}"
-
-
-def _failed(error: BaseException) -> TransportError:
-    """The error of the interface for one of grpcio's; a cancellation that the caller asked for goes on as it is."""
-    if isinstance(error, asyncio.CancelledError):
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
-            raise error
-        # grpcio cancels what is in flight on a channel that we close, and the caller has to be told otherwise.
-        return TransportError(Failure.CANCELLED, "the connection was closed", was_sent=True)
-    if not isinstance(error, grpc.aio.AioRpcError):
-        return TransportError(Failure.UNREACHABLE, str(error), was_sent=False)
-    return _ended(error.code(), error.details())
-
-
-def _ended(code: grpc.StatusCode, details: str | None) -> TransportError:
-    """The error of a call that ended with this status."""
-    failure = _FAILURES.get(code, Failure.INTERNAL)
-    text = details or code.name
-    lowered = text.lower()
-    was_sent = not (failure is Failure.UNREACHABLE and any(each in lowered for each in _NEVER_SENT))
-    return TransportError(failure, text, was_sent=was_sent)

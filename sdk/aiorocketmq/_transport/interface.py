@@ -3,7 +3,7 @@ out."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol, TypeAlias
@@ -11,6 +11,8 @@ from typing import Protocol, TypeAlias
 from aiorocketmq._core.endpoint import Endpoint
 
 Metadata: TypeAlias = Sequence[tuple[str, str]]
+Take: TypeAlias = Callable[[bytes], None]
+"""Gets each answer of a stream; what it raises ends the call and goes on to the caller."""
 
 
 class Failure(Enum):
@@ -74,10 +76,10 @@ class Transport(Protocol):
     ) -> bytes:
         """One request, one answer, within `timeout` seconds."""
 
-    def server_stream(
-        self, endpoint: Endpoint, path: str, payload: bytes, metadata: Metadata, timeout: float
-    ) -> AsyncIterator[bytes]:
-        """One request, many answers, all within `timeout` seconds; leaving the loop early ends the call."""
+    async def server_stream(
+        self, endpoint: Endpoint, path: str, payload: bytes, metadata: Metadata, timeout: float, take: Take
+    ) -> None:
+        """One request, many answers, all within `timeout` seconds; each is given to `take` when it arrives."""
 
     async def duplex(self, endpoint: Endpoint, path: str, metadata: Metadata) -> DuplexStream:
         """Open a stream without a deadline; errors of opening show at the first read or write."""

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._transport.grpcio import GrpcioTransport
-from aiorocketmq._transport.interface import DuplexStream, Metadata
+from aiorocketmq._transport.interface import DuplexStream, Metadata, Take
 from aiorocketmq.config import Timeouts
 from aiorocketmq.errors import LeaseLost, UsageError
 from aiorocketmq.message import Message, ReceivedMessage
@@ -54,12 +54,14 @@ class Pointed(GrpcioTransport):
         return answer
 
     async def server_stream(
-        self, endpoint: Endpoint, path: str, payload: bytes, metadata: Metadata, timeout: float
-    ) -> AsyncIterator[bytes]:
+        self, endpoint: Endpoint, path: str, payload: bytes, metadata: Metadata, timeout: float, take: Take
+    ) -> None:
         await self.point()
-        async for answer in super().server_stream(endpoint, path, payload, metadata, timeout):
+        answers: list[bytes] = []
+        await super().server_stream(endpoint, path, payload, metadata, timeout, answers.append)
+        for answer in answers:
             await self.point()
-            yield answer
+            take(answer)
 
     async def duplex(self, endpoint: Endpoint, path: str, metadata: Metadata) -> DuplexStream:
         await self.point()

@@ -1,14 +1,13 @@
 """Each live lesson (live-lessons.md 1 to 13) holds against the fake as Apache's 5.5 and real servers."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._transport.grpcio import _OPTIONS, GrpcioTransport
-from aiorocketmq._transport.interface import Metadata
+from aiorocketmq._transport.interface import Metadata, Take
 from aiorocketmq.config import Credentials, Timeouts
 from aiorocketmq.connection import Connection
 from aiorocketmq.errors import GroupNotFound, Refused, TopicNotFound, UsageError
@@ -69,11 +68,11 @@ class Overheard(GrpcioTransport):
         self.metadata_sizes.append(sum(len(name) + len(value) for name, value in metadata))
         return await super().unary(endpoint, path, payload, metadata, timeout)
 
-    def server_stream(
-        self, endpoint: Endpoint, path: str, payload: bytes, metadata: Metadata, timeout: float
-    ) -> AsyncIterator[bytes]:
+    async def server_stream(
+        self, endpoint: Endpoint, path: str, payload: bytes, metadata: Metadata, timeout: float, take: Take
+    ) -> None:
         self.deadlines.append(timeout)
-        return super().server_stream(endpoint, path, payload, metadata, timeout)
+        await super().server_stream(endpoint, path, payload, metadata, timeout, take)
 
 
 async def sent(place: Place, topic: str, *bodies: bytes, message_group: str | None = None) -> None:

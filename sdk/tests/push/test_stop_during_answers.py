@@ -1,13 +1,12 @@
 """A stop while the answer of a poll is arriving: its messages are leased already, and none may be forgotten."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._transport.grpcio import GrpcioTransport
-from aiorocketmq._transport.interface import Metadata
+from aiorocketmq._transport.interface import Metadata, Take
 from aiorocketmq.message import Message
 from aiorocketmq.producer import Producer
 from aiorocketmq.push_consumer import PushConsumer
@@ -25,10 +24,12 @@ class Stalling(GrpcioTransport):
         self.go_on = asyncio.Event()
 
     async def server_stream(
-        self, endpoint: Endpoint, path: str, payload: bytes, metadata: Metadata, timeout: float
-    ) -> AsyncIterator[bytes]:
-        async for frame in super().server_stream(endpoint, path, payload, metadata, timeout):
-            yield frame
+        self, endpoint: Endpoint, path: str, payload: bytes, metadata: Metadata, timeout: float, take: Take
+    ) -> None:
+        frames: list[bytes] = []
+        await super().server_stream(endpoint, path, payload, metadata, timeout, frames.append)
+        for frame in frames:
+            take(frame)
             if pb.ReceiveMessageResponse.FromString(frame).HasField("message") and not self.stalled.is_set():
                 self.stalled.set()
                 await self.go_on.wait()

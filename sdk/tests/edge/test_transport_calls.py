@@ -1,0 +1,261 @@
+"""Both ways of making calls over grpcio, the public one and the one below it: what comes out is the same."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import grpc
+import pytest
+from aiorocketmq._transport.batches import BatchedCalls
+from aiorocketmq._transport.calls import Calls, PublicCalls
+from aiorocketmq._transport.grpcio import calls_of
+from aiorocketmq._transport.interface import Failure, TransportError
+
+MANY, ONE = "/some.Service/Many", "/some.Service/One"
+
+
+class Server:
+    """Sends as many answers as asked for, and ends calls as asked for."""
+
+    def __init__(self) -> None:
+        self.address = ""
+        self.waiting = asyncio.Event()
+        """Set when a call waits for ever."""
+        self.left = asyncio.Event()
+        """Set when a caller has left such a call."""
+        self.metadata: dict[str, str] = {}
+
+    async def many(self, request: bytes, context: Any) -> AsyncIterator[bytes]:
+        self.metadata = dict(context.invocation_metadata())
+        count, status = request.decode().split()
+        for number in range(int(count)):
+            yield b"%d" % number
+        await self._end(status, context)
+
+    async def one(self, request: bytes, context: Any) -> bytes:
+        self.metadata = dict(context.invocation_metadata())
+        await self._end(request.decode(), context)
+        return request
+
+    async def _end(self, status: str, context: Any) -> None:
+        if status == "WAIT":
+            self.waiting.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.left.set()
+        if status != "OK":
+            await context.abort(grpc.StatusCode[status], "as asked for")
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Server]:
+    made = Server()
+    running = grpc.aio.server()
+    handlers: Any = {  # Any: bytes pass as they are
+        "Many": grpc.unary_stream_rpc_method_handler(made.many),
+        "One": grpc.unary_unary_rpc_method_handler(made.one),
+    }
+    running.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("some.Service", handlers),))
+    made.address = f"127.0.0.1:{running.add_insecure_port('127.0.0.1:0')}"
+    await running.start()
+    yield made
+    await running.stop(None)
+
+
+@pytest.fixture(params=[BatchedCalls, PublicCalls])
+def way(request: pytest.FixtureRequest) -> Callable[[grpc.aio.Channel], Calls]:
+    chosen: Callable[[grpc.aio.Channel], Calls] = request.param
+    return chosen
+
+
+@pytest.fixture
+async def calls(server: Server, way: Callable[[grpc.aio.Channel], Calls]) -> AsyncIterator[Calls]:
+    async with grpc.aio.insecure_channel(server.address) as channel:
+        yield way(channel)
+
+
+async def answers(calls: Calls, request: bytes, timeout: float = 5.0) -> list[bytes]:
+    got: list[bytes] = []
+    await calls.stream(MANY, request, (), timeout, got.append)
+    return got
+
+
+async def test_the_library_of_this_machine_is_used_below_its_public_interface(server: Server) -> None:
+    async with grpc.aio.insecure_channel(server.address) as channel:
+        assert isinstance(calls_of(channel), BatchedCalls)
+
+
+async def test_a_library_made_otherwise_is_used_the_public_way(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with grpc.aio.insecure_channel(server.address) as channel:
+        with monkeypatch.context() as patched:
+            patched.delattr("grpc._cython.cygrpc.execute_batch")
+            calls = calls_of(channel)
+        assert isinstance(calls, PublicCalls)
+        assert await answers(calls, b"2 OK") == [b"0", b"1"]
+
+
+async def test_an_untried_version_of_the_library_is_used_the_public_way(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("grpc.__version__", "1.86.0")
+    async with grpc.aio.insecure_channel(server.address) as channel:
+        assert isinstance(calls_of(channel), PublicCalls)
+
+
+@pytest.mark.parametrize("count", [0, 1, 40])
+async def test_all_answers_come_in_order(calls: Calls, count: int) -> None:
+    assert await answers(calls, b"%d OK" % count) == [b"%d" % number for number in range(count)]
+
+
+async def test_headers_arrive(calls: Calls, server: Server) -> None:
+    await calls.stream(MANY, b"0 OK", (("x-some", "thing"),), 5.0, lambda answer: None)
+    assert server.metadata["x-some"] == "thing"
+    await calls.unary(ONE, b"OK", (("x-other", "thing"),), 5.0)
+    assert server.metadata["x-other"] == "thing"
+
+
+@pytest.mark.parametrize("count", [0, 3])
+async def test_a_call_that_ends_badly_says_so_after_its_answers(calls: Calls, count: int) -> None:
+    got: list[bytes] = []
+    with pytest.raises(TransportError, match="as asked for") as caught:
+        await calls.stream(MANY, b"%d RESOURCE_EXHAUSTED" % count, (), 5.0, got.append)
+    assert got == [b"%d" % number for number in range(count)]
+    assert caught.value.failure is Failure.EXHAUSTED
+    assert caught.value.was_sent
+
+
+@pytest.mark.parametrize(
+    ("status", "failure"),
+    [
+        ("UNAVAILABLE", Failure.UNREACHABLE),
+        ("DEADLINE_EXCEEDED", Failure.TIMEOUT),
+        ("PERMISSION_DENIED", Failure.UNAUTHENTICATED),
+        ("NOT_FOUND", Failure.REFUSED),
+        ("DATA_LOSS", Failure.INTERNAL),
+    ],
+)
+async def test_a_refusal_is_said_with_its_text(calls: Calls, status: str, failure: Failure) -> None:
+    with pytest.raises(TransportError, match="as asked for") as caught:
+        await calls.unary(ONE, status.encode(), (), 5.0)
+    assert caught.value.failure is failure
+
+
+async def test_a_path_that_nobody_serves_is_unimplemented(calls: Calls) -> None:
+    for call in (
+        calls.unary("/no.Service/One", b"", (), 5.0),
+        calls.stream("/no.Service/Many", b"", (), 5.0, lambda answer: None),
+    ):
+        with pytest.raises(TransportError) as caught:
+            await call
+        assert caught.value.failure is Failure.UNIMPLEMENTED
+
+
+async def test_an_answer_comes_back_whole(calls: Calls) -> None:
+    assert await calls.unary(ONE, b"OK", (), 5.0) == b"OK"
+
+
+async def test_nobody_there_is_told_from_what_was_sent(way: Callable[[grpc.aio.Channel], Calls]) -> None:
+    async with grpc.aio.insecure_channel("127.0.0.1:1") as channel:
+        calls = way(channel)
+        for call in (calls.unary(ONE, b"OK", (), 5.0), answers(calls, b"1 OK")):
+            with pytest.raises(TransportError) as caught:
+                await call
+            assert caught.value.failure is Failure.UNREACHABLE
+            assert not caught.value.was_sent
+        assert calls.under_way.count == 0
+
+
+async def test_a_deadline_ends_a_call_and_the_server_hears_of_it(calls: Calls, server: Server) -> None:
+    for call in (calls.unary(ONE, b"WAIT", (), 0.05), answers(calls, b"0 WAIT", timeout=0.05)):
+        with pytest.raises(TransportError) as caught:
+            await call
+        assert caught.value.failure is Failure.TIMEOUT
+        await server.left.wait()
+        server.left.clear()
+
+
+async def test_a_cancelled_call_is_cancelled_at_the_server_too(calls: Calls, server: Server) -> None:
+    for call in (calls.unary(ONE, b"WAIT", (), 60.0), answers(calls, b"0 WAIT", timeout=60.0)):
+        server.waiting.clear()
+        task = asyncio.ensure_future(call)
+        await server.waiting.wait()
+        assert calls.under_way.count == 1
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await server.left.wait()
+        server.left.clear()
+        assert calls.under_way.count == 0
+
+
+async def test_what_a_taker_raises_ends_the_call(calls: Calls, server: Server) -> None:
+    def take(answer: bytes) -> None:
+        raise LookupError("no thanks")
+
+    with pytest.raises(LookupError, match="no thanks"):
+        await calls.stream(MANY, b"1 WAIT", (), 60.0, take)
+    await server.left.wait()
+
+
+async def test_calls_under_way_end_with_an_error_when_their_channel_is_closed(
+    server: Server, way: Callable[[grpc.aio.Channel], Calls]
+) -> None:
+    channel = grpc.aio.insecure_channel(server.address)
+    calls = way(channel)
+    async with asyncio.TaskGroup() as group:
+        one = group.create_task(failure_of(calls.unary(ONE, b"WAIT", (), 60.0)))
+        await server.waiting.wait()
+        server.waiting.clear()
+        many = group.create_task(failure_of(answers(calls, b"1 WAIT", timeout=60.0)))
+        await server.waiting.wait()
+        calls.end()
+        await channel.close()
+    assert one.result() is many.result() is Failure.CANCELLED
+    assert await failure_of(calls.unary(ONE, b"OK", (), 5.0)) is Failure.UNREACHABLE
+    assert await failure_of(answers(calls, b"1 OK")) is Failure.UNREACHABLE
+    assert calls.under_way.count == 0
+
+
+async def failure_of(call: Any) -> Failure:
+    with pytest.raises(TransportError) as caught:
+        await call
+    return caught.value.failure
+
+
+async def test_a_channel_that_retires_waits_for_its_calls(calls: Calls, server: Server) -> None:
+    await calls.under_way.over(60.0)
+    task = asyncio.ensure_future(answers(calls, b"1 WAIT", timeout=0.1))
+    await server.waiting.wait()
+    await calls.under_way.over(60.0)
+    assert (await asyncio.gather(task, return_exceptions=True))[0].__class__ is TransportError
+    task = asyncio.ensure_future(answers(calls, b"1 WAIT", timeout=60.0))
+    await asyncio.sleep(0)
+    await calls.under_way.over(0.01)
+    assert calls.under_way.count == 1
+    task.cancel()
+    await asyncio.wait((task,))
+
+
+async def test_a_poll_that_waits_leaves_little_for_the_garbage_collector(
+    calls: Calls, server: Server, way: object
+) -> None:
+    async def objects(polls: int) -> int:
+        tasks = [asyncio.ensure_future(answers(calls, b"0 WAIT", timeout=60.0)) for _ in range(polls)]
+        for _ in range(5):
+            await asyncio.sleep(0)
+        gc.collect()
+        count = len(gc.get_objects())
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        return count
+
+    await objects(1)
+    each = (await objects(101) - await objects(1)) / 100
+    assert each < 25 if way is BatchedCalls else each < 80
