@@ -42,22 +42,20 @@ class BatchedCalls:
         self._receive = library.ReceiveMessageOperation
         self._receive_status = library.ReceiveStatusOnClientOperation
         self._loop = below._loop
-        self._open: set[Any] = set()
-        self.under_way = UnderWay()
+        self.under_way = UnderWay[Any]()
 
     async def unary(self, path: str, payload: bytes, metadata: Metadata, timeout: float) -> bytes:
         """See Calls."""
         call = self._begun(path, timeout)
         try:
             answer: bytes | None = await call.unary_unary(payload, tuple(metadata))
-        except CALL_ERRORS as error:
+        except BaseException as error:
             call.cancel(_LEFT)
-            raise failed(error) from None
-        except BaseException:
-            call.cancel(_LEFT)
+            if isinstance(error, CALL_ERRORS):
+                raise failed(error) from None
             raise
         finally:
-            self._over(call)
+            self.under_way.ended(call)
         if answer is not None:
             return answer
         status = await call.status()
@@ -99,11 +97,11 @@ class BatchedCalls:
         finally:
             if not is_over:
                 call.cancel(_LEFT)
-            self._over(call)
+            self.under_way.ended(call)
 
     def end(self) -> None:
         """See Calls."""
-        for call in tuple(self._open):
+        for call in tuple(self.under_way.calls):
             call.cancel(_CLOSED)
 
     def _begun(self, path: str, timeout: float) -> Any:  # Any: not declared by the library
@@ -111,10 +109,5 @@ class BatchedCalls:
             call = self._call(path.encode(), time.time() + timeout, None, None)
         except CALL_ERRORS as error:
             raise failed(error) from None
-        self._open.add(call)
-        self.under_way.count += 1
+        self.under_way.calls.add(call)
         return call
-
-    def _over(self, call: object) -> None:
-        self._open.discard(call)
-        self.under_way.ended()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Protocol, TypeAlias
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import grpc
 import grpc.aio
@@ -13,27 +13,30 @@ import grpc.aio
 from aiorocketmq._transport.failures import CALL_ERRORS, failed
 from aiorocketmq._transport.interface import Metadata, Take
 
+CallT = TypeVar("CallT")
+
 _Unary: TypeAlias = "grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]"
 _Stream: TypeAlias = "grpc.aio.UnaryStreamMultiCallable[bytes, bytes]"
 
 
-class UnderWay:
-    """Counts the calls of a channel that have not ended; streams in both directions do not count, they never would."""
+class UnderWay(Generic[CallT]):
+    """The calls of a channel that have not ended, but for streams in both directions, which never would.
+
+    Versions of grpcio before 1.82 look for them among the frames of tasks, and miss most of ours."""
 
     def __init__(self) -> None:
-        self.count = 0
+        self.calls: set[CallT] = set()
         self._emptied: asyncio.Event | None = None
 
-    def ended(self) -> None:
-        """Count a call out."""
-        self.count -= 1
-        if self._emptied is not None and not self.count:
+    def ended(self, call: CallT) -> None:
+        """Take a call out."""
+        self.calls.discard(call)
+        if self._emptied is not None and not self.calls:
             self._emptied.set()
 
     async def over(self, grace: float) -> None:
         """Wait until the last call has ended, `grace` seconds at most; for a channel that gets no new ones."""
-        # grpcio's own grace looks for calls among the frames of tasks, and misses most of ours.
-        if self.count:
+        if self.calls:
             self._emptied = asyncio.Event()
             with suppress(TimeoutError):
                 async with asyncio.timeout(grace):
@@ -43,7 +46,9 @@ class UnderWay:
 class Calls(Protocol):
     """A way of making the calls of one channel; they raise TransportError, and end when they are cancelled."""
 
-    under_way: UnderWay
+    @property
+    def under_way(self) -> UnderWay[Any]:
+        """What has not ended."""
 
     async def unary(self, path: str, payload: bytes, metadata: Metadata, timeout: float) -> bytes:
         """One request, one answer, within `timeout` seconds."""
@@ -59,44 +64,47 @@ class PublicCalls:
     """The documented way, which every version of grpcio has."""
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
-        self.under_way = UnderWay()
+        self.under_way = UnderWay[grpc.aio.Call]()
         self._channel = channel
         self._unary: dict[str, _Unary] = {}
         self._streams: dict[str, _Stream] = {}
 
     async def unary(self, path: str, payload: bytes, metadata: Metadata, timeout: float) -> bytes:
         """See Calls."""
-        call = self._unary.get(path)
-        if call is None:
-            call = self._unary[path] = self._channel.unary_unary(path)
-        self.under_way.count += 1
+        opened = self._unary.get(path)
+        if opened is None:
+            opened = self._unary[path] = self._channel.unary_unary(path)
         try:
-            return await call(payload, timeout=timeout, metadata=FixedMetadata(metadata))
+            call = opened(payload, timeout=timeout, metadata=FixedMetadata(metadata))
+            self.under_way.calls.add(call)
+            try:
+                return await call
+            finally:
+                self.under_way.ended(call)
         except CALL_ERRORS as error:
             raise failed(error) from None
-        finally:
-            self.under_way.ended()
 
     async def stream(self, path: str, payload: bytes, metadata: Metadata, timeout: float, take: Take) -> None:
         """See Calls."""
         opened = self._streams.get(path)
         if opened is None:
             opened = self._streams[path] = self._channel.unary_stream(path)
-        self.under_way.count += 1
         try:
             call = opened(payload, timeout=timeout, metadata=FixedMetadata(metadata))
+            self.under_way.calls.add(call)
             try:
                 async for answer in call:
                     take(answer)
             finally:
                 call.cancel()
+                self.under_way.ended(call)
         except CALL_ERRORS as error:
             raise failed(error) from None
-        finally:
-            self.under_way.ended()
 
     def end(self) -> None:
-        """See Calls; a channel ends these calls by itself when it is closed."""
+        """See Calls."""
+        for call in tuple(self.under_way.calls):
+            call.cancel()
 
 
 class FixedMetadata(grpc.aio.Metadata):

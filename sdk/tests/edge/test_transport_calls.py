@@ -168,7 +168,7 @@ async def test_nobody_there_is_told_from_what_was_sent(way: Callable[[grpc.aio.C
                 await call
             assert caught.value.failure is Failure.UNREACHABLE
             assert not caught.value.was_sent
-        assert calls.under_way.count == 0
+        assert not calls.under_way.calls
 
 
 async def test_a_deadline_ends_a_call_and_the_server_hears_of_it(calls: Calls, server: Server) -> None:
@@ -185,13 +185,13 @@ async def test_a_cancelled_call_is_cancelled_at_the_server_too(calls: Calls, ser
         server.waiting.clear()
         task = asyncio.ensure_future(call)
         await server.waiting.wait()
-        assert calls.under_way.count == 1
+        assert len(calls.under_way.calls) == 1
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         await server.left.wait()
         server.left.clear()
-        assert calls.under_way.count == 0
+        assert not calls.under_way.calls
 
 
 async def test_what_a_taker_raises_ends_the_call(calls: Calls, server: Server) -> None:
@@ -219,7 +219,7 @@ async def test_calls_under_way_end_with_an_error_when_their_channel_is_closed(
     assert one.result() is many.result() is Failure.CANCELLED
     assert await failure_of(calls.unary(ONE, b"OK", (), 5.0)) is Failure.UNREACHABLE
     assert await failure_of(answers(calls, b"1 OK")) is Failure.UNREACHABLE
-    assert calls.under_way.count == 0
+    assert not calls.under_way.calls
 
 
 async def failure_of(call: Any) -> Failure:
@@ -237,7 +237,7 @@ async def test_a_channel_that_retires_waits_for_its_calls(calls: Calls, server: 
     task = asyncio.ensure_future(answers(calls, b"1 WAIT", timeout=60.0))
     await asyncio.sleep(0)
     await calls.under_way.over(0.01)
-    assert calls.under_way.count == 1
+    assert len(calls.under_way.calls) == 1
     task.cancel()
     await asyncio.wait((task,))
 
