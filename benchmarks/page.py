@@ -19,7 +19,8 @@ Machines differ, ratios travel: compare within a table, not between pages.
 
 - Three clients do the same work against the same server: a bare `grpc.aio` stub with our wire messages and nothing on
   top, `aiorocketmq`, and Apache's Python client in an environment of its own. The stub takes grpcio as it comes;
-  `aiorocketmq` chooses how it reads from the network ([session](../explanation/session.md)). The server is our fake
+  `aiorocketmq` chooses how it reads from the network, and makes its calls below the asyncio layer of tried versions
+  ([session](../explanation/session.md)), so that it may be quicker than the stub. The server is our fake
   broker (profile `{profile}`, {queues} queues a topic), in a process of its own, fresh for each round.
 - One process per measurement: {warm_up} s of warm-up after the first message, then {seconds} s.
   The clients take turns within a round, {rounds} rounds in one run; cells are medians

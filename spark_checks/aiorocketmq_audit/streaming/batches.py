@@ -21,6 +21,7 @@ from aiorocketmq_audit.streaming import retention
 from aiorocketmq_audit.streaming.listing import listing, series
 from aiorocketmq_audit.streaming.progress import (
     SEPARATOR,
+    Listing,
     Progress,
     Span,
     covers,
@@ -94,7 +95,10 @@ class Batches:
         checks: Sequence[str],
         limits: Limits,
         screen: bool | None = None,
+        *,
+        until_complete: bool = False,
     ) -> None:
+        """`until_complete` tells that `close` follows when every recorder has ended."""
         self.told: list[Told] = []
         """What was told and not yet printed."""
         self.busy = threading.Lock()
@@ -110,6 +114,7 @@ class Batches:
         self._checks = tuple(checks)
         self._limits = limits
         self._screen = screen
+        self._until_complete = until_complete
 
     def take(self, rows: DataFrame, batch: int) -> None:
         """Work on one batch; doing it again after a crash replaces what it had written."""
@@ -145,8 +150,7 @@ class Batches:
     @property
     def is_complete(self) -> bool:
         """Every recorder has ended, and nothing waits to be read."""
-        now = listing(self._folders)
-        return self.progress.is_whole and not now.open and not now.pending(self.progress)
+        return _is_complete(self.progress, listing(self._folders))
 
     def gate(self, progress: Progress) -> gates.Gates:
         """What is known about the recording itself."""
@@ -161,7 +165,9 @@ class Batches:
         gates.check_contract(found)
         progress, files, is_odd = self._with_files(before, found)
         lateness_us = int(self._limits.lateness * 1e6)
-        mark = watermark(progress, now, lateness_us=lateness_us)
+        # A batch that completes the recording is judged when it is closed, which is next: once is enough.
+        is_last = self._until_complete and _is_complete(progress, now)
+        mark = before.watermark_us if is_last else watermark(progress, now, lateness_us=lateness_us)
         progress = dataclasses.replace(
             progress, folders=self._folders, batch=batch, watermark_us=mark, closed=False
         )
@@ -170,7 +176,7 @@ class Batches:
         if is_odd:
             events = reading.without_duplicates(events)
         told: DataFrame | None = None
-        if mark is not None:
+        if mark is not None and not is_last:
             progress, told = self._judge(events, progress, batch - 1)
         else:
             self._store.write_findings(None, batch)
@@ -355,6 +361,10 @@ class Batches:
         window = retention.Window(mark - int(limits.horizon * 1e6), mark - int(limits.longest * 1e6))
         kept = retention.kept(events, window)
         return kept.events, kept.forgotten
+
+
+def _is_complete(progress: Progress, now: Listing) -> bool:
+    return progress.is_whole and not now.open and not now.pending(progress)
 
 
 def _keyed(found: DataFrame, events: DataFrame) -> DataFrame:

@@ -96,7 +96,15 @@ def follow(
     )
     # PySpark has a handler of its own for Ctrl-C, from the start of its session on: ours comes after it.
     with chosen as running, nullcontext(stop) if stop else stopped_by_signals() as stopping:
-        batches = Batches(running, store, folders, checks, options.limits, options.screen)
+        batches = Batches(
+            running,
+            store,
+            folders,
+            checks,
+            options.limits,
+            options.screen,
+            until_complete=options.until_complete,
+        )
         query = _start(running, folders, batches, store, options)
         try:
             done = _watch(query, batches, options, stopping, store, tell)
