@@ -15,10 +15,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import grpc
 from aiorocketmq.wire import messages as pb
 from aiorocketmq.wire.methods import METHODS
-from aiorocketmq_fake import FakeBroker
 
 from benchmarks.running import BODY_BYTES, ROOT
 
@@ -34,7 +32,9 @@ METADATA = (
 
 @asynccontextmanager
 async def fake() -> AsyncIterator[str]:
-    """The fake as it comes."""
+    """The fake as it comes: it tells grpcio how to read, if it is there first."""
+    from aiorocketmq_fake import FakeBroker
+
     async with FakeBroker() as broker:
         await broker.create_topic("t")
         yield broker.endpoint
@@ -42,7 +42,9 @@ async def fake() -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def bare() -> AsyncIterator[str]:
-    """A server that reads nothing and decides nothing."""
+    """A server that reads nothing and decides nothing, on grpcio as it comes."""
+    import grpc
+
     answer = pb.SendMessageResponse(status=pb.Status(code=pb.Code.OK, message="OK"))
     answer.entries.add(message_id="0" * 34, offset=1).status.CopyFrom(answer.status)
     payload = answer.SerializeToString()
@@ -74,6 +76,8 @@ async def serve(kind: str) -> None:
 
 async def load(endpoint: str, calls: int) -> None:
     """Make so many sends, as bytes, so that the client takes as little of the machine as it can."""
+    import grpc
+
     message = pb.Message(topic=pb.Resource(name="t"), body=bytes(BODY_BYTES))
     message.system_properties.message_id = "01" + "0" * 32
     message.system_properties.born_host = "bench"
