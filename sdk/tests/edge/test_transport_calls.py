@@ -9,7 +9,7 @@ from typing import Any
 
 import grpc
 import pytest
-from aiorocketmq._transport.batches import BatchedCalls
+from aiorocketmq._transport.batches import BURST, BatchedCalls
 from aiorocketmq._transport.calls import Calls, PublicCalls
 from aiorocketmq._transport.grpcio import calls_of
 from aiorocketmq._transport.interface import Failure, TransportError
@@ -157,6 +157,19 @@ async def test_a_path_that_nobody_serves_is_unimplemented(calls: Calls) -> None:
 
 
 async def test_an_answer_comes_back_whole(calls: Calls) -> None:
+    assert await calls.unary(ONE, b"OK", (), 5.0) == b"OK"
+
+
+async def test_a_burst_of_calls_gets_every_answer(calls: Calls, server: Server) -> None:
+    found = await asyncio.gather(*(calls.unary(ONE, b"OK", (), 5.0) for _ in range(5 * BURST)))
+    assert found == [b"OK"] * 5 * BURST
+    waiting = [asyncio.ensure_future(calls.unary(ONE, b"WAIT", (), 60.0)) for _ in range(5 * BURST)]
+    await server.waiting.wait()
+    for each in waiting:
+        each.cancel()
+    ends = await asyncio.gather(*waiting, return_exceptions=True)
+    assert all(isinstance(end, asyncio.CancelledError) for end in ends)
+    assert not calls.under_way.calls
     assert await calls.unary(ONE, b"OK", (), 5.0) == b"OK"
 
 
