@@ -53,8 +53,8 @@ class BatchedCalls:
     async def unary(self, path: str, payload: bytes, metadata: Metadata, timeout: float) -> bytes:
         """See Calls."""
         if self._unary >= BURST:
-            # Who got an answer of a burst sends the next call now, one after the other. A turn of the loop lets these
-            # calls leave together: a server that reads them at once answers a fifth more, and so do we read.
+            # All who got an answer of a burst make their next call now, one after the other. A turn of the loop lets
+            # these calls leave together, and a server that reads them together answers a fifth more of them.
             await asyncio.sleep(0)
         call = self._begun(path, timeout)
         self._unary += 1
