@@ -47,7 +47,13 @@ async def watched(
     if not session.observers:
         return await run(message)
     operation, identity = session.next_operation(), session.identity
-    session.emit(HandleEvent(client=identity, phase=Phase.INVOKE, operation=operation, message=message))
+    # Counted on before the next local run, while these facts may still wait to be looked at.
+    attempt = message.attempt
+    session.emit(
+        HandleEvent(
+            client=identity, phase=Phase.INVOKE, operation=operation, message=message, attempt=attempt
+        )
+    )
     raised: BaseException | None = None
     try:
         raised = await run(message)
@@ -57,6 +63,13 @@ async def watched(
     finally:
         phase = Phase.OK if raised is None else Phase.FAIL
         session.emit(
-            HandleEvent(client=identity, phase=phase, operation=operation, message=message, raised=raised)
+            HandleEvent(
+                client=identity,
+                phase=phase,
+                operation=operation,
+                message=message,
+                raised=raised,
+                attempt=attempt,
+            )
         )
     return raised

@@ -161,6 +161,7 @@ class _Poll:
                     attempt_id=self._attempt_id,
                     filter=self._asked,
                     server_deliver_us=self._server_us,
+                    attempt=message.attempt,
                 )
             )
         self._emit(operation, Phase.OK, count=len(messages))

@@ -123,7 +123,7 @@ _PLACED = (
 )
 
 
-def _placed(message: ReceivedMessage) -> Cells:
+def _placed(message: ReceivedMessage, attempt: int | None = None) -> Cells:
     queue = message.queue
     return (
         message.topic,
@@ -135,7 +135,7 @@ def _placed(message: ReceivedMessage) -> Cells:
         message.message_group,
         message.tag,
         message.priority,
-        message.attempt,
+        message.attempt if attempt is None else attempt,
     )
 
 
@@ -189,7 +189,7 @@ def _deliver(event: DeliverEvent) -> Cells:
     # Pull consumers are handed messages without a lease.
     message, name = event.message, fingerprint(event.handle) if event.handle else None
     return (
-        *_placed(message),
+        *_placed(message, event.attempt),
         *_content(message.body, message.properties),
         name,
         name,
@@ -224,7 +224,7 @@ def _change(event: ChangeEvent) -> Cells:
 
 def _handle(event: HandleEvent) -> Cells:
     result = None if event.phase is _INVOKE else "success" if event.phase is _OK else "failure"
-    return _placed(event.message) + (result,)  # noqa: RUF005  # unpacking takes twice as long
+    return _placed(event.message, event.attempt) + (result,)  # noqa: RUF005  # unpacking takes twice as long
 
 
 def _assign(event: AssignEvent) -> Cells:

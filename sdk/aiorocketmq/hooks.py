@@ -146,6 +146,8 @@ class DeliverEvent(Event):
     """What the poll asked for."""
     server_deliver_us: int | None = None
     """The server's clock when it answered, microseconds since 1970."""
+    attempt: int | None = None
+    """What `message.attempt` was then: it is counted on with each local run of an ordered group. None: as it is."""
 
 
 @fact
@@ -154,6 +156,8 @@ class HandleEvent(Event):
 
     message: ReceivedMessage
     raised: BaseException | None = None
+    attempt: int | None = None
+    """What `message.attempt` was then: it is counted on with each local run of an ordered group. None: as it is."""
 
 
 @fact

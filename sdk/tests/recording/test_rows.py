@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from aiorocketmq._recording_account import Account, LeftOut
@@ -12,6 +13,7 @@ from aiorocketmq.hooks import (
     ChangeEvent,
     ChangeReason,
     ClientEvent,
+    DeliverEvent,
     HandleEvent,
     LiteChange,
     LiteSyncEvent,
@@ -150,6 +152,19 @@ def test_a_handlers_work_is_an_interval_with_a_result(recorder: Recorder) -> Non
         ("handle.start", None),
         ("handle.end", "failure"),
     ]
+
+
+def test_a_local_run_is_told_by_its_own_attempt_although_it_is_written_after_the_next(
+    recorder: Recorder,
+) -> None:
+    message = received()
+    shared: dict[str, Any] = {"client": CONSUMER, "message": message}
+    recorder.observe(DeliverEvent(**shared, handle="handle-0", position=0, attempt=1))
+    for attempt in (1, 2):
+        message.attempt = attempt
+        for phase in (Phase.INVOKE, Phase.FAIL):
+            recorder.observe(HandleEvent(**shared, phase=phase, attempt=attempt))
+    assert [row["attempt"] for row in rows_of(recorder)[1:6]] == [1, 1, 1, 2, 2]
 
 
 def test_the_groups_settings_are_recorded_as_text(recorder: Recorder) -> None:
