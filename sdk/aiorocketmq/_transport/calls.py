@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from functools import cache
+from typing import Any, Generic, Protocol, TypeVar
 
 import grpc
 import grpc.aio
@@ -14,9 +15,6 @@ from aiorocketmq._transport.failures import CALL_ERRORS, failed
 from aiorocketmq._transport.interface import Metadata, Take
 
 CallT = TypeVar("CallT")
-
-_Unary: TypeAlias = "grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]"
-_Stream: TypeAlias = "grpc.aio.UnaryStreamMultiCallable[bytes, bytes]"
 
 
 class UnderWay(Generic[CallT]):
@@ -65,20 +63,17 @@ class PublicCalls:
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self.under_way = UnderWay[grpc.aio.Call]()
-        self._channel = channel
-        self._unary: dict[str, _Unary] = {}
-        self._streams: dict[str, _Stream] = {}
+        self._unary = cache(channel.unary_unary)
+        self._streams = cache(channel.unary_stream)
 
     async def unary(self, path: str, payload: bytes, metadata: Metadata, timeout: float) -> bytes:
         """See Calls."""
-        opened = self._unary.get(path)
-        if opened is None:
-            opened = self._unary[path] = self._channel.unary_unary(path)
         try:
-            call = opened(payload, timeout=timeout, metadata=FixedMetadata(metadata))
+            call = self._unary(path)(payload, timeout=timeout, metadata=FixedMetadata(metadata))
             self.under_way.calls.add(call)
             try:
-                return await call
+                answer: bytes = await call
+                return answer
             finally:
                 self.under_way.ended(call)
         except CALL_ERRORS as error:
@@ -86,11 +81,8 @@ class PublicCalls:
 
     async def stream(self, path: str, payload: bytes, metadata: Metadata, timeout: float, take: Take) -> None:
         """See Calls."""
-        opened = self._streams.get(path)
-        if opened is None:
-            opened = self._streams[path] = self._channel.unary_stream(path)
         try:
-            call = opened(payload, timeout=timeout, metadata=FixedMetadata(metadata))
+            call = self._streams(path)(payload, timeout=timeout, metadata=FixedMetadata(metadata))
             self.under_way.calls.add(call)
             try:
                 async for answer in call:

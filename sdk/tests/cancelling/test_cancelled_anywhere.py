@@ -39,11 +39,17 @@ class Pointed(GrpcioTransport):
 
     async def point(self) -> None:
         """One point: a call begins or has ended."""
-        self._points += 1
-        if self._victim is not None and self._points == self._at:
-            self._victim.cancel()
-            self._victim = None
+        if self.strike():
             await asyncio.sleep(0)
+
+    def strike(self) -> bool:
+        """One point: cancel the victim if it is the one, at its next wait."""
+        self._points += 1
+        if self._victim is None or self._points != self._at:
+            return False
+        self._victim.cancel()
+        self._victim = None
+        return True
 
     async def unary(
         self, endpoint: Endpoint, path: str, payload: bytes, metadata: Metadata, timeout: float
@@ -57,11 +63,12 @@ class Pointed(GrpcioTransport):
         self, endpoint: Endpoint, path: str, payload: bytes, metadata: Metadata, timeout: float, take: Take
     ) -> None:
         await self.point()
-        answers: list[bytes] = []
-        await super().server_stream(endpoint, path, payload, metadata, timeout, answers.append)
-        for answer in answers:
-            await self.point()
+
+        def taken(answer: bytes) -> None:
+            self.strike()  # while the stream is open
             take(answer)
+
+        await super().server_stream(endpoint, path, payload, metadata, timeout, taken)
 
     async def duplex(self, endpoint: Endpoint, path: str, metadata: Metadata) -> DuplexStream:
         await self.point()
