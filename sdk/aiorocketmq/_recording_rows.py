@@ -123,7 +123,7 @@ _PLACED = (
 )
 
 
-def _placed(message: ReceivedMessage, attempt: int | None = None) -> Cells:
+def _placed(message: ReceivedMessage, attempt: int | None) -> Cells:
     queue = message.queue
     return (
         message.topic,
@@ -209,7 +209,7 @@ def _deliver(event: DeliverEvent) -> Cells:
 
 def _settle(event: SettleEvent) -> Cells:
     names = fingerprint(event.delivery), fingerprint(event.handle)
-    return _placed(event.message) + names
+    return _placed(event.message, event.attempt) + names
 
 
 def _change(event: ChangeEvent) -> Cells:

@@ -317,6 +317,7 @@ class Settling:
                 operation=operation,
                 error=error,
                 message=message,
+                attempt=message.attempt,
                 delivery=_lease_of(message).first_handle,
                 handle=handle,
             )
@@ -344,6 +345,7 @@ class Settling:
                 operation=operation,
                 error=error,
                 message=message,
+                attempt=message.attempt,
                 delivery=lease.first_handle,
                 handle=lease.handle,
                 previous_handle=used if phase is Phase.OK else None,
@@ -372,6 +374,7 @@ class Settling:
                 operation=operation,
                 error=error,
                 message=message,
+                attempt=message.attempt,
                 delivery=_lease_of(message).first_handle,
                 handle=used,
             )

@@ -169,6 +169,8 @@ class SettleEvent(Event):
     """The receipt handle that the delivery came with."""
     handle: str
     """The handle that was used; after a successful change the new one."""
+    attempt: int | None = None
+    """What `message.attempt` was then, as for handlers."""
 
 
 @fact

@@ -164,7 +164,8 @@ def test_a_local_run_is_told_by_its_own_attempt_although_it_is_written_after_the
         message.attempt = attempt
         for phase in (Phase.INVOKE, Phase.FAIL):
             recorder.observe(HandleEvent(**shared, phase=phase, attempt=attempt))
-    assert [row["attempt"] for row in rows_of(recorder)[1:6]] == [1, 1, 1, 2, 2]
+        recorder.observe(AckEvent(**shared, delivery="handle-0", handle="handle-0", attempt=attempt))
+    assert [row["attempt"] for row in rows_of(recorder)[1:8]] == [1, 1, 1, 1, 2, 2, 2]
 
 
 def test_the_groups_settings_are_recorded_as_text(recorder: Recorder) -> None:
