@@ -1,8 +1,9 @@
 """What a client does besides its work: stay known, recover, share a connection, sign."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from datetime import UTC, datetime
 
 import pytest
@@ -289,6 +290,30 @@ async def test_after_a_crash_and_return_of_the_broker_a_producer_goes_on_by_itse
     bodies = [message.body for message in broker.messages("orders")]
     assert bodies.count(b"before") == 1
     assert b"after" in bodies
+
+
+async def test_a_stream_that_stays_broken_is_warned_of_once(
+    broker: FakeBroker, producer: Producer, caplog: pytest.LogCaptureFixture
+) -> None:
+    (link,) = producer._session.links.values()
+    with caplog.at_level(logging.INFO, "aiorocketmq._links"):
+        await broker.crash()
+        async with asyncio.timeout(20):
+            with suppress(RocketMQError):
+                await link._answer.wait()
+            while link._failures < 6:
+                with suppress(RocketMQError):
+                    await link.ready()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(settled(producer))
+            await broker.start()
+    told = [(record.levelno, record.getMessage()) for record in caplog.records]
+    breaks = [(level, text) for level, text in told if " broke: " in text]
+    warned = [text for level, text in breaks if level == logging.WARNING]
+    assert len(breaks) >= 6
+    assert breaks[0][0] == logging.INFO
+    assert 1 <= len(warned) == len(set(warned)) < len(breaks) - 1
+    assert told[-1] == (logging.INFO, f"settings stream to {link.endpoint} is open again")
 
 
 async def test_the_end_of_a_client_leaves_no_task_behind(broker: FakeBroker) -> None:
