@@ -75,10 +75,12 @@ def demands(facts: Mapping[str, Any]) -> list[tuple[str, bool]]:
             other = took.get((0.0, most, engine))
             if other is not None:
                 found.append(judged(f"{most:,} events, beside {engine}, in times", own / other, limit))
-        hot = took.get((0.2, most, AUDIT))
+    for events in sizes:
+        hot = took.get((0.2, events, AUDIT))
         if hot is not None:
+            even = took[0.0, events, AUDIT]
             found.append(
-                judged(f"{most:,} events with a hot group, in times of the even ones", hot / own, 1.3)
+                judged(f"{events:,} events with a hot group, in times of the even ones", hot / even, 1.3)
             )
     for less, more in pairwise(sizes):
         growth = took[0.0, more, AUDIT] / took[0.0, less, AUDIT] / (more / less)

@@ -97,6 +97,16 @@ def test_a_slower_audit_does_not_hold() -> None:
         assert holds is expected
 
 
+def test_a_hot_group_is_judged_beside_the_even_recording_of_its_own_size() -> None:
+    even = {"events": 20_000, "hot": 0.0, "engine": audit_page.AUDIT, "seconds": 10.0}
+    larger = even | {"events": 40_000, "seconds": 20.0}
+    for seconds, expected in ((13.0, True), (13.1, False)):
+        hot = even | {"hot": 0.2, "seconds": seconds}
+        judged = dict(audit_page.demands({"runs": [even, hot, larger]}))
+        (holds,) = (holds for text, holds in judged.items() if "hot group" in text)
+        assert holds is expected
+
+
 @pytest.mark.parametrize(
     ("two", "agree", "expected"), [(6.0, True, [True, True]), (6.1, False, [False, False])]
 )
