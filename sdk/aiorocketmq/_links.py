@@ -62,8 +62,8 @@ class Link:
         self._again = Signal()
         self._answer = _Answer()
         self._failures = 0
-        self._warned: str | None = None
-        """What was last warned of, until the stream is open again."""
+        self._warned: set[str] = set()
+        """What was warned of since the stream was last open."""
 
     async def ready(self) -> None:
         """Wait until the server has answered our settings once; raises what broke the stream that was tried."""
@@ -163,9 +163,9 @@ class Link:
             self._owner.take_settings(self.endpoint, command.settings)
             self._moved(StreamInput.SETTINGS)
             self._failures = 0
-            if self._warned is not None:
+            if self._warned:
                 logger.info("settings stream to %s is open again", self.endpoint)
-                self._warned = None
+                self._warned.clear()
             answer, self._answer = self._answer, _Answer()
             answer.give(None)
         elif name is not None:
@@ -188,15 +188,11 @@ class Link:
 
     def _tell(self, error: str) -> None:
         """Warn of what keeps the stream broken, once: a first break is ordinary, and repetitions are no news."""
-        is_news = self._failures > 1 and error != self._warned
-        if is_news:
-            self._warned = error
-        logger.log(
-            logging.WARNING if is_news else logging.INFO,
-            "settings stream to %s broke: %s",
-            self.endpoint,
-            error,
-        )
+        log = logger.info
+        if self._failures > 1 and error not in self._warned:
+            self._warned.add(error)
+            log = logger.warning
+        log("settings stream to %s broke: %s", self.endpoint, error)
 
     def _moved(self, given: StreamInput) -> None:
         self.state = step(STREAM_TABLE, self.state, given)
