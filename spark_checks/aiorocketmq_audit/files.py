@@ -48,6 +48,11 @@ class RecordingFiles:
     lacking: tuple[str, ...] = ()
     """Columns without which checks have nothing to judge, that some local file lacks."""
 
+    @property
+    def is_local(self) -> bool:
+        """All that is readable are files of this machine."""
+        return not any("://" in path for path in self.readable)
+
 
 def find(paths: tuple[str, ...]) -> RecordingFiles:
     """Look below `paths` for Parquet files, without reading more of them than eight bytes.

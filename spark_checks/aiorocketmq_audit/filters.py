@@ -6,6 +6,8 @@ properties that they look at are not in a recording.
 
 from __future__ import annotations
 
+import re
+
 from pyspark.sql import Column, DataFrame, functions as F
 
 from aiorocketmq_audit.findings import BROKEN, finding
@@ -40,3 +42,9 @@ def is_unwanted(wanted: str = "filter") -> Column:
     # Most ask for everything, and splitting texts is dear.
     by_tags = F.when(F.startswith(wanted, F.lit("TAG:")), ~inside)
     return F.when(F.col(wanted) == "TAG:*", F.lit(False)).otherwise(by_tags)
+
+
+def unwanted(wanted: str, tag: str | None) -> bool:
+    """The same of one filter by tag and one tag."""
+    tags = re.split(r"[\x00-\x20]*\|\|[\x00-\x20]*", wanted.removeprefix("TAG:").strip(_WHITE))
+    return not ("*" in tags or not any(tags) or (tag or "") in tags)

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -33,6 +34,7 @@ from aiorocketmq_audit.deliveries import deliveries as deliveries_of
 from aiorocketmq_audit.errors import WrongUse
 from aiorocketmq_audit.failures import explained
 from aiorocketmq_audit.files import RecordingFiles
+from aiorocketmq_audit.kernels import counting
 from aiorocketmq_audit.narrowing import EVERYTHING, Narrowing
 from aiorocketmq_audit.overview import NOTHING, Overview, overview
 from aiorocketmq_audit.session import TINY, session
@@ -144,7 +146,10 @@ def _audit(
         deliveries = _worked_out(material.deliveries) if is_tiny else material.deliveries.persist()
         material = replace(material, deliveries=deliveries)
     try:
-        numbers = numbers_of(material, gate, checks, cells)
+        told: Mapping[str, tuple[int, int]] = {}
+        if screened and narrowing.is_everything and not gate.duplicated:
+            told = counting.told(spark, found, material.settings, checks)
+        numbers = numbers_of(material, gate, checks, cells, told)
         counts, samples = _find(material, gate, with_suspects(checks, material, numbers), violations)
         subjects = _subjects(events, samples, numbers)
         drawn = figures.events_of(events, subjects) if subjects else []
@@ -184,17 +189,22 @@ def screened_material(
 
 
 def numbers_of(
-    material: Material, gate: gates.Gates, checks: Sequence[str], cells: list[Row] | None = None
+    material: Material,
+    gate: gates.Gates,
+    checks: Sequence[str],
+    cells: list[Row] | None = None,
+    told: Mapping[str, tuple[int, int]] = MappingProxyType({}),
 ) -> figures.Figures:
-    """Count, in Spark, what the checks judge and what they must look into; `cells` are the cube, where it is known."""
+    """Count, in Spark, what the checks judge and what they must look into; `cells` are the cube, where it is known,
+    and `told` what has been counted already."""
     if cells is None:
         cells = figures.cube(material.deliveries, material.settings, ended_us=gate.ended_us or 0).collect()
-    tallies = sides.tallies(_sources(material, gate), gate, checks)
-    if origin.NAME in checks:
+    tallies = sides.tallies(_sources(material, gate), gate, checks, without=told)
+    if origin.NAME in checks and origin.NAME not in told:
         tallies.append(origin.facts(material.traces))
-    if loss.NAME in checks:
+    if loss.NAME in checks and loss.NAME not in told:
         tallies.append(loss.facts(material.stored))
-    counts = findings.counted(tallies)
+    counts = findings.counted(tallies) | dict(told)
     expected = counts.pop(loss.NAME, (0, 0))
     arrived = figures.Arrived(
         *(counts.pop(name, (0, 0)) for name in (origin.CONFIRMED, origin.RECOVERED, origin.NAME))

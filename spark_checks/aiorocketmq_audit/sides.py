@@ -6,7 +6,7 @@ Each makes one row per fact that it judged, as FINDING, with a null verdict wher
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -55,6 +55,8 @@ class Side:
     """The same facts, of which `wrong` are findings, where telling them without their proof is less work."""
 
 
+ANSWERS = "answers to polls"
+
 SIDES: Mapping[str, Side] = MappingProxyType(
     {
         transactions.NAME: Side(
@@ -90,7 +92,7 @@ SIDES: Mapping[str, Side] = MappingProxyType(
             True,
             judged=lambda of: handling.judged(of.events, of.settings),
         ),
-        "answers to polls": Side(
+        ANSWERS: Side(
             isolation.CHECK,
             lambda of: isolation.facts(of.events),
             ("receive",),
@@ -123,10 +125,15 @@ class Aside:
 NOTHING = Aside({}, frozenset())
 
 
-def tallies(of: Sources, gate: Gates, checks: Sequence[str]) -> list[DataFrame]:
-    """The facts of `checks`, for `findings.counted`; none of what the recording has no event for."""
+def tallies(
+    of: Sources, gate: Gates, checks: Sequence[str], *, without: Container[str] = ()
+) -> list[DataFrame]:
+    """The facts of `checks`, for `findings.counted`; none of what the recording has no event for, nor of what stands
+    in `without`."""
     found = []
     for name, side in _asked(gate, checks).items():
+        if name in without:
+            continue
         rows = side.facts(of) if side.judged is None else side.judged(of)
         wrong = F.col("verdict").isNotNull() if side.judged is None else F.col("wrong")
         found.append(tally(name, rows, judged=F.lit(True), found=wrong))

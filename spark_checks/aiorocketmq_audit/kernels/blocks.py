@@ -1,0 +1,87 @@
+"""Rows of numbers on their way: cut by key into shares, as bytes, and together again, in the order of the key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aiorocketmq_audit.kernels.texts import Hashes
+
+Rows = Mapping[str, NDArray[Any]]
+"""Columns of one length. One of them, `key`, says which rows are looked at together."""
+
+Layout = Mapping[str, str]
+"""The columns that a question exchanges, with numpy's names of their types."""
+
+KEY = "key"
+
+
+def shares(rows: Rows, layout: Layout, count: int) -> Iterator[tuple[int, bytes]]:
+    """Cut rows into at most `count` shares; rows of one key are in one share, by whoever cuts."""
+    if not len(rows[KEY]):
+        return
+    # Not the lowest bits: who makes tables of a share's keys needs those to differ.
+    share = ((rows[KEY] >> np.uint64(40)) % np.uint64(count)).astype(np.uint16)
+    order = np.argsort(share, kind="stable")
+    borders = np.searchsorted(share[order], np.arange(count + 1))
+    columns = [rows[name].astype(kind, copy=False)[order] for name, kind in layout.items()]
+    for index, (begin, end) in enumerate(pairwise(borders)):
+        if end > begin:
+            yield index, b"".join(column[begin:end].tobytes() for column in columns)
+
+
+def joined(blocks: Sequence[bytes], layout: Layout) -> dict[str, NDArray[Any]]:
+    """The rows of one share."""
+    width = sum(np.dtype(kind).itemsize for kind in layout.values())
+    parts: dict[str, list[NDArray[Any]]] = {name: [] for name in layout}
+    for block in blocks:
+        rows, at = len(block) // width, 0
+        for name, kind in layout.items():
+            parts[name].append(np.frombuffer(block, kind, rows, at))
+            at += rows * np.dtype(kind).itemsize
+    return {name: np.concatenate(columns) for name, columns in parts.items()}
+
+
+class Runs:
+    """Rows in the order of a key, of which equal ones stand together."""
+
+    def __init__(self, key: Hashes) -> None:
+        self.order = np.argsort(key)
+        self.key = key[self.order]
+        self.begins = np.flatnonzero(np.append(True, self.key[1:] != self.key[:-1])[: len(key)])
+
+    def __len__(self) -> int:
+        return len(self.begins)
+
+    def least(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Of each key, the least of `values`, which are given in the rows' first order."""
+        return self._folded(np.minimum, values)
+
+    def most(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Of each key, the greatest."""
+        return self._folded(np.maximum, values)
+
+    def any(self, values: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Of each key, whether one is true."""
+        return self._folded(np.maximum, values).astype(np.bool_)
+
+    def count(self, values: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Of each key, how many are true."""
+        return self._folded(np.add, values.astype(np.int64)).astype(np.int64)
+
+    def spread(self, values: NDArray[Any]) -> NDArray[Any]:
+        """What is known of each key, to all of its rows, in their first order."""
+        lengths = np.diff(np.append(self.begins, len(self.order)))
+        found = np.empty(len(self.order), values.dtype)
+        found[self.order] = np.repeat(values, lengths)
+        return found
+
+    def _folded(self, by: np.ufunc, values: NDArray[Any]) -> NDArray[Any]:
+        if not len(self.begins):
+            return values[:0]
+        folded: NDArray[Any] = by.reduceat(values[self.order], self.begins)
+        return folded

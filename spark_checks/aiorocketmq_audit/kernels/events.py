@@ -1,0 +1,141 @@
+"""Events of a piece of a file, column by column: texts as hashes, numbers as 64-bit integers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyarrow import parquet
+
+from aiorocketmq_audit.kernels.texts import NOBODY, Hashes, hashes
+
+Numbers = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+T = TypeVar("T", bound=np.generic)
+
+NONE = np.iinfo(np.int64).min
+"""What stands for a number that is null."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some row groups of a file."""
+
+    path: str
+    groups: tuple[int, ...]
+    rows: int
+
+
+def pieces(paths: Collection[str], rows: int) -> list[Piece]:
+    """Local files in pieces of up to `rows` rows, or of one row group."""
+    found = []
+    for path in paths:
+        footer = parquet.read_metadata(path)
+        groups: list[int] = []
+        size = 0
+        for index in range(footer.num_row_groups):
+            count = footer.row_group(index).num_rows
+            if groups and size + count > rows:
+                found.append(Piece(path, tuple(groups), size))
+                groups, size = [], 0
+            groups.append(index)
+            size += count
+        if groups:
+            found.append(Piece(path, tuple(groups), size))
+    return found
+
+
+def read(piece: Piece, columns: Collection[str]) -> Events:
+    """The events of a piece; columns that its file has not are null."""
+    with parquet.ParquetFile(piece.path) as plain:
+        schema = plain.schema_arrow
+    there = [name for name in columns if name in schema.names]
+    texts = [name for name in there if pa.types.is_string(schema.field(name).type)]
+    with parquet.ParquetFile(piece.path, read_dictionary=texts) as file:
+        return Events(file.read_row_groups(list(piece.groups), columns=there, use_threads=False))
+
+
+class Events:
+    """Columns by name, each worked out once."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+        self._texts: dict[str, Hashes] = {}
+        self._numbers: dict[str, Numbers] = {}
+
+    def __len__(self) -> int:
+        return int(self._table.num_rows)
+
+    def text(self, name: str) -> Hashes:
+        """Hashes of a column of texts; NOBODY for nulls."""
+        if name not in self._texts:
+            parts = [
+                _spread(hashes(chunk.dictionary), chunk.indices, np.uint64(NOBODY))
+                for chunk in self._chunks(name)
+            ]
+            self._texts[name] = _joined(parts, len(self), NOBODY, np.uint64)
+        return self._texts[name]
+
+    def number(self, name: str) -> Numbers:
+        """A column of numbers; NONE for nulls."""
+        if name not in self._numbers:
+            parts = [
+                chunk.cast(pa.int64()).fill_null(NONE).to_numpy(zero_copy_only=False)
+                for chunk in self._plain(name)
+            ]
+            self._numbers[name] = _joined(parts, len(self), NONE, np.int64)
+        return self._numbers[name]
+
+    def known(self, name: str) -> Mask:
+        """Where a text is not null."""
+        return np.asarray(self.text(name) != NOBODY)
+
+    def told(self, name: str) -> Mask:
+        """Where a number is not null."""
+        return np.asarray(self.number(name) != NONE)
+
+    def one_of(self, name: str, *values: str) -> Mask:
+        """Where a text is one of these."""
+        wanted = frozenset(values)
+        parts = [
+            _spread(
+                np.array([each in wanted for each in chunk.dictionary.to_pylist()], np.bool_),
+                chunk.indices,
+                np.False_,
+            )
+            for chunk in self._chunks(name)
+        ]
+        return _joined(parts, len(self), False, np.bool_)
+
+    def vocabulary(self, name: str) -> dict[int, str | None]:
+        """The texts of a column that has few, by their hashes."""
+        found: dict[int, str | None] = {NOBODY: None}
+        for chunk in self._chunks(name):
+            found |= zip(hashes(chunk.dictionary).tolist(), chunk.dictionary.to_pylist(), strict=True)
+        return found
+
+    def _plain(self, name: str) -> Iterator[pa.Array]:
+        if name in self._table.column_names:
+            yield from self._table.column(name).chunks
+
+    def _chunks(self, name: str) -> Iterator[pa.DictionaryArray]:
+        for chunk in self._plain(name):
+            yield chunk if pa.types.is_dictionary(chunk.type) else chunk.cast(pa.string()).dictionary_encode()
+
+
+def _spread(values: NDArray[T], indices: pa.Array, missing: T) -> NDArray[T]:
+    """The value for each index, and `missing` for those that are null."""
+    with_missing = np.append(values, missing)
+    found: NDArray[T] = with_missing[indices.fill_null(len(values)).to_numpy(zero_copy_only=False)]
+    return found
+
+
+def _joined(parts: list[NDArray[T]], rows: int, missing: object, kind: type[T]) -> NDArray[T]:
+    if not parts:
+        return np.full(rows, missing, kind)
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)

@@ -1,0 +1,73 @@
+"""INV-LOSS-MID over numbers: the facts of `loss.facts`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from aiorocketmq_audit import loss
+from aiorocketmq_audit.filters import unwanted
+from aiorocketmq_audit.kernels.blocks import Rows, Runs
+from aiorocketmq_audit.kernels.events import Events
+from aiorocketmq_audit.kernels.places import is_receipt, queues
+from aiorocketmq_audit.kernels.question import ACCOUNT, Counts, Question, Survey, hashed
+from aiorocketmq_audit.kernels.texts import Hashes, hash_of, mixed
+
+
+def lanes(events: Events) -> Hashes:
+    """The message group of each event; those without one are one."""
+    group = events.text("message_group")
+    return np.where(group == 0, np.uint64(hash_of("")), group)
+
+
+def _rows(events: Events, survey: Survey) -> Rows:
+    """What groups got, and, of what was stored, what they should have got."""
+    given = events.one_of("kind", "deliver") & events.known("group") & ~events.one_of("role", "pull")
+    came = mixed(hashed(events, *ACCOUNT, "message_id"), events.text("group"))[given]
+    wanted = _wanted(events, survey)
+    return {
+        "key": np.concatenate((came, *wanted)),
+        "wanted": np.arange(len(came) + sum(map(len, wanted))) >= len(came),
+    }
+
+
+def _wanted(events: Events, survey: Survey) -> list[Hashes]:
+    windows = survey.windows
+    here = is_receipt(events)
+    here &= events.number("offset") >= survey.left_from.of(queues(events), 0)
+    which = np.flatnonzero(here)
+    queue, lane = queues(events)[which], lanes(events)[which]
+    offset, at = events.number("offset")[which], events.number("t_wall_us")[which]
+    message, tag = hashed(events, *ACCOUNT, "message_id")[which], events.text("tag")[which]
+    tags = events.vocabulary("tag")
+    found = []
+    for group, is_laned in windows.readers:
+        reader = np.full(len(which), group, np.uint64)
+        own = lane if is_laned else np.zeros_like(lane)
+        place = windows.places.of(mixed(queue, reader, own), -1)
+        here = place >= 0
+        here &= offset <= windows.highest[place] if len(windows.highest) else here
+        behind = offset >= windows.lowest[place]
+        # What an ordered group reads of a message group begins with the first one that it can have seen.
+        here &= behind | (is_laned & (at > windows.began[place]))
+        for index in np.unique(windows.wanted[place[here]]):
+            refused = [key for key, text in tags.items() if unwanted(windows.filters[index], text)]
+            here &= ~((windows.wanted[place] == index) & np.isin(tag, np.array(refused, np.uint64)))
+        found.append(mixed(message, reader)[here])
+    return found
+
+
+def _answer(rows: Rows) -> Counts:
+    runs, wanted = Runs(rows["key"]), rows["wanted"] > 0
+    expected, came = runs.count(wanted), runs.any(~wanted)
+    return {loss.NAME: (int(expected.sum()), int(expected[~came].sum()))}
+
+
+QUESTION = Question(
+    columns=(
+        *(*ACCOUNT, "topic", "broker", "queue", "offset", "group", "kind", "phase", "role"),
+        *("message_id", "message_group", "tag", "due_us", "tx_id", "lite_topic", "t_wall_us"),
+    ),
+    layout={"key": "u8", "wanted": "?"},
+    rows=_rows,
+    answer=_answer,
+)

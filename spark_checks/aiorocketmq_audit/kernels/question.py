@@ -1,0 +1,96 @@
+"""What a question over numbers consists of: which columns it reads, what it exchanges, and how it counts one share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aiorocketmq_audit.kernels.blocks import Layout, Rows
+from aiorocketmq_audit.kernels.events import Events, Numbers
+from aiorocketmq_audit.kernels.texts import Hashes, mixed
+
+Counts = Mapping[str, tuple[int, int]]
+"""By what was judged: how many facts, and how many of them look wrong."""
+
+ACCOUNT = ("run_id", "case_id", "observer")
+
+FOREVER = np.iinfo(np.int64).max
+
+
+def hashed(events: Events, *names: str) -> Hashes:
+    """One number for these texts of each event."""
+    return mixed(*(events.text(name) for name in names))
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Numbers by key, for looking up what is known of the whole recording."""
+
+    keys: Hashes = field(default_factory=lambda: np.empty(0, np.uint64))
+    """In order."""
+    values: Numbers = field(default_factory=lambda: np.empty(0, np.int64))
+
+    @classmethod
+    def by(cls, keys: Hashes, values: Numbers) -> Table:
+        """The same numbers, put in order."""
+        order = np.argsort(keys)
+        return cls(keys[order], values[order])
+
+    def of(self, keys: Hashes, missing: int) -> Numbers:
+        """The number of each key."""
+        if not len(self.keys):
+            return np.full(len(keys), missing, np.int64)
+        places = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        return np.where(self.keys[places] == keys, self.values[places], missing)
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """From where to where groups have read queues, or message groups of them, by one filter each."""
+
+    places: Table = field(default_factory=Table)
+    """By queue, group and, where it is read by itself, message group: which of the following."""
+    lowest: Numbers = field(default_factory=lambda: np.empty(0, np.int64))
+    highest: Numbers = field(default_factory=lambda: np.empty(0, np.int64))
+    began: Numbers = field(default_factory=lambda: np.empty(0, np.int64))
+    """When the group began to read the queue; FOREVER where that tells nothing of this message group."""
+    wanted: Numbers = field(default_factory=lambda: np.empty(0, np.int64))
+    """Which of the filters."""
+    filters: tuple[str, ...] = ()
+    readers: tuple[tuple[int, bool], ...] = ()
+    """Groups by name, and whether they read each message group by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What must be known of the whole recording before its events are judged."""
+
+    lost_at: Table = field(default_factory=Table)
+    """By account and group: when the first poll began of whose answer nothing is known."""
+    began: Table = field(default_factory=Table)
+    """By account: when its first recorder began."""
+    left_from: Table = field(default_factory=Table)
+    """By queue: the lowest offset that the broker has not deleted."""
+    windows: Windows = field(default_factory=Windows)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One of the questions that are answered key by key."""
+
+    columns: tuple[str, ...]
+    """Of the recording."""
+    layout: Layout
+    """What is exchanged."""
+    rows: Callable[[Events, Survey], Rows]
+    answer: Callable[[Rows], Counts]
+    """Count one share: whole keys, and all of their rows."""
+
+
+def chosen(where: NDArray[np.bool_], **columns: NDArray[Any]) -> Rows:
+    """Of these columns, the rows where this is true."""
+    return {name: column[where] for name, column in columns.items()}

@@ -1,0 +1,163 @@
+"""The first look: what must be known of all events before any of them is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aiorocketmq_audit.kernels.blocks import Runs
+from aiorocketmq_audit.kernels.events import Events, Numbers
+from aiorocketmq_audit.kernels.passed import lanes
+from aiorocketmq_audit.kernels.places import queues
+from aiorocketmq_audit.kernels.question import ACCOUNT, FOREVER, Survey, Table, Windows, hashed
+from aiorocketmq_audit.kernels.texts import Hashes, mixed
+
+COLUMNS = (
+    *(*ACCOUNT, "topic", "broker", "queue", "offset", "group", "kind", "phase", "role", "attempt"),
+    *("message_group", "filter", "t_wall_us", "invoked_us", "commit_offset"),
+)
+
+_KEYS = ("queue", "group", "lane", "wanted")
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """What settings say of groups, which are told by run, case and name."""
+
+    free: Hashes = field(default_factory=lambda: np.empty(0, np.uint64))
+    """Those that do not ask for order."""
+    attested: Hashes = field(default_factory=lambda: np.empty(0, np.uint64))
+    """Those of which the broker gives an account: it knows what their clients can only suspect."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What was seen of some events; `survey` puts it together."""
+
+    lost: Mapping[int, int]
+    began: Mapping[int, int]
+    resets: frozenset[int]
+    left: Mapping[int, int]
+    windows: Mapping[str, NDArray[Any]]
+    filters: Mapping[int, str | None]
+
+
+def look(events: Events, groups: Groups) -> Look:
+    """Look at a piece of the recording."""
+    at = events.number("t_wall_us")
+    called = np.where(events.told("invoked_us"), events.number("invoked_us"), at)
+    lost = (
+        events.one_of("kind", "receive")
+        & events.one_of("phase", "info")
+        & events.one_of("observer", "client")
+    )
+    starts = events.one_of("kind", "recorder.start")
+    resets, trims = (
+        events.one_of("kind", "reset"),
+        events.one_of("kind", "trim") & events.told("commit_offset"),
+    )
+    return Look(
+        lost=_least(hashed(events, *ACCOUNT, "group")[lost], called[lost]),
+        began=_least(hashed(events, *ACCOUNT)[starts], at[starts]),
+        resets=frozenset(hashed(events, *ACCOUNT, "group")[resets].tolist()),
+        # The greatest.
+        left={
+            key: -at
+            for key, at in _least(queues(events)[trims], -events.number("commit_offset")[trims]).items()
+        },
+        windows=_windows(events, groups),
+        filters=events.vocabulary("filter"),
+    )
+
+
+def survey(looks: Iterable[Look], groups: Groups) -> Survey:
+    """What all that was seen comes to."""
+    seen = list(looks)
+    lost, began, left = dict[int, int](), dict[int, int](), dict[int, int]()
+    for each in seen:
+        for total, part, chosen in (
+            (lost, each.lost, min),
+            (began, each.began, min),
+            (left, each.left, max),
+        ):
+            for key, number in part.items():
+                total[key] = chosen(number, total.get(key, number))
+    return Survey(_table(lost), _table(began), _table(left), _known(seen, groups))
+
+
+def _windows(events: Events, groups: Groups) -> dict[str, NDArray[Any]]:
+    """By queue, group, message group and filter: from where to where first attempts were handed out."""
+    first = events.one_of("kind", "deliver") & (events.number("attempt") == 1) & events.told("offset")
+    which = np.flatnonzero(first & events.known("group") & ~events.one_of("role", "pull"))
+    told = {
+        "queue": queues(events)[which],
+        "group": events.text("group")[which],
+        "reader": hashed(events, "run_id", "case_id", "group")[which],
+        "lane": lanes(events)[which],
+        "wanted": events.text("filter")[which],
+        "account": hashed(events, *ACCOUNT, "group")[which],
+        "by_broker": events.one_of("observer", "broker")[which],
+    }
+    told["lane"] = np.where(np.isin(told["reader"], groups.free), np.uint64(0), told["lane"])
+    offset = events.number("offset")[which]
+    return _folded(told | {"lowest": offset, "highest": offset, "at": events.number("t_wall_us")[which]})
+
+
+def _folded(told: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """One row for each of the keys."""
+    runs = Runs(mixed(*(told[name] for name in _KEYS)))
+    some = runs.order[runs.begins]
+    found = {name: told[name][some] for name in (*_KEYS, "reader", "account", "by_broker")}
+    return found | {
+        "lowest": runs.least(told["lowest"]),
+        "highest": runs.most(told["highest"]),
+        "at": runs.least(told["at"]),
+    }
+
+
+def _known(looks: list[Look], groups: Groups) -> Windows:
+    """The windows that say something, as `loss` has them."""
+    names = looks[0].windows if looks else ()
+    if not names:
+        return Windows()
+    told = _folded({name: np.concatenate([each.windows[name] for each in looks]) for name in names})
+    texts = {key: text for each in looks for key, text in each.filters.items()}
+    way = Runs(mixed(told["queue"], told["group"], told["lane"]))
+    queue = Runs(mixed(told["queue"], told["group"]))
+    one_filter = queue.least(told["wanted"]) == queue.most(told["wanted"])
+    began = queue.spread(np.where(one_filter, queue.least(told["at"]), FOREVER))
+    alone = way.spread(way.count(np.ones(len(told["queue"]), np.bool_))) == 1
+    by_tags = np.array([key for key, text in texts.items() if (text or "").startswith("TAG:")], np.uint64)
+    attested = ~told["by_broker"].astype(np.bool_) & np.isin(told["reader"], groups.attested)
+    resets = np.array(sorted(frozenset().union(*(each.resets for each in looks))), np.uint64)
+    said = np.isin(told["wanted"], by_tags) & ~np.isin(told["account"], resets)
+    kept = np.flatnonzero(alone & said & ~attested)
+    filters, wanted = np.unique(told["wanted"][kept], return_inverse=True)
+    keys = mixed(told["queue"], told["group"], told["lane"])[kept]
+    readers = {
+        (int(group), bool(lane)) for group, lane in zip(told["group"][kept], told["lane"][kept], strict=True)
+    }
+    return Windows(
+        Table.by(keys, np.arange(len(kept))),
+        told["lowest"][kept],
+        told["highest"][kept],
+        began[kept],
+        wanted,
+        tuple(texts[int(key)] or "" for key in filters),
+        tuple(sorted(readers)),
+    )
+
+
+def _least(keys: Hashes, times: Numbers) -> dict[int, int]:
+    runs = Runs(keys)
+    return dict(zip(runs.key[runs.begins].tolist(), runs.least(times).tolist(), strict=True))
+
+
+def _table(numbers: Mapping[int, int]) -> Table:
+    return Table.by(
+        np.fromiter(numbers, np.uint64, len(numbers)), np.fromiter(numbers.values(), np.int64, len(numbers))
+    )
