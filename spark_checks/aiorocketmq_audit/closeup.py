@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import Column, DataFrame, Row, Window, functions as F
 
@@ -28,9 +28,9 @@ class Closeup:
     """How many message groups may be out of order."""
 
 
-def closeup(events: DataFrame, settings: DataFrame, gate: Gates, *, has_open_calls: bool) -> Closeup:
-    """Screen everything and choose. `events` occur once each; `settings` are persisted by the caller;
-    `has_open_calls` as for `screened`."""
+def summary(events: DataFrame, settings: DataFrame, gate: Gates, *, has_open_calls: bool) -> DataFrame:
+    """Screen everything: `figures.cells` by chunk and by what must be looked at closely; `has_open_calls` as for
+    `screened`. Persisted, for the caller to release."""
     ended_us = gate.ended_us or 0
     seen = screened(
         events,
@@ -40,26 +40,31 @@ def closeup(events: DataFrame, settings: DataFrame, gate: Gates, *, has_open_cal
         has_open_calls=has_open_calls,
         has_drains=bool(gate.kinds.get("drain.ok")),
     )
-    summary = figures.cells(seen, ended_us, *_CHUNK, "closeup", "odd", also=_borders()).persist()
-    try:
-        plain = figures.merged(summary.where("not odd"))
-        chosen = _chosen(summary)
-        counts = chosen.messages.count(), chosen.lanes.count()
-        if counts[0] and not settings.where("locks_queue").isEmpty():
-            chosen = _with_companions(chosen, events, settings, gate)
-        exact = deliveries(
-            events, settings, cut_at=gate.cut_at, clocks_agree=not gate.clocks, chosen=_sized(chosen, counts)
-        )
-        if any(counts):
-            exact = exact.persist()
-            plain = figures.merged(plain.unionByName(figures.cells(exact.where("odd"), ended_us)))
-        rows = figures.named(plain, settings).collect()
-        if any(counts):
-            # What was chosen must not be computed anew when the summary is gone.
-            exact.count()
-        return Closeup(exact, rows, *counts)
-    finally:
-        summary.unpersist()
+    return figures.cells(seen, ended_us, *_CHUNK, "closeup", "odd", also=_borders()).persist()
+
+
+def closeup(events: DataFrame, settings: DataFrame, gate: Gates, summary: DataFrame) -> Closeup:
+    """Choose by a `summary`. `events` occur once each; `settings` are persisted by the caller, as `summary` is."""
+    ended_us = gate.ended_us or 0
+    plain = figures.merged(summary.where("not odd"))
+    chosen = _chosen(summary)
+    counts = chosen.messages.count(), chosen.lanes.count()
+    if counts[0] and not settings.where("locks_queue").isEmpty():
+        chosen = _with_companions(chosen, events, settings, gate)
+    elif not counts[1] and "about" in summary.columns:
+        about = summary.where("closeup is not null").select("about").distinct()
+        chosen = replace(chosen, about=about)
+    exact = deliveries(
+        events, settings, cut_at=gate.cut_at, clocks_agree=not gate.clocks, chosen=_sized(chosen, counts)
+    )
+    if any(counts):
+        exact = exact.persist()
+        plain = figures.merged(plain.unionByName(figures.cells(exact.where("odd"), ended_us)))
+    rows = figures.named(plain, settings).collect()
+    if any(counts):
+        # What was chosen must not be computed anew when the summary is gone.
+        exact.count()
+    return Closeup(exact, rows, *counts)
 
 
 _CHUNK = ("chunk_lane", "chunk_place", "chunk")
@@ -130,4 +135,5 @@ def _with_companions(chosen: Chosen, events: DataFrame, settings: DataFrame, gat
 def _sized(chosen: Chosen, counts: tuple[int, int]) -> Chosen:
     if max(counts) > BROADCAST:
         return chosen
-    return Chosen(F.broadcast(chosen.messages), F.broadcast(chosen.lanes))
+    about = None if chosen.about is None else F.broadcast(chosen.about)
+    return Chosen(F.broadcast(chosen.messages), F.broadcast(chosen.lanes), about)

@@ -47,6 +47,8 @@ class Chosen:
     """`closeup`, a hash of lane and message, and `odd`: whether the screen left its figures out."""
     lanes: DataFrame
     """`lane` of message groups that are to be judged as a whole."""
+    about: DataFrame | None = None
+    """`about`, hashes of the ids of these messages, where no lane is chosen: most events can be left out by them."""
 
 
 def deliveries(
@@ -64,6 +66,8 @@ def deliveries(
     the server's own store time to narrow the interval of a delivery. `chosen` leaves out all other messages;
     `whole` then tells the rows whose message group is there as a whole.
     """
+    if chosen is not None and chosen.about is not None:
+        events = events.withColumn("about", F.xxhash64("message_id")).join(chosen.about, "about", "left_semi")
     known = identified(events, settings, clocks_agree=clocks_agree)
     everything = {"odd": F.lit(True), "whole": F.lit(True)}
     wanted = known.withColumns(everything) if chosen is None else _closely(known, chosen)
@@ -89,12 +93,16 @@ def identified(events: DataFrame, settings: DataFrame, *, clocks_agree: bool) ->
         called = F.when(is_deliver, F.least(F.greatest(called, stored), "t_wall_us")).otherwise(called)
     # Ordered groups hand a message out again from its own place, so that place tells copies of one id apart.
     # Other groups hand it out again from a retry topic, with another place: there the id must do.
-    copy = F.when(F.coalesce("ordered", F.lit(False)), F.xxhash64("message_id", "broker", "queue", "offset"))
-    lane = F.xxhash64(*SCOPE, "topic", "group", F.coalesce("message_group", "message_id"))
+    spot = (_number_of("queue"), _number_of("offset"))
+    copy = F.xxhash64(F.xxhash64("message_id"), _hash_of("broker"), *spot)
+    lane = F.xxhash64(
+        *(_hash_of(name) for name in (*SCOPE, "topic", "group")),
+        F.xxhash64(F.coalesce("message_group", "message_id")),
+    )
     return known.withColumns(
         {
             "lane": lane,
-            "message": F.coalesce(copy, F.xxhash64("message_id")),
+            "message": F.when(F.coalesce("ordered", F.lit(False)), copy).otherwise(F.xxhash64("message_id")),
             "at": F.when(is_deliver, F.col("t_wall_us")).otherwise(called),
             "at_seq": F.when(is_deliver, F.col("seq")).otherwise(F.coalesce("invoked_seq", "seq")),
             "lo": called,
@@ -109,6 +117,16 @@ def identified(events: DataFrame, settings: DataFrame, *, clocks_agree: bool) ->
             "again": F.when(F.col("receive_attempt") != "", F.xxhash64("receive_attempt")),
         }
     )
+
+
+def _hash_of(name: str) -> Column:
+    """A text as `kernels.texts` knows it."""
+    return F.when(F.col(name).isNotNull(), F.xxhash64(name)).otherwise(F.lit(0))
+
+
+def _number_of(name: str) -> Column:
+    """A number as `kernels.events` knows it."""
+    return F.coalesce(F.col(name).cast("bigint"), F.lit(-(1 << 63)))
 
 
 def _closely(known: DataFrame, chosen: Chosen) -> DataFrame:

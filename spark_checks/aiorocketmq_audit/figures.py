@@ -27,6 +27,9 @@ MOST_CELLS = 20_000
 MOST_EVENTS = 1_500
 """Events of single messages that are drawn."""
 
+MOST_ATTEMPTS = 99
+"""Higher numbers are counted as this one."""
+
 BUCKETS_S = (-10.0, -1.0, -0.1, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 """Borders of the lateness histogram, in seconds after the hold's end."""
 
@@ -149,7 +152,7 @@ def cells(deliveries: DataFrame, ended_us: int, *more: str, also: Sequence[Colum
     return deliveries.groupBy(
         "by_broker",
         "who",
-        F.least(F.col("attempt"), F.lit(99)).alias("cell_attempt"),
+        F.least(F.col("attempt"), F.lit(MOST_ATTEMPTS)).alias("cell_attempt"),
         why.alias("cause"),
         F.when(why.isin("retry asked for", "lease ended", "none"), _bucket(late)).alias("bucket"),
         "asked",

@@ -34,7 +34,7 @@ from aiorocketmq_audit.deliveries import deliveries as deliveries_of
 from aiorocketmq_audit.errors import WrongUse
 from aiorocketmq_audit.failures import explained
 from aiorocketmq_audit.files import RecordingFiles
-from aiorocketmq_audit.kernels import counting
+from aiorocketmq_audit.kernels import asking
 from aiorocketmq_audit.narrowing import EVERYTHING, Narrowing
 from aiorocketmq_audit.overview import NOTHING, Overview, overview
 from aiorocketmq_audit.session import TINY, session
@@ -139,17 +139,24 @@ def _audit(
     if is_tiny:
         settings = _worked_out(settings)
     cells = None
+    answers = None
     if screened:
-        material, cells = screened_material(events, gate, settings)
+        # They are read once, as they are asked for often.
+        settings = settings.coalesce(1).persist()
+        if narrowing.is_everything and not gate.duplicated:
+            answers = asking.ask(spark, found, settings, gate, checks)
+        try:
+            summary = None if answers is None else answers.summary
+            material, cells = screened_material(events, gate, settings, summary=summary)
+        finally:
+            if answers is not None:
+                answers.release()
     else:
         material = material_of(events, gate, settings)
         deliveries = _worked_out(material.deliveries) if is_tiny else material.deliveries.persist()
         material = replace(material, deliveries=deliveries)
     try:
-        told: Mapping[str, tuple[int, int]] = {}
-        if screened and narrowing.is_everything and not gate.duplicated:
-            told = counting.told(spark, found, material.settings, checks)
-        numbers = numbers_of(material, gate, checks, cells, told)
+        numbers = numbers_of(material, gate, checks, cells, {} if answers is None else answers.counts)
         counts, samples = _find(material, gate, with_suspects(checks, material, numbers), violations)
         subjects = _subjects(events, samples, numbers)
         drawn = figures.events_of(events, subjects) if subjects else []
@@ -176,14 +183,25 @@ def material_of(events: DataFrame, gate: gates.Gates, settings: DataFrame | None
 
 
 def screened_material(
-    events: DataFrame, gate: gates.Gates, settings: DataFrame, *, is_cut: bool = False
+    events: DataFrame,
+    gate: gates.Gates,
+    settings: DataFrame,
+    *,
+    is_cut: bool = False,
+    summary: DataFrame | None = None,
 ) -> tuple[Material, list[Row]]:
-    """What the checks look at where a screen has chosen the deliveries, and the cube of all of them.
+    """What the checks look at where a screen has chosen the deliveries, and the cube of all of them. `settings` are
+    persisted.
 
-    `is_cut` tells that calls may have answers which are not among the events."""
-    # Settings are read once, as they are asked for often.
-    settings = settings.coalesce(1).persist()
-    near = closeup.closeup(events, settings, gate, has_open_calls=is_cut or gate.has_open_settling)
+    `is_cut` tells that calls may have answers which are not among the events; `summary` is what the screen saw,
+    if it is known."""
+    has_open_calls = is_cut or gate.has_open_settling
+    seen = summary or closeup.summary(events, settings, gate, has_open_calls=has_open_calls)
+    try:
+        near = closeup.closeup(events, settings, gate, seen)
+    finally:
+        if summary is None:
+            seen.unpersist()
     traces, stored = origin.traces(events), loss.expected(events, settings)
     return Material(events, settings, near.deliveries, excuses.marks(events), traces, stored), near.cells
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from aiorocketmq_audit import excuses, files, findings, loss, origin, reading, sides
+from aiorocketmq_audit import excuses, files, findings, gates, loss, origin, reading, sides
 from aiorocketmq_audit.generator import Shape, generate
 from aiorocketmq_audit.generator.planting import chosen
-from aiorocketmq_audit.kernels import counting
+from aiorocketmq_audit.kernels import asking
 from aiorocketmq_audit.kernels.texts import hashes
 from pyarrow import parquet
 from pyspark.sql import SparkSession, functions as F
@@ -42,8 +42,10 @@ def by_numbers(spark: SparkSession, folder: Path) -> Counts:
     """The same by whole columns."""
     found = files.find((str(folder),))
     events = reading.read(spark, found)
-    told = counting.told(spark, found, reading.settings(events), tuple(counting.QUESTIONS))
-    return {name: counts for name, counts in told.items() if counts != (0, 0)}
+    told = asking.ask(spark, found, reading.settings(events), gates.examine(events), tuple(asking.QUESTIONS))
+    assert told is not None
+    told.release()
+    return {name: counts for name, counts in told.counts.items() if counts != (0, 0)}
 
 
 def random_texts(seed: int) -> list[str | None]:
@@ -77,8 +79,8 @@ def in_pieces(folder: Path, rows: int) -> Path:
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Row groups are looked at one by one, and questions in many shares."""
-    monkeypatch.setattr(counting, "ROWS", 1)
-    monkeypatch.setattr(counting, "SHARE", 50)
+    monkeypatch.setattr(asking, "ROWS", 1)
+    monkeypatch.setattr(asking, "SHARE", 50)
 
 
 @pytest.mark.usefixtures("small_pieces")

@@ -6,7 +6,7 @@ import numpy as np
 
 from aiorocketmq_audit.kernels.blocks import Rows, Runs
 from aiorocketmq_audit.kernels.events import Events
-from aiorocketmq_audit.kernels.question import Counts, Question, Survey, hashed
+from aiorocketmq_audit.kernels.question import Counts, Survey, counting, hashed
 from aiorocketmq_audit.kernels.texts import mixed
 from aiorocketmq_audit.sides import ANSWERS
 
@@ -37,7 +37,7 @@ def _answer(rows: Rows) -> Counts:
     return {ANSWERS: (int(known.sum()), int((known & other).sum()))}
 
 
-QUESTION = Question(
+QUESTION = counting(
     columns=("recorder", "boot", "kind", "op_id", "batch", "topic", "group"),
     layout={"key": "u8", "place": "u8", "asked": "?"},
     rows=_rows,

@@ -43,7 +43,10 @@ def joined(blocks: Sequence[bytes], layout: Layout) -> dict[str, NDArray[Any]]:
         for name, kind in layout.items():
             parts[name].append(np.frombuffer(block, kind, rows, at))
             at += rows * np.dtype(kind).itemsize
-    return {name: np.concatenate(columns) for name, columns in parts.items()}
+    return {
+        name: np.concatenate(columns) if columns else np.empty(0, layout[name])
+        for name, columns in parts.items()
+    }
 
 
 class Runs:
@@ -73,11 +76,26 @@ class Runs:
         """Of each key, how many are true."""
         return self._folded(np.add, values.astype(np.int64)).astype(np.int64)
 
+    def sum(self, values: NDArray[Any]) -> NDArray[np.int64]:
+        """Of each key, the sum."""
+        return self._folded(np.add, values)
+
+    def where_most(self, values: NDArray[Any]) -> NDArray[np.intp]:
+        """Of each key, a row with the greatest value."""
+        most = np.flatnonzero(values[self.order] == np.repeat(self.most(values), self._lengths))
+        # The first of each.
+        run = np.searchsorted(self.begins, most, "right") - 1
+        places = most[np.searchsorted(run, np.arange(len(self.begins)))]
+        return self.order[places]
+
+    @property
+    def _lengths(self) -> NDArray[np.intp]:
+        return np.diff(np.append(self.begins, len(self.order)))
+
     def spread(self, values: NDArray[Any]) -> NDArray[Any]:
         """What is known of each key, to all of its rows, in their first order."""
-        lengths = np.diff(np.append(self.begins, len(self.order)))
         found = np.empty(len(self.order), values.dtype)
-        found[self.order] = np.repeat(values, lengths)
+        found[self.order] = np.repeat(values, self._lengths)
         return found
 
     def _folded(self, by: np.ufunc, values: NDArray[Any]) -> NDArray[Any]:

@@ -7,7 +7,7 @@ import numpy as np
 from aiorocketmq_audit import handles
 from aiorocketmq_audit.kernels.blocks import Rows, Runs
 from aiorocketmq_audit.kernels.events import Events
-from aiorocketmq_audit.kernels.question import ACCOUNT, Counts, Question, Survey, chosen, hashed
+from aiorocketmq_audit.kernels.question import ACCOUNT, Counts, Survey, chosen, counting, hashed
 from aiorocketmq_audit.kernels.texts import hash_of, mixed
 
 _GIVEN, _ALONE = 1, 2
@@ -22,7 +22,7 @@ def _rows(events: Events, _: Survey) -> Rows:
         events.known("delivery") & events.known("message_id") & (given | used),
         key=hashed(events, *ACCOUNT, "delivery"),
         message=events.text("message_id"),
-        request=mixed(attempt, events.number("batch_pos").view(np.uint64)),
+        request=mixed(attempt, events.number("batch_pos")),
         is_given=given * np.uint8(_GIVEN) + alone * np.uint8(_ALONE),
     )
 
@@ -41,7 +41,7 @@ def _answer(rows: Rows) -> Counts:
     return {handles.NAME: (int(known.sum()), int((known & (again | other)).sum()))}
 
 
-QUESTION = Question(
+QUESTION = counting(
     columns=(
         *(*ACCOUNT, "kind", "phase", "delivery"),
         *("message_id", "receive_attempt", "batch_pos"),

@@ -9,7 +9,7 @@ from aiorocketmq_audit.filters import unwanted
 from aiorocketmq_audit.kernels.blocks import Rows, Runs
 from aiorocketmq_audit.kernels.events import Events
 from aiorocketmq_audit.kernels.places import is_receipt, queues
-from aiorocketmq_audit.kernels.question import ACCOUNT, Counts, Question, Survey, hashed
+from aiorocketmq_audit.kernels.question import ACCOUNT, Counts, Survey, counting, hashed
 from aiorocketmq_audit.kernels.texts import Hashes, hash_of, mixed
 
 
@@ -62,7 +62,7 @@ def _answer(rows: Rows) -> Counts:
     return {loss.NAME: (int(expected.sum()), int(expected[~came].sum()))}
 
 
-QUESTION = Question(
+QUESTION = counting(
     columns=(
         *(*ACCOUNT, "topic", "broker", "queue", "offset", "group", "kind", "phase", "role"),
         *("message_id", "message_group", "tag", "due_us", "tx_id", "lite_topic", "t_wall_us"),

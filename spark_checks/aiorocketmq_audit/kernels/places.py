@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from aiorocketmq_audit import offsets
 from aiorocketmq_audit.kernels.blocks import Rows, Runs
 from aiorocketmq_audit.kernels.events import Events, Mask
-from aiorocketmq_audit.kernels.question import ACCOUNT, FOREVER, Counts, Question, Survey, chosen, hashed
+from aiorocketmq_audit.kernels.question import ACCOUNT, FOREVER, Counts, Survey, chosen, counting, hashed
 from aiorocketmq_audit.kernels.texts import Hashes, mixed
 
 _QUEUE = (*ACCOUNT, "topic", "broker")
@@ -16,7 +16,7 @@ _QUEUE = (*ACCOUNT, "topic", "broker")
 
 def queues(events: Events) -> Hashes:
     """One number for the queue that each event names, of its account."""
-    return mixed(hashed(events, *_QUEUE), events.number("queue").view(np.uint64))
+    return mixed(hashed(events, *_QUEUE), events.number("queue"))
 
 
 def is_receipt(events: Events) -> Mask:
@@ -41,7 +41,7 @@ def _spots(events: Events, survey: Survey) -> Rows:
         first &= events.number("t_wall_us") < lost_at
     return chosen(
         is_receipt(events) | first,
-        key=mixed(queues(events), events.number("offset").view(np.uint64)),
+        key=mixed(queues(events), events.number("offset")),
         message=events.text("message_id"),
     )
 
@@ -52,7 +52,7 @@ def _one_message_each(rows: Rows) -> Counts:
     return {offsets.NAME: (len(runs), int(wrong.sum()))}
 
 
-SPOTS = Question(
+SPOTS = counting(
     columns=(
         *(*_QUEUE, "queue", "offset", "group", "kind", "phase", "attempt"),
         *("message_id", "due_us", "tx_id", "lite_topic", "t_wall_us"),
@@ -116,7 +116,7 @@ def _one_after_the_other(rows: Rows) -> Counts:
     }
 
 
-SENDS = Question(
+SENDS = counting(
     columns=(
         *(*_QUEUE, "queue", "offset", "recorder", "client_id", "kind", "phase"),
         *("message_id", "due_us", "tx_id", "lite_topic", "t_wall_us", "seq", "invoked_us", "invoked_seq"),

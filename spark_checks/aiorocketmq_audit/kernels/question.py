@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from aiorocketmq_audit.kernels.blocks import Layout, Rows
 from aiorocketmq_audit.kernels.events import Events, Numbers
 from aiorocketmq_audit.kernels.texts import Hashes, mixed
-
-Counts = Mapping[str, tuple[int, int]]
-"""By what was judged: how many facts, and how many of them look wrong."""
 
 ACCOUNT = ("run_id", "case_id", "observer")
 
@@ -84,11 +83,41 @@ class Question:
 
     columns: tuple[str, ...]
     """Of the recording."""
-    layout: Layout
-    """What is exchanged."""
-    rows: Callable[[Events, Survey], Rows]
-    answer: Callable[[Rows], Counts]
-    """Count one share: whole keys, and all of their rows."""
+    layouts: tuple[Layout, ...]
+    """What is exchanged: one or several tables, by one key."""
+    rows: Callable[[Events, Survey], tuple[Rows, ...]]
+    """What some events give to each of these tables."""
+    answer: Callable[..., pa.RecordBatch]
+    """Answer for one share: of each table the whole keys that are in it."""
+
+
+COUNTED = pa.schema([("what", pa.string()), ("judged", pa.int64()), ("found", pa.int64())])
+"""What questions answer that only count."""
+
+
+Counts = Mapping[str, tuple[int, int]]
+"""By what was judged: how many facts, and how many of them look wrong."""
+
+
+def counting(
+    *,
+    columns: tuple[str, ...],
+    layout: Layout,
+    rows: Callable[[Events, Survey], Rows],
+    answer: Callable[[Rows], Counts],
+) -> Question:
+    """A question that exchanges one table, and counts."""
+    return Question(columns, (layout,), partial(_one_table, rows), partial(_told, answer))
+
+
+def _one_table(rows: Callable[[Events, Survey], Rows], events: Events, survey: Survey) -> tuple[Rows, ...]:
+    return (rows(events, survey),)
+
+
+def _told(answer: Callable[[Rows], Counts], rows: Rows) -> pa.RecordBatch:
+    counts = answer(rows)
+    judged, found = zip(*counts.values(), strict=True)
+    return pa.RecordBatch.from_pydict({"what": list(counts), "judged": judged, "found": found}, COUNTED)
 
 
 def chosen(where: NDArray[np.bool_], **columns: NDArray[Any]) -> Rows:

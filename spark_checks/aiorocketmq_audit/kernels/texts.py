@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -51,14 +53,15 @@ def hash_of(text: str) -> int:
     return int(hashes(pa.array([text]))[0])
 
 
-def mixed(first: Hashes, *others: Hashes) -> Hashes:
-    """One number for each row of several columns of hashes or numbers; their order counts."""
-    together = first.copy()
-    for other in others:
-        together ^= together >> np.uint64(29)
-        together *= _P1
-        together += other
-    return _finished(together)
+def mixed(*columns: NDArray[Any]) -> Hashes:
+    """One number for each row of several columns of 64-bit numbers, as Spark's `xxhash64` of them."""
+    together = np.full(len(columns[0]), _SEED, np.uint64)
+    for column in columns:
+        together += _P5 + np.uint64(8)
+        together ^= _rotated(column.view(np.uint64) * _P2, 31) * _P1
+        together = _rotated(together, 27) * _P1 + _P4
+        together = _finished(together)
+    return together
 
 
 def _of_one_length(content: NDArray[np.uint8], begins: NDArray[np.int64], length: int) -> Hashes:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from aiorocketmq_audit import origin
 from aiorocketmq_audit.kernels.blocks import Rows, Runs
 from aiorocketmq_audit.kernels.events import Events
-from aiorocketmq_audit.kernels.question import ACCOUNT, FOREVER, Counts, Question, Survey, chosen, hashed
+from aiorocketmq_audit.kernels.question import ACCOUNT, FOREVER, Counts, Survey, chosen, counting, hashed
 
 _SEND, _CALLED, _OK, _FAILED, _UNKNOWN, _BY_BROKER, _LATER = (1 << bit for bit in range(7))
 
@@ -67,7 +67,7 @@ def _is_other(runs: Runs, part: NDArray[Any], is_send: NDArray[np.bool_]) -> NDA
     return np.asarray(both & (sent_least == sent_most) & other)
 
 
-QUESTION = Question(
+QUESTION = counting(
     columns=(*ACCOUNT, "kind", "phase", "message_id", "body_sha", "props_sha", "store_us"),
     layout={"key": "u8", "body": "u8", "props": "u8", "facts": "u1"},
     rows=_rows,

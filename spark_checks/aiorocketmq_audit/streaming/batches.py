@@ -301,6 +301,7 @@ class Batches:
             gate = dataclasses.replace(gate, cut_at={}, has_gaps=bool(progress.lost), ended_us=mark)
         settings, cells = reading.settings(events), None
         if self._is_screened(events):
+            settings = settings.coalesce(1).persist()
             material, cells = run.screened_material(events, gate, settings, is_cut=not at_end)
         else:
             material = run.material_of(events, gate, settings)

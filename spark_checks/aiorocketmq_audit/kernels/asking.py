@@ -1,0 +1,241 @@
+"""Questions to whole recordings: Spark deals out pieces of files, exchanges blocks of numbers, keeps the answers."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Row, SparkSession, functions as F
+from pyspark.sql.utils import is_remote
+
+from aiorocketmq_audit import handles, isolation, loss, offsets, origin, screen
+from aiorocketmq_audit.files import RecordingFiles
+from aiorocketmq_audit.gates import Gates
+from aiorocketmq_audit.kernels import (
+    answers,
+    handles as handle_questions,
+    leases,
+    passed,
+    places,
+    survey,
+    traces,
+)
+from aiorocketmq_audit.kernels.blocks import joined, shares
+from aiorocketmq_audit.kernels.events import NONE, Numbers, Piece, pieces, read
+from aiorocketmq_audit.kernels.question import COUNTED, Question, Survey, Table
+from aiorocketmq_audit.kernels.texts import Hashes, hashes, mixed
+from aiorocketmq_audit.reading import reason
+
+logger = logging.getLogger(__name__)
+
+QUESTIONS: Mapping[str, tuple[Question, ...]] = MappingProxyType(
+    {
+        handles.NAME: (handle_questions.QUESTION,),
+        isolation.CHECK: (answers.QUESTION,),
+        offsets.NAME: (places.SPOTS, places.SENDS),
+        origin.NAME: (traces.QUESTION,),
+        loss.NAME: (passed.QUESTION,),
+    }
+)
+"""By check: what is counted for it."""
+
+ROWS = 300_000
+"""Rows of a recording that are looked at together, at most, but for row groups that are larger."""
+
+SHARE = 300_000
+"""Rows of a question that are looked at together, about."""
+
+_TASK = 3
+"""Pieces that one task looks at."""
+
+BLOCKS = pa.schema([("unit", pa.int32()), ("part", pa.int32()), ("block", pa.binary())])
+
+SCHEMA = pa.schema([*COUNTED, *leases.SCHEMA])
+"""What all questions together answer: rows of the one, and rows of the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What was asked of a whole recording."""
+
+    counts: Mapping[str, tuple[int, int]]
+    """As `findings.counted` tells it: as many facts, and at least as many that look wrong."""
+    told: DataFrame
+    """All answers, persisted."""
+
+    @property
+    def summary(self) -> DataFrame:
+        """What the screen saw, for `closeup`."""
+        return self.told.where("what is null").select(*leases.SCHEMA.names)
+
+    def release(self) -> None:
+        """Forget all that was kept."""
+        self.told.unpersist()
+
+
+def ask(
+    spark: SparkSession, found: RecordingFiles, settings: DataFrame, gate: Gates, checks: Collection[str]
+) -> Answers | None:
+    """Screen a whole recording and count for `checks` what QUESTIONS has. None where files or workers are elsewhere."""
+    if not found.is_local or not _is_here(spark):
+        return None
+    said = settings.collect()
+    try:
+        leases_of = leases.question(_frame(said, gate))
+        asked = (leases_of, *(question for name in checks for question in QUESTIONS.get(name, ())))
+        return _asked(spark, tuple(pieces(found.readable, ROWS)), _groups(said), asked)
+    except (PySparkException, pa.ArrowException) as error:
+        logger.warning("Spark alone screens and counts, which takes longer: %s", reason(error))
+        return None
+
+
+def _asked(
+    spark: SparkSession, parts: tuple[Piece, ...], groups: survey.Groups, asked: tuple[Question, ...]
+) -> Answers:
+    looks = _dealt(spark, parts).mapInArrow(_Looker(parts, groups), "told binary").collect()
+    seen = survey.survey((pickle.loads(row.told) for row in looks), groups)
+    count = max(1, sum(part.rows for part in parts) // SHARE)
+    blocks = _dealt(spark, parts).mapInArrow(_Cutter(parts, asked, seen, count), _declared(BLOCKS))
+    each = blocks.repartition("unit").sortWithinPartitions("unit")
+    told = each.mapInArrow(_Answerer(asked, count), _declared(SCHEMA)).persist()
+    try:
+        counted = (
+            told.where("what is not null")
+            .groupBy("what")
+            .agg(F.sum("judged").alias("judged"), F.sum("found").alias("found"))
+        )
+        counts = {row.what: (row.judged, row.found) for row in counted.collect()}
+    except PySparkException:
+        told.unpersist()
+        raise
+    return Answers(counts, told)
+
+
+_NAMES = {"bool": "boolean", "int32": "int", "int64": "bigint"}
+
+
+def _declared(schema: pa.Schema) -> str:
+    """The same columns as Spark declares them."""
+    return ", ".join(f"{field.name} {_NAMES.get(str(field.type), field.type)}" for field in schema)
+
+
+def _is_here(spark: SparkSession) -> bool:
+    """Whether the workers of a session see the files that this process sees."""
+    return not is_remote() and str(spark.conf.get("spark.master", "")).startswith("local")
+
+
+def _keys(settings: Sequence[Row]) -> Hashes:
+    names = ("run_id", "case_id", "group")
+    return mixed(*(hashes(pa.array([row[name] for row in settings], pa.string())) for name in names))
+
+
+def _groups(settings: Sequence[Row]) -> survey.Groups:
+    keys = _keys(settings)
+    return survey.Groups(
+        keys[np.array([row.ordered is False for row in settings], np.bool_)],
+        keys[np.array([bool(row.told_by_broker) for row in settings], np.bool_)],
+    )
+
+
+def _frame(settings: Sequence[Row], gate: Gates) -> leases.Frame:
+    def numbers(name: str) -> Numbers:
+        return np.array([NONE if row[name] is None else int(row[name]) for row in settings], np.int64)
+
+    return leases.Frame(
+        leases.Settings(
+            places=Table.by(_keys(settings), np.arange(len(settings))),
+            ordered=numbers("ordered"),
+            told_by_broker=np.array([bool(row.told_by_broker) for row in settings], np.bool_),
+            max_attempts=numbers("max_attempts"),
+            steps=tuple(tuple(row.steps_ms or ()) for row in settings),
+            early=numbers("early_us"),
+            late=numbers("late_us"),
+        ),
+        clocks_agree=not gate.clocks,
+        ended_us=gate.ended_us or 0,
+        has_open_calls=gate.has_open_settling,
+        has_drains=bool(gate.kinds.get("drain.ok")),
+        chunk_bits=screen.CHUNK_BITS,
+    )
+
+
+def _dealt(spark: SparkSession, parts: Sequence[Piece]) -> DataFrame:
+    return spark.range(0, len(parts), 1, -(-len(parts) // _TASK))
+
+
+@dataclass(frozen=True, slots=True)
+class _Looker:
+    parts: tuple[Piece, ...]
+    groups: survey.Groups
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for index in batch.column("id").to_pylist():
+                events = read(self.parts[index], survey.COLUMNS)
+                told = pickle.dumps(survey.look(events, self.groups))
+                yield pa.RecordBatch.from_pydict({"told": [told]})
+
+
+@dataclass(frozen=True, slots=True)
+class _Cutter:
+    """Cut what each question wants of each piece into shares, and number them."""
+
+    parts: tuple[Piece, ...]
+    questions: tuple[Question, ...]
+    survey: Survey
+    count: int
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        columns = sorted({name for question in self.questions for name in question.columns})
+        for batch in batches:
+            for index in batch.column("id").to_pylist():
+                events = read(self.parts[index], columns)
+                for number, question in enumerate(self.questions):
+                    for part, rows in enumerate(question.rows(events, self.survey)):
+                        cut = list(shares(rows, question.layouts[part], self.count))
+                        units = [number * self.count + share for share, _ in cut]
+                        yield pa.RecordBatch.from_pydict(
+                            {"unit": units, "part": [part] * len(cut), "block": [block for _, block in cut]},
+                            BLOCKS,
+                        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Answerer:
+    """Put the blocks of each share together, and answer the question that they are of."""
+
+    questions: tuple[Question, ...]
+    count: int
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        unit, blocks = -1, defaultdict[int, list[Any]](list)
+        for batch in batches:
+            numbers, parts = (batch.column(name).to_pylist() for name in ("unit", "part"))
+            for number, part, block in zip(numbers, parts, batch.column("block"), strict=True):
+                if number != unit and blocks:
+                    yield self._answer(unit, blocks)
+                    blocks = defaultdict(list)
+                unit = number
+                blocks[part].append(block.as_buffer())
+        if blocks:
+            yield self._answer(unit, blocks)
+
+    def _answer(self, unit: int, blocks: Mapping[int, Sequence[Any]]) -> pa.RecordBatch:
+        question = self.questions[unit // self.count]
+        tables = (joined(blocks.get(part, ()), layout) for part, layout in enumerate(question.layouts))
+        told = question.answer(*tables)
+        columns = [
+            told.column(field.name)
+            if field.name in told.schema.names
+            else pa.nulls(told.num_rows, field.type)
+            for field in SCHEMA
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
