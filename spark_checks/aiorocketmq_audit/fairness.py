@@ -18,7 +18,7 @@ STANDSTILL_US = 60_000_000
 _GROUP = ("run_id", "case_id", "observer", "topic", "group")
 _QUEUE = (*_GROUP, "broker", "queue")
 
-_BUCKET_US = STANDSTILL_US // 2
+BUCKET_US = STANDSTILL_US // 2
 """Deliveries are counted by slices of time: a standstill always spans the border of two that follow each other."""
 
 
@@ -62,7 +62,7 @@ def _slices(given: DataFrame) -> DataFrame:
         F.xxhash64(*_GROUP).alias("poll"),
         "queue",
         (F.col("observer") == "broker").alias("by_broker"),
-        F.floor(F.col("t_wall_us") / _BUCKET_US).alias("slice"),
+        F.floor(F.col("t_wall_us") / BUCKET_US).alias("slice"),
         F.col("t_wall_us").alias("at"),
         time_and_number("t_wall_us").alias("order"),
         ready.alias("ready"),

@@ -25,7 +25,7 @@ from aiorocketmq_audit.schema import REQUIRED, VERSION
 STEP_US = 50_000
 """A wall clock that leaves the monotonic one by more than this was stepped; slewing stays below."""
 
-_LOW = 0xFFFF
+LOW = 0xFFFF
 
 KINDS = (
     "send",
@@ -98,14 +98,15 @@ def examine(
     unfinished: tuple[str, ...] = (),
     lacking: tuple[str, ...] = (),
     skew_us: int = STEP_US,
+    rows: list[Row] | None = None,
 ) -> Gates:
     """Judge the recording itself. Raises NotARecording when the rows are no recording's, or one of another version.
 
     `unfinished` are files that were never completed, `lacking` columns that some file has not; `skew_us` is how far
-    clocks may be apart.
+    clocks may be apart; `rows` are the `numbers` of the events, where they are known.
     """
     try:
-        rows = numbers(events)
+        rows = numbers(events) if rows is None else rows
     except (PySparkException, Py4JJavaError) as error:
         raise NotARecording(
             f"Spark cannot read these files as a recording of version {VERSION} ({reason(error)}): "
@@ -160,9 +161,9 @@ _MERGED_BY: Mapping[str, Callable[[int, int], int]] = MappingProxyType(
 """How two of the `numbers` of one recorder become one; those that are not named here are added."""
 
 
-_PHASES = ("invoke", "ok", "fail", "info")
+OPERATION_PHASES = ("invoke", "ok", "fail", "info")
 
-_COUNTED_KINDS = (*KINDS, "recorder.start", "recorder.end")
+COUNTED_KINDS = (*KINDS, "recorder.start", "recorder.end")
 
 NOTHING: Mapping[str, Any] = MappingProxyType(
     dict.fromkeys(
@@ -170,7 +171,7 @@ NOTHING: Mapping[str, Any] = MappingProxyType(
             *("starts", "ends", "invokes", "completions"),
             *("calls", "calls_xor", "answers", "answers_xor"),
             *(f"n_{kind}" for kind in KINDS),
-            *(f"{kind} {phase}" for kind in _OPERATIONS for phase in _PHASES),
+            *(f"{kind} {phase}" for kind in _OPERATIONS for phase in OPERATION_PHASES),
         ),
         0,
     )
@@ -183,13 +184,18 @@ def numbers(events: DataFrame, *more: Column, also: Mapping[str, Column] = Mappi
 
     Spark counts by kind and phase, in fixed-width columns, so that it need not sort; the few rows are added up here.
     """
+    return added_up(_by_kind(events, *more, also=also).collect(), len(more))
+
+
+def added_up(rows: Iterable[Row], more: int = 0) -> list[Row]:
+    """The `numbers` of rows by recorder, boot, `more` columns, kind and phase."""
     totals: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for row in _by_kind(events, *more, also=also).collect():
+    for row in rows:
         values = row.asDict()
         kind, phase, numbered = (values.pop(name) for name in ("of_kind", "of_phase", "numbered"))
         named, names = values.pop("named"), values.pop("names")
-        own = row[2 : 2 + len(more)]
-        counts = {"completions": numbered if phase in _PHASES[1:] else 0}
+        own = row[2 : 2 + more]
+        counts = {"completions": numbered if phase in OPERATION_PHASES[1:] else 0}
         if phase == "invoke":
             counts["invokes"] = row.n
         if phase is not None:
@@ -215,7 +221,7 @@ def joined(name: str, one: Any, other: Any) -> Any:
 
 
 def _by_kind(events: DataFrame, *more: Column, also: Mapping[str, Column]) -> DataFrame:
-    phase, low = F.col("phase"), F.col("seq").bitwiseAND(F.lit(_LOW))
+    phase, low = F.col("phase"), F.col("seq").bitwiseAND(F.lit(LOW))
     is_foreign = F.lit(False)
     for name in REQUIRED:
         is_foreign = is_foreign | F.col(name).isNull()
@@ -229,8 +235,8 @@ def _by_kind(events: DataFrame, *more: Column, also: Mapping[str, Column]) -> Da
         "recorder",
         "boot",
         *more,
-        F.when(F.col("kind").isin(*_COUNTED_KINDS), F.col("kind")).alias("of_kind"),
-        F.when(phase.isin(*_PHASES), phase).alias("of_phase"),
+        F.when(F.col("kind").isin(*COUNTED_KINDS), F.col("kind")).alias("of_kind"),
+        F.when(phase.isin(*OPERATION_PHASES), phase).alias("of_phase"),
     ).agg(
         F.count("*").alias("n"),
         F.count_if(is_foreign).alias("foreign"),
@@ -293,8 +299,8 @@ class _Span:
     @property
     def is_gap_free(self) -> bool:
         count = self.last + 1
-        full, rest = divmod(count, _LOW + 1)
-        squares = full * _squares(_LOW + 1) + _squares(rest)
+        full, rest = divmod(count, LOW + 1)
+        squares = full * _squares(LOW + 1) + _squares(rest)
         return (self.n, self.total, self.xor, self.squares) == (
             count,
             count * self.last // 2,
@@ -365,7 +371,7 @@ def told_twice(events: DataFrame, recorders: Sequence[str]) -> dict[str, int]:
     # Numbers only, so that the aggregation needs no sort.
     operation = F.xxhash64("boot", "epoch", "kind", "op_id").alias("operation")
     each = (
-        told.where(F.col("phase").isin(*_PHASES))
+        told.where(F.col("phase").isin(*OPERATION_PHASES))
         .groupBy("recorder", operation)
         .agg(*((F.min(seq) < F.max(seq)).alias(f"{name}_twice") for name, seq in numbers_of.items()))
     )

@@ -119,10 +119,22 @@ def _audit(
     narrowing: Narrowing,
 ) -> Audit:
     events = reading.read(spark, found)
+    is_large = found.size > SCREENED or not found.size
+    screened = is_large if screen is None else screen
+    looked = (
+        asking.surveyed(spark, found, reading.settings(events))
+        if screened and narrowing.is_everything
+        else None
+    )
     gate = gates.examine(
-        events, unfinished=found.unfinished, lacking=found.lacking, skew_us=narrowing.skew_us
+        events,
+        unfinished=found.unfinished,
+        lacking=found.lacking,
+        skew_us=narrowing.skew_us,
+        rows=None if looked is None else looked.numbers,
     )
     if gate.duplicated:
+        looked = None
         events = reading.without_duplicates(events)
         # What was counted is counted again, once; what the copies gave away stays known.
         gate = replace(
@@ -133,8 +145,6 @@ def _audit(
     events = narrowing.events(events)
     if is_tiny:
         events = _worked_out(events)
-    is_large = found.size > SCREENED or not found.size
-    screened = is_large if screen is None else screen
     settings = narrowing.settings(reading.settings(events))
     if is_tiny:
         settings = _worked_out(settings)
@@ -143,8 +153,8 @@ def _audit(
     if screened:
         # They are read once, as they are asked for often.
         settings = settings.coalesce(1).persist()
-        if narrowing.is_everything and not gate.duplicated:
-            answers = asking.ask(spark, found, settings, gate, checks)
+        if looked is not None:
+            answers = asking.ask(spark, looked, settings, gate, checks)
         try:
             summary = None if answers is None else answers.summary
             material, cells = screened_material(events, gate, settings, summary=summary)

@@ -55,7 +55,8 @@ class Side:
     """The same facts, of which `wrong` are findings, where telling them without their proof is less work."""
 
 
-ANSWERS = "answers to polls"
+ANSWERS, HANDLERS, DRAINED = "answers to polls", "order of handlers", "loss after a drain"
+"""Parts of checks that are judged by themselves."""
 
 SIDES: Mapping[str, Side] = MappingProxyType(
     {
@@ -85,7 +86,7 @@ SIDES: Mapping[str, Side] = MappingProxyType(
             ("deliver",),
             judged=lambda of: handles.judged(of.events),
         ),
-        "order of handlers": Side(
+        HANDLERS: Side(
             handling.CHECK,
             lambda of: handling.facts(of.events, of.settings, of.marks),
             handling.KINDS,
@@ -104,7 +105,7 @@ SIDES: Mapping[str, Side] = MappingProxyType(
             lite_topics.KINDS,
             judged=lambda of: lite_topics.judged(of.events),
         ),
-        "loss after a drain": Side(loss.NAME, lambda of: drained.lost(of.events, of.settings), ("drain.ok",)),
+        DRAINED: Side(loss.NAME, lambda of: drained.lost(of.events, of.settings), ("drain.ok",)),
         "burial after a drain": Side(
             dead_letters.NAME, lambda of: drained.not_buried(of.events, of.deliveries), ("drain.ok",)
         ),

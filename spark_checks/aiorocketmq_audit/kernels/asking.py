@@ -16,21 +16,24 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession, functions as F
 from pyspark.sql.utils import is_remote
 
-from aiorocketmq_audit import handles, isolation, loss, offsets, origin, screen
+from aiorocketmq_audit import fairness, gates, handles, handling, isolation, loss, offsets, origin, screen
 from aiorocketmq_audit.files import RecordingFiles
 from aiorocketmq_audit.gates import Gates
 from aiorocketmq_audit.kernels import (
     answers,
+    drains,
+    handlers,
     handles as handle_questions,
     leases,
     passed,
     places,
+    slices,
     survey,
     traces,
 )
 from aiorocketmq_audit.kernels.blocks import joined, shares
 from aiorocketmq_audit.kernels.events import NONE, Numbers, Piece, pieces, read
-from aiorocketmq_audit.kernels.question import COUNTED, Question, Survey, Table
+from aiorocketmq_audit.kernels.question import COUNTED, Question, Settings, Survey, Table
 from aiorocketmq_audit.kernels.texts import Hashes, hashes, mixed
 from aiorocketmq_audit.reading import reason
 
@@ -46,6 +49,9 @@ QUESTIONS: Mapping[str, tuple[Question, ...]] = MappingProxyType(
     }
 )
 """By check: what is counted for it."""
+
+_CHANGING = ("recall", "tx.end")
+"""Kinds of events that make a difference to what a drain proves, which only the check itself knows."""
 
 ROWS = 300_000
 """Rows of a recording that are looked at together, at most, but for row groups that are larger."""
@@ -81,42 +87,69 @@ class Answers:
         self.told.unpersist()
 
 
-def ask(
-    spark: SparkSession, found: RecordingFiles, settings: DataFrame, gate: Gates, checks: Collection[str]
-) -> Answers | None:
-    """Screen a whole recording and count for `checks` what QUESTIONS has. None where files or workers are elsewhere."""
+@dataclass(frozen=True, slots=True)
+class Surveyed:
+    """A recording that was looked at once."""
+
+    pieces: tuple[Piece, ...]
+    numbers: list[Row]
+    """As `gates.numbers` has them."""
+    survey: Survey
+
+
+def surveyed(spark: SparkSession, found: RecordingFiles, settings: DataFrame) -> Surveyed | None:
+    """Look at a whole recording once. None where its files, or the session's workers, are elsewhere, or where it
+    cannot be read in this way."""
     if not found.is_local or not _is_here(spark):
         return None
-    said = settings.collect()
     try:
-        leases_of = leases.question(_frame(said, gate))
-        asked = (leases_of, *(question for name in checks for question in QUESTIONS.get(name, ())))
-        return _asked(spark, tuple(pieces(found.readable, ROWS)), _groups(said), asked)
+        groups = _groups(settings.collect())
+        parts = tuple(pieces(found.readable, ROWS))
+        told = _dealt(spark, parts).mapInArrow(_Looker(parts, groups), "told binary").collect()
+        looks: list[survey.Look] = [pickle.loads(row.told) for row in told]
+        rows = gates.added_up(Row(**row) for look in looks for row in look.recorders)
+        return Surveyed(parts, rows, survey.survey(looks, groups))
     except (PySparkException, pa.ArrowException) as error:
-        logger.warning("Spark alone screens and counts, which takes longer: %s", reason(error))
+        # Whatever is wrong with the files, the gates will say it.
+        logger.info("Spark alone looks at the recording, which takes longer: %s", reason(error))
         return None
 
 
-def _asked(
-    spark: SparkSession, parts: tuple[Piece, ...], groups: survey.Groups, asked: tuple[Question, ...]
+def ask(
+    spark: SparkSession, seen: Surveyed, settings: DataFrame, gate: Gates, checks: Collection[str]
 ) -> Answers:
-    looks = _dealt(spark, parts).mapInArrow(_Looker(parts, groups), "told binary").collect()
-    seen = survey.survey((pickle.loads(row.told) for row in looks), groups)
+    """Screen a whole recording, and count for `checks` what QUESTIONS has."""
+    frame = _frame(settings.collect(), gate)
+    asked = (leases.question(frame), *_questions(frame.settings, gate, checks))
+    return _asked(spark, seen, asked)
+
+
+def _questions(settings: Settings, gate: Gates, checks: Collection[str]) -> Iterator[Question]:
+    """What `checks` count besides the leases, of kinds of events that are there."""
+    for name in checks:
+        yield from QUESTIONS.get(name, ())
+    kinds = gate.kinds
+    if fairness.NAME in checks and kinds.get("deliver"):
+        yield slices.question(settings)
+    if handling.CHECK in checks and kinds.get("handle.start"):
+        yield handlers.question(settings)
+    if loss.NAME in checks and kinds.get("drain.ok") and not any(kinds.get(kind) for kind in _CHANGING):
+        yield drains.question(settings)
+
+
+def _asked(spark: SparkSession, seen: Surveyed, asked: tuple[Question, ...]) -> Answers:
+    parts = seen.pieces
     count = max(1, sum(part.rows for part in parts) // SHARE)
-    blocks = _dealt(spark, parts).mapInArrow(_Cutter(parts, asked, seen, count), _declared(BLOCKS))
+    blocks = _dealt(spark, parts).mapInArrow(_Cutter(parts, asked, seen.survey, count), _declared(BLOCKS))
     each = blocks.repartition("unit").sortWithinPartitions("unit")
     told = each.mapInArrow(_Answerer(asked, count), _declared(SCHEMA)).persist()
     try:
-        counted = (
-            told.where("what is not null")
-            .groupBy("what")
-            .agg(F.sum("judged").alias("judged"), F.sum("found").alias("found"))
-        )
-        counts = {row.what: (row.judged, row.found) for row in counted.collect()}
+        sums = (F.sum(name).alias(name) for name in ("judged", "found"))
+        counted = told.where("what is not null").groupBy("what").agg(*sums).collect()
     except PySparkException:
         told.unpersist()
         raise
-    return Answers(counts, told)
+    return Answers({row.what: (row.judged, row.found) for row in counted}, told)
 
 
 _NAMES = {"bool": "boolean", "int32": "int", "int64": "bigint"}
@@ -150,7 +183,7 @@ def _frame(settings: Sequence[Row], gate: Gates) -> leases.Frame:
         return np.array([NONE if row[name] is None else int(row[name]) for row in settings], np.int64)
 
     return leases.Frame(
-        leases.Settings(
+        Settings(
             places=Table.by(_keys(settings), np.arange(len(settings))),
             ordered=numbers("ordered"),
             told_by_broker=np.array([bool(row.told_by_broker) for row in settings], np.bool_),
@@ -158,6 +191,7 @@ def _frame(settings: Sequence[Row], gate: Gates) -> leases.Frame:
             steps=tuple(tuple(row.steps_ms or ()) for row in settings),
             early=numbers("early_us"),
             late=numbers("late_us"),
+            apart=numbers("apart_us"),
         ),
         clocks_agree=not gate.clocks,
         ended_us=gate.ended_us or 0,

@@ -55,7 +55,7 @@ class Runs:
     def __init__(self, key: Hashes) -> None:
         self.order = np.argsort(key)
         self.key = key[self.order]
-        self.begins = np.flatnonzero(np.append(True, self.key[1:] != self.key[:-1])[: len(key)])
+        self.begins = np.flatnonzero(begins_of(self.key))
 
     def __len__(self) -> int:
         return len(self.begins)
@@ -80,6 +80,10 @@ class Runs:
         """Of each key, the sum."""
         return self._folded(np.add, values)
 
+    def xor(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Of each key, the exclusive-or."""
+        return self._folded(np.bitwise_xor, values)
+
     def where_most(self, values: NDArray[Any]) -> NDArray[np.intp]:
         """Of each key, a row with the greatest value."""
         most = np.flatnonzero(values[self.order] == np.repeat(self.most(values), self._lengths))
@@ -103,3 +107,18 @@ class Runs:
             return values[:0]
         folded: NDArray[Any] = by.reduceat(values[self.order], self.begins)
         return folded
+
+
+def begins_of(key: NDArray[Any]) -> NDArray[np.bool_]:
+    """Where another key begins, of rows in its order."""
+    return np.append(True, key[1:] != key[:-1])[: len(key)]
+
+
+def greatest_so_far(values: NDArray[np.int64], begins: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """A running maximum that begins anew where `begins` says."""
+    if not len(values):
+        return values
+    ordered, ranks = np.unique(values, return_inverse=True)
+    part = np.cumsum(begins) * len(ordered)
+    found: NDArray[np.int64] = ordered[np.maximum.accumulate(part + ranks) - part]
+    return found

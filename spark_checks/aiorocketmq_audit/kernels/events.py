@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -54,7 +54,7 @@ def read(piece: Piece, columns: Collection[str]) -> Events:
     """The events of a piece; columns that its file has not are null."""
     with parquet.ParquetFile(piece.path) as plain:
         schema = plain.schema_arrow
-    there = [name for name in columns if name in schema.names]
+    there = [name for name in schema.names if name in columns]
     texts = [name for name in there if pa.types.is_string(schema.field(name).type)]
     with parquet.ParquetFile(piece.path, read_dictionary=texts) as file:
         return Events(file.read_row_groups(list(piece.groups), columns=there, use_threads=False))
@@ -117,6 +117,13 @@ class Events:
         found: dict[int, str | None] = {NOBODY: None}
         for chunk in self._chunks(name):
             found |= zip(hashes(chunk.dictionary).tolist(), chunk.dictionary.to_pylist(), strict=True)
+        return found
+
+    def plain(self, name: str, rows: NDArray[np.intp]) -> list[Any]:
+        """A few rows of any column, as Python has them."""
+        if name not in self._table.column_names:
+            return [None] * len(rows)
+        found: list[Any] = self._table.column(name).take(pa.array(rows)).to_pylist()
         return found
 
     def _plain(self, name: str) -> Iterator[pa.Array]:

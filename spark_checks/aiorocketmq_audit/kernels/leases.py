@@ -30,9 +30,9 @@ from aiorocketmq_audit.deliveries import (
 )
 from aiorocketmq_audit.figures import BUCKETS_S, MOST_ATTEMPTS
 from aiorocketmq_audit.filters import unwanted
-from aiorocketmq_audit.kernels.blocks import Layout, Rows, Runs
+from aiorocketmq_audit.kernels.blocks import Layout, Rows, Runs, begins_of, greatest_so_far
 from aiorocketmq_audit.kernels.events import NONE, Events, Mask, Numbers
-from aiorocketmq_audit.kernels.question import ACCOUNT, FOREVER, Question, Survey, Table, chosen, hashed
+from aiorocketmq_audit.kernels.question import ACCOUNT, FOREVER, Question, Settings, Survey, chosen, hashed
 from aiorocketmq_audit.kernels.texts import hash_of, mixed
 from aiorocketmq_audit.screen import NEVER
 
@@ -68,22 +68,6 @@ CAUSES = (
     *("hold not recorded", "lease ended"),
 )
 _FIRST, _REPEATED, _, _WRONG, _ASKED, _UNSURE, _NO_HOLD, _ENDED = range(len(CAUSES))
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What the recording says of groups, one place for each; NONE for what it does not say."""
-
-    places: Table
-    """By run, case and group."""
-    ordered: Numbers
-    """1 or 0; NONE where nobody knows."""
-    told_by_broker: Mask
-    max_attempts: Numbers
-    steps: tuple[tuple[int, ...], ...]
-    """Of each group the waits in milliseconds."""
-    early: Numbers
-    late: Numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +215,7 @@ class _Histories:
             self._leave_out_answered_calls()
         closeup = self.rows("closeup")
         self.at = at[self.order]
-        self.begins = np.flatnonzero(np.append(True, closeup[1:] != closeup[:-1])[: len(closeup)])
+        self.begins = np.flatnonzero(begins_of(closeup))
         self.message = np.repeat(np.arange(len(self.begins)), np.diff(np.append(self.begins, len(closeup))))
         self.deliveries = np.flatnonzero(self.kind == DELIVER)
         self.of = self.message[self.deliveries]
@@ -478,19 +462,11 @@ def _in_order(found: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     answer, seq = found["answer"][which], found["seq"][which]
     same = part[1:] == part[:-1]
     goes_on = same & (answer[1:] == answer[:-1]) & (hi[1:] == hi[:-1])
-    begins = np.append(True, ~same)[: len(part)]
-    opened, seen = (_greatest_so_far(values, begins)[:-1] for values in (end, hi))
+    begins = begins_of(part)
+    opened, seen = (greatest_so_far(values, begins)[:-1] for values in (end, hi))
     overtakes = same & ((opened > hi[1:]) | (seen > hi[1:]))
     disorder[which[1:]] = np.where(goes_on, seq[:-1] > seq[1:], overtakes)
     return {"disorder": disorder}
-
-
-def _greatest_so_far(values: Numbers, begins: Mask) -> Numbers:
-    """A running maximum that begins anew where `begins` says."""
-    ordered, ranks = np.unique(values, return_inverse=True)
-    part = np.cumsum(begins) * len(ordered)
-    found: Numbers = ordered[np.maximum.accumulate(part + ranks) - part] if len(values) else values
-    return found
 
 
 _COUNTED = (

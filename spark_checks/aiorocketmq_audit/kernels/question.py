@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from aiorocketmq_audit.kernels.blocks import Layout, Rows
-from aiorocketmq_audit.kernels.events import Events, Numbers
+from aiorocketmq_audit.kernels.events import Events, Mask, Numbers
 from aiorocketmq_audit.kernels.texts import Hashes, mixed
 
 ACCOUNT = ("run_id", "case_id", "observer")
@@ -65,6 +65,40 @@ class Windows:
 
 
 @dataclass(frozen=True, slots=True)
+class Drains:
+    """Groups that were drained of a topic, by the one filter that they had."""
+
+    places: Table = field(default_factory=Table)
+    """By topic and group: which of the following."""
+    primed: Numbers = field(default_factory=lambda: np.empty(0, np.int64))
+    """Since when the group had asked."""
+    drained_at: Numbers = field(default_factory=lambda: np.empty(0, np.int64))
+    wanted: Numbers = field(default_factory=lambda: np.empty(0, np.int64))
+    """Which of the filters."""
+    filters: tuple[str, ...] = ()
+    readers: tuple[int, ...] = ()
+    """Groups by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the recording says of groups, one place for each; NONE for what it does not say."""
+
+    places: Table
+    """By run, case and group."""
+    ordered: Numbers
+    """1 or 0; NONE where nobody knows."""
+    told_by_broker: Mask
+    max_attempts: Numbers
+    steps: tuple[tuple[int, ...], ...]
+    """Of each group the waits in milliseconds."""
+    early: Numbers
+    late: Numbers
+    apart: Numbers
+    """How far clocks may be apart, in microseconds."""
+
+
+@dataclass(frozen=True, slots=True)
 class Survey:
     """What must be known of the whole recording before its events are judged."""
 
@@ -75,6 +109,7 @@ class Survey:
     left_from: Table = field(default_factory=Table)
     """By queue: the lowest offset that the broker has not deleted."""
     windows: Windows = field(default_factory=Windows)
+    drains: Drains = field(default_factory=Drains)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from aiorocketmq_audit.kernels import recorders
 from aiorocketmq_audit.kernels.blocks import Runs
-from aiorocketmq_audit.kernels.events import Events, Numbers
+from aiorocketmq_audit.kernels.events import NONE, Events, Numbers
 from aiorocketmq_audit.kernels.passed import lanes
 from aiorocketmq_audit.kernels.places import queues
-from aiorocketmq_audit.kernels.question import ACCOUNT, FOREVER, Survey, Table, Windows, hashed
-from aiorocketmq_audit.kernels.texts import Hashes, mixed
+from aiorocketmq_audit.kernels.question import ACCOUNT, FOREVER, Drains, Survey, Table, Windows, hashed
+from aiorocketmq_audit.kernels.texts import NOBODY, Hashes, hash_of, mixed
 
 COLUMNS = (
+    *(*recorders.COLUMNS, "cfg"),
     *(*ACCOUNT, "topic", "broker", "queue", "offset", "group", "kind", "phase", "role", "attempt"),
     *("message_group", "filter", "t_wall_us", "invoked_us", "commit_offset"),
 )
@@ -38,11 +40,15 @@ class Groups:
 class Look:
     """What was seen of some events; `survey` puts it together."""
 
+    recorders: list[dict[str, Any]]
+
     lost: Mapping[int, int]
     began: Mapping[int, int]
     resets: frozenset[int]
     left: Mapping[int, int]
     windows: Mapping[str, NDArray[Any]]
+    drained: Mapping[int, int]
+    readers: Mapping[str, NDArray[Any]]
     filters: Mapping[int, str | None]
 
 
@@ -60,16 +66,16 @@ def look(events: Events, groups: Groups) -> Look:
         events.one_of("kind", "reset"),
         events.one_of("kind", "trim") & events.told("commit_offset"),
     )
+    drains = events.one_of("kind", "drain.ok") & events.known("topic") & events.known("group")
     return Look(
+        recorders=recorders.by_kind(events),
         lost=_least(hashed(events, *ACCOUNT, "group")[lost], called[lost]),
         began=_least(hashed(events, *ACCOUNT)[starts], at[starts]),
         resets=frozenset(hashed(events, *ACCOUNT, "group")[resets].tolist()),
-        # The greatest.
-        left={
-            key: -at
-            for key, at in _least(queues(events)[trims], -events.number("commit_offset")[trims]).items()
-        },
+        left=_greatest(queues(events)[trims], events.number("commit_offset")[trims]),
         windows=_windows(events, groups),
+        drained=_greatest(_topics(events)[drains], called[drains]),
+        readers=_readers(events, called),
         filters=events.vocabulary("filter"),
     )
 
@@ -77,16 +83,19 @@ def look(events: Events, groups: Groups) -> Look:
 def survey(looks: Iterable[Look], groups: Groups) -> Survey:
     """What all that was seen comes to."""
     seen = list(looks)
-    lost, began, left = dict[int, int](), dict[int, int](), dict[int, int]()
+    lost, began, left, drained = (dict[int, int]() for _ in range(4))
     for each in seen:
         for total, part, chosen in (
             (lost, each.lost, min),
             (began, each.began, min),
             (left, each.left, max),
+            (drained, each.drained, max),
         ):
             for key, number in part.items():
                 total[key] = chosen(number, total.get(key, number))
-    return Survey(_table(lost), _table(began), _table(left), _known(seen, groups))
+    return Survey(
+        _table(lost), _table(began), _table(left), _known(seen, groups), _drains(seen, groups, drained)
+    )
 
 
 def _windows(events: Events, groups: Groups) -> dict[str, NDArray[Any]]:
@@ -105,6 +114,64 @@ def _windows(events: Events, groups: Groups) -> dict[str, NDArray[Any]]:
     told["lane"] = np.where(np.isin(told["reader"], groups.free), np.uint64(0), told["lane"])
     offset = events.number("offset")[which]
     return _folded(told | {"lowest": offset, "highest": offset, "at": events.number("t_wall_us")[which]})
+
+
+def _topics(events: Events) -> Hashes:
+    """One number for the topic and the group of each event, of its account."""
+    return mixed(hashed(events, *ACCOUNT, "topic"), events.text("group"))
+
+
+def _readers(events: Events, called: Numbers) -> dict[str, NDArray[Any]]:
+    """By topic, group and filter: since when something was asked for, or came."""
+    given = events.one_of("kind", "deliver")
+    which = np.flatnonzero(
+        (given | events.one_of("kind", "receive")) & events.known("topic") & events.known("group")
+    )
+    wanted = np.where(events.known("filter"), events.text("filter"), np.uint64(hash_of("?")))
+    told = {
+        "key": _topics(events)[which],
+        "wanted": np.where(given, wanted, NOBODY)[which],
+        "group": events.text("group")[which],
+        "reader": hashed(events, "run_id", "case_id", "group")[which],
+        "account": hashed(events, *ACCOUNT, "group")[which],
+        "by_broker": events.one_of("observer", "broker")[which],
+        "at": called[which],
+    }
+    return _first(told)
+
+
+def _first(told: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """One row for each topic, group and filter."""
+    runs = Runs(mixed(told["key"], told["wanted"]))
+    some = runs.order[runs.begins]
+    return {name: column[some] for name, column in told.items()} | {"at": runs.least(told["at"])}
+
+
+def _drains(looks: list[Look], groups: Groups, drained: Mapping[int, int]) -> Drains:
+    """Groups that were drained, and what they had to have settled by then: as `drained` has them."""
+    if not drained:
+        return Drains()
+    told = _first({name: np.concatenate([each.readers[name] for each in looks]) for name in looks[0].readers})
+    texts = {key: text for each in looks for key, text in each.filters.items()}
+    runs = Runs(told["key"])
+    some = runs.order[runs.begins]
+    filters = runs.count(told["wanted"] != NOBODY)
+    # Who was handed nothing at all has told no filter: it wants everything, as far as anybody knows.
+    wanted = [(texts.get(int(key)) or "") if key else "TAG:*" for key in runs.most(told["wanted"]).tolist()]
+    ended = _table(drained).of(runs.key[runs.begins], NONE)
+    resets = np.array(sorted(frozenset[int]().union(*(each.resets for each in looks))), np.uint64)
+    attested = ~told["by_broker"][some] & np.isin(told["reader"][some], groups.attested)
+    known = (filters <= 1) & np.array([text.startswith("TAG:") for text in wanted], np.bool_)
+    kept = np.flatnonzero(known & (ended != NONE) & ~attested & ~np.isin(told["account"][some], resets))
+    names, which = np.unique([wanted[place] for place in kept], return_inverse=True)
+    return Drains(
+        Table.by(runs.key[runs.begins][kept], np.arange(len(kept))),
+        runs.least(told["at"])[kept],
+        ended[kept],
+        which,
+        tuple(names.tolist()),
+        tuple(sorted(set(told["group"][some][kept].tolist()))),
+    )
 
 
 def _folded(told: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
@@ -155,6 +222,11 @@ def _known(looks: list[Look], groups: Groups) -> Windows:
 def _least(keys: Hashes, times: Numbers) -> dict[int, int]:
     runs = Runs(keys)
     return dict(zip(runs.key[runs.begins].tolist(), runs.least(times).tolist(), strict=True))
+
+
+def _greatest(keys: Hashes, numbers: Numbers) -> dict[int, int]:
+    runs = Runs(keys)
+    return dict(zip(runs.key[runs.begins].tolist(), runs.most(numbers).tolist(), strict=True))
 
 
 def _table(numbers: Mapping[int, int]) -> Table:

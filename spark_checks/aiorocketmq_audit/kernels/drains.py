@@ -1,0 +1,96 @@
+"""INV-LOSS after a drain over numbers: the facts of `drained.lost`, but for transactions and what was recalled."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from aiorocketmq_audit.filters import unwanted
+from aiorocketmq_audit.kernels.blocks import Rows, Runs
+from aiorocketmq_audit.kernels.events import NONE, Events
+from aiorocketmq_audit.kernels.places import queues
+from aiorocketmq_audit.kernels.question import ACCOUNT, Counts, Question, Settings, Survey, counting, hashed
+from aiorocketmq_audit.kernels.texts import mixed
+from aiorocketmq_audit.sides import DRAINED
+
+_SENT, _IN_TIME, _LEFT_OUT, _DONE = 1, 2, 4, 8
+
+
+def question(settings: Settings) -> Question:
+    """Of each message and group that was drained: whether all that had to be settled is."""
+    return counting(
+        columns=(
+            *(
+                *ACCOUNT,
+                "topic",
+                "group",
+                "broker",
+                "queue",
+                "offset",
+                "message_id",
+                "tag",
+                "role",
+                "kind",
+                "phase",
+            ),
+            *("tx_id", "due_us", "t_wall_us", "attempt"),
+        ),
+        layout={"key": "u8", "facts": "u1"},
+        rows=partial(_rows, settings),
+        answer=_answer,
+    )
+
+
+def _rows(settings: Settings, events: Events, survey: Survey) -> Rows:
+    parts = [_done(settings, events), *_sent(events, survey)]
+    return {name: np.concatenate([part[name] for part in parts]) for name in ("key", "facts")}
+
+
+def _done(settings: Settings, events: Events) -> Rows:
+    ended = events.one_of("kind", "ack", "forward") & ~events.one_of("phase", "fail")
+    group = settings.places.of(hashed(events, "run_id", "case_id", "group"), -1)
+    most = np.append(settings.max_attempts, NONE)[group]
+    used_up = (most > 0) & (events.number("attempt") >= most) & ~events.one_of("observer", "broker")
+    read = events.one_of("kind", "deliver") & (events.one_of("role", "pull") | used_up)
+    over = ended | read | events.one_of("kind", "dlq.deliver")
+    over &= events.known("group") & events.known("message_id")
+    key = mixed(hashed(events, *ACCOUNT, "topic"), events.text("group"), events.text("message_id"))[over]
+    return {"key": key, "facts": np.full(len(key), _DONE, np.uint8)}
+
+
+def _sent(events: Events, survey: Survey) -> list[Rows]:
+    """Of each group that was drained: the messages that it had to settle before, if nothing else is said of them."""
+    drains, tags = survey.drains, events.vocabulary("tag")
+    which = np.flatnonzero(
+        events.one_of("kind", "send") & events.one_of("phase", "ok") & events.known("message_id")
+    )
+    topic, message = hashed(events, *ACCOUNT, "topic")[which], events.text("message_id")[which]
+    at, due, tag = (
+        column[which] for column in (events.number("t_wall_us"), events.number("due_us"), events.text("tag"))
+    )
+    offset, is_half = events.number("offset")[which], events.known("tx_id")[which]
+    gone = (offset != NONE) & (offset < survey.left_from.of(queues(events)[which], NONE))
+    found: list[Rows] = []
+    for group in drains.readers:
+        reader = np.full(len(which), group, np.uint64)
+        place = drains.places.of(mixed(topic, reader), -1)
+        here = place >= 0
+        if not here.any():
+            continue
+        refused = np.zeros(len(which), np.bool_)
+        for index in np.unique(drains.wanted[place[here]]):
+            foreign = [key for key, text in tags.items() if unwanted(drains.filters[index], text)]
+            refused |= (drains.wanted[place] == index) & np.isin(tag, np.array(foreign, np.uint64))
+        drained_at = drains.drained_at[place]
+        left_out = gone | refused | (at <= drains.primed[place]) | (due >= drained_at)
+        facts = _SENT + (~is_half & (at < drained_at)) * np.uint8(_IN_TIME) + left_out * np.uint8(_LEFT_OUT)
+        found.append({"key": mixed(topic, reader, message)[here], "facts": facts.astype(np.uint8)[here]})
+    return found
+
+
+def _answer(rows: Rows) -> Counts:
+    runs, facts = Runs(rows["key"]), rows["facts"]
+    in_time, left_out, done = (runs.any((facts & bit) > 0) for bit in (_IN_TIME, _LEFT_OUT, _DONE))
+    wanted = in_time & ~left_out
+    return {DRAINED: (int(wanted.sum()), int((wanted & ~done).sum()))}

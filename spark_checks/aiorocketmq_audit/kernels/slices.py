@@ -1,0 +1,70 @@
+"""INV-FAIR over numbers: the facts of `fairness.facts`, and each standstill, whether anybody asked meanwhile or not."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from aiorocketmq_audit import fairness
+from aiorocketmq_audit.kernels.blocks import Rows, Runs
+from aiorocketmq_audit.kernels.events import Events
+from aiorocketmq_audit.kernels.places import queues
+from aiorocketmq_audit.kernels.question import ACCOUNT, Counts, Question, Settings, Survey, counting, hashed
+from aiorocketmq_audit.kernels.texts import mixed
+
+
+def question(settings: Settings) -> Question:
+    """Of each queue and group: the slices of time in which it went on."""
+    return counting(
+        columns=(
+            *(
+                *ACCOUNT,
+                "topic",
+                "group",
+                "broker",
+                "queue",
+                "kind",
+                "attempt",
+                "store_us",
+                "due_us",
+                "t_wall_us",
+            ),
+        ),
+        layout={"key": "u8", "slice": "i8", "begin": "i8", "end": "i8", "ready": "i8"},
+        rows=partial(_rows, settings),
+        answer=_answer,
+    )
+
+
+def _rows(settings: Settings, events: Events, _: Survey) -> Rows:
+    first = events.one_of("kind", "deliver") & (events.number("attempt") == 1)
+    first &= events.told("store_us") & events.told("queue")
+    group = settings.places.of(hashed(events, "run_id", "case_id", "group"), -1)
+    which = np.flatnonzero(first & (np.append(settings.ordered, -1)[group] == 0))
+    at = events.number("t_wall_us")[which]
+    ready = np.maximum(events.number("store_us"), np.maximum(events.number("due_us"), 0))[which]
+    way = mixed(queues(events), events.text("group"))[which]
+    return _folded({"key": way, "slice": at // fairness.BUCKET_US, "begin": at, "end": at, "ready": ready})
+
+
+def _folded(rows: Rows) -> Rows:
+    """One row for each slice."""
+    runs = Runs(mixed(rows["key"], rows["slice"]))
+    some = runs.order[runs.begins]
+    return {
+        "key": rows["key"][some],
+        "slice": rows["slice"][some],
+        "begin": runs.least(rows["begin"]),
+        "end": runs.most(rows["end"]),
+        "ready": runs.least(rows["ready"]),
+    }
+
+
+def _answer(rows: Rows) -> Counts:
+    slices = _folded(rows)
+    order = np.lexsort((slices["slice"], slices["key"]))
+    key, begin, end, ready = (slices[name][order] for name in ("key", "begin", "end", "ready"))
+    same = key[1:] == key[:-1]
+    stood = same & (begin[1:] - np.maximum(end[:-1], ready[1:]) >= fairness.STANDSTILL_US)
+    return {fairness.NAME: (int(same.sum()), int(stood.sum()))}
