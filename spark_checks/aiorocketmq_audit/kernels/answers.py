@@ -6,7 +6,7 @@ import numpy as np
 
 from aiorocketmq_audit.kernels.blocks import Rows, Runs
 from aiorocketmq_audit.kernels.events import Events
-from aiorocketmq_audit.kernels.question import Counts, Survey, counting, hashed
+from aiorocketmq_audit.kernels.question import Counts, Survey, counting
 from aiorocketmq_audit.kernels.texts import mixed
 from aiorocketmq_audit.sides import ANSWERS
 
@@ -14,11 +14,14 @@ _MOST = np.iinfo(np.uint64).max
 
 
 def _rows(events: Events, _: Survey) -> Rows:
-    asked, given = events.one_of("kind", "receive"), events.one_of("kind", "deliver")
+    events = events.some(
+        events.one_of("kind", "receive", "deliver") & events.known("topic") & events.known("group")
+    )
+    asked = events.one_of("kind", "receive")
     operation = np.where(asked, events.text("op_id"), events.text("batch"))
-    told = events.known("topic") & events.known("group") & (asked | given) & (operation != 0)
+    told = operation != 0
     key = mixed(events.text("recorder"), events.text("boot"), operation)[told]
-    place, asked = hashed(events, "topic", "group")[told], asked[told]
+    place, asked = events.together("topic", "group")[told], asked[told]
     # The messages of an answer stand together, and so do a call and its answer if nothing is between them.
     again = np.zeros(len(key), np.bool_)
     again[1:] = (key[1:] == key[:-1]) & (place[1:] == place[:-1]) & (asked[1:] == asked[:-1])

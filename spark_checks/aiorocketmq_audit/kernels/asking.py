@@ -53,13 +53,13 @@ QUESTIONS: Mapping[str, tuple[Question, ...]] = MappingProxyType(
 _CHANGING = ("recall", "tx.end")
 """Kinds of events that make a difference to what a drain proves, which only the check itself knows."""
 
-ROWS = 300_000
+ROWS = 100_000
 """Rows of a recording that are looked at together, at most, but for row groups that are larger."""
 
-SHARE = 300_000
+SHARE = 1_000_000
 """Rows of a question that are looked at together, about."""
 
-_TASK = 3
+_TASK = 10
 """Pieces that one task looks at."""
 
 BLOCKS = pa.schema([("unit", pa.int32()), ("part", pa.int32()), ("block", pa.binary())])

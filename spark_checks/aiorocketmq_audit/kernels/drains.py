@@ -10,7 +10,7 @@ from aiorocketmq_audit.filters import unwanted
 from aiorocketmq_audit.kernels.blocks import Rows, Runs
 from aiorocketmq_audit.kernels.events import NONE, Events
 from aiorocketmq_audit.kernels.places import queues
-from aiorocketmq_audit.kernels.question import ACCOUNT, Counts, Question, Settings, Survey, counting, hashed
+from aiorocketmq_audit.kernels.question import ACCOUNT, Counts, Question, Settings, Survey, counting
 from aiorocketmq_audit.kernels.texts import mixed
 from aiorocketmq_audit.sides import DRAINED
 
@@ -48,43 +48,51 @@ def _rows(settings: Settings, events: Events, survey: Survey) -> Rows:
 
 
 def _done(settings: Settings, events: Events) -> Rows:
+    events = events.some(
+        events.one_of("kind", "deliver", "ack", "forward", "dlq.deliver")
+        & events.known("group")
+        & events.known("message_id")
+    )
     ended = events.one_of("kind", "ack", "forward") & ~events.one_of("phase", "fail")
-    group = settings.places.of(hashed(events, "run_id", "case_id", "group"), -1)
+    group = settings.places.of(events.together("run_id", "case_id", "group"), -1)
     most = np.append(settings.max_attempts, NONE)[group]
     used_up = (most > 0) & (events.number("attempt") >= most) & ~events.one_of("observer", "broker")
     read = events.one_of("kind", "deliver") & (events.one_of("role", "pull") | used_up)
-    over = ended | read | events.one_of("kind", "dlq.deliver")
-    over &= events.known("group") & events.known("message_id")
-    key = mixed(hashed(events, *ACCOUNT, "topic"), events.text("group"), events.text("message_id"))[over]
+    over = events.some(ended | read | events.one_of("kind", "dlq.deliver"))
+    key = mixed(over.together(*ACCOUNT, "topic"), over.text("group"), over.text("message_id"))
     return {"key": key, "facts": np.full(len(key), _DONE, np.uint8)}
 
 
 def _sent(events: Events, survey: Survey) -> list[Rows]:
     """Of each group that was drained: the messages that it had to settle before, if nothing else is said of them."""
     drains, tags = survey.drains, events.vocabulary("tag")
-    which = np.flatnonzero(
+    sent = events.some(
         events.one_of("kind", "send") & events.one_of("phase", "ok") & events.known("message_id")
     )
-    topic, message = hashed(events, *ACCOUNT, "topic")[which], events.text("message_id")[which]
-    at, due, tag = (
-        column[which] for column in (events.number("t_wall_us"), events.number("due_us"), events.text("tag"))
+    topic, message = sent.together(*ACCOUNT, "topic"), sent.text("message_id")
+    at, due, offset, tag = (
+        *(sent.number(name) for name in ("t_wall_us", "due_us", "offset")),
+        sent.text("tag"),
     )
-    offset, is_half = events.number("offset")[which], events.known("tx_id")[which]
-    gone = (offset != NONE) & (offset < survey.left_from.of(queues(events)[which], NONE))
+    gone = (offset != NONE) & (offset < survey.left_from.of(queues(sent), NONE))
     found: list[Rows] = []
     for group in drains.readers:
-        reader = np.full(len(which), group, np.uint64)
+        reader = np.full(len(sent), group, np.uint64)
         place = drains.places.of(mixed(topic, reader), -1)
         here = place >= 0
         if not here.any():
             continue
-        refused = np.zeros(len(which), np.bool_)
+        refused = np.zeros(len(sent), np.bool_)
         for index in np.unique(drains.wanted[place[here]]):
             foreign = [key for key, text in tags.items() if unwanted(drains.filters[index], text)]
             refused |= (drains.wanted[place] == index) & np.isin(tag, np.array(foreign, np.uint64))
         drained_at = drains.drained_at[place]
         left_out = gone | refused | (at <= drains.primed[place]) | (due >= drained_at)
-        facts = _SENT + (~is_half & (at < drained_at)) * np.uint8(_IN_TIME) + left_out * np.uint8(_LEFT_OUT)
+        facts = (
+            _SENT
+            + (~sent.known("tx_id") & (at < drained_at)) * np.uint8(_IN_TIME)
+            + left_out * np.uint8(_LEFT_OUT)
+        )
         found.append({"key": mixed(topic, reader, message)[here], "facts": facts.astype(np.uint8)[here]})
     return found
 

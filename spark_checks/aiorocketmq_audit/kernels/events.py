@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import parquet
 
-from aiorocketmq_audit.kernels.texts import NOBODY, Hashes, hashes
+from aiorocketmq_audit.kernels.texts import NOBODY, Hashes, hashes, mixed
 
 Numbers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -65,28 +65,33 @@ class Events:
 
     def __init__(self, table: pa.Table) -> None:
         self._table = table
-        self._texts: dict[str, Hashes] = {}
+        self._coded: dict[str, list[tuple[pa.Array, NDArray[np.int32]]]] = {}
+        self._texts: dict[tuple[str, ...], Hashes] = {}
         self._numbers: dict[str, Numbers] = {}
+        self._masks: dict[tuple[str, ...], Mask] = {}
 
     def __len__(self) -> int:
         return int(self._table.num_rows)
 
     def text(self, name: str) -> Hashes:
         """Hashes of a column of texts; NOBODY for nulls."""
-        if name not in self._texts:
-            parts = [
-                _spread(hashes(chunk.dictionary), chunk.indices, np.uint64(NOBODY))
-                for chunk in self._chunks(name)
-            ]
-            self._texts[name] = _joined(parts, len(self), NOBODY, np.uint64)
-        return self._texts[name]
+        if (name,) not in self._texts:
+            parts = [_spread(hashes(texts), NOBODY, codes) for texts, codes in self._codes(name)]
+            self._texts[name,] = _joined(parts, len(self), NOBODY, np.uint64)
+        return self._texts[name,]
+
+    def together(self, *names: str) -> Hashes:
+        """One number for several texts of each event."""
+        if names not in self._texts:
+            self._texts[names] = mixed(*(self.text(name) for name in names))
+        return self._texts[names]
 
     def number(self, name: str) -> Numbers:
         """A column of numbers; NONE for nulls."""
         if name not in self._numbers:
             parts = [
                 chunk.cast(pa.int64()).fill_null(NONE).to_numpy(zero_copy_only=False)
-                for chunk in self._plain(name)
+                for chunk in self._chunks(name)
             ]
             self._numbers[name] = _joined(parts, len(self), NONE, np.int64)
         return self._numbers[name]
@@ -101,22 +106,24 @@ class Events:
 
     def one_of(self, name: str, *values: str) -> Mask:
         """Where a text is one of these."""
-        wanted = frozenset(values)
-        parts = [
-            _spread(
-                np.array([each in wanted for each in chunk.dictionary.to_pylist()], np.bool_),
-                chunk.indices,
-                np.False_,
-            )
-            for chunk in self._chunks(name)
-        ]
-        return _joined(parts, len(self), False, np.bool_)
+        if (name, *values) not in self._masks:
+            parts = [
+                _spread(np.isin(texts.to_pylist(), values), False, codes)
+                for texts, codes in self._codes(name)
+            ]
+            self._masks[name, *values] = _joined(parts, len(self), False, np.bool_)
+        # Callers go on with it in place.
+        return self._masks[name, *values].copy()
+
+    def some(self, where: Mask) -> Events:
+        """These events alone."""
+        return _Some(self, np.flatnonzero(where))
 
     def vocabulary(self, name: str) -> dict[int, str | None]:
         """The texts of a column that has few, by their hashes."""
         found: dict[int, str | None] = {NOBODY: None}
-        for chunk in self._chunks(name):
-            found |= zip(hashes(chunk.dictionary).tolist(), chunk.dictionary.to_pylist(), strict=True)
+        for texts, _ in self._codes(name):
+            found |= zip(hashes(texts).tolist(), texts.to_pylist(), strict=True)
         return found
 
     def plain(self, name: str, rows: NDArray[np.intp]) -> list[Any]:
@@ -126,19 +133,58 @@ class Events:
         found: list[Any] = self._table.column(name).take(pa.array(rows)).to_pylist()
         return found
 
-    def _plain(self, name: str) -> Iterator[pa.Array]:
+    def _chunks(self, name: str) -> Iterator[pa.Array]:
         if name in self._table.column_names:
             yield from self._table.column(name).chunks
 
-    def _chunks(self, name: str) -> Iterator[pa.DictionaryArray]:
-        for chunk in self._plain(name):
-            yield chunk if pa.types.is_dictionary(chunk.type) else chunk.cast(pa.string()).dictionary_encode()
+    def _codes(self, name: str) -> list[tuple[pa.Array, NDArray[np.int32]]]:
+        """The texts of each chunk, and which of them each row has; one more than there are for nulls."""
+        if name not in self._coded:
+            self._coded[name] = []
+            for chunk in self._chunks(name):
+                coded = (
+                    chunk
+                    if pa.types.is_dictionary(chunk.type)
+                    else chunk.cast(pa.string()).dictionary_encode()
+                )
+                codes = coded.indices.fill_null(len(coded.dictionary)).to_numpy(zero_copy_only=False)
+                self._coded[name].append((coded.dictionary, codes))
+        return self._coded[name]
 
 
-def _spread(values: NDArray[T], indices: pa.Array, missing: T) -> NDArray[T]:
-    """The value for each index, and `missing` for those that are null."""
-    with_missing = np.append(values, missing)
-    found: NDArray[T] = with_missing[indices.fill_null(len(values)).to_numpy(zero_copy_only=False)]
+class _Some(Events):
+    """Some of other events: what is worked out of those is not worked out again."""
+
+    def __init__(self, of: Events, which: NDArray[np.intp]) -> None:
+        super().__init__(of._table)
+        self._of, self._which = of, which
+
+    def __len__(self) -> int:
+        return len(self._which)
+
+    def text(self, name: str) -> Hashes:
+        if (name,) not in self._texts:
+            self._texts[name,] = self._of.text(name)[self._which]
+        return self._texts[name,]
+
+    def number(self, name: str) -> Numbers:
+        if name not in self._numbers:
+            self._numbers[name] = self._of.number(name)[self._which]
+        return self._numbers[name]
+
+    def one_of(self, name: str, *values: str) -> Mask:
+        return self._of.one_of(name, *values)[self._which]
+
+    def vocabulary(self, name: str) -> dict[int, str | None]:
+        return self._of.vocabulary(name)
+
+    def plain(self, name: str, rows: NDArray[np.intp]) -> list[Any]:
+        return self._of.plain(name, self._which[rows])
+
+
+def _spread(values: NDArray[T], missing: object, codes: NDArray[np.int32]) -> NDArray[T]:
+    """The value for each code, and `missing` for the one beyond them."""
+    found: NDArray[T] = np.append(values, np.array([missing], values.dtype))[codes]
     return found
 
 

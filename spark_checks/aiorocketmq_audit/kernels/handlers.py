@@ -18,7 +18,6 @@ from aiorocketmq_audit.kernels.question import (
     Survey,
     chosen,
     counting,
-    hashed,
 )
 from aiorocketmq_audit.kernels.texts import mixed
 from aiorocketmq_audit.screen import NEVER
@@ -50,7 +49,7 @@ def _rows(settings: Settings, events: Events, _: Survey) -> Rows:
     for name, code in (("deliver", _GIVEN), ("handle.start", _BEGINS), ("handle.end", _ENDS)):
         kind += events.one_of("kind", name) * np.uint8(code)
     kind += (events.one_of("kind", "change") & events.one_of("phase", "ok")) * np.uint8(_CHANGED)
-    group = settings.places.of(hashed(events, "run_id", "case_id", "group"), -1)
+    group = settings.places.of(events.together("run_id", "case_id", "group"), -1)
     told = (kind > 0) & (np.append(settings.ordered, NONE)[group] == 1) & events.one_of("role", "push")
     told &= events.known("message_group") & events.known("message_id")
     called = np.where(events.told("invoked_us"), events.number("invoked_us"), events.number("t_wall_us"))
@@ -59,7 +58,7 @@ def _rows(settings: Settings, events: Events, _: Survey) -> Rows:
     # A server that renews leases by itself lets none end while its client lives.
     leased = np.where((kind == _GIVEN) & (events.number("auto_renew") == 1), NEVER, leased)
     lane = mixed(
-        hashed(events, *ACCOUNT, "topic", "group", "broker"),
+        events.together(*ACCOUNT, "topic", "group", "broker"),
         events.number("queue"),
         events.text("message_group"),
     )

@@ -7,24 +7,24 @@ import numpy as np
 from aiorocketmq_audit import handles
 from aiorocketmq_audit.kernels.blocks import Rows, Runs
 from aiorocketmq_audit.kernels.events import Events
-from aiorocketmq_audit.kernels.question import ACCOUNT, Counts, Survey, chosen, counting, hashed
+from aiorocketmq_audit.kernels.question import ACCOUNT, Counts, Survey, counting
 from aiorocketmq_audit.kernels.texts import hash_of, mixed
 
 _GIVEN, _ALONE = 1, 2
 
 
 def _rows(events: Events, _: Survey) -> Rows:
-    given = events.one_of("kind", "deliver")
     used = events.one_of("kind", "ack", "change", "forward") & events.one_of("phase", "ok")
-    attempt = events.text("receive_attempt")
+    used |= events.one_of("kind", "deliver")
+    events = events.some(used & events.known("delivery") & events.known("message_id"))
+    given, attempt = events.one_of("kind", "deliver"), events.text("receive_attempt")
     alone = given & ((attempt == 0) | (attempt == np.uint64(hash_of(""))))
-    return chosen(
-        events.known("delivery") & events.known("message_id") & (given | used),
-        key=hashed(events, *ACCOUNT, "delivery"),
-        message=events.text("message_id"),
-        request=mixed(attempt, events.number("batch_pos")),
-        is_given=given * np.uint8(_GIVEN) + alone * np.uint8(_ALONE),
-    )
+    return {
+        "key": events.together(*ACCOUNT, "delivery"),
+        "message": events.text("message_id"),
+        "request": mixed(attempt, events.number("batch_pos")),
+        "is_given": given * np.uint8(_GIVEN) + alone * np.uint8(_ALONE),
+    }
 
 
 def _answer(rows: Rows) -> Counts:

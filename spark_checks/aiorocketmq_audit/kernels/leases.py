@@ -32,8 +32,8 @@ from aiorocketmq_audit.figures import BUCKETS_S, MOST_ATTEMPTS
 from aiorocketmq_audit.filters import unwanted
 from aiorocketmq_audit.kernels.blocks import Layout, Rows, Runs, begins_of, greatest_so_far
 from aiorocketmq_audit.kernels.events import NONE, Events, Mask, Numbers
-from aiorocketmq_audit.kernels.question import ACCOUNT, FOREVER, Question, Settings, Survey, chosen, hashed
-from aiorocketmq_audit.kernels.texts import hash_of, mixed
+from aiorocketmq_audit.kernels.question import ACCOUNT, FOREVER, Question, Settings, Survey, chosen
+from aiorocketmq_audit.kernels.texts import hash_of, mixed, mixed_as_spark_does
 from aiorocketmq_audit.screen import NEVER
 
 COLUMNS = (
@@ -89,26 +89,32 @@ def question(frame: Frame) -> Question:
 
 def _rows(frame: Frame, events: Events, _: Survey) -> tuple[Rows, Rows]:
     """Deliveries, and what came of them."""
+    events = events.some(
+        events.one_of("kind", *KINDS)
+        & events.known("group")
+        & events.known("message_id")
+        & ~events.one_of("role", "pull")
+    )
     given = events.one_of("kind", "deliver")
-    settled = events.one_of("kind", *KINDS) & ~given
+    settled = ~given
     if not frame.has_open_calls:
         settled &= events.one_of("kind", "dlq.deliver") | (
             events.known("phase") & ~events.one_of("phase", "invoke")
         )
-    led = events.known("group") & events.known("message_id") & ~events.one_of("role", "pull")
-    group = frame.settings.places.of(hashed(events, "run_id", "case_id", "group"), -1)
+    group = frame.settings.places.of(events.together("run_id", "case_id", "group"), -1)
     ordered = np.append(frame.settings.ordered, NONE)[group] == 1
     about, message_group, offset = (
         events.text("message_id"),
         events.text("message_group"),
         events.number("offset"),
     )
-    lane = mixed(
+    lane = mixed_as_spark_does(
         *(events.text(name) for name in (*ACCOUNT, "topic", "group")),
         np.where(message_group == 0, about, message_group),
     )
     queue, broker = events.number("queue"), events.text("broker")
-    closeup = mixed(lane, np.where(ordered, mixed(about, broker, queue, offset), about))
+    copy = mixed_as_spark_does(about, broker, queue, offset) if ordered.any() else about
+    closeup = mixed_as_spark_does(lane, np.where(ordered, copy, about))
     place = mixed(broker, queue)
     in_chunk = ordered & (message_group != 0) & (offset != NONE)
     chunk = mixed(lane, place, offset >> frame.chunk_bits)
@@ -127,7 +133,7 @@ def _rows(frame: Frame, events: Events, _: Survey) -> tuple[Rows, Rows]:
     }
     batch, again = events.text("batch"), events.text("receive_attempt")
     return chosen(
-        given & led,
+        given,
         **common,
         about=about,
         lane=lane,
@@ -147,7 +153,7 @@ def _rows(frame: Frame, events: Events, _: Survey) -> tuple[Rows, Rows]:
         + in_chunk * np.uint8(_IN_CHUNK)
         + _wishes(events),
     ), chosen(
-        settled & led,
+        settled,
         **common,
         lo=called,
         seq=np.where(events.told("invoked_seq"), events.number("invoked_seq"), seq),

@@ -9,7 +9,7 @@ from aiorocketmq_audit.filters import unwanted
 from aiorocketmq_audit.kernels.blocks import Rows, Runs
 from aiorocketmq_audit.kernels.events import Events
 from aiorocketmq_audit.kernels.places import is_receipt, queues
-from aiorocketmq_audit.kernels.question import ACCOUNT, Counts, Survey, counting, hashed
+from aiorocketmq_audit.kernels.question import ACCOUNT, Counts, Survey, counting
 from aiorocketmq_audit.kernels.texts import Hashes, hash_of, mixed
 
 
@@ -21,8 +21,10 @@ def lanes(events: Events) -> Hashes:
 
 def _rows(events: Events, survey: Survey) -> Rows:
     """What groups got, and, of what was stored, what they should have got."""
-    given = events.one_of("kind", "deliver") & events.known("group") & ~events.one_of("role", "pull")
-    came = mixed(hashed(events, *ACCOUNT, "message_id"), events.text("group"))[given]
+    given = events.some(
+        events.one_of("kind", "deliver") & events.known("group") & ~events.one_of("role", "pull")
+    )
+    came = mixed(given.together(*ACCOUNT, "message_id"), given.text("group"))
     wanted = _wanted(events, survey)
     return {
         "key": np.concatenate((came, *wanted)),
@@ -32,19 +34,17 @@ def _rows(events: Events, survey: Survey) -> Rows:
 
 def _wanted(events: Events, survey: Survey) -> list[Hashes]:
     windows = survey.windows
-    here = is_receipt(events)
-    here &= events.number("offset") >= survey.left_from.of(queues(events), 0)
-    which = np.flatnonzero(here)
-    queue, lane = queues(events)[which], lanes(events)[which]
-    offset, at = events.number("offset")[which], events.number("t_wall_us")[which]
-    message, tag = hashed(events, *ACCOUNT, "message_id")[which], events.text("tag")[which]
+    sent = events.some(is_receipt(events))
+    queue, lane, offset = queues(sent), lanes(sent), sent.number("offset")
+    is_there, at = offset >= survey.left_from.of(queue, 0), sent.number("t_wall_us")
+    message, tag = sent.together(*ACCOUNT, "message_id"), sent.text("tag")
     tags = events.vocabulary("tag")
     found = []
     for group, is_laned in windows.readers:
-        reader = np.full(len(which), group, np.uint64)
+        reader = np.full(len(sent), group, np.uint64)
         own = lane if is_laned else np.zeros_like(lane)
         place = windows.places.of(mixed(queue, reader, own), -1)
-        here = place >= 0
+        here = is_there & (place >= 0)
         here &= offset <= windows.highest[place] if len(windows.highest) else here
         behind = offset >= windows.lowest[place]
         # What an ordered group reads of a message group begins with the first one that it can have seen.

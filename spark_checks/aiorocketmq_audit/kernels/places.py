@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from aiorocketmq_audit import offsets
 from aiorocketmq_audit.kernels.blocks import Rows, Runs
 from aiorocketmq_audit.kernels.events import Events, Mask
-from aiorocketmq_audit.kernels.question import ACCOUNT, FOREVER, Counts, Survey, chosen, counting, hashed
+from aiorocketmq_audit.kernels.question import ACCOUNT, FOREVER, Counts, Survey, counting
 from aiorocketmq_audit.kernels.texts import Hashes, mixed
 
 _QUEUE = (*ACCOUNT, "topic", "broker")
@@ -16,7 +16,7 @@ _QUEUE = (*ACCOUNT, "topic", "broker")
 
 def queues(events: Events) -> Hashes:
     """One number for the queue that each event names, of its account."""
-    return mixed(hashed(events, *_QUEUE), events.number("queue"))
+    return mixed(events.together(*_QUEUE), events.number("queue"))
 
 
 def is_receipt(events: Events) -> Mask:
@@ -36,14 +36,11 @@ def is_receipt(events: Events) -> Mask:
 def _spots(events: Events, survey: Survey) -> Rows:
     first = events.one_of("kind", "deliver") & (events.number("attempt") == 1)
     first &= events.told("offset") & events.known("message_id") & ~events.known("lite_topic")
-    if first.any():
-        lost_at = survey.lost_at.of(hashed(events, *ACCOUNT, "group"), FOREVER)
-        first &= events.number("t_wall_us") < lost_at
-    return chosen(
-        is_receipt(events) | first,
-        key=mixed(queues(events), events.number("offset")),
-        message=events.text("message_id"),
-    )
+    given = events.some(first)
+    lost_at = survey.lost_at.of(given.together(*ACCOUNT, "group"), FOREVER)
+    first[first] = given.number("t_wall_us") < lost_at
+    named = events.some(is_receipt(events) | first)
+    return {"key": mixed(queues(named), named.number("offset")), "message": named.text("message_id")}
 
 
 def _one_message_each(rows: Rows) -> Counts:
@@ -69,17 +66,19 @@ _SENT = ("offset", "at", "seq")
 def _sends(events: Events, _: Survey) -> Rows:
     """Of each producer and queue: how many sends of these events follow each other as they should, and the first and
     the last of them."""
-    called = np.where(events.told("invoked_us"), events.number("invoked_us"), events.number("t_wall_us"))
-    called_seq = np.where(events.told("invoked_seq"), events.number("invoked_seq"), events.number("seq"))
-    sent = chosen(
-        is_receipt(events),
-        key=mixed(queues(events), events.text("recorder"), events.text("client_id")),
-        offset=events.number("offset"),
-        at=events.number("t_wall_us"),
-        seq=events.number("seq"),
-        called=called,
-        called_seq=called_seq,
-    )
+    events = events.some(is_receipt(events))
+    sent = {
+        "key": mixed(queues(events), events.text("recorder"), events.text("client_id")),
+        "offset": events.number("offset"),
+        "at": events.number("t_wall_us"),
+        "seq": events.number("seq"),
+        "called": np.where(
+            events.told("invoked_us"), events.number("invoked_us"), events.number("t_wall_us")
+        ),
+        "called_seq": np.where(
+            events.told("invoked_seq"), events.number("invoked_seq"), events.number("seq")
+        ),
+    }
     order = np.lexsort((sent["seq"], sent["at"], sent["key"]))
     ordered = {name: column[order] for name, column in sent.items()}
     key = ordered["key"]

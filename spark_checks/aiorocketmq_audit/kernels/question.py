@@ -13,16 +13,11 @@ from numpy.typing import NDArray
 
 from aiorocketmq_audit.kernels.blocks import Layout, Rows
 from aiorocketmq_audit.kernels.events import Events, Mask, Numbers
-from aiorocketmq_audit.kernels.texts import Hashes, mixed
+from aiorocketmq_audit.kernels.texts import Hashes
 
 ACCOUNT = ("run_id", "case_id", "observer")
 
 FOREVER = np.iinfo(np.int64).max
-
-
-def hashed(events: Events, *names: str) -> Hashes:
-    """One number for these texts of each event."""
-    return mixed(*(events.text(name) for name in names))
 
 
 @dataclass(frozen=True, slots=True)

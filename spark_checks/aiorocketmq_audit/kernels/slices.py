@@ -10,7 +10,7 @@ from aiorocketmq_audit import fairness
 from aiorocketmq_audit.kernels.blocks import Rows, Runs
 from aiorocketmq_audit.kernels.events import Events
 from aiorocketmq_audit.kernels.places import queues
-from aiorocketmq_audit.kernels.question import ACCOUNT, Counts, Question, Settings, Survey, counting, hashed
+from aiorocketmq_audit.kernels.question import ACCOUNT, Counts, Question, Settings, Survey, counting
 from aiorocketmq_audit.kernels.texts import mixed
 
 
@@ -40,7 +40,7 @@ def question(settings: Settings) -> Question:
 def _rows(settings: Settings, events: Events, _: Survey) -> Rows:
     first = events.one_of("kind", "deliver") & (events.number("attempt") == 1)
     first &= events.told("store_us") & events.told("queue")
-    group = settings.places.of(hashed(events, "run_id", "case_id", "group"), -1)
+    group = settings.places.of(events.together("run_id", "case_id", "group"), -1)
     which = np.flatnonzero(first & (np.append(settings.ordered, -1)[group] == 0))
     at = events.number("t_wall_us")[which]
     ready = np.maximum(events.number("store_us"), np.maximum(events.number("due_us"), 0))[which]

@@ -14,7 +14,7 @@ from aiorocketmq_audit.kernels.blocks import Runs
 from aiorocketmq_audit.kernels.events import NONE, Events, Numbers
 from aiorocketmq_audit.kernels.passed import lanes
 from aiorocketmq_audit.kernels.places import queues
-from aiorocketmq_audit.kernels.question import ACCOUNT, FOREVER, Drains, Survey, Table, Windows, hashed
+from aiorocketmq_audit.kernels.question import ACCOUNT, FOREVER, Drains, Survey, Table, Windows
 from aiorocketmq_audit.kernels.texts import NOBODY, Hashes, hash_of, mixed
 
 COLUMNS = (
@@ -54,28 +54,24 @@ class Look:
 
 def look(events: Events, groups: Groups) -> Look:
     """Look at a piece of the recording."""
-    at = events.number("t_wall_us")
-    called = np.where(events.told("invoked_us"), events.number("invoked_us"), at)
-    lost = (
+    lost = events.some(
         events.one_of("kind", "receive")
         & events.one_of("phase", "info")
         & events.one_of("observer", "client")
     )
-    starts = events.one_of("kind", "recorder.start")
-    resets, trims = (
-        events.one_of("kind", "reset"),
-        events.one_of("kind", "trim") & events.told("commit_offset"),
+    starts, resets, trims, drains = (
+        events.some(events.one_of("kind", kind)) for kind in ("recorder.start", "reset", "trim", "drain.ok")
     )
-    drains = events.one_of("kind", "drain.ok") & events.known("topic") & events.known("group")
+    drains = drains.some(drains.known("topic") & drains.known("group"))
     return Look(
         recorders=recorders.by_kind(events),
-        lost=_least(hashed(events, *ACCOUNT, "group")[lost], called[lost]),
-        began=_least(hashed(events, *ACCOUNT)[starts], at[starts]),
-        resets=frozenset(hashed(events, *ACCOUNT, "group")[resets].tolist()),
-        left=_greatest(queues(events)[trims], events.number("commit_offset")[trims]),
+        lost=_least(lost.together(*ACCOUNT, "group"), _called(lost)),
+        began=_least(starts.together(*ACCOUNT), starts.number("t_wall_us")),
+        resets=frozenset(resets.together(*ACCOUNT, "group").tolist()),
+        left=_greatest(queues(trims), trims.number("commit_offset")),
         windows=_windows(events, groups),
-        drained=_greatest(_topics(events)[drains], called[drains]),
-        readers=_readers(events, called),
+        drained=_greatest(_topics(drains), _called(drains)),
+        readers=_readers(events),
         filters=events.vocabulary("filter"),
     )
 
@@ -101,41 +97,45 @@ def survey(looks: Iterable[Look], groups: Groups) -> Survey:
 def _windows(events: Events, groups: Groups) -> dict[str, NDArray[Any]]:
     """By queue, group, message group and filter: from where to where first attempts were handed out."""
     first = events.one_of("kind", "deliver") & (events.number("attempt") == 1) & events.told("offset")
-    which = np.flatnonzero(first & events.known("group") & ~events.one_of("role", "pull"))
+    events = events.some(first & events.known("group") & ~events.one_of("role", "pull"))
     told = {
-        "queue": queues(events)[which],
-        "group": events.text("group")[which],
-        "reader": hashed(events, "run_id", "case_id", "group")[which],
-        "lane": lanes(events)[which],
-        "wanted": events.text("filter")[which],
-        "account": hashed(events, *ACCOUNT, "group")[which],
-        "by_broker": events.one_of("observer", "broker")[which],
+        "queue": queues(events),
+        "group": events.text("group"),
+        "reader": events.together("run_id", "case_id", "group"),
+        "lane": lanes(events),
+        "wanted": events.text("filter"),
+        "account": events.together(*ACCOUNT, "group"),
+        "by_broker": events.one_of("observer", "broker"),
     }
     told["lane"] = np.where(np.isin(told["reader"], groups.free), np.uint64(0), told["lane"])
-    offset = events.number("offset")[which]
-    return _folded(told | {"lowest": offset, "highest": offset, "at": events.number("t_wall_us")[which]})
+    offset = events.number("offset")
+    return _folded(told | {"lowest": offset, "highest": offset, "at": events.number("t_wall_us")})
+
+
+def _called(events: Events) -> Numbers:
+    """When each event began, as far as anybody tells."""
+    return np.where(events.told("invoked_us"), events.number("invoked_us"), events.number("t_wall_us"))
 
 
 def _topics(events: Events) -> Hashes:
     """One number for the topic and the group of each event, of its account."""
-    return mixed(hashed(events, *ACCOUNT, "topic"), events.text("group"))
+    return mixed(events.together(*ACCOUNT, "topic"), events.text("group"))
 
 
-def _readers(events: Events, called: Numbers) -> dict[str, NDArray[Any]]:
+def _readers(events: Events) -> dict[str, NDArray[Any]]:
     """By topic, group and filter: since when something was asked for, or came."""
-    given = events.one_of("kind", "deliver")
-    which = np.flatnonzero(
-        (given | events.one_of("kind", "receive")) & events.known("topic") & events.known("group")
+    events = events.some(
+        events.one_of("kind", "deliver", "receive") & events.known("topic") & events.known("group")
     )
     wanted = np.where(events.known("filter"), events.text("filter"), np.uint64(hash_of("?")))
     told = {
-        "key": _topics(events)[which],
-        "wanted": np.where(given, wanted, NOBODY)[which],
-        "group": events.text("group")[which],
-        "reader": hashed(events, "run_id", "case_id", "group")[which],
-        "account": hashed(events, *ACCOUNT, "group")[which],
-        "by_broker": events.one_of("observer", "broker")[which],
-        "at": called[which],
+        "key": _topics(events),
+        "wanted": np.where(events.one_of("kind", "deliver"), wanted, NOBODY),
+        "group": events.text("group"),
+        "reader": events.together("run_id", "case_id", "group"),
+        "account": events.together(*ACCOUNT, "group"),
+        "by_broker": events.one_of("observer", "broker"),
+        "at": _called(events),
     }
     return _first(told)
 

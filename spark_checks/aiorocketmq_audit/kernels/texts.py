@@ -54,7 +54,17 @@ def hash_of(text: str) -> int:
 
 
 def mixed(*columns: NDArray[Any]) -> Hashes:
-    """One number for each row of several columns of 64-bit numbers, as Spark's `xxhash64` of them."""
+    """One number for each row of several columns of 64-bit numbers."""
+    together = columns[0].view(np.uint64).copy()
+    for column in columns[1:]:
+        together ^= together >> np.uint64(29)
+        together *= _P1
+        together += column.view(np.uint64)
+    return _finished(together)
+
+
+def mixed_as_spark_does(*columns: NDArray[Any]) -> Hashes:
+    """The same by Spark's `xxhash64`, where both sides must come to one number; it takes thrice the time."""
     together = np.full(len(columns[0]), _SEED, np.uint64)
     for column in columns:
         together += _P5 + np.uint64(8)
@@ -97,10 +107,16 @@ def _of_one_length(content: NDArray[np.uint8], begins: NDArray[np.int64], length
 
 
 def _rotated(values: Hashes, by: int) -> Hashes:
-    return (values << np.uint64(by)) | (values >> np.uint64(64 - by))
+    found = values << np.uint64(by)
+    found |= values >> np.uint64(64 - by)
+    return found
 
 
 def _finished(values: Hashes) -> Hashes:
-    values = (values ^ (values >> np.uint64(33))) * _P2
-    values = (values ^ (values >> np.uint64(29))) * _P3
-    return values ^ (values >> np.uint64(32))
+    """Mixed once more, in place."""
+    values ^= values >> np.uint64(33)
+    values *= _P2
+    values ^= values >> np.uint64(29)
+    values *= _P3
+    values ^= values >> np.uint64(32)
+    return values

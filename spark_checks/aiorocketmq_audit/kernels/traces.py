@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from aiorocketmq_audit import origin
 from aiorocketmq_audit.kernels.blocks import Rows, Runs
 from aiorocketmq_audit.kernels.events import Events
-from aiorocketmq_audit.kernels.question import ACCOUNT, FOREVER, Counts, Survey, chosen, counting, hashed
+from aiorocketmq_audit.kernels.question import ACCOUNT, FOREVER, Counts, Survey, counting
 
 _SEND, _CALLED, _OK, _FAILED, _UNKNOWN, _BY_BROKER, _LATER = (1 << bit for bit in range(7))
 
@@ -18,21 +18,21 @@ _MOST = np.iinfo(np.uint64).max
 
 
 def _rows(events: Events, survey: Survey) -> Rows:
+    events = events.some(events.one_of("kind", "send", "deliver") & events.known("message_id"))
     send, given = events.one_of("kind", "send"), events.one_of("kind", "deliver")
     by_broker = events.one_of("observer", "broker")
     facts = send * np.uint8(_SEND) + by_broker * np.uint8(_BY_BROKER)
     for phase, bit in (("invoke", _CALLED), ("ok", _OK), ("fail", _FAILED), ("info", _UNKNOWN)):
         facts += (send & events.one_of("phase", phase)) * np.uint8(bit)
     if by_broker.any():
-        later = events.number("store_us") > survey.began.of(hashed(events, *ACCOUNT), FOREVER)
+        later = events.number("store_us") > survey.began.of(events.together(*ACCOUNT), FOREVER)
         facts += (given & later) * np.uint8(_LATER)
-    return chosen(
-        (send | given) & events.known("message_id"),
-        key=hashed(events, *ACCOUNT, "message_id"),
-        body=events.text("body_sha"),
-        props=events.text("props_sha"),
-        facts=facts,
-    )
+    return {
+        "key": events.together(*ACCOUNT, "message_id"),
+        "body": events.text("body_sha"),
+        "props": events.text("props_sha"),
+        "facts": facts,
+    }
 
 
 def _answer(rows: Rows) -> Counts:
