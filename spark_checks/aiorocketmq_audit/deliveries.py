@@ -19,6 +19,7 @@ become 64-bit hashes, and findings get them back at the end.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Window, functions as F
 
@@ -93,12 +94,11 @@ def identified(events: DataFrame, settings: DataFrame, *, clocks_agree: bool) ->
         called = F.when(is_deliver, F.least(F.greatest(called, stored), "t_wall_us")).otherwise(called)
     # Ordered groups hand a message out again from its own place, so that place tells copies of one id apart.
     # Other groups hand it out again from a retry topic, with another place: there the id must do.
-    spot = (_number_of("queue"), _number_of("offset"))
-    copy = F.xxhash64(F.xxhash64("message_id"), _hash_of("broker"), *spot)
-    lane = F.xxhash64(
-        *(_hash_of(name) for name in (*SCOPE, "topic", "group")),
-        F.xxhash64(F.coalesce("message_group", "message_id")),
+    copy = F.xxhash64(
+        F.xxhash64("message_id"), _laid_over(_hash_of("broker"), *map(_number_of, ("queue", "offset")))
     )
+    whose = _laid_over(*(_hash_of(name) for name in (*SCOPE, "topic", "group")))
+    lane = F.xxhash64(whose, F.xxhash64(F.coalesce("message_group", "message_id")))
     return known.withColumns(
         {
             "lane": lane,
@@ -122,6 +122,12 @@ def identified(events: DataFrame, settings: DataFrame, *, clocks_agree: bool) ->
 def _hash_of(name: str) -> Column:
     """A text as `kernels.texts` knows it."""
     return F.when(F.col(name).isNotNull(), F.xxhash64(name)).otherwise(F.lit(0))
+
+
+def _laid_over(*columns: Column) -> Column:
+    """Several columns in one, as `kernels.texts.laid_over` does it."""
+    moved = (F.shiftrightunsigned(column, by) for by, column in enumerate(columns))
+    return reduce(Column.bitwiseXOR, moved)
 
 
 def _number_of(name: str) -> Column:

@@ -121,11 +121,10 @@ def _audit(
     events = reading.read(spark, found)
     is_large = found.size > SCREENED or not found.size
     screened = is_large if screen is None else screen
-    looked = (
-        asking.surveyed(spark, found, reading.settings(events))
-        if screened and narrowing.is_everything
-        else None
-    )
+    said, looked = None, None
+    if screened and narrowing.is_everything:
+        said = _kept(reading.settings(events))
+        looked = asking.surveyed(spark, found, said)
     gate = gates.examine(
         events,
         unfinished=found.unfinished,
@@ -145,28 +144,27 @@ def _audit(
     events = narrowing.events(events)
     if is_tiny:
         events = _worked_out(events)
-    settings = narrowing.settings(reading.settings(events))
+    settings = narrowing.settings(reading.settings(events) if looked is None or said is None else said)
     if is_tiny:
         settings = _worked_out(settings)
-    cells = None
-    answers = None
-    if screened:
-        # They are read once, as they are asked for often.
-        settings = settings.coalesce(1).persist()
-        if looked is not None:
-            answers = asking.ask(spark, looked, settings, gate, checks)
-        try:
-            summary = None if answers is None else answers.summary
-            material, cells = screened_material(events, gate, settings, summary=summary)
-        finally:
-            if answers is not None:
-                answers.release()
-    else:
+    cells, told = None, dict[str, tuple[int, int]]()
+    if not screened:
         material = material_of(events, gate, settings)
         deliveries = _worked_out(material.deliveries) if is_tiny else material.deliveries.persist()
         material = replace(material, deliveries=deliveries)
+    else:
+        settings = _kept(settings)
+        answers = None if looked is None else asking.ask(spark, looked, settings, gate, checks)
+        if answers is None:
+            material, cells = screened_material(events, gate, settings)
+        else:
+            told = answers.counts
+            try:
+                material, cells = screened_material(events, gate, settings, summary=answers.summary)
+            finally:
+                answers.release()
     try:
-        numbers = numbers_of(material, gate, checks, cells, {} if answers is None else answers.counts)
+        numbers = numbers_of(material, gate, checks, cells, told)
         counts, samples = _find(material, gate, with_suspects(checks, material, numbers), violations)
         subjects = _subjects(events, samples, numbers)
         drawn = figures.events_of(events, subjects) if subjects else []
@@ -174,8 +172,15 @@ def _audit(
     finally:
         material.deliveries.unpersist()
         material.settings.unpersist()
+        if said is not None:
+            said.unpersist()
     results = tuple(_judge(name, counts, numbers, gate) for name in checks)
     return Audit(paths, overall(results, gate), gate, results, numbers, samples, subjects, tuple(drawn), seen)
+
+
+def _kept(settings: DataFrame) -> DataFrame:
+    """Settings that are read once, as they are asked for often."""
+    return settings.coalesce(1).persist()
 
 
 def _worked_out(frame: DataFrame) -> DataFrame:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from aiorocketmq_audit import java
+from aiorocketmq_audit import java, run
 from aiorocketmq_audit.cli import audit
 from aiorocketmq_audit.generator import Shape, generate
 from pyarrow import parquet
@@ -42,6 +42,13 @@ class Ended:
 
 
 Command = Callable[..., Ended]
+
+
+@pytest.fixture(autouse=True, params=["all at once", "screened"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As small recordings are judged, and as large ones are."""
+    if request.param == "screened":
+        monkeypatch.setattr(run, "SCREENED", 0)
 
 
 @pytest.fixture(scope="module")

@@ -53,10 +53,13 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Generated]:
     return folder, planted
 
 
-@pytest.fixture(scope="module")
-def judged(made: tuple[Path, Generated], spark: SparkSession) -> tuple[Audit, Path]:
-    out = made[0].parent / "violations"
-    return audit([str(made[0])], violations=out, spark=spark), out
+@pytest.fixture(scope="module", params=[False, True], ids=["at once", "screened"])
+def judged(
+    request: pytest.FixtureRequest, made: tuple[Path, Generated], spark: SparkSession
+) -> tuple[Audit, Path]:
+    """As small recordings are judged, and as large ones are."""
+    out = made[0].parent / f"violations-{request.param}"
+    return audit([str(made[0])], violations=out, spark=spark, screen=request.param), out
 
 
 def test_every_planted_fault_is_found_and_nobody_honest_is_accused(

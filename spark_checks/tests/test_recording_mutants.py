@@ -153,11 +153,14 @@ MUTANTS = {
 }
 
 
+@pytest.mark.parametrize("screen", [False, True])
 @pytest.mark.parametrize("name", MUTANTS)
-def test_a_recording_mutant_is_told(name: str, rows: list[Row], spark: SparkSession, tmp_path: Path) -> None:
+def test_a_recording_mutant_is_told(
+    name: str, screen: bool, rows: list[Row], spark: SparkSession, tmp_path: Path
+) -> None:
     mutant = MUTANTS[name]
     parquet.write_table(pa.Table.from_pylist(mutant.change(rows), SCHEMA), tmp_path / "all.parquet")
-    found = audit([str(tmp_path)], spark=spark)
+    found = audit([str(tmp_path)], spark=spark, screen=screen)
     broken = {check.name for check in found.checks if check.tally.broken}
     said = [
         *found.gates.missing,

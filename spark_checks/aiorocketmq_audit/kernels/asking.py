@@ -50,6 +50,9 @@ QUESTIONS: Mapping[str, tuple[Question, ...]] = MappingProxyType(
 )
 """By check: what is counted for it."""
 
+MOST_HANDLERS = 20_000_000
+"""Begins of handlers that are looked at by whole message groups: one worker holds all those of a hot one."""
+
 _CHANGING = ("recall", "tx.end")
 """Kinds of events that make a difference to what a drain proves, which only the check itself knows."""
 
@@ -72,7 +75,7 @@ SCHEMA = pa.schema([*COUNTED, *leases.SCHEMA])
 class Answers:
     """What was asked of a whole recording."""
 
-    counts: Mapping[str, tuple[int, int]]
+    counts: dict[str, tuple[int, int]]
     """As `findings.counted` tells it: as many facts, and at least as many that look wrong."""
     told: DataFrame
     """All answers, persisted."""
@@ -100,16 +103,16 @@ class Surveyed:
 def surveyed(spark: SparkSession, found: RecordingFiles, settings: DataFrame) -> Surveyed | None:
     """Look at a whole recording once. None where its files, or the session's workers, are elsewhere, or where it
     cannot be read in this way."""
-    if not found.is_local or not _is_here(spark):
+    if not found.readable or not found.is_local or not _is_here(spark):
         return None
     try:
         groups = _groups(settings.collect())
         parts = tuple(pieces(found.readable, ROWS))
         told = _dealt(spark, parts).mapInArrow(_Looker(parts, groups), "told binary").collect()
-        looks: list[survey.Look] = [pickle.loads(row.told) for row in told]
-        rows = gates.added_up(Row(**row) for look in looks for row in look.recorders)
-        return Surveyed(parts, rows, survey.survey(looks, groups))
-    except (PySparkException, pa.ArrowException) as error:
+        look = survey.merged(pickle.loads(row.told) for row in told)
+        rows = gates.added_up(Row(**row) for row in look.recorders)
+        return Surveyed(parts, rows, survey.survey(look, groups))
+    except (PySparkException, pa.ArrowException, OSError) as error:
         # Whatever is wrong with the files, the gates will say it.
         logger.info("Spark alone looks at the recording, which takes longer: %s", reason(error))
         return None
@@ -117,21 +120,26 @@ def surveyed(spark: SparkSession, found: RecordingFiles, settings: DataFrame) ->
 
 def ask(
     spark: SparkSession, seen: Surveyed, settings: DataFrame, gate: Gates, checks: Collection[str]
-) -> Answers:
-    """Screen a whole recording, and count for `checks` what QUESTIONS has."""
+) -> Answers | None:
+    """Screen a whole recording, and count for `checks` what QUESTIONS has. None where workers cannot do it."""
     frame = _frame(settings.collect(), gate)
-    asked = (leases.question(frame), *_questions(frame.settings, gate, checks))
-    return _asked(spark, seen, asked)
+    asked = (leases.question(frame), *_questions(frame.settings, seen.survey, gate, checks))
+    try:
+        return _asked(spark, seen, asked)
+    except PySparkException as error:
+        logger.warning("Spark alone screens the recording, which takes longer: %s", reason(error))
+        return None
 
 
-def _questions(settings: Settings, gate: Gates, checks: Collection[str]) -> Iterator[Question]:
+def _questions(settings: Settings, seen: Survey, gate: Gates, checks: Collection[str]) -> Iterator[Question]:
     """What `checks` count besides the leases, of kinds of events that are there."""
-    for name in checks:
-        yield from QUESTIONS.get(name, ())
     kinds = gate.kinds
+    for name in checks:
+        if name != loss.NAME or seen.windows is not None:
+            yield from QUESTIONS.get(name, ())
     if fairness.NAME in checks and kinds.get("deliver"):
         yield slices.question(settings)
-    if handling.CHECK in checks and kinds.get("handle.start"):
+    if handling.CHECK in checks and 0 < kinds.get("handle.start", 0) <= MOST_HANDLERS:
         yield handlers.question(settings)
     if loss.NAME in checks and kinds.get("drain.ok") and not any(kinds.get(kind) for kind in _CHANGING):
         yield drains.question(settings)
@@ -141,8 +149,7 @@ def _asked(spark: SparkSession, seen: Surveyed, asked: tuple[Question, ...]) -> 
     parts = seen.pieces
     count = max(1, sum(part.rows for part in parts) // SHARE)
     blocks = _dealt(spark, parts).mapInArrow(_Cutter(parts, asked, seen.survey, count), _declared(BLOCKS))
-    each = blocks.repartition("unit").sortWithinPartitions("unit")
-    told = each.mapInArrow(_Answerer(asked, count), _declared(SCHEMA)).persist()
+    told = blocks.repartition("unit").mapInArrow(_Answerer(asked, count), _declared(SCHEMA)).persist()
     try:
         sums = (F.sum(name).alias(name) for name in ("judged", "found"))
         counted = told.where("what is not null").groupBy("what").agg(*sums).collect()
@@ -207,15 +214,16 @@ def _dealt(spark: SparkSession, parts: Sequence[Piece]) -> DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class _Looker:
+    """Look at pieces, and tell what was seen of all together."""
+
     parts: tuple[Piece, ...]
     groups: survey.Groups
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for index in batch.column("id").to_pylist():
-                events = read(self.parts[index], survey.COLUMNS)
-                told = pickle.dumps(survey.look(events, self.groups))
-                yield pa.RecordBatch.from_pydict({"told": [told]})
+        chosen = (index for batch in batches for index in batch.column("id").to_pylist())
+        looks = [survey.look(read(self.parts[index], survey.COLUMNS), self.groups) for index in chosen]
+        if looks:
+            yield pa.RecordBatch.from_pydict({"told": [pickle.dumps(survey.merged(looks))]})
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +236,7 @@ class _Cutter:
     count: int
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        columns = sorted({name for question in self.questions for name in question.columns})
+        columns = frozenset(name for question in self.questions for name in question.columns)
         for batch in batches:
             for index in batch.column("id").to_pylist():
                 events = read(self.parts[index], columns)
@@ -250,17 +258,14 @@ class _Answerer:
     count: int
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        unit, blocks = -1, defaultdict[int, list[Any]](list)
+        # Held until all have come: Spark's sort would copy them once more.
+        blocks: dict[int, dict[int, list[Any]]] = defaultdict(lambda: defaultdict(list))
         for batch in batches:
-            numbers, parts = (batch.column(name).to_pylist() for name in ("unit", "part"))
-            for number, part, block in zip(numbers, parts, batch.column("block"), strict=True):
-                if number != unit and blocks:
-                    yield self._answer(unit, blocks)
-                    blocks = defaultdict(list)
-                unit = number
-                blocks[part].append(block.as_buffer())
-        if blocks:
-            yield self._answer(unit, blocks)
+            units, parts = (batch.column(name).to_pylist() for name in ("unit", "part"))
+            for unit, part, block in zip(units, parts, batch.column("block"), strict=True):
+                blocks[unit][part].append(block.as_buffer())
+        while blocks:
+            yield self._answer(*blocks.popitem())
 
     def _answer(self, unit: int, blocks: Mapping[int, Sequence[Any]]) -> pa.RecordBatch:
         question = self.questions[unit // self.count]

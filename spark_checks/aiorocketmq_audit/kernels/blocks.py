@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from aiorocketmq_audit.kernels.texts import Hashes
@@ -31,14 +32,28 @@ def shares(rows: Rows, layout: Layout, count: int) -> Iterator[tuple[int, bytes]
     columns = [rows[name].astype(kind, copy=False)[order] for name, kind in layout.items()]
     for index, (begin, end) in enumerate(pairwise(borders)):
         if end > begin:
-            yield index, b"".join(column[begin:end].tobytes() for column in columns)
+            yield index, _packed(b"".join(column[begin:end].tobytes() for column in columns))
 
 
-def joined(blocks: Sequence[bytes], layout: Layout) -> dict[str, NDArray[Any]]:
+_CODEC = pa.Codec("lz4_raw")
+"""Half of the bytes, before they go through three processes."""
+
+
+def _packed(content: bytes) -> bytes:
+    compressed: bytes = _CODEC.compress(content, asbytes=True)
+    return len(content).to_bytes(8, "little") + compressed
+
+
+def _unpacked(block: pa.Buffer) -> pa.Buffer:
+    return _CODEC.decompress(block[8:], int.from_bytes(block[:8], "little"))
+
+
+def joined(blocks: Sequence[pa.Buffer], layout: Layout) -> dict[str, NDArray[Any]]:
     """The rows of one share."""
     width = sum(np.dtype(kind).itemsize for kind in layout.values())
     parts: dict[str, list[NDArray[Any]]] = {name: [] for name in layout}
-    for block in blocks:
+    for packed in blocks:
+        block = _unpacked(packed)
         rows, at = len(block) // width, 0
         for name, kind in layout.items():
             parts[name].append(np.frombuffer(block, kind, rows, at))

@@ -54,7 +54,7 @@ def _done(settings: Settings, events: Events) -> Rows:
         & events.known("message_id")
     )
     ended = events.one_of("kind", "ack", "forward") & ~events.one_of("phase", "fail")
-    group = settings.places.of(events.together("run_id", "case_id", "group"), -1)
+    group = settings.of(events)
     most = np.append(settings.max_attempts, NONE)[group]
     used_up = (most > 0) & (events.number("attempt") >= most) & ~events.one_of("observer", "broker")
     read = events.one_of("kind", "deliver") & (events.one_of("role", "pull") | used_up)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -50,14 +51,19 @@ def pieces(paths: Collection[str], rows: int) -> list[Piece]:
     return found
 
 
-def read(piece: Piece, columns: Collection[str]) -> Events:
+def read(piece: Piece, columns: frozenset[str]) -> Events:
     """The events of a piece; columns that its file has not are null."""
-    with parquet.ParquetFile(piece.path) as plain:
-        schema = plain.schema_arrow
+    file, there = _opened(piece.path, columns)
+    return Events(file.read_row_groups(list(piece.groups), columns=there, use_threads=False))
+
+
+@lru_cache(maxsize=1)
+def _opened(path: str, columns: frozenset[str]) -> tuple[parquet.ParquetFile, list[str]]:
+    """A file, which is read piece by piece, and those of the columns that it has."""
+    schema = parquet.read_schema(path)
     there = [name for name in schema.names if name in columns]
     texts = [name for name in there if pa.types.is_string(schema.field(name).type)]
-    with parquet.ParquetFile(piece.path, read_dictionary=texts) as file:
-        return Events(file.read_row_groups(list(piece.groups), columns=there, use_threads=False))
+    return parquet.ParquetFile(path, read_dictionary=texts, memory_map=False), there
 
 
 class Events:
@@ -115,6 +121,20 @@ class Events:
         # Callers go on with it in place.
         return self._masks[name, *values].copy()
 
+    def codes(self, name: str, codes: Mapping[str, int]) -> NDArray[np.uint8]:
+        """What each text stands for; 0 for others."""
+        parts = [
+            _spread(np.array([codes.get(text, 0) for text in texts.to_pylist()], np.uint8), 0, of)
+            for texts, of in self._codes(name)
+        ]
+        return _joined(parts, len(self), 0, np.uint8)
+
+    def derived(self, name: str, work: Callable[[Events], Numbers]) -> Numbers:
+        """What `work` makes of the events, kept by this name."""
+        if name not in self._numbers:
+            self._numbers[name] = work(self)
+        return self._numbers[name]
+
     def some(self, where: Mask) -> Events:
         """These events alone."""
         return _Some(self, np.flatnonzero(where))
@@ -167,6 +187,11 @@ class _Some(Events):
             self._texts[name,] = self._of.text(name)[self._which]
         return self._texts[name,]
 
+    def together(self, *names: str) -> Hashes:
+        if names not in self._texts:
+            self._texts[names] = self._of.together(*names)[self._which]
+        return self._texts[names]
+
     def number(self, name: str) -> Numbers:
         if name not in self._numbers:
             self._numbers[name] = self._of.number(name)[self._which]
@@ -174,6 +199,14 @@ class _Some(Events):
 
     def one_of(self, name: str, *values: str) -> Mask:
         return self._of.one_of(name, *values)[self._which]
+
+    def codes(self, name: str, codes: Mapping[str, int]) -> NDArray[np.uint8]:
+        return self._of.codes(name, codes)[self._which]
+
+    def derived(self, name: str, work: Callable[[Events], Numbers]) -> Numbers:
+        if name not in self._numbers:
+            self._numbers[name] = self._of.derived(name, work)[self._which]
+        return self._numbers[name]
 
     def vocabulary(self, name: str) -> dict[int, str | None]:
         return self._of.vocabulary(name)

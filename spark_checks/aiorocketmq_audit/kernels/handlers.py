@@ -49,7 +49,7 @@ def _rows(settings: Settings, events: Events, _: Survey) -> Rows:
     for name, code in (("deliver", _GIVEN), ("handle.start", _BEGINS), ("handle.end", _ENDS)):
         kind += events.one_of("kind", name) * np.uint8(code)
     kind += (events.one_of("kind", "change") & events.one_of("phase", "ok")) * np.uint8(_CHANGED)
-    group = settings.places.of(events.together("run_id", "case_id", "group"), -1)
+    group = settings.of(events)
     told = (kind > 0) & (np.append(settings.ordered, NONE)[group] == 1) & events.one_of("role", "push")
     told &= events.known("message_group") & events.known("message_id")
     called = np.where(events.told("invoked_us"), events.number("invoked_us"), events.number("t_wall_us"))

@@ -33,7 +33,7 @@ from aiorocketmq_audit.filters import unwanted
 from aiorocketmq_audit.kernels.blocks import Layout, Rows, Runs, begins_of, greatest_so_far
 from aiorocketmq_audit.kernels.events import NONE, Events, Mask, Numbers
 from aiorocketmq_audit.kernels.question import ACCOUNT, FOREVER, Question, Settings, Survey, chosen
-from aiorocketmq_audit.kernels.texts import hash_of, mixed, mixed_as_spark_does
+from aiorocketmq_audit.kernels.texts import hash_of, laid_over, mixed, mixed_as_spark_does
 from aiorocketmq_audit.screen import NEVER
 
 COLUMNS = (
@@ -101,23 +101,20 @@ def _rows(frame: Frame, events: Events, _: Survey) -> tuple[Rows, Rows]:
         settled &= events.one_of("kind", "dlq.deliver") | (
             events.known("phase") & ~events.one_of("phase", "invoke")
         )
-    group = frame.settings.places.of(events.together("run_id", "case_id", "group"), -1)
+    group = frame.settings.of(events)
     ordered = np.append(frame.settings.ordered, NONE)[group] == 1
-    about, message_group, offset = (
-        events.text("message_id"),
-        events.text("message_group"),
-        events.number("offset"),
-    )
-    lane = mixed_as_spark_does(
-        *(events.text(name) for name in (*ACCOUNT, "topic", "group")),
-        np.where(message_group == 0, about, message_group),
-    )
-    queue, broker = events.number("queue"), events.text("broker")
-    copy = mixed_as_spark_does(about, broker, queue, offset) if ordered.any() else about
-    closeup = mixed_as_spark_does(lane, np.where(ordered, copy, about))
-    place = mixed(broker, queue)
+    about, message_group = events.text("message_id"), events.text("message_group")
+    offset, queue, broker = events.number("offset"), events.number("queue"), events.text("broker")
+    whose = laid_over(*(events.text(name) for name in (*ACCOUNT, "topic", "group")))
+    lane = mixed_as_spark_does(whose, np.where(message_group == 0, about, message_group))
+    message = about.copy()
+    copies = np.flatnonzero(ordered)
+    spot = laid_over(broker[copies], queue[copies], offset[copies])
+    message[copies] = mixed_as_spark_does(about[copies], spot)
+    closeup, place = mixed_as_spark_does(lane, message), mixed(broker, queue)
     in_chunk = ordered & (message_group != 0) & (offset != NONE)
-    chunk = mixed(lane, place, offset >> frame.chunk_bits)
+    key, chunked = about.copy(), np.flatnonzero(in_chunk)
+    key[chunked] = mixed(lane[chunked], place[chunked], offset[chunked] >> frame.chunk_bits)
     at = events.number("t_wall_us")
     called = np.where(events.told("invoked_us"), events.number("invoked_us"), at)
     stored = events.number("store_us")
@@ -125,7 +122,7 @@ def _rows(frame: Frame, events: Events, _: Survey) -> tuple[Rows, Rows]:
     begun = np.minimum(np.maximum(called, stored), at) if frame.clocks_agree else called
     seq = events.number("seq")
     common = {
-        "key": np.where(in_chunk, chunk, about),
+        "key": key,
         "closeup": closeup,
         "hi": at,
         "hold": _times(events.number("invisible_ms"), 1000),
@@ -157,11 +154,11 @@ def _rows(frame: Frame, events: Events, _: Survey) -> tuple[Rows, Rows]:
         **common,
         lo=called,
         seq=np.where(events.told("invoked_seq"), events.number("invoked_seq"), seq),
-        kind=_codes(events, "kind", KINDS),
-        phase=_codes(events, "phase", PHASES),
+        kind=events.codes("kind", KINDS),
+        phase=events.codes("phase", PHASES),
         reason=np.where(
             events.known("reason"),
-            _codes(events, "reason", _REASONS),
+            events.codes("reason", _REASONS),
             events.one_of("role", "simple") * np.uint8(NO_LADDER),
         ),
     )
@@ -178,13 +175,6 @@ def _wishes(events: Events) -> NDArray[np.uint8]:
             foreign = (wanted == np.uint64(key)) & np.isin(tag, np.array(refused, np.uint64))
             traits += foreign * np.uint8(_UNWANTED)
     return traits
-
-
-def _codes(events: Events, name: str, codes: Mapping[str, int]) -> NDArray[np.uint8]:
-    found = np.zeros(len(events), np.uint8)
-    for text, code in codes.items():
-        found += events.one_of(name, text) * np.uint8(code)
-    return found
 
 
 def _times(values: Numbers, by: int) -> Numbers:

@@ -9,7 +9,7 @@ from aiorocketmq_audit.filters import unwanted
 from aiorocketmq_audit.kernels.blocks import Rows, Runs
 from aiorocketmq_audit.kernels.events import Events
 from aiorocketmq_audit.kernels.places import is_receipt, queues
-from aiorocketmq_audit.kernels.question import ACCOUNT, Counts, Survey, counting
+from aiorocketmq_audit.kernels.question import ACCOUNT, Counts, Survey, Windows, counting
 from aiorocketmq_audit.kernels.texts import Hashes, hash_of, mixed
 
 
@@ -33,7 +33,7 @@ def _rows(events: Events, survey: Survey) -> Rows:
 
 
 def _wanted(events: Events, survey: Survey) -> list[Hashes]:
-    windows = survey.windows
+    windows = survey.windows or Windows()
     sent = events.some(is_receipt(events))
     queue, lane, offset = queues(sent), lanes(sent), sent.number("offset")
     is_there, at = offset >= survey.left_from.of(queue, 0), sent.number("t_wall_us")

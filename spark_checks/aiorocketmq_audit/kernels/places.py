@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from aiorocketmq_audit import offsets
 from aiorocketmq_audit.kernels.blocks import Rows, Runs
-from aiorocketmq_audit.kernels.events import Events, Mask
+from aiorocketmq_audit.kernels.events import Events, Mask, Numbers
 from aiorocketmq_audit.kernels.question import ACCOUNT, FOREVER, Counts, Survey, counting
 from aiorocketmq_audit.kernels.texts import Hashes, mixed
 
@@ -16,7 +16,11 @@ _QUEUE = (*ACCOUNT, "topic", "broker")
 
 def queues(events: Events) -> Hashes:
     """One number for the queue that each event names, of its account."""
-    return mixed(events.together(*_QUEUE), events.number("queue"))
+
+    def work(events: Events) -> Numbers:
+        return mixed(events.together(*_QUEUE), events.number("queue")).view(np.int64)
+
+    return events.derived("place of queue", work).view(np.uint64)
 
 
 def is_receipt(events: Events) -> Mask:

@@ -92,6 +92,12 @@ class Settings:
     apart: Numbers
     """How far clocks may be apart, in microseconds."""
 
+    def of(self, events: Events) -> Numbers:
+        """The place of each event's group; -1 where nothing is said of it."""
+        return events.derived(
+            "place of settings", lambda all_: self.places.of(all_.together("run_id", "case_id", "group"), -1)
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Survey:
@@ -103,7 +109,8 @@ class Survey:
     """By account: when its first recorder began."""
     left_from: Table = field(default_factory=Table)
     """By queue: the lowest offset that the broker has not deleted."""
-    windows: Windows = field(default_factory=Windows)
+    windows: Windows | None = None
+    """None where there are too many of them."""
     drains: Drains = field(default_factory=Drains)
 
 

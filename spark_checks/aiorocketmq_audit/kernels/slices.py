@@ -40,7 +40,7 @@ def question(settings: Settings) -> Question:
 def _rows(settings: Settings, events: Events, _: Survey) -> Rows:
     first = events.one_of("kind", "deliver") & (events.number("attempt") == 1)
     first &= events.told("store_us") & events.told("queue")
-    group = settings.places.of(events.together("run_id", "case_id", "group"), -1)
+    group = settings.of(events)
     which = np.flatnonzero(first & (np.append(settings.ordered, -1)[group] == 0))
     at = events.number("t_wall_us")[which]
     ready = np.maximum(events.number("store_us"), np.maximum(events.number("due_us"), 0))[which]

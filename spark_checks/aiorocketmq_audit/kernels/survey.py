@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,11 +17,17 @@ from aiorocketmq_audit.kernels.places import queues
 from aiorocketmq_audit.kernels.question import ACCOUNT, FOREVER, Drains, Survey, Table, Windows
 from aiorocketmq_audit.kernels.texts import NOBODY, Hashes, hash_of, mixed
 
-COLUMNS = (
-    *(*recorders.COLUMNS, "cfg"),
-    *(*ACCOUNT, "topic", "broker", "queue", "offset", "group", "kind", "phase", "role", "attempt"),
-    *("message_group", "filter", "t_wall_us", "invoked_us", "commit_offset"),
+COLUMNS = frozenset(
+    (
+        *(*recorders.COLUMNS, "cfg"),
+        *(*ACCOUNT, "topic", "broker", "queue", "offset", "group", "kind", "phase", "role", "attempt"),
+        *("message_group", "filter", "t_wall_us", "invoked_us", "commit_offset"),
+    )
 )
+
+MOST_WINDOWS = 500_000
+"""Windows that a process has to hold, at most: where message groups are as many as messages, Spark has to find what was
+passed over."""
 
 _KEYS = ("queue", "group", "lane", "wanted")
 
@@ -76,21 +82,50 @@ def look(events: Events, groups: Groups) -> Look:
     )
 
 
-def survey(looks: Iterable[Look], groups: Groups) -> Survey:
-    """What all that was seen comes to."""
+def merged(looks: Iterable[Look]) -> Look:
+    """Several looks as one: few rows, however much was looked at."""
     seen = list(looks)
-    lost, began, left, drained = (dict[int, int]() for _ in range(4))
-    for each in seen:
-        for total, part, chosen in (
-            (lost, each.lost, min),
-            (began, each.began, min),
-            (left, each.left, max),
-            (drained, each.drained, max),
-        ):
-            for key, number in part.items():
-                total[key] = chosen(number, total.get(key, number))
+    windows = _all_of([each.windows for each in seen], _folded)
+    return Look(
+        recorders=[row for each in seen for row in each.recorders],
+        lost=_united((each.lost for each in seen), min),
+        began=_united((each.began for each in seen), min),
+        resets=frozenset[int]().union(*(each.resets for each in seen)),
+        left=_united((each.left for each in seen), max),
+        windows=windows if len(windows["queue"]) <= MOST_WINDOWS else {},
+        drained=_united((each.drained for each in seen), max),
+        readers=_all_of([each.readers for each in seen], _first),
+        filters={key: text for each in seen for key, text in each.filters.items()},
+    )
+
+
+def survey(look: Look, groups: Groups) -> Survey:
+    """What all that was seen comes to."""
     return Survey(
-        _table(lost), _table(began), _table(left), _known(seen, groups), _drains(seen, groups, drained)
+        _table(look.lost),
+        _table(look.began),
+        _table(look.left),
+        _known(look, groups) if look.windows else None,
+        _drains(look, groups),
+    )
+
+
+def _united(parts: Iterable[Mapping[int, int]], chosen: Callable[[int, int], int]) -> dict[int, int]:
+    total: dict[int, int] = {}
+    for part in parts:
+        for key, number in part.items():
+            total[key] = chosen(number, total.get(key, number))
+    return total
+
+
+def _all_of(
+    parts: Sequence[Mapping[str, NDArray[Any]]],
+    folded: Callable[[Mapping[str, NDArray[Any]]], dict[str, NDArray[Any]]],
+) -> dict[str, NDArray[Any]]:
+    return (
+        folded({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
+        if all(parts)
+        else {}
     )
 
 
@@ -147,19 +182,18 @@ def _first(told: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     return {name: column[some] for name, column in told.items()} | {"at": runs.least(told["at"])}
 
 
-def _drains(looks: list[Look], groups: Groups, drained: Mapping[int, int]) -> Drains:
+def _drains(look: Look, groups: Groups) -> Drains:
     """Groups that were drained, and what they had to have settled by then: as `drained` has them."""
-    if not drained:
+    if not look.drained:
         return Drains()
-    told = _first({name: np.concatenate([each.readers[name] for each in looks]) for name in looks[0].readers})
-    texts = {key: text for each in looks for key, text in each.filters.items()}
+    told, texts = look.readers, look.filters
     runs = Runs(told["key"])
     some = runs.order[runs.begins]
     filters = runs.count(told["wanted"] != NOBODY)
     # Who was handed nothing at all has told no filter: it wants everything, as far as anybody knows.
     wanted = [(texts.get(int(key)) or "") if key else "TAG:*" for key in runs.most(told["wanted"]).tolist()]
-    ended = _table(drained).of(runs.key[runs.begins], NONE)
-    resets = np.array(sorted(frozenset[int]().union(*(each.resets for each in looks))), np.uint64)
+    ended = _table(look.drained).of(runs.key[runs.begins], NONE)
+    resets = np.array(sorted(look.resets), np.uint64)
     attested = ~told["by_broker"][some] & np.isin(told["reader"][some], groups.attested)
     known = (filters <= 1) & np.array([text.startswith("TAG:") for text in wanted], np.bool_)
     kept = np.flatnonzero(known & (ended != NONE) & ~attested & ~np.isin(told["account"][some], resets))
@@ -186,13 +220,9 @@ def _folded(told: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     }
 
 
-def _known(looks: list[Look], groups: Groups) -> Windows:
+def _known(look: Look, groups: Groups) -> Windows:
     """The windows that say something, as `loss` has them."""
-    names = looks[0].windows if looks else ()
-    if not names:
-        return Windows()
-    told = _folded({name: np.concatenate([each.windows[name] for each in looks]) for name in names})
-    texts = {key: text for each in looks for key, text in each.filters.items()}
+    told, texts = look.windows, look.filters
     way = Runs(mixed(told["queue"], told["group"], told["lane"]))
     queue = Runs(mixed(told["queue"], told["group"]))
     one_filter = queue.least(told["wanted"]) == queue.most(told["wanted"])
@@ -200,7 +230,7 @@ def _known(looks: list[Look], groups: Groups) -> Windows:
     alone = way.spread(way.count(np.ones(len(told["queue"]), np.bool_))) == 1
     by_tags = np.array([key for key, text in texts.items() if (text or "").startswith("TAG:")], np.uint64)
     attested = ~told["by_broker"].astype(np.bool_) & np.isin(told["reader"], groups.attested)
-    resets = np.array(sorted(frozenset().union(*(each.resets for each in looks))), np.uint64)
+    resets = np.array(sorted(look.resets), np.uint64)
     said = np.isin(told["wanted"], by_tags) & ~np.isin(told["account"], resets)
     kept = np.flatnonzero(alone & said & ~attested)
     filters, wanted = np.unique(told["wanted"][kept], return_inverse=True)
