@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -34,11 +34,13 @@ from aiorocketmq_audit.deliveries import deliveries as deliveries_of
 from aiorocketmq_audit.errors import WrongUse
 from aiorocketmq_audit.failures import explained
 from aiorocketmq_audit.files import RecordingFiles
-from aiorocketmq_audit.kernels import asking
 from aiorocketmq_audit.narrowing import EVERYTHING, Narrowing
 from aiorocketmq_audit.overview import NOTHING, Overview, overview
 from aiorocketmq_audit.session import TINY, session
 from aiorocketmq_audit.verdicts import CheckResult, Tally, Verdict, judge, overall
+
+if TYPE_CHECKING:
+    from aiorocketmq_audit.kernels.asking import Surveyed
 
 logger = logging.getLogger(__name__)
 
@@ -124,7 +126,7 @@ def _audit(
     said, looked = None, None
     if screened and narrowing.is_everything:
         said = _kept(reading.settings(events))
-        looked = asking.surveyed(spark, found, said)
+        looked = _surveyed(spark, found, said)
     gate = gates.examine(
         events,
         unfinished=found.unfinished,
@@ -154,7 +156,7 @@ def _audit(
         material = replace(material, deliveries=deliveries)
     else:
         settings = _kept(settings)
-        answers = None if looked is None else asking.ask(spark, looked, settings, gate, checks)
+        answers = None if looked is None else looked.ask(spark, settings, gate, checks)
         if answers is None:
             material, cells = screened_material(events, gate, settings)
         else:
@@ -176,6 +178,15 @@ def _audit(
             said.unpersist()
     results = tuple(_judge(name, counts, numbers, gate) for name in checks)
     return Audit(paths, overall(results, gate), gate, results, numbers, samples, subjects, tuple(drawn), seen)
+
+
+def _surveyed(spark: SparkSession, found: RecordingFiles, settings: DataFrame) -> Surveyed | None:
+    try:
+        from aiorocketmq_audit.kernels.asking import surveyed
+    except ModuleNotFoundError:
+        # A driver on a cluster need not have pyarrow and numpy.
+        return None
+    return surveyed(spark, found, settings)
 
 
 def _kept(settings: DataFrame) -> DataFrame:

@@ -51,7 +51,8 @@ def by_numbers(spark: SparkSession, folder: Path) -> Counts:
     assert seen is not None
     gate = gates.examine(events)
     assert gates.examine(events, rows=seen.numbers) == gate
-    told = asking.ask(spark, seen, settings, gate, tuple(CHECKS))
+    told = seen.ask(spark, settings, gate, tuple(CHECKS))
+    assert told is not None
     told.release()
     return {name: counts for name, counts in told.counts.items() if counts != (0, 0)}
 

@@ -99,6 +99,18 @@ class Surveyed:
     """As `gates.numbers` has them."""
     survey: Survey
 
+    def ask(
+        self, spark: SparkSession, settings: DataFrame, gate: Gates, checks: Collection[str]
+    ) -> Answers | None:
+        """Screen it, and count for `checks` what QUESTIONS has. None where workers cannot do it."""
+        frame = _frame(settings.collect(), gate)
+        asked = (leases.question(frame), *_questions(frame.settings, self.survey, gate, checks))
+        try:
+            return _asked(spark, self, asked)
+        except PySparkException as error:
+            logger.warning("Spark alone screens the recording, which takes longer: %s", reason(error))
+            return None
+
 
 def surveyed(spark: SparkSession, found: RecordingFiles, settings: DataFrame) -> Surveyed | None:
     """Look at a whole recording once. None where its files, or the session's workers, are elsewhere, or where it
@@ -115,19 +127,6 @@ def surveyed(spark: SparkSession, found: RecordingFiles, settings: DataFrame) ->
     except (PySparkException, pa.ArrowException, OSError) as error:
         # Whatever is wrong with the files, the gates will say it.
         logger.info("Spark alone looks at the recording, which takes longer: %s", reason(error))
-        return None
-
-
-def ask(
-    spark: SparkSession, seen: Surveyed, settings: DataFrame, gate: Gates, checks: Collection[str]
-) -> Answers | None:
-    """Screen a whole recording, and count for `checks` what QUESTIONS has. None where workers cannot do it."""
-    frame = _frame(settings.collect(), gate)
-    asked = (leases.question(frame), *_questions(frame.settings, seen.survey, gate, checks))
-    try:
-        return _asked(spark, seen, asked)
-    except PySparkException as error:
-        logger.warning("Spark alone screens the recording, which takes longer: %s", reason(error))
         return None
 
 
