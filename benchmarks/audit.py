@@ -10,6 +10,7 @@ once as plain windows and once by the same packed plan, without excuses, evidenc
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import os
 import resource
@@ -119,9 +120,11 @@ def _measured(engine: str, folder: Path) -> dict[str, Any]:
     else:
         plan = engine.removeprefix("duckdb ")
         command = [sys.executable, "-m", "benchmarks.audit", "--ask", plan, "--folder", str(folder)]
+    _adopt_orphans()
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     took = time.monotonic() - began
+    _bury_orphans()
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode not in (0, 1, 3):
         raise SystemExit(f"{engine} failed: {done.stderr.strip()[-2000:]}")
@@ -135,6 +138,29 @@ def _measured(engine: str, folder: Path) -> dict[str, Any]:
         "by_part": said.get("by_part"),
         "checks": said.get("checks"),
     }
+
+
+_SUBREAPER = 36
+"""PR_SET_CHILD_SUBREAPER of Linux."""
+
+
+def _adopt_orphans() -> None:
+    """Spark's Python workers outlive the Java that started them by a moment: what they took must be counted here."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
+
+
+def _bury_orphans(patience: float = 30.0) -> None:
+    """Wait for all that is left of what was started."""
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        try:
+            pid, _ = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if not pid:
+            time.sleep(0.05)
+    raise SystemExit("what was measured left processes that go on: their time is not known.")
 
 
 def _ask(folder: Path, *, packed: bool) -> None:

@@ -21,6 +21,7 @@ from aiorocketmq_audit.files import RecordingFiles
 from aiorocketmq_audit.gates import Gates
 from aiorocketmq_audit.kernels import (
     answers,
+    cells,
     drains,
     handlers,
     handles as handle_questions,
@@ -67,7 +68,7 @@ _TASK = 10
 
 BLOCKS = pa.schema([("unit", pa.int32()), ("part", pa.int32()), ("block", pa.binary())])
 
-SCHEMA = pa.schema([*COUNTED, *leases.SCHEMA])
+SCHEMA = pa.schema([*COUNTED, *cells.SCHEMA])
 """What all questions together answer: rows of the one, and rows of the other."""
 
 
@@ -83,7 +84,7 @@ class Answers:
     @property
     def summary(self) -> DataFrame:
         """What the screen saw, for `closeup`."""
-        return self.told.where("what is null").select(*leases.SCHEMA.names)
+        return self.told.where("what is null").select(*cells.SCHEMA.names)
 
     def release(self) -> None:
         """Forget all that was kept."""

@@ -1,0 +1,91 @@
+"""What the checks suspect, over numbers: their predicates on the columns that `deliveries` has, and `figures.cells`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aiorocketmq_audit.deliveries import TAKEN_BACK
+from aiorocketmq_audit.figures import BUCKETS_S, MOST_ATTEMPTS
+from aiorocketmq_audit.kernels.events import NONE, Mask, Numbers
+from aiorocketmq_audit.kernels.histories import Histories
+from aiorocketmq_audit.kernels.holds import End, Group, Hold, Next
+from aiorocketmq_audit.kernels.nullable import is_below, plus
+
+CAUSES = (
+    *(None, "answer repeated", "sent twice", "none", "retry asked for", "change of unknown effect"),
+    *("hold not recorded", "lease ended"),
+)
+"""What `double_delivery.cause` says."""
+_FIRST, _REPEATED, _, _WRONG, _ASKED, _UNSURE, _NO_HOLD, _ENDED = range(len(CAUSES))
+
+
+def suspected(
+    rows: Histories, after: Next, hold: Hold, end: End, group: Group, *, by_broker: Mask, ended_us: int
+) -> dict[str, NDArray[Any]]:
+    """By check, which deliveries it would look into, with the cause of the next one and its lateness."""
+    hi, attempt, due = (rows.given(name) for name in ("hi", "attempt", "due"))
+    is_again, attested = after.hi != NONE, group.told_by_broker & ~by_broker
+    repeated = (rows.given("again") == after.again) & (after.again != 0)
+    acked_in_time = (hold.acked_hi != NONE) & ((hold.until_lo == NONE) | (hold.acked_hi <= hold.until_lo))
+    early_lo, early_hi = (
+        is_below(after.hi, plus(until, -group.early)) for until in (hold.until_lo, hold.until_hi)
+    )
+    looks_early = early_lo | (early_hi & ~attested)
+    early_retry = hold.asked & is_again & looks_early & ~acked_in_time & ~repeated
+    other_way_round = (after.lo != NONE) & (after.hold != NONE) & (after.lo + after.hold <= hi + group.early)
+    cause = np.select(
+        [
+            ~is_again,
+            repeated,
+            acked_in_time | (early_lo & ~other_way_round),
+            hold.asked,
+            hold.is_crossing,
+            hold.until_lo == NONE,
+        ],
+        [_FIRST, _REPEATED, _WRONG, _ASKED, _UNSURE, _NO_HOLD],
+        _ENDED,
+    ).astype(np.uint8)
+    return {
+        "cause": cause,
+        "bucket": _bucket(after.hi, hold.until_hi, np.isin(cause, (_ASKED, _ENDED, _WRONG))),
+        "doubled": is_again & (acked_in_time | (looks_early & ~hold.asked)) & ~repeated,
+        "mistimed": early_retry | _is_late(rows, after, hold, end, group, ended_us),
+        "misnumbered": _is_misnumbered(
+            attempt, after, group, repeated | (hold.reason == TAKEN_BACK), attested
+        ),
+        "hurried": is_below(hi, plus(due, -group.early)),
+        "buried": (hold.dead_hi != NONE) & (after.lo != NONE) & (hold.dead_hi < after.lo),
+        "used_up": ~is_again & is_below(group.max_attempts, plus(attempt, np.ones_like(attempt))) & by_broker,
+    }
+
+
+def _is_late(rows: Histories, after: Next, hold: Hold, end: End, group: Group, ended_us: int) -> Mask:
+    """`retry_timing.is_suspiciously_late`."""
+    bound = plus(hold.until_hi, group.late)
+    is_open = (after.hi == NONE) & (end.done_lo == NONE) & is_below(rows.given("attempt"), group.max_attempts)
+    waited = (bound != NONE) & ((after.hi > bound) | (is_open & (ended_us > bound)))
+    return np.asarray(waited & (group.ordered != 1) & (hold.acked_hi == NONE) & ~hold.is_crossing)
+
+
+def _is_misnumbered(attempt: Numbers, after: Next, group: Group, stays_rightly: Mask, attested: Mask) -> Mask:
+    """`attempts.is_suspicious`."""
+    known = attempt != NONE
+    stays = known & (after.attempt != NONE) & (after.attempt <= attempt) & ~stays_rightly
+    skips = known & (after.attempt > attempt + 1) & ~attested
+    above = (group.max_attempts > 0) & (attempt > group.max_attempts) & (group.ordered == 0)
+    return np.asarray(stays | skips | above | (known & (attempt < 1)))
+
+
+def _bucket(n_hi: Numbers, until_hi: Numbers, which: Mask) -> Numbers:
+    borders = [round(border * 1e6) for border in BUCKETS_S]
+    known = which & (n_hi != NONE) & (until_hi != NONE)
+    return np.where(known, np.searchsorted(borders, np.where(known, n_hi - until_hi, 0), "right"), NONE)
+
+
+def attempts_of(rows: Histories) -> Numbers:
+    """The attempt by which each delivery is counted."""
+    attempt = rows.given("attempt")
+    return np.where(attempt == NONE, MOST_ATTEMPTS, np.minimum(attempt, MOST_ATTEMPTS))
