@@ -60,7 +60,7 @@ _CHANGING = ("recall", "tx.end")
 ROWS = 100_000
 """Rows of a recording that are looked at together, at most, but for row groups that are larger."""
 
-SHARE = 1_000_000
+SHARE = 300_000
 """Rows of a question that are looked at together, about."""
 
 _TASK = 10
