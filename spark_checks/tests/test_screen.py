@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
-from aiorocketmq_audit import gates, reading, screen
+from aiorocketmq_audit import gates, reading, run, screen
+from aiorocketmq_audit.kernels import asking
 from aiorocketmq_audit.run import Audit, audit
 from pyspark.sql import DataFrame, SparkSession
 
@@ -106,6 +108,7 @@ def violations(spark: SparkSession, folder: Path) -> list[tuple[Any, ...]]:
     return sorted((tuple(row) for row in spark.read.parquet(str(folder)).collect()), key=repr)
 
 
+@pytest.mark.parametrize("way", ["numbers", "expressions"])
 @pytest.mark.parametrize("chunk_bits", [1, 12])
 def test_screen_and_exact_pass_together_find_what_the_exact_pass_finds_in_everything(
     new_history: Callable[..., Any],
@@ -114,8 +117,11 @@ def test_screen_and_exact_pass_together_find_what_the_exact_pass_finds_in_everyt
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     chunk_bits: int,
+    way: str,
 ) -> None:
     monkeypatch.setattr(screen, "CHUNK_BITS", chunk_bits)
+    if way == "expressions":
+        monkeypatch.setattr(run, "_surveyed", lambda *_: None)
     folder = record(*(random_history(new_history, number) for number in range(HISTORIES)))
     exact = audit([str(folder)], spark=spark, screen=False, violations=tmp_path / "exact")
     both = audit([str(folder)], spark=spark, screen=True, violations=tmp_path / "both")
@@ -123,6 +129,22 @@ def test_screen_and_exact_pass_together_find_what_the_exact_pass_finds_in_everyt
     assert violations(spark, tmp_path / "both") == violations(spark, tmp_path / "exact")
     broken = {name for check in exact.checks for name, counts in check.by_invariant.items() if counts}
     assert broken >= {"INV-EXCL", "INV-ACKED", "INV-EARLY", "INV-ORD", "INV-ORD-FIRST", "INV-ATTEMPT"}
+
+
+def test_where_workers_fail_expressions_screen_alone(
+    clean: Iterable[Any],
+    record: Callable[..., Path],
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    folder = record(*(history.end() for history in clean))
+    expected = audit([str(folder)], spark=spark, screen=True)
+    assert not caplog.records
+    # Not what the workers send.
+    monkeypatch.setattr(asking, "BLOCKS", pa.schema([("unit", pa.binary()), ("block", pa.int32())]))
+    assert outcome(audit([str(folder)], spark=spark, screen=True)) == outcome(expected)
+    assert "Spark alone screens the recording" in caplog.text
 
 
 def plan_of(frame: DataFrame) -> str:
