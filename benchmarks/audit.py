@@ -10,13 +10,12 @@ once as plain windows and once by the same packed plan, without excuses, evidenc
 from __future__ import annotations
 
 import argparse
-import ctypes
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -120,16 +119,16 @@ def _measured(engine: str, folder: Path) -> dict[str, Any]:
     else:
         plan = engine.removeprefix("duckdb ")
         command = [sys.executable, "-m", "benchmarks.audit", "--ask", plan, "--folder", str(folder)]
-    _adopt_orphans()
-    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
-    took = time.monotonic() - began
-    _bury_orphans()
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    if done.returncode not in (0, 1, 3):
-        raise SystemExit(f"{engine} failed: {done.stderr.strip()[-2000:]}")
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    said: dict[str, Any] = json.loads(done.stdout)
+    began = time.monotonic()
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
+    ) as process:
+        tree = _Tree(process.pid)
+        out, err = process.communicate()
+    took, cpu = time.monotonic() - began, tree.seconds()
+    if process.returncode not in (0, 1, 3):
+        raise SystemExit(f"{engine} failed: {err.strip()[-2000:]}")
+    said: dict[str, Any] = json.loads(out)
     verdict = said.get("verdict")
     return {
         "seconds": round(took, 2),
@@ -140,27 +139,39 @@ def _measured(engine: str, folder: Path) -> dict[str, Any]:
     }
 
 
-_SUBREAPER = 36
-"""PR_SET_CHILD_SUBREAPER of Linux."""
+class _Tree:
+    """The CPU seconds of a process and of all that it starts, looked up while they run: Spark's daemon does not wait
+    for its Python workers, so that nobody is told what they took. What lives for less than EVERY may be missed."""
 
+    EVERY = 0.1
 
-def _adopt_orphans() -> None:
-    """Spark's Python workers outlive the Java that started them by a moment: what they took must be counted here."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
+    def __init__(self, root: int) -> None:
+        self._parents, self._ticks = {root: 0}, dict[int, int]()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
 
+    def seconds(self) -> float:
+        """All that was taken. Ends the watch."""
+        self._ended.set()
+        self._thread.join()
+        return sum(self._ticks.values()) / os.sysconf("SC_CLK_TCK")
 
-def _bury_orphans(patience: float = 30.0) -> None:
-    """Wait for all that is left of what was started."""
-    deadline = time.monotonic() + patience
-    while time.monotonic() < deadline:
-        try:
-            pid, _ = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return
-        if not pid:
-            time.sleep(0.05)
-    raise SystemExit("what was measured left processes that go on: their time is not known.")
+    def _watch(self) -> None:
+        while not self._ended.wait(self.EVERY):
+            seen = {}
+            for path in Path("/proc").glob("[0-9]*/stat"):
+                try:
+                    fields = path.read_text(encoding="utf-8").rpartition(")")[2].split()
+                except OSError:
+                    continue
+                seen[int(path.parent.name)] = (int(fields[1]), int(fields[11]) + int(fields[12]))
+            # Parents first: who was started by one of them is one of them, also when its parent has ended.
+            for pid in sorted(seen):
+                parent, ticks = seen[pid]
+                if pid in self._parents or parent in self._parents:
+                    self._parents.setdefault(pid, parent)
+                    self._ticks[pid] = ticks
 
 
 def _ask(folder: Path, *, packed: bool) -> None:
