@@ -221,8 +221,10 @@ def screened_material(
 
     `is_cut` tells that calls may have answers which are not among the events; `summary` is what the screen saw,
     if it is known."""
-    has_open_calls = is_cut or gate.has_open_settling
-    seen = summary or closeup.summary(events, settings, gate, has_open_calls=has_open_calls)
+    seen = summary
+    if seen is None:
+        has_open_calls = is_cut or gate.has_open_settling
+        seen = closeup.summary(events, settings, gate, has_open_calls=has_open_calls)
     try:
         near = closeup.closeup(events, settings, gate, seen)
     finally:
