@@ -14,7 +14,8 @@ from aiorocketmq_audit import excuses, files, findings, gates, loss, origin, rea
 from aiorocketmq_audit.checks import CHECKS
 from aiorocketmq_audit.generator import Shape, generate
 from aiorocketmq_audit.generator.planting import chosen
-from aiorocketmq_audit.kernels import asking
+from aiorocketmq_audit.kernels import asking, survey
+from aiorocketmq_audit.kernels.events import Events
 from aiorocketmq_audit.kernels.texts import hashes
 from pyarrow import parquet
 from pyspark.sql import SparkSession, functions as F
@@ -137,3 +138,34 @@ def test_recordings_are_counted_alike_and_what_is_planted_looks_wrong(
     assert told.keys() >= {"offsets", sides.ANSWERS, sides.HANDLERS, loss.NAME}
     compare(told, {name: counts for name, counts in expected.items() if name in told})
     assert told[sides.HANDLERS][1]
+
+
+def test_recorders_of_one_file_have_versions_of_their_own(
+    new_history: Callable[..., Any], record: Callable[..., Path], spark: SparkSession
+) -> None:
+    histories = [new_history(name) for name in ("one", "two", "none")]
+    for history, version in zip(histories, ("1", "2", "x"), strict=True):
+        history.rows[0]["cfg"] = {"version": version}
+    found = files.find((str(in_pieces(record(*(history.end() for history in histories)), 100)),))
+    events = reading.read(spark, found)
+    seen = asking.surveyed(spark, found, reading.settings(events))
+    assert seen is not None
+    told, expected = (
+        {row.recorder: row.asDict() for row in rows} for rows in (seen.numbers, gates.numbers(events))
+    )
+    assert told == expected
+    assert {row["version"] for row in told.values()} == {1, 2, -1}
+
+
+def test_where_windows_are_too_many_loss_is_left_to_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(survey, "MOST_WINDOWS", 2)
+    nobody = survey.Groups()
+    looks = []
+    for group in "abc":
+        row = {"kind": "deliver", "group": group, "attempt": 1, "offset": 1, "queue": 0, "filter": "TAG:*"}
+        looks.append(survey.look(Events(pa.Table.from_pylist([row])), nobody))
+    few = survey.merged(looks[:2])
+    assert survey.survey(few, nobody).windows is not None
+    assert survey.survey(survey.merged(looks), nobody).windows is None
+    # One part that has too many is enough.
+    assert survey.survey(survey.merged([few, survey.merged(looks)]), nobody).windows is None

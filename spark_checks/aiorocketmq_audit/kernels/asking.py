@@ -33,7 +33,7 @@ from aiorocketmq_audit.kernels import (
     traces,
 )
 from aiorocketmq_audit.kernels.blocks import joined, shares
-from aiorocketmq_audit.kernels.events import NONE, Numbers, Piece, pieces, read
+from aiorocketmq_audit.kernels.events import NONE, Numbers, Piece, Reader, pieces
 from aiorocketmq_audit.kernels.question import COUNTED, Question, Settings, Survey, Table
 from aiorocketmq_audit.kernels.texts import Hashes, hashes, mixed
 from aiorocketmq_audit.reading import reason
@@ -121,6 +121,8 @@ def surveyed(spark: SparkSession, found: RecordingFiles, settings: DataFrame) ->
     try:
         groups = _groups(settings.collect())
         parts = tuple(pieces(found.readable, ROWS))
+        if not parts:
+            return None
         told = _dealt(spark, parts).mapInArrow(_Looker(parts, groups), "told binary").collect()
         look = survey.merged(pickle.loads(row.told) for row in told)
         rows = gates.added_up(Row(**row) for row in look.recorders)
@@ -220,8 +222,9 @@ class _Looker:
     groups: survey.Groups
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        reader = Reader(survey.COLUMNS)
         chosen = (index for batch in batches for index in batch.column("id").to_pylist())
-        looks = [survey.look(read(self.parts[index], survey.COLUMNS), self.groups) for index in chosen]
+        looks = [survey.look(reader.read(self.parts[index]), self.groups) for index in chosen]
         if looks:
             yield pa.RecordBatch.from_pydict({"told": [pickle.dumps(survey.merged(looks))]})
 
@@ -236,10 +239,10 @@ class _Cutter:
     count: int
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        columns = frozenset(name for question in self.questions for name in question.columns)
+        reader = Reader({name for question in self.questions for name in question.columns})
         for batch in batches:
             for index in batch.column("id").to_pylist():
-                events = read(self.parts[index], columns)
+                events = reader.read(self.parts[index])
                 for number, question in enumerate(self.questions):
                     for part, rows in enumerate(question.rows(events, self.survey)):
                         cut = list(shares(rows, question.layouts[part], self.count))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -51,19 +50,28 @@ def pieces(paths: Collection[str], rows: int) -> list[Piece]:
     return found
 
 
-def read(piece: Piece, columns: frozenset[str]) -> Events:
-    """The events of a piece; columns that its file has not are null."""
-    file, there = _opened(piece.path, columns)
-    return Events(file.read_row_groups(list(piece.groups), columns=there, use_threads=False))
+class Reader:
+    """Reads pieces, of which those of one file mostly follow each other."""
 
+    def __init__(self, columns: Collection[str]) -> None:
+        self._columns = frozenset(columns)
+        self._path = ""
+        self._there: list[str] = []
+        self._file: parquet.ParquetFile | None = None
 
-@lru_cache(maxsize=1)
-def _opened(path: str, columns: frozenset[str]) -> tuple[parquet.ParquetFile, list[str]]:
-    """A file, which is read piece by piece, and those of the columns that it has."""
-    schema = parquet.read_schema(path)
-    there = [name for name in schema.names if name in columns]
-    texts = [name for name in there if pa.types.is_string(schema.field(name).type)]
-    return parquet.ParquetFile(path, read_dictionary=texts, memory_map=False), there
+    def read(self, piece: Piece) -> Events:
+        """The events of a piece; columns that its file has not are null."""
+        if self._file is None or piece.path != self._path:
+            self._file = self._opened(piece.path)
+        return Events(self._file.read_row_groups(list(piece.groups), columns=self._there, use_threads=False))
+
+    def _opened(self, path: str) -> parquet.ParquetFile:
+        with parquet.ParquetFile(path) as plain:
+            schema, footer = plain.schema_arrow, plain.metadata
+        texts = [field.name for field in schema if pa.types.is_string(field.type)]
+        self._there = [name for name in schema.names if name in self._columns]
+        self._path = path
+        return parquet.ParquetFile(path, metadata=footer, read_dictionary=texts)
 
 
 class Events:

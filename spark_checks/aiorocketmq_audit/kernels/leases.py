@@ -39,7 +39,7 @@ GIVEN: Layout = {
     **dict.fromkeys(("key", "closeup", "about", "lane", "place"), "u8"),
     **dict.fromkeys(("offset", "lo", "hi", "seq", "hold", "due", "attempt"), "i8"),
     **dict.fromkeys(("recorder", "delivery", "answer", "again", "who"), "u8"),
-    "settings": "i2",
+    "settings": "i4",
     "traits": "u1",
 }
 """What is exchanged of deliveries."""
@@ -133,7 +133,7 @@ def _rows(frame: Frame, events: Events, _: Survey) -> tuple[Rows, Rows]:
         answer=np.where(batch == 0, np.uint64(0), mixed(events.text("recorder"), batch)),
         again=np.where(again == np.uint64(hash_of("")), np.uint64(0), again),
         who=events.text("group"),
-        settings=group.astype(np.int16),
+        settings=group,
         traits=events.one_of("observer", "broker") * np.uint8(_TRAITS["by_broker"])
         + (message_group != 0) * np.uint8(_TRAITS["grouped"])
         + in_chunk * np.uint8(_TRAITS["in_chunk"])

@@ -49,6 +49,7 @@ def by_kind(events: Events) -> list[dict[str, Any]]:
         "beside_most": runs.most(beside),
         "ahead_us": runs.most(np.where(told == NONE, NONE, told - at)),
         "behind_us": runs.most(np.where(told == NONE, NONE, called - told)),
+        "version": runs.most(_versions(events)),
         "n_pull": runs.count(events.one_of("kind", "deliver") & events.one_of("role", "pull")),
     }
     texts = {name: events.vocabulary(name) for name in _NAMED}
@@ -62,7 +63,6 @@ def by_kind(events: Events) -> list[dict[str, Any]]:
                 "boot": boot,
                 "of_kind": kind if kind in COUNTED_KINDS else None,
                 "of_phase": phase if phase in OPERATION_PHASES else None,
-                "version": _version(events) if kind == "recorder.start" else None,
                 **counts,
             }
         )
@@ -86,11 +86,14 @@ def _is_foreign(events: Events) -> NDArray[np.bool_]:
     return missing
 
 
-def _version(events: Events) -> int | None:
-    """The greatest version that a recorder wrote at its start; -1 for one that is no number."""
+def _versions(events: Events) -> Numbers:
+    """The version that a recorder writes at its start; -1 for one that is no number."""
+    versions = np.full(len(events), NONE, np.int64)
     starts = np.flatnonzero(events.one_of("kind", "recorder.start"))
-    told = [dict(cfg or ()).get("version") for cfg in events.plain("cfg", starts)]
-    return max((_number(text) for text in told if text is not None), default=None)
+    for row, cfg in zip(starts, events.plain("cfg", starts), strict=True):
+        text = dict(cfg or ()).get("version")
+        versions[row] = NONE if text is None else _number(text)
+    return versions
 
 
 def _number(text: str) -> int:

@@ -92,7 +92,7 @@ def merged(looks: Iterable[Look]) -> Look:
         began=_united((each.began for each in seen), min),
         resets=frozenset[int]().union(*(each.resets for each in seen)),
         left=_united((each.left for each in seen), max),
-        windows=windows if len(windows["queue"]) <= MOST_WINDOWS else {},
+        windows=windows if windows and len(windows["queue"]) <= MOST_WINDOWS else {},
         drained=_united((each.drained for each in seen), max),
         readers=_all_of([each.readers for each in seen], _first),
         filters={key: text for each in seen for key, text in each.filters.items()},
