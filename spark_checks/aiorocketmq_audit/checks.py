@@ -40,6 +40,8 @@ class Material:
     marks: DataFrame
     traces: DataFrame
     stored: DataFrame
+    around: DataFrame
+    """Events of all these deliveries, and of what may excuse them: all of them, or those that were put aside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +85,9 @@ CHECKS: Mapping[str, Check] = MappingProxyType(
             lambda numbers: numbers.redeliveries,
             lambda material: retry_timing.retry_timing(
                 material.deliveries,
-                retry_timing.polls(material.events),
+                retry_timing.polls(material.around),
                 material.marks,
-                ended=reading.last_instants(material.events),
+                ended=reading.last_instants(material.around),
             ),
         ),
         attempts.NAME: Check(
@@ -93,7 +95,7 @@ CHECKS: Mapping[str, Check] = MappingProxyType(
             "deliveries with a known attempt",
             lambda numbers: numbers.numbered,
             lambda material: attempts.attempts(
-                material.deliveries, attempts.lost_answers(material.events), material.marks
+                material.deliveries, attempts.lost_answers(material.around), material.marks
             ),
             depends_on_time=False,
         ),
@@ -102,7 +104,7 @@ CHECKS: Mapping[str, Check] = MappingProxyType(
             "dead letters",
             lambda numbers: numbers.dead_letters,
             lambda material: dead_letters.dead_letters(
-                material.events, material.deliveries, material.settings, material.marks
+                material.around, material.deliveries, material.settings, material.marks
             ),
             depends_on_time=False,
         ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, Row, Window, functions as F
 
@@ -28,9 +28,9 @@ class Closeup:
     """How many message groups may be out of order."""
 
 
-def summary(events: DataFrame, settings: DataFrame, gate: Gates, *, has_open_calls: bool) -> DataFrame:
-    """Screen everything: `figures.cells` by chunk and by what must be looked at closely; `has_open_calls` as for
-    `screened`. Persisted, for the caller to release."""
+def closeup(events: DataFrame, settings: DataFrame, gate: Gates, *, has_open_calls: bool) -> Closeup:
+    """Screen everything, and choose. `events` occur once each; `settings` are persisted by the caller; `has_open_calls`
+    is as for `screened`."""
     ended_us = gate.ended_us or 0
     seen = screened(
         events,
@@ -40,20 +40,20 @@ def summary(events: DataFrame, settings: DataFrame, gate: Gates, *, has_open_cal
         has_open_calls=has_open_calls,
         has_drains=bool(gate.kinds.get("drain.ok")),
     )
-    return figures.cells(seen, ended_us, *_CHUNK, "closeup", "odd", also=_borders()).persist()
+    summary = figures.cells(seen, ended_us, *_CHUNK, "closeup", "odd", also=_borders()).persist()
+    try:
+        return _closeup(events, settings, gate, summary)
+    finally:
+        summary.unpersist()
 
 
-def closeup(events: DataFrame, settings: DataFrame, gate: Gates, summary: DataFrame) -> Closeup:
-    """Choose by a `summary`. `events` occur once each; `settings` are persisted by the caller, as `summary` is."""
+def _closeup(events: DataFrame, settings: DataFrame, gate: Gates, summary: DataFrame) -> Closeup:
     ended_us = gate.ended_us or 0
     plain = figures.merged(summary.where("not odd"))
     chosen = _chosen(summary)
     counts = chosen.messages.count(), chosen.lanes.count()
     if counts[0] and not settings.where("locks_queue").isEmpty():
         chosen = _with_companions(chosen, events, settings, gate)
-    elif not counts[1] and "about" in summary.columns:
-        about = summary.where("closeup is not null").select("about").distinct()
-        chosen = replace(chosen, about=about)
     exact = deliveries(
         events, settings, cut_at=gate.cut_at, clocks_agree=not gate.clocks, chosen=_sized(chosen, counts)
     )
@@ -135,5 +135,4 @@ def _with_companions(chosen: Chosen, events: DataFrame, settings: DataFrame, gat
 def _sized(chosen: Chosen, counts: tuple[int, int]) -> Chosen:
     if max(counts) > BROADCAST:
         return chosen
-    about = None if chosen.about is None else F.broadcast(chosen.about)
-    return Chosen(F.broadcast(chosen.messages), F.broadcast(chosen.lanes), about)
+    return Chosen(F.broadcast(chosen.messages), F.broadcast(chosen.lanes))

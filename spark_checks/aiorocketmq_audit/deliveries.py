@@ -48,8 +48,6 @@ class Chosen:
     """`closeup`, a hash of lane and message, and `odd`: whether the screen left its figures out."""
     lanes: DataFrame
     """`lane` of message groups that are to be judged as a whole."""
-    about: DataFrame | None = None
-    """`about`, hashes of the ids of these messages, where no lane is chosen: most events can be left out by them."""
 
 
 def deliveries(
@@ -65,12 +63,11 @@ def deliveries(
 
     `cut_at` names recorders that were cut short with the last time each wrote. `clocks_agree` allows
     the server's own store time to narrow the interval of a delivery. `chosen` leaves out all other messages;
-    `whole` then tells the rows whose message group is there as a whole.
+    `whole` then tells the rows whose message group is there as a whole, as it does where `events` have that column.
     """
-    if chosen is not None and chosen.about is not None:
-        events = events.withColumn("about", F.xxhash64("message_id")).join(chosen.about, "about", "left_semi")
     known = identified(events, settings, clocks_agree=clocks_agree)
-    everything = {"odd": F.lit(True), "whole": F.lit(True)}
+    # Events that were picked tell whether their message groups are there as a whole.
+    everything = {"odd": F.lit(True)} | ({} if "whole" in events.columns else {"whole": F.lit(True)})
     wanted = known.withColumns(everything) if chosen is None else _closely(known, chosen)
     packed = _packed(wanted, cut_at=cut_at).repartition("lane")
     numbered = _numbered(packed)

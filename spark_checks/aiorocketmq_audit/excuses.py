@@ -18,24 +18,26 @@ FLUSH_US = 6_000_000
 
 MOST_MARKS = 10_000
 
-_CLIENTS = ("client.stop", "client.crash", "assign")
+RESETS, GONE, RESTARTS = ("reset", "seek"), ("client.stop", "client.crash"), ("restart", "crash")
+"""Kinds of events, and of faults."""
+_CLIENTS = (*GONE, "assign")
 
 
 def marks(events: DataFrame) -> DataFrame:
     """One row holding an array of (excuse, scope, key, at, by, number); a null key concerns everyone."""
     fault = F.col("fault").getItem("kind")
     excuse = (
-        F.when(F.col("kind").isin("reset", "seek"), F.lit(RESET))
-        .when(F.col("kind").isin("client.stop", "client.crash"), F.lit(OWNER_GONE))
+        F.when(F.col("kind").isin(*RESETS), F.lit(RESET))
+        .when(F.col("kind").isin(*GONE), F.lit(OWNER_GONE))
         .when((F.col("kind") == "assign") & (F.col("role") == "pull"), F.lit(ASSIGNED))
-        .when((F.col("kind") == "fault") & fault.isin("restart", "crash"), F.lit(RESTARTED))
+        .when((F.col("kind") == "fault") & fault.isin(*RESTARTS), F.lit(RESTARTED))
     )
     key = (
-        F.when(F.col("kind").isin("reset", "seek"), F.xxhash64("group"))
+        F.when(F.col("kind").isin(*RESETS), F.xxhash64("group"))
         .when(F.col("kind").isin(*_CLIENTS), F.xxhash64("client_id"))
         .otherwise(F.lit(None).cast("bigint"))
     )
-    marked = events.where(F.col("kind").isin("reset", "seek", "fault", *_CLIENTS)).select(
+    marked = events.where(F.col("kind").isin(*RESETS, "fault", *_CLIENTS)).select(
         excuse.alias("excuse"),
         F.xxhash64("run_id", "case_id").alias("scope"),
         key.alias("key"),
@@ -44,7 +46,9 @@ def marks(events: DataFrame) -> DataFrame:
         F.col("seq").alias("number"),
     )
     few = marked.where("excuse is not null").limit(MOST_MARKS)
-    return few.agg(F.collect_list(F.struct("excuse", "scope", "key", "at", "by", "number")).alias("marks"))
+    all_ = F.collect_list(F.struct("excuse", "scope", "key", "at", "by", "number"))
+    # In order, so that of several excuses the same one is told every time.
+    return few.agg(F.sort_array(all_).alias("marks"))
 
 
 def with_excuse(suspects: DataFrame, marks: DataFrame, *, moves: bool = False) -> DataFrame:

@@ -324,6 +324,11 @@ DRAWN = (
     "result",
 )
 
+DRAWN_KINDS = (
+    *("send", "deliver", "dlq.deliver", "handle.start", "handle.end"),
+    *("ack", "change", "forward", "expire"),
+)
+
 
 def subject_of(events: DataFrame, place: tuple[int, int]) -> Subject | None:
     """The message of the event with this recorder (hash) and number."""
@@ -336,17 +341,6 @@ def subject_of(events: DataFrame, place: tuple[int, int]) -> Subject | None:
 def events_of(events: DataFrame, subjects: Iterable[Subject]) -> list[dict[str, Any]]:
     """What happened to these messages, and the deliveries of their message groups, oldest first."""
     wanted = F.lit(False)
-    kinds = (
-        "send",
-        "deliver",
-        "dlq.deliver",
-        "handle.start",
-        "handle.end",
-        "ack",
-        "change",
-        "forward",
-        "expire",
-    )
     for subject in subjects:
         account = F.lit(True)
         for name in ("run_id", "case_id", "observer", "topic"):
@@ -356,6 +350,6 @@ def events_of(events: DataFrame, subjects: Iterable[Subject]) -> list[dict[str, 
         if subject.message_group is not None:
             about = about | ((F.col("kind") == "deliver") & (F.col("message_group") == subject.message_group))
         wanted = wanted | (account & group & about)
-    chosen = events.where(F.col("kind").isin(*kinds) & wanted).select(*DRAWN)
+    chosen = events.where(F.col("kind").isin(*DRAWN_KINDS) & wanted).select(*DRAWN)
     rows = chosen.orderBy("t_wall_us", "recorder", "seq").limit(MOST_EVENTS).collect()
     return [row.asDict() for row in rows]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from functools import reduce
+from pathlib import Path
+from urllib.parse import unquote
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window, WindowSpec, functions as F
 from pyspark.sql.types import DoubleType, IntegerType, LongType, StringType, StructField, StructType
@@ -148,8 +151,23 @@ NAMED = StructType(
 earlier one was."""
 
 
-def write_none(spark: SparkSession, path: str) -> None:
-    """Write the empty result, with its columns."""
+def write_none(path: str) -> None:
+    """Write the empty result, with its columns, to a folder of this machine, which is replaced. Raises OSError where
+    that cannot be written."""
+    import pyarrow as pa
+    from pyarrow import parquet
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    folder = Path(unquote(path.removeprefix("file://")))
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    schema: pa.Schema = to_arrow_schema(NAMED)
+    parquet.write_table(schema.empty_table(), folder / "part-00000.parquet")
+    (folder / "_SUCCESS").touch()
+
+
+def write_none_by(spark: SparkSession, path: str) -> None:
+    """The same, to wherever Spark can write."""
     empty(spark, NAMED).coalesce(1).write.mode("overwrite").parquet(path)
 
 

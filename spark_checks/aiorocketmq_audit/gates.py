@@ -98,25 +98,37 @@ def examine(
     unfinished: tuple[str, ...] = (),
     lacking: tuple[str, ...] = (),
     skew_us: int = STEP_US,
-    rows: list[Row] | None = None,
 ) -> Gates:
     """Judge the recording itself. Raises NotARecording when the rows are no recording's, or one of another version.
 
     `unfinished` are files that were never completed, `lacking` columns that some file has not; `skew_us` is how far
-    clocks may be apart; `rows` are the `numbers` of the events, where they are known.
+    clocks may be apart.
     """
     try:
-        rows = numbers(events) if rows is None else rows
+        rows = numbers(events)
     except (PySparkException, Py4JJavaError) as error:
         raise NotARecording(
             f"Spark cannot read these files as a recording of version {VERSION} ({reason(error)}): "
             "give the folder that Recorder(...) or --record wrote."
         ) from error
+    return judged(rows, lambda: events, unfinished=unfinished, lacking=lacking, skew_us=skew_us)
+
+
+def judged(
+    rows: list[Row],
+    events: Callable[[], DataFrame],
+    *,
+    unfinished: tuple[str, ...] = (),
+    lacking: tuple[str, ...] = (),
+    skew_us: int = STEP_US,
+) -> Gates:
+    """The same by the `numbers` of the events, which themselves are only asked for where these leave something open."""
     versions = check_contract(rows)
     spans = _spans(rows)
     odd = [name for name, span in spans.items() if not span.is_gap_free]
-    exact, flaws = _exact(events, odd) if odd else ({}, [])
-    flaws += twice_sentences(told_twice(events, unpaired(rows)))
+    exact, flaws = _exact(events(), odd) if odd else ({}, [])
+    if unequal := unpaired(rows):
+        flaws += twice_sentences(told_twice(events(), unequal))
     if lacking:
         flaws.append(f"some files lack the column(s) {', '.join(lacking)}: nobody can judge by them.")
     return from_numbers(rows, exact, versions=versions, unfinished=unfinished, flaws=flaws, skew_us=skew_us)

@@ -50,25 +50,38 @@ class Overview:
 NOTHING = Overview()
 
 
-def overview(events: DataFrame, gate: Gates, violations: str | None) -> Overview:
-    """Count; `violations` is where the findings were written."""
+@dataclass(frozen=True, slots=True)
+class Slices:
+    """How the time of a recording is cut for a page, in microseconds."""
+
+    began: int
+    us: int
+
+
+def slices(gate: Gates) -> Slices:
+    """BINS of them."""
     began = gate.started_us or 0
-    slice_us = max(1, ((gate.ended_us or began) - began) // BINS + 1)
-    cells = _cells(events, began, slice_us).collect()
+    return Slices(began, max(1, ((gate.ended_us or began) - began) // BINS + 1))
+
+
+def overview(cells: Iterable[Row], cut: Slices, violations: DataFrame | None) -> Overview:
+    """Put together what was counted, and the findings, if there are any."""
+    cells = list(cells)
     found: dict[Account, dict[str, Counter[str]]] = {}
     if violations is not None:
-        written = events.sparkSession.read.parquet(violations)
-        for row in (
-            written.groupBy("observer", "group", "invariant", "verdict").count().limit(MOST_ROWS).collect()
-        ):
+        counts = violations.groupBy("observer", "group", "invariant", "verdict").count()
+        for row in counts.limit(MOST_ROWS).collect():
             rules = found.setdefault((row.observer or "", row.group or ""), {})
             rules.setdefault(row.invariant, Counter())[row.verdict] += row["count"]
-    return Overview(tuple(_groups(cells, found)), _latency(cells), _letters(cells), slice_us / 1e6)
+    return Overview(tuple(_groups(cells, found)), _latency(cells), _letters(cells), cut.us / 1e6)
 
 
-def _cells(events: DataFrame, began: int, slice_us: int) -> DataFrame:
+def cells(events: DataFrame, cut: Slices) -> DataFrame:
+    """Deliveries and dead letters by observer, group, latency and slice of time."""
     kind, at = F.col("kind"), F.col("t_wall_us")
-    ready = F.greatest(F.coalesce("store_us", "born_us"), F.coalesce("due_us", F.lit(0)))
+    stored = F.coalesce("store_us", "born_us")
+    # Nobody knows since when a message could be had whose store time nobody told.
+    ready = F.when(stored.isNotNull(), F.greatest(stored, F.coalesce("due_us", F.lit(0))))
     is_first = (kind == "deliver") & (F.col("attempt") == 1)
     is_dead = kind == "dlq.deliver"
     rows = events.where(kind.isin("deliver", "dlq.deliver") & F.col("group").isNotNull())
@@ -77,7 +90,7 @@ def _cells(events: DataFrame, began: int, slice_us: int) -> DataFrame:
             "observer",
             "group",
             F.when(is_first & ready.isNotNull(), _bucket(at - ready)).alias("bucket"),
-            F.when(is_dead, F.floor((at - began) / slice_us)).alias("slice"),
+            F.when(is_dead, F.floor((at - cut.began) / cut.us)).alias("slice"),
         )
         .agg(
             F.count_if(kind == "deliver").alias("deliveries"),

@@ -40,6 +40,12 @@ def empty(spark: SparkSession, columns: Iterable[StructField]) -> DataFrame:
     return spark.range(0).select(*(F.lit(None).cast(each.dataType).alias(each.name) for each in columns))
 
 
+def worked_out(frame: DataFrame) -> DataFrame:
+    """The rows, worked out once in one part. Small recordings are asked dozens of small questions: planning each from
+    the files on takes far longer than answering it."""
+    return frame.coalesce(1).localCheckpoint()
+
+
 def without_duplicates(events: DataFrame) -> DataFrame:
     """Each event once: the same file may lie in two folders of a recording."""
     return events.dropDuplicates(["recorder", "seq"])

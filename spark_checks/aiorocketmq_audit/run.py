@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
@@ -29,29 +26,33 @@ from aiorocketmq_audit import (
     reading,
     sides,
 )
+from aiorocketmq_audit.by_numbers import Known, figured, known, workers_of
 from aiorocketmq_audit.checks import CHECKS, Material
 from aiorocketmq_audit.deliveries import deliveries as deliveries_of
 from aiorocketmq_audit.errors import WrongUse
 from aiorocketmq_audit.failures import explained
 from aiorocketmq_audit.files import RecordingFiles
+from aiorocketmq_audit.late import LateSession
 from aiorocketmq_audit.narrowing import EVERYTHING, Narrowing
-from aiorocketmq_audit.overview import NOTHING, Overview, overview
-from aiorocketmq_audit.session import TINY, session
+from aiorocketmq_audit.overview import NOTHING, Overview, cells as overview_cells, overview, slices
+from aiorocketmq_audit.session import TINY
 from aiorocketmq_audit.verdicts import CheckResult, Tally, Verdict, judge, overall
 
 if TYPE_CHECKING:
-    from aiorocketmq_audit.kernels.asking import Surveyed
-
-logger = logging.getLogger(__name__)
+    from aiorocketmq_audit.kernels.tasks import Workers
 
 SCREENED = 4 << 20
-"""Bytes above which a recording is screened before it is judged; below, one exact pass is quicker."""
+"""Bytes above which Spark screens a recording before it judges it; below, one exact pass is quicker."""
 
 SAMPLES = 50
 """Findings of each check that the summary shows; all of them are in `violations/`."""
 
 DRAWN_MESSAGES = 40
 """Messages whose events the report tells."""
+
+
+Samples = dict[str, tuple[dict[str, Any], ...]]
+"""By check: findings with the evidence, worst first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +64,13 @@ class Audit:
     gates: gates.Gates
     checks: tuple[CheckResult, ...]
     numbers: figures.Figures
-    samples: Mapping[str, tuple[dict[str, Any], ...]]
-    """By check: findings with the evidence, worst first."""
+    samples: Samples
     subjects: tuple[figures.Subject, ...]
+    """Messages to draw: like the two that follow, looked for when findings are written."""
     events: tuple[dict[str, Any], ...]
     """What happened to the subjects."""
     overview: Overview = NOTHING
-    """What a page shows of groups and times; counted when findings are written."""
+    """What a page shows of groups and times."""
 
 
 def audit(
@@ -85,10 +86,12 @@ def audit(
 ) -> Audit:
     """Judge the recording below `paths` and write the findings as Parquet to `violations`, if given.
 
-    `master` chooses a cluster, `spark` brings a session; otherwise one is made for the recording's size.
-    `screen` has everything screened first and only what is left judged exactly, with the same result; by default
-    that is done for recordings above SCREENED, or of unknown size. `narrowing` leaves out events and changes
-    tolerances; `memory` is the heap of a local session, such as "4g".
+    `master` chooses a cluster, `spark` brings a session; otherwise one is made for the recording's size, if it is
+    needed: where files and workers are on this machine, everything is judged as columns of numbers, and Spark looks
+    at what looks wrong. Elsewhere Spark judges everything exactly or, of recordings above SCREENED or of unknown size,
+    what a screen has left. `screen` has Spark do it all, with that screen (True) or without, and with the same
+    result. `narrowing` leaves out events and changes tolerances; `memory` is the heap of a local session,
+    such as "4g".
     Raises WrongUse for what does not exist, NotARecording for what is none, NoJava where Spark cannot run,
     CannotWrite where there is no room or no leave for the findings.
     """
@@ -96,46 +99,124 @@ def audit(
     if unknown:
         raise WrongUse(f"there is no check {unknown[0]!r}: choose from {', '.join(CHECKS)}.")
     found = files.find(tuple(paths))
-    chosen: AbstractContextManager[SparkSession] = (
-        nullcontext(spark) if spark is not None else session(master, size=found.size, memory=memory)
-    )
-    with chosen as running:
+    out = None if violations is None else str(violations)
+    with LateSession(found.size, master=master, memory=memory, given=spark) as session:
+        asked = _Asked(session, found, tuple(paths), checks, out, narrowing)
         try:
-            return _audit(running, found, tuple(paths), checks, violations, screen, narrowing)
-        except (PySparkException, Py4JError) as error:
+            if screen is None and narrowing.is_everything:
+                with workers_of(session, found) as workers:
+                    told = _by_numbers(asked, workers) if workers is not None else None
+                if told is not None:
+                    return told
+            is_large = found.size > SCREENED or not found.size
+            return _by_expressions(asked, screened=is_large if screen is None else screen)
+        except (PySparkException, Py4JError, OSError) as error:
             # Now, as Java is asked for the text of its errors, and it ends with the session.
-            known = explained(error, None if violations is None else str(violations))
-            if known is None:
+            why = explained(error, out)
+            if why is None:
                 error.add_note(str(error))
                 raise
-            raise known from error
+            raise why from error
 
 
-def _audit(
-    spark: SparkSession,
-    found: RecordingFiles,
-    paths: tuple[str, ...],
-    checks: Sequence[str],
-    violations: Path | str | None,
-    screen: bool | None,
-    narrowing: Narrowing,
-) -> Audit:
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What an audit was asked for."""
+
+    session: LateSession
+    found: RecordingFiles
+    paths: tuple[str, ...]
+    checks: Sequence[str]
+    violations: str | None
+    narrowing: Narrowing
+
+    def audit(
+        self,
+        gate: gates.Gates,
+        numbers: figures.Figures,
+        counts: Sequence[Row],
+        samples: Samples,
+        page: _Page,
+    ) -> Audit:
+        """Verdicts, and all that they rest on."""
+        results = tuple(_judge(name, counts, numbers, gate) for name in self.checks)
+        verdict = overall(results, gate)
+        return Audit(
+            self.paths, verdict, gate, results, numbers, samples, page.subjects, page.events, page.overview
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """What only a page shows."""
+
+    subjects: tuple[figures.Subject, ...] = ()
+    events: tuple[dict[str, Any], ...] = ()
+    overview: Overview = NOTHING
+
+
+def _by_numbers(asked: _Asked, workers: Workers) -> Audit | None:
+    """Have everything judged as columns of numbers, and by Spark only what looks wrong. None where that does not
+    work."""
+    told = known(workers, asked.session, asked.found, asked.narrowing, asked.checks)
+    if told is None:
+        return None
+    numbers, counts, samples = told.numbers, list[Row](), Samples()
+    if told.left.is_nothing:
+        _write_none(asked)
+    else:
+        numbers, counts, samples = _looked_into(asked, workers, told)
+    page = _page_by_numbers(asked, workers, told, samples) if asked.violations is not None else _Page()
+    return asked.audit(told.gate, numbers, counts, samples, page)
+
+
+def _looked_into(asked: _Asked, workers: Workers, told: Known) -> tuple[figures.Figures, list[Row], Samples]:
+    """What numbers left open: all figures, counts of findings, and samples of those that stand."""
+    # Not at the top: a driver on a cluster need not have numpy.
+    from aiorocketmq_audit.near import material, near
+
+    left, gate, numbers, wrong = told.left, told.gate, told.numbers, told.left.sides
+    with near(workers, told) as picked:
+        if (excused := picked.excused(told)) is not None:
+            _write_none(asked)
+            return numbers, excused, {}
+        spark = asked.session.spark(asked.found.size if left.needs_all else picked.size)
+        of = material(spark, asked.found, told, picked, asked.narrowing)
+        try:
+            if left.uncounted:
+                more = _counted(of, gate, asked.checks, told.answers.counts)
+                wrong |= {name for name, (_, odd) in more.items() if odd}
+                numbers = figured(told.answers, more)
+            names = [
+                name for name in asked.checks if numbers.suspects.get(name) or name in numbers.found_aside
+            ]
+            return numbers, *_find(asked, of, gate, names, sides_asked=wrong)
+        finally:
+            of.deliveries.unpersist()
+            of.settings.unpersist()
+
+
+def _page_by_numbers(asked: _Asked, workers: Workers, told: Known, samples: Samples) -> _Page:
+    from aiorocketmq_audit.kernels import drawing, times
+
+    tasks, far, cut = told.seen.tasks, told.answers.farthest, slices(told.gate)
+    subjects = _subjects(samples)
+    if not subjects and far is not None:
+        one = drawing.subject_at(workers, tasks, *far)
+        subjects = () if one is None else (one,)
+    drawn = drawing.events_of(workers, tasks, subjects) if subjects else []
+    cells = times.cells(workers, tasks, cut)
+    return _Page(subjects, tuple(drawn), overview(cells, cut, _written(asked, samples)))
+
+
+def _by_expressions(asked: _Asked, *, screened: bool) -> Audit:
+    """Have everything judged by Spark."""
+    spark, found, narrowing, checks = asked.session.spark(), asked.found, asked.narrowing, asked.checks
     events = reading.read(spark, found)
-    is_large = found.size > SCREENED or not found.size
-    screened = is_large if screen is None else screen
-    said, looked = None, None
-    if screened and narrowing.is_everything:
-        said = _kept(reading.settings(events))
-        looked = _surveyed(spark, found, said)
     gate = gates.examine(
-        events,
-        unfinished=found.unfinished,
-        lacking=found.lacking,
-        skew_us=narrowing.skew_us,
-        rows=None if looked is None else looked.numbers,
+        events, unfinished=found.unfinished, lacking=found.lacking, skew_us=narrowing.skew_us
     )
     if gate.duplicated:
-        looked = None
         events = reading.without_duplicates(events)
         # What was counted is counted again, once; what the copies gave away stays known.
         gate = replace(
@@ -145,59 +226,44 @@ def _audit(
     is_tiny = 0 < found.size <= TINY
     events = narrowing.events(events)
     if is_tiny:
-        events = _worked_out(events)
-    settings = narrowing.settings(reading.settings(events) if looked is None or said is None else said)
+        events = reading.worked_out(events)
+    settings = narrowing.settings(reading.settings(events))
     if is_tiny:
-        settings = _worked_out(settings)
-    cells, told = None, dict[str, tuple[int, int]]()
-    if not screened:
-        material = material_of(events, gate, settings)
-        deliveries = _worked_out(material.deliveries) if is_tiny else material.deliveries.persist()
-        material = replace(material, deliveries=deliveries)
+        settings = reading.worked_out(settings)
+    cells = None
+    if screened:
+        material, cells = screened_material(events, gate, settings.coalesce(1).persist())
     else:
-        settings = _kept(settings)
-        answers = None if looked is None else looked.ask(spark, settings, gate, checks)
-        if answers is None:
-            material, cells = screened_material(events, gate, settings)
-        else:
-            told = answers.counts
-            try:
-                material, cells = screened_material(events, gate, settings, summary=answers.summary)
-            finally:
-                answers.release()
+        material = material_of(events, gate, settings)
+        given = reading.worked_out(material.deliveries) if is_tiny else material.deliveries.persist()
+        material = replace(material, deliveries=given)
     try:
-        numbers = numbers_of(material, gate, checks, cells, told)
-        counts, samples = _find(material, gate, with_suspects(checks, material, numbers), violations)
-        subjects = _subjects(events, samples, numbers)
-        drawn = figures.events_of(events, subjects) if subjects else []
-        seen = overview(events, gate, str(violations)) if violations is not None else NOTHING
+        numbers = numbers_of(material, gate, checks, cells)
+        counts, samples = _find(asked, material, gate, with_suspects(checks, material, numbers))
+        page = _Page()
+        if asked.violations is not None:
+            page = _page_by_expressions(asked, events, gate, numbers, samples)
     finally:
         material.deliveries.unpersist()
         material.settings.unpersist()
-        if said is not None:
-            said.unpersist()
-    results = tuple(_judge(name, counts, numbers, gate) for name in checks)
-    return Audit(paths, overall(results, gate), gate, results, numbers, samples, subjects, tuple(drawn), seen)
+    return asked.audit(gate, numbers, counts, samples, page)
 
 
-def _surveyed(spark: SparkSession, found: RecordingFiles, settings: DataFrame) -> Surveyed | None:
-    try:
-        from aiorocketmq_audit.kernels.asking import surveyed
-    except ModuleNotFoundError:
-        # A driver on a cluster need not have pyarrow and numpy.
-        return None
-    return surveyed(spark, found, settings)
+def _page_by_expressions(
+    asked: _Asked, events: DataFrame, gate: gates.Gates, numbers: figures.Figures, samples: Samples
+) -> _Page:
+    subjects, cut = _subjects(samples), slices(gate)
+    if not subjects and numbers.farthest is not None:
+        one = figures.subject_of(events, numbers.farthest)
+        subjects = () if one is None else (one,)
+    drawn = figures.events_of(events, subjects) if subjects else []
+    cells = overview_cells(events, cut).collect()
+    return _Page(subjects, tuple(drawn), overview(cells, cut, _written(asked, samples)))
 
 
-def _kept(settings: DataFrame) -> DataFrame:
-    """Settings that are read once, as they are asked for often."""
-    return settings.coalesce(1).persist()
-
-
-def _worked_out(frame: DataFrame) -> DataFrame:
-    """The rows, worked out once in one part. Small recordings are asked dozens of small questions: planning each from
-    the files on takes far longer than answering it."""
-    return frame.coalesce(1).localCheckpoint()
+def _written(asked: _Asked, samples: Samples) -> DataFrame | None:
+    """The findings that stand, if there are any."""
+    return asked.session.spark().read.parquet(str(asked.violations)) if samples else None
 
 
 def material_of(events: DataFrame, gate: gates.Gates, settings: DataFrame | None = None) -> Material:
@@ -205,57 +271,46 @@ def material_of(events: DataFrame, gate: gates.Gates, settings: DataFrame | None
     settings = reading.settings(events) if settings is None else settings
     deliveries = deliveries_of(events, settings, cut_at=gate.cut_at, clocks_agree=not gate.clocks)
     traces, stored = origin.traces(events), loss.expected(events, settings)
-    return Material(events, settings, deliveries, excuses.marks(events), traces, stored)
+    return Material(events, settings, deliveries, excuses.marks(events), traces, stored, events)
 
 
 def screened_material(
-    events: DataFrame,
-    gate: gates.Gates,
-    settings: DataFrame,
-    *,
-    is_cut: bool = False,
-    summary: DataFrame | None = None,
+    events: DataFrame, gate: gates.Gates, settings: DataFrame, *, is_cut: bool = False
 ) -> tuple[Material, list[Row]]:
     """What the checks look at where a screen has chosen the deliveries, and the cube of all of them. `settings` are
     persisted.
 
-    `is_cut` tells that calls may have answers which are not among the events; `summary` is what the screen saw,
-    if it is known."""
-    seen = summary
-    if seen is None:
-        has_open_calls = is_cut or gate.has_open_settling
-        seen = closeup.summary(events, settings, gate, has_open_calls=has_open_calls)
-    try:
-        near = closeup.closeup(events, settings, gate, seen)
-    finally:
-        if summary is None:
-            seen.unpersist()
+    `is_cut` tells that calls may have answers which are not among the events."""
+    near = closeup.closeup(events, settings, gate, has_open_calls=is_cut or gate.has_open_settling)
     traces, stored = origin.traces(events), loss.expected(events, settings)
-    return Material(events, settings, near.deliveries, excuses.marks(events), traces, stored), near.cells
+    marks = excuses.marks(events)
+    return Material(events, settings, near.deliveries, marks, traces, stored, events), near.cells
 
 
 def numbers_of(
-    material: Material,
-    gate: gates.Gates,
-    checks: Sequence[str],
-    cells: list[Row] | None = None,
-    told: Mapping[str, tuple[int, int]] = MappingProxyType({}),
+    material: Material, gate: gates.Gates, checks: Sequence[str], cells: list[Row] | None = None
 ) -> figures.Figures:
-    """Count, in Spark, what the checks judge and what they must look into; `cells` are the cube, where it is known,
-    and `told` what has been counted already."""
+    """Count, in Spark, what the checks judge and what they must look into; `cells` are the cube, where it is known."""
     if cells is None:
         cells = figures.cube(material.deliveries, material.settings, ended_us=gate.ended_us or 0).collect()
-    tallies = sides.tallies(_sources(material, gate), gate, checks, without=told)
-    if origin.NAME in checks and origin.NAME not in told:
-        tallies.append(origin.facts(material.traces))
-    if loss.NAME in checks and loss.NAME not in told:
-        tallies.append(loss.facts(material.stored))
-    counts = findings.counted(tallies) | dict(told)
+    counts = _counted(material, gate, checks)
     expected = counts.pop(loss.NAME, (0, 0))
     arrived = figures.Arrived(
         *(counts.pop(name, (0, 0)) for name in (origin.CONFIRMED, origin.RECOVERED, origin.NAME))
     )
     return figures.figures(cells, arrived, expected, sides.aside(counts))
+
+
+def _counted(
+    material: Material, gate: gates.Gates, checks: Sequence[str], without: Container[str] = ()
+) -> dict[str, tuple[int, int]]:
+    """Count, in Spark, the facts of checks that are no deliveries; none of those that stand in `without`."""
+    tallies = sides.tallies(_sources(material, gate), gate, checks, without=without)
+    if origin.NAME in checks and origin.NAME not in without:
+        tallies.append(origin.facts(material.traces))
+    if loss.NAME in checks and loss.NAME not in without:
+        tallies.append(loss.facts(material.stored))
+    return findings.counted(tallies)
 
 
 def with_suspects(checks: Sequence[str], material: Material, numbers: figures.Figures) -> list[str]:
@@ -269,39 +324,56 @@ def with_suspects(checks: Sequence[str], material: Material, numbers: figures.Fi
 
 
 def _find(
+    asked: _Asked,
     material: Material,
     gate: gates.Gates,
     checks: Sequence[str],
-    violations: Path | str | None,
-) -> tuple[list[Row], dict[str, tuple[dict[str, Any], ...]]]:
-    """Run `checks`: counts of all findings, and samples of those that stand."""
+    *,
+    sides_asked: Container[str] | None = None,
+) -> tuple[list[Row], Samples]:
+    """Run `checks`, with `sides_asked` as for `findings_of`: counts of all findings, samples of those that stand."""
     if not checks:
-        if violations is not None:
-            findings.write_none(material.events.sparkSession, str(violations))
+        _write_none(asked)
         return [], {}
-    found = findings_of(material, gate, checks)
+    found = findings_of(material, gate, checks, sides_asked=sides_asked)
     found.persist()
     try:
         counts = found.groupBy("check", "invariant", "verdict", "excuse").count().collect()
         standing = found.where(F.col("verdict") != findings.EXCUSED)
         if all(row.verdict == findings.EXCUSED for row in counts):
-            if violations is not None:
-                findings.write_none(material.events.sparkSession, str(violations))
+            _write_none(asked)
             return counts, {}
-        return counts, _evidence(standing, material.events, violations)
+        return counts, _evidence(standing, material.events, asked.violations)
     finally:
         found.unpersist()
 
 
-def findings_of(material: Material, gate: gates.Gates, checks: Sequence[str]) -> DataFrame:
-    """What these checks find, excused or not: rows of FINDING."""
+def _write_none(asked: _Asked) -> None:
+    """Write that nothing was found, if anybody asked for it."""
+    if asked.violations is None:
+        return
+    if "://" in asked.violations and not asked.violations.startswith("file://"):
+        findings.write_none_by(asked.session.spark(), asked.violations)
+    else:
+        findings.write_none(asked.violations)
+
+
+def findings_of(
+    material: Material,
+    gate: gates.Gates,
+    checks: Sequence[str],
+    *,
+    sides_asked: Container[str] | None = None,
+) -> DataFrame:
+    """What these checks find, excused or not: rows of FINDING. `sides_asked` are the SIDES to ask; by default all of
+    theirs."""
     parts = []
     for name in checks:
         check = CHECKS[name]
         if check.find is not None:
             unsure = gate.makes_unsure(depends_on_time=check.depends_on_time)
             parts.append(findings.softened(check.find(material), has_gaps=unsure))
-    parts += sides.findings(_sources(material, gate), gate, checks)
+    parts += sides.findings(_sources(material, gate), gate, checks, only=sides_asked)
     return reduce(DataFrame.unionByName, parts)
 
 
@@ -311,9 +383,7 @@ def _sources(material: Material, gate: gates.Gates) -> sides.Sources:
     )
 
 
-def _evidence(
-    standing: DataFrame, events: DataFrame, violations: Path | str | None
-) -> dict[str, tuple[dict[str, Any], ...]]:
+def _evidence(standing: DataFrame, events: DataFrame, violations: str | None) -> Samples:
     """Write all findings with their evidence, and bring some of each check here."""
     named = findings.with_evidence(standing, events).persist()
     ranked = F.row_number().over(findings.worst_first())
@@ -324,15 +394,13 @@ def _evidence(
     for row in shown.collect():
         samples[row.check].append(row.asDict())
     if violations is not None:
-        named.coalesce(1).write.mode("overwrite").parquet(str(violations))
+        named.coalesce(1).write.mode("overwrite").parquet(violations)
     named.unpersist()
     return {name: tuple(rows) for name, rows in samples.items()}
 
 
-def _subjects(
-    events: DataFrame, samples: Mapping[str, tuple[dict[str, Any], ...]], numbers: figures.Figures
-) -> tuple[figures.Subject, ...]:
-    """Messages to draw: those of the first findings of each check, or the one with the longest way."""
+def _subjects(samples: Samples) -> tuple[figures.Subject, ...]:
+    """Messages to draw: those of the first findings of each check."""
     wanted: dict[figures.Subject, None] = {}
     names = figures.Subject.__slots__
     for place in range(DRAWN_MESSAGES):
@@ -343,10 +411,6 @@ def _subjects(
                 if row["other_message_id"] not in (None, row["message_id"]):
                     other = {name: row[name] for name in names} | {"message_id": row["other_message_id"]}
                     wanted.setdefault(figures.Subject(**other))
-    if not wanted and numbers.farthest is not None:
-        farthest = figures.subject_of(events, numbers.farthest)
-        if farthest is not None:
-            wanted[farthest] = None
     return tuple(wanted)[:DRAWN_MESSAGES]
 
 

@@ -55,7 +55,12 @@ class Side:
     """The same facts, of which `wrong` are findings, where telling them without their proof is less work."""
 
 
-ANSWERS, HANDLERS, DRAINED = "answers to polls", "order of handlers", "loss after a drain"
+ANSWERS, HANDLERS, DRAINED, NOT_BURIED = (
+    "answers to polls",
+    "order of handlers",
+    "loss after a drain",
+    "burial after a drain",
+)
 """Parts of checks that are judged by themselves."""
 
 SIDES: Mapping[str, Side] = MappingProxyType(
@@ -106,7 +111,7 @@ SIDES: Mapping[str, Side] = MappingProxyType(
             judged=lambda of: lite_topics.judged(of.events),
         ),
         DRAINED: Side(loss.NAME, lambda of: drained.lost(of.events, of.settings), ("drain.ok",)),
-        "burial after a drain": Side(
+        NOT_BURIED: Side(
             dead_letters.NAME, lambda of: drained.not_buried(of.events, of.deliveries), ("drain.ok",)
         ),
     }
@@ -132,7 +137,7 @@ def tallies(
     """The facts of `checks`, for `findings.counted`; none of what the recording has no event for, nor of what stands
     in `without`."""
     found = []
-    for name, side in _asked(gate, checks).items():
+    for name, side in asked(gate, checks).items():
         if name in without:
             continue
         rows = side.facts(of) if side.judged is None else side.judged(of)
@@ -149,16 +154,21 @@ def aside(counts: Mapping[str, tuple[int, int]]) -> Aside:
     return Aside(judged, frozenset(SIDES[name].check for name, (_, wrong) in counts.items() if wrong))
 
 
-def findings(of: Sources, gate: Gates, checks: Sequence[str]) -> list[DataFrame]:
-    """What these checks find, excused or not: rows of FINDING."""
+def findings(
+    of: Sources, gate: Gates, checks: Sequence[str], *, only: Container[str] | None = None
+) -> list[DataFrame]:
+    """What these checks find, excused or not: rows of FINDING. `only` are the SIDES to ask; by default all."""
     found = []
-    for side in _asked(gate, checks).values():
+    for name, side in asked(gate, checks).items():
+        if only is not None and name not in only:
+            continue
         unsure = gate.makes_unsure(depends_on_time=side.depends_on_time)
         found.append(softened(side.facts(of).where("verdict is not null"), has_gaps=unsure))
     return found
 
 
-def _asked(gate: Gates, checks: Sequence[str]) -> dict[str, Side]:
+def asked(gate: Gates, checks: Sequence[str]) -> dict[str, Side]:
+    """The SIDES of these checks for which the recording has any event."""
     return {
         name: side
         for name, side in SIDES.items()

@@ -44,9 +44,11 @@ class Ended:
 Command = Callable[..., Ended]
 
 
-@pytest.fixture(autouse=True, params=["all at once", "screened"])
+@pytest.fixture(autouse=True, params=["by numbers", "all at once", "screened"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As small recordings are judged, and as large ones are."""
+    """As recordings are judged on this machine, and as Spark alone judges small ones, and large ones."""
+    if request.param != "by numbers":
+        monkeypatch.setattr(run, "known", lambda *_: None)
     if request.param == "screened":
         monkeypatch.setattr(run, "SCREENED", 0)
 
@@ -257,11 +259,11 @@ def test_a_disk_that_is_full_while_spark_writes_is_one_sentence(
     assert "the disk is full" in command(runs, "--out", tiny / "out", code=REFUSED).err
 
 
-def test_what_java_cannot_write_is_told_by_its_cause_though_java_has_ended(
-    runs: Path, tmp_path: Path
-) -> None:
+def test_what_java_cannot_write_is_told_by_its_cause_though_java_has_ended(tmp_path: Path) -> None:
     """In a process with a session of its own, on a path without the `chmod` that Hadoop runs to write."""
     home = Path(java.find().program).resolve().parent.parent
+    runs = tmp_path / "broken"
+    generate(runs, events=400, seed=5, plants={"delay.at-once": 1})
     command = [sys.executable, "-m", "aiorocketmq_audit", str(runs), "--out", str(tmp_path / "out")]
     known = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK", "PYSPARK"))}
     environment = known | {"JAVA_HOME": str(home), "PATH": str(tmp_path)}

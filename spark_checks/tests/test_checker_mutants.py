@@ -288,13 +288,11 @@ MUTANTS = (
     Mutant(
         "one refusal is enough", origin, 'F.col("answered") == F.col("refused")', "F.lit(True)", ("origin",)
     ),
-    Mutant(
-        "no resets", excuses, '.isin("reset", "seek"), F.lit(RESET)', '.isin("seek"), F.lit(RESET)', (_DD,)
-    ),
+    Mutant("no resets", excuses, ".isin(*RESETS), F.lit(RESET)", '.isin("seek"), F.lit(RESET)', (_DD,)),
     Mutant(
         "nobody crashes",
         excuses,
-        '.isin("client.stop", "client.crash"), F.lit(OWNER_GONE)',
+        ".isin(*GONE), F.lit(OWNER_GONE)",
         '.isin("client.stop"), F.lit(OWNER_GONE)',
         (_DD,),
     ),

@@ -25,7 +25,13 @@ def results(request: pytest.FixtureRequest) -> dict[str, set[tuple[str, str]]]:
     settings = reading.settings(events)
     given = deliveries(events, settings, cut_at={}, clocks_agree=True).cache()
     material = Material(
-        events, settings, given, excuses.marks(events), origin.traces(events), loss.expected(events, settings)
+        events,
+        settings,
+        given,
+        excuses.marks(events),
+        origin.traces(events),
+        loss.expected(events, settings),
+        events,
     )
     found = reduce(DataFrame.unionByName, (check.find(material) for check in CHECKS.values() if check.find))
     results = CHECKED.found(found, events, "first_recorder")

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from aiorocketmq_audit import excuses, files, findings, gates, loss, origin, reading, sides
+from aiorocketmq_audit import excuses, files, findings, gates, loss, origin, reading, run, sides
 from aiorocketmq_audit.checks import CHECKS
 from aiorocketmq_audit.generator import Shape, generate
 from aiorocketmq_audit.generator.planting import chosen
-from aiorocketmq_audit.kernels import asking, survey
+from aiorocketmq_audit.kernels import asking, said, survey
 from aiorocketmq_audit.kernels.events import Events
+from aiorocketmq_audit.kernels.letters import LETTERS
+from aiorocketmq_audit.kernels.processes import processes
 from aiorocketmq_audit.kernels.texts import hashes
 from pyarrow import parquet
 from pyspark.sql import SparkSession, functions as F
@@ -26,14 +28,15 @@ pytestmark = pytest.mark.spark
 
 Counts = dict[str, tuple[int, int]]
 
-ASKED = ("handles", "offsets", "fairness", sides.ANSWERS, sides.HANDLERS, sides.DRAINED)
+ASKED = ("handles", "offsets", "fairness", sides.ANSWERS, sides.HANDLERS, sides.DRAINED, sides.NOT_BURIED)
 
 
 def by_expressions(spark: SparkSession, folder: Path) -> Counts:
     """What the checks count by themselves."""
     events = reading.read(spark, files.find((str(folder),)))
     settings = reading.settings(events)
-    of = sides.Sources(events, settings, events, excuses.marks(events), 0)
+    deliveries = run.material_of(events, gates.examine(events), settings).deliveries
+    of = sides.Sources(events, settings, deliveries, excuses.marks(events), 0)
     tallies = [origin.facts(origin.traces(events)), loss.facts(loss.expected(events, settings))]
     for name in ASKED:
         side = sides.SIDES[name]
@@ -47,15 +50,20 @@ def by_numbers(spark: SparkSession, folder: Path) -> Counts:
     """The same by whole columns."""
     found = files.find((str(folder),))
     events = reading.read(spark, found)
-    settings = reading.settings(events)
-    seen = asking.surveyed(spark, found, settings)
-    assert seen is not None
-    gate = gates.examine(events)
-    assert gates.examine(events, rows=seen.numbers) == gate
-    told = seen.ask(spark, settings, gate, tuple(CHECKS))
-    assert told is not None
-    told.release()
-    return {name: counts for name, counts in told.counts.items() if counts != (0, 0)}
+    with processes(0) as workers:
+        seen = asking.surveyed(workers, found)
+        assert seen is not None
+        gate = gates.examine(events)
+        assert gates.judged(seen.numbers, lambda: events) == gate
+        assert by_group(seen.settings) == by_group(
+            row.asDict() for row in reading.settings(events).fillna(False, ["locks_queue"]).collect()
+        )
+        told = seen.ask(workers, gate, tuple(CHECKS))
+    return {name: counts for name, counts in told.counts.items() if counts != (0, 0) and name != LETTERS}
+
+
+def by_group(rows: Iterable[Mapping[str, Any]]) -> dict[Any, Mapping[str, Any]]:
+    return {(row["run_id"], row["case_id"], row["group"]): row for row in rows}
 
 
 def random_texts(seed: int) -> list[str | None]:
@@ -148,7 +156,8 @@ def test_recorders_of_one_file_have_versions_of_their_own(
         history.rows[0]["cfg"] = {"version": version}
     found = files.find((str(in_pieces(record(*(history.end() for history in histories)), 100)),))
     events = reading.read(spark, found)
-    seen = asking.surveyed(spark, found, reading.settings(events))
+    with processes(0) as workers:
+        seen = asking.surveyed(workers, found)
     assert seen is not None
     told, expected = (
         {row.recorder: row.asDict() for row in rows} for rows in (seen.numbers, gates.numbers(events))
@@ -159,13 +168,13 @@ def test_recorders_of_one_file_have_versions_of_their_own(
 
 def test_where_windows_are_too_many_loss_is_left_to_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(survey, "MOST_WINDOWS", 2)
-    nobody = survey.Groups()
+    nobody = said.table([])
     looks = []
     for group in "abc":
         row = {"kind": "deliver", "group": group, "attempt": 1, "offset": 1, "queue": 0, "filter": "TAG:*"}
-        looks.append(survey.look(Events(pa.Table.from_pylist([row])), nobody))
+        looks.append(survey.look(nobody, Events.of(pa.Table.from_pylist([row]))))
     few = survey.merged(looks[:2])
-    assert survey.survey(few, nobody).windows is not None
-    assert survey.survey(survey.merged(looks), nobody).windows is None
+    assert survey.survey(few).windows is not None
+    assert survey.survey(survey.merged(looks)).windows is None
     # One part that has too many is enough.
-    assert survey.survey(survey.merged([few, survey.merged(looks)]), nobody).windows is None
+    assert survey.survey(survey.merged([few, survey.merged(looks)])).windows is None

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from aiorocketmq_audit import gates
-from aiorocketmq_audit.overview import BINS, LATENCY_S, overview
+from aiorocketmq_audit.overview import BINS, LATENCY_S, cells, overview, slices
 from pyspark.sql import DataFrame
 
 pytestmark = pytest.mark.spark
@@ -26,7 +26,8 @@ def test_groups_latency_and_dead_letters_are_counted(
     history.bury(last, 100.0)
     history.end()
     events = frame([history])
-    seen = overview(events, gates.examine(events), None)
+    cut = slices(gates.examine(events))
+    seen = overview(cells(events, cut).collect(), cut, None)
     group = seen.groups[0]
     assert (group.observer, group.group) == ("broker", "shipping")
     assert (group.deliveries, group.again, group.dead_letters, group.found) == (3, 1, 1, {})

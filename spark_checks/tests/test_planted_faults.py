@@ -53,11 +53,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Generated]:
     return folder, planted
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["at once", "screened"])
+@pytest.fixture(scope="module", params=[None, False, True], ids=["by numbers", "at once", "screened"])
 def judged(
     request: pytest.FixtureRequest, made: tuple[Path, Generated], spark: SparkSession
 ) -> tuple[Audit, Path]:
-    """As small recordings are judged, and as large ones are."""
+    """As recordings are judged on this machine, and as Spark alone judges small ones, and large ones."""
     out = made[0].parent / f"violations-{request.param}"
     return audit([str(made[0])], violations=out, spark=spark, screen=request.param), out
 

@@ -153,10 +153,10 @@ MUTANTS = {
 }
 
 
-@pytest.mark.parametrize("screen", [False, True])
+@pytest.mark.parametrize("screen", [None, False, True])
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_recording_mutant_is_told(
-    name: str, screen: bool, rows: list[Row], spark: SparkSession, tmp_path: Path
+    name: str, screen: bool | None, rows: list[Row], spark: SparkSession, tmp_path: Path
 ) -> None:
     mutant = MUTANTS[name]
     parquet.write_table(pa.Table.from_pylist(mutant.change(rows), SCHEMA), tmp_path / "all.parquet")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import random
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-import pyarrow as pa
 import pytest
-from aiorocketmq_audit import gates, reading, run, screen
+from aiorocketmq_audit import gates, reading, screen
 from aiorocketmq_audit.kernels import asking
 from aiorocketmq_audit.run import Audit, audit
 from pyspark.sql import DataFrame, SparkSession
@@ -120,11 +120,11 @@ def test_screen_and_exact_pass_together_find_what_the_exact_pass_finds_in_everyt
     way: str,
 ) -> None:
     monkeypatch.setattr(screen, "CHUNK_BITS", chunk_bits)
-    if way == "expressions":
-        monkeypatch.setattr(run, "_surveyed", lambda *_: None)
     folder = record(*(random_history(new_history, number) for number in range(HISTORIES)))
     exact = audit([str(folder)], spark=spark, screen=False, violations=tmp_path / "exact")
-    both = audit([str(folder)], spark=spark, screen=True, violations=tmp_path / "both")
+    both = audit(
+        [str(folder)], spark=spark, screen=None if way == "numbers" else True, violations=tmp_path / "both"
+    )
     assert outcome(both) == outcome(exact)
     assert violations(spark, tmp_path / "both") == violations(spark, tmp_path / "exact")
     broken = {name for check in exact.checks for name, counts in check.by_invariant.items() if counts}
@@ -139,12 +139,15 @@ def test_where_workers_fail_expressions_screen_alone(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     folder = record(*(history.end() for history in clean))
-    expected = audit([str(folder)], spark=spark, screen=True)
+    expected = audit([str(folder)], spark=spark)
     assert not caplog.records
-    # Not what the workers send.
-    monkeypatch.setattr(asking, "BLOCKS", pa.schema([("unit", pa.binary()), ("block", pa.int32())]))
-    assert outcome(audit([str(folder)], spark=spark, screen=True)) == outcome(expected)
-    assert "Spark alone screens the recording" in caplog.text
+
+    def fail(*_: object) -> NoReturn:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(asking.Cut, "__call__", fail)
+    assert outcome(audit([str(folder)], spark=spark)) == outcome(expected)
+    assert "Spark alone judges the recording" in caplog.text
 
 
 def plan_of(frame: DataFrame) -> str:

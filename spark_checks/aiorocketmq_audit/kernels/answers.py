@@ -41,7 +41,6 @@ def _answer(rows: Rows) -> Counts:
 
 
 QUESTION = counting(
-    columns=("recorder", "boot", "kind", "op_id", "batch", "topic", "group"),
     layout={"key": "u8", "place": "u8", "asked": "?"},
     rows=_rows,
     answer=_answer,

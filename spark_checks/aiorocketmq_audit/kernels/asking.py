@@ -1,20 +1,14 @@
-"""Questions to whole recordings: Spark deals out pieces of files, exchanges blocks of numbers, keeps the answers."""
+"""Questions to whole recordings: what is asked, of which pieces, and what the answers come to."""
 
 from __future__ import annotations
 
-import logging
-import pickle
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, Row, SparkSession, functions as F
-from pyspark.sql.utils import is_remote
+from pyspark.sql import Row
 
 from aiorocketmq_audit import fairness, gates, handles, handling, isolation, loss, offsets, origin, screen
 from aiorocketmq_audit.files import RecordingFiles
@@ -26,19 +20,20 @@ from aiorocketmq_audit.kernels import (
     handlers,
     handles as handle_questions,
     leases,
+    letters,
     passed,
     places,
+    said,
     slices,
     survey,
     traces,
 )
-from aiorocketmq_audit.kernels.blocks import joined, shares
-from aiorocketmq_audit.kernels.events import NONE, Numbers, Piece, Reader, pieces
-from aiorocketmq_audit.kernels.question import COUNTED, Question, Settings, Survey, Table
-from aiorocketmq_audit.kernels.texts import Hashes, hashes, mixed
-from aiorocketmq_audit.reading import reason
-
-logger = logging.getLogger(__name__)
+from aiorocketmq_audit.kernels.borders import disordered
+from aiorocketmq_audit.kernels.events import Piece, pieces
+from aiorocketmq_audit.kernels.question import Question, Settings, Survey, Told
+from aiorocketmq_audit.kernels.tasks import Answer, Cut, Look, Workers
+from aiorocketmq_audit.kernels.texts import Hashes, hash_of
+from aiorocketmq_audit.narrowing import EVERYTHING, Narrowing
 
 QUESTIONS: Mapping[str, tuple[Question, ...]] = MappingProxyType(
     {
@@ -63,74 +58,100 @@ ROWS = 100_000
 SHARE = 300_000
 """Rows of a question that are looked at together, about."""
 
-_TASK = 10
+_TASK = 5
 """Pieces that one task looks at."""
-
-BLOCKS = pa.schema([("unit", pa.int32()), ("part", pa.int32()), ("block", pa.binary())])
-
-SCHEMA = pa.schema([*COUNTED, *cells.SCHEMA])
-"""What all questions together answer: rows of the one, and rows of the other."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answers:
     """What was asked of a whole recording."""
 
-    counts: dict[str, tuple[int, int]]
+    counts: Mapping[str, tuple[int, int]]
     """As `findings.counted` tells it: as many facts, and at least as many that look wrong."""
-    told: DataFrame
-    """All answers, persisted."""
+    cells: list[Row]
+    """As `figures.cube` brings them; with `far_about`."""
+    sought: Hashes
+    """Messages that some check would look into, by the hashes of their ids."""
+    lanes: Hashes
+    """Message groups in which something could be out of order."""
 
     @property
-    def summary(self) -> DataFrame:
-        """What the screen saw, for `closeup`."""
-        return self.told.where("what is null").select(*cells.SCHEMA.names)
+    def odd_letters(self) -> int:
+        """Messages that became dead letters in a way that looks wrong."""
+        return self.counts.get(letters.LETTERS, (0, 0))[1]
 
-    def release(self) -> None:
-        """Forget all that was kept."""
-        self.told.unpersist()
+    @property
+    def farthest(self) -> tuple[int, tuple[int, int]] | None:
+        """Of the message that was handed out most often: the hash of its id, and its last delivery, by recorder (hash)
+        and number."""
+        far = max(self.cells, key=lambda cell: int(cell.far_number), default=None)
+        return None if far is None else (far.far_about, (far.far_recorder, far.far_seq))
 
 
 @dataclass(frozen=True, slots=True)
 class Surveyed:
     """A recording that was looked at once."""
 
-    pieces: tuple[Piece, ...]
+    tasks: tuple[tuple[Piece, ...], ...]
     numbers: list[Row]
     """As `gates.numbers` has them."""
+    settings: Sequence[said.Said]
+    """As `reading.settings` has them."""
     survey: Survey
 
-    def ask(
-        self, spark: SparkSession, settings: DataFrame, gate: Gates, checks: Collection[str]
-    ) -> Answers | None:
-        """Screen it, and count for `checks` what QUESTIONS has. None where workers cannot do it."""
-        frame = _frame(settings.collect(), gate)
+    def frame(self, gate: Gates) -> leases.Frame:
+        """What holds for the whole recording."""
+        return leases.Frame(
+            said.table(self.settings),
+            clocks_agree=not gate.clocks,
+            ended_us=gate.ended_us or 0,
+            has_open_calls=gate.has_open_settling,
+            has_drains=bool(gate.kinds.get("drain.ok")),
+            chunk_bits=screen.CHUNK_BITS,
+        )
+
+    def ask(self, workers: Workers, gate: Gates, checks: Collection[str]) -> Answers:
+        """Judge each delivery by itself, and count for `checks` what QUESTIONS has."""
+        frame = self.frame(gate)
         asked = (leases.question(frame), *_questions(frame.settings, self.survey, gate, checks))
-        try:
-            return _asked(spark, self, asked)
-        except PySparkException as error:
-            logger.warning("Spark alone screens the recording, which takes longer: %s", reason(error))
-            return None
+        count = max(1, sum(part.rows for task in self.tasks for part in task) // SHARE)
+        told = workers.exchanged(Cut(asked, self.survey, count), Answer(asked, count), self.tasks)
+        return self._answers(told)
+
+    def _answers(self, told: Sequence[Told]) -> Answers:
+        counts: dict[str, tuple[int, int]] = {}
+        for each in told:
+            for name, (judged, found) in each.counts.items():
+                before = counts.get(name, (0, 0))
+                counts[name] = before[0] + judged, before[1] + found
+        parts = [each.cells for each in told if each.cells is not None]
+        groups = {hash_of(row["group"]): row["group"] for row in self.settings}
+        return Answers(
+            counts,
+            cells.rows(cells.merged(parts), groups) if parts else [],
+            _united(each.sought for each in told),
+            disordered([each.borders for each in told if each.borders is not None]),
+        )
 
 
-def surveyed(spark: SparkSession, found: RecordingFiles, settings: DataFrame) -> Surveyed | None:
-    """Look at a whole recording once. None where its files, or the session's workers, are elsewhere, or where it
-    cannot be read in this way."""
-    if not found.readable or not found.is_local or not _is_here(spark):
+def surveyed(workers: Workers, found: RecordingFiles, narrowing: Narrowing = EVERYTHING) -> Surveyed | None:
+    """Look at a whole recording once. None where there is nothing to look at. Raises whatever the workers, the files
+    or odd settings make it raise."""
+    parts = pieces(found.readable, ROWS)
+    if not parts:
         return None
-    try:
-        groups = _groups(settings.collect())
-        parts = tuple(pieces(found.readable, ROWS))
-        if not parts:
-            return None
-        told = _dealt(spark, parts).mapInArrow(_Looker(parts, groups), "told binary").collect()
-        look = survey.merged(pickle.loads(row.told) for row in told)
-        rows = gates.added_up(Row(**row) for row in look.recorders)
-        return Surveyed(parts, rows, survey.survey(look, groups))
-    except (PySparkException, pa.ArrowException, OSError) as error:
-        # Whatever is wrong with the files, the gates will say it.
-        logger.info("Spark alone looks at the recording, which takes longer: %s", reason(error))
-        return None
+    tasks = tuple(tuple(parts[at : at + _TASK]) for at in range(0, len(parts), _TASK))
+    told = workers.each(said.said, tasks)
+    settings = said.settings((row for rows in told for row in rows), narrowing)
+    seen = partial(survey.look, said.table(settings))
+    look = survey.merged(workers.each(Look(seen, survey.merged), tasks))
+    rows = gates.added_up(Row(**row) for row in look.recorders)
+    return Surveyed(tasks, rows, settings, survey.survey(look))
+
+
+def _united(parts: Iterator[Hashes | None]) -> Hashes:
+    some = [part for part in parts if part is not None]
+    return np.unique(np.concatenate(some)) if some else np.empty(0, np.uint64)
 
 
 def _questions(settings: Settings, seen: Survey, gate: Gates, checks: Collection[str]) -> Iterator[Question]:
@@ -139,145 +160,10 @@ def _questions(settings: Settings, seen: Survey, gate: Gates, checks: Collection
     for name in checks:
         if name != loss.NAME or seen.windows is not None:
             yield from QUESTIONS.get(name, ())
+    yield letters.question(settings)
     if fairness.NAME in checks and kinds.get("deliver"):
         yield slices.question(settings)
     if handling.CHECK in checks and 0 < kinds.get("handle.start", 0) <= MOST_HANDLERS:
         yield handlers.question(settings)
     if loss.NAME in checks and kinds.get("drain.ok") and not any(kinds.get(kind) for kind in _CHANGING):
         yield drains.question(settings)
-
-
-def _asked(spark: SparkSession, seen: Surveyed, asked: tuple[Question, ...]) -> Answers:
-    parts = seen.pieces
-    count = max(1, sum(part.rows for part in parts) // SHARE)
-    blocks = _dealt(spark, parts).mapInArrow(_Cutter(parts, asked, seen.survey, count), _declared(BLOCKS))
-    told = blocks.repartition("unit").mapInArrow(_Answerer(asked, count), _declared(SCHEMA)).persist()
-    try:
-        sums = (F.sum(name).alias(name) for name in ("judged", "found"))
-        counted = told.where("what is not null").groupBy("what").agg(*sums).collect()
-    except PySparkException:
-        told.unpersist()
-        raise
-    return Answers({row.what: (row.judged, row.found) for row in counted}, told)
-
-
-_NAMES = {"bool": "boolean", "int32": "int", "int64": "bigint"}
-
-
-def _declared(schema: pa.Schema) -> str:
-    """The same columns as Spark declares them."""
-    return ", ".join(f"{field.name} {_NAMES.get(str(field.type), field.type)}" for field in schema)
-
-
-def _is_here(spark: SparkSession) -> bool:
-    """Whether the workers of a session see the files that this process sees."""
-    return not is_remote() and str(spark.conf.get("spark.master", "")).startswith("local")
-
-
-def _keys(settings: Sequence[Row]) -> Hashes:
-    names = ("run_id", "case_id", "group")
-    return mixed(*(hashes(pa.array([row[name] for row in settings], pa.string())) for name in names))
-
-
-def _groups(settings: Sequence[Row]) -> survey.Groups:
-    keys = _keys(settings)
-    return survey.Groups(
-        keys[np.array([row.ordered is False for row in settings], np.bool_)],
-        keys[np.array([bool(row.told_by_broker) for row in settings], np.bool_)],
-    )
-
-
-def _frame(settings: Sequence[Row], gate: Gates) -> leases.Frame:
-    def numbers(name: str) -> Numbers:
-        return np.array([NONE if row[name] is None else int(row[name]) for row in settings], np.int64)
-
-    return leases.Frame(
-        Settings(
-            places=Table.by(_keys(settings), np.arange(len(settings))),
-            ordered=numbers("ordered"),
-            told_by_broker=np.array([bool(row.told_by_broker) for row in settings], np.bool_),
-            max_attempts=numbers("max_attempts"),
-            steps=tuple(tuple(row.steps_ms or ()) for row in settings),
-            early=numbers("early_us"),
-            late=numbers("late_us"),
-            apart=numbers("apart_us"),
-        ),
-        clocks_agree=not gate.clocks,
-        ended_us=gate.ended_us or 0,
-        has_open_calls=gate.has_open_settling,
-        has_drains=bool(gate.kinds.get("drain.ok")),
-        chunk_bits=screen.CHUNK_BITS,
-    )
-
-
-def _dealt(spark: SparkSession, parts: Sequence[Piece]) -> DataFrame:
-    return spark.range(0, len(parts), 1, -(-len(parts) // _TASK))
-
-
-@dataclass(frozen=True, slots=True)
-class _Looker:
-    """Look at pieces, and tell what was seen of all together."""
-
-    parts: tuple[Piece, ...]
-    groups: survey.Groups
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        reader = Reader(survey.COLUMNS)
-        chosen = (index for batch in batches for index in batch.column("id").to_pylist())
-        looks = [survey.look(reader.read(self.parts[index]), self.groups) for index in chosen]
-        if looks:
-            yield pa.RecordBatch.from_pydict({"told": [pickle.dumps(survey.merged(looks))]})
-
-
-@dataclass(frozen=True, slots=True)
-class _Cutter:
-    """Cut what each question wants of each piece into shares, and number them."""
-
-    parts: tuple[Piece, ...]
-    questions: tuple[Question, ...]
-    survey: Survey
-    count: int
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        reader = Reader({name for question in self.questions for name in question.columns})
-        for batch in batches:
-            for index in batch.column("id").to_pylist():
-                events = reader.read(self.parts[index])
-                for number, question in enumerate(self.questions):
-                    for part, rows in enumerate(question.rows(events, self.survey)):
-                        cut = list(shares(rows, question.layouts[part], self.count))
-                        units = [number * self.count + share for share, _ in cut]
-                        yield pa.RecordBatch.from_pydict(
-                            {"unit": units, "part": [part] * len(cut), "block": [block for _, block in cut]},
-                            BLOCKS,
-                        )
-
-
-@dataclass(frozen=True, slots=True)
-class _Answerer:
-    """Put the blocks of each share together, and answer the question that they are of."""
-
-    questions: tuple[Question, ...]
-    count: int
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        # Held until all have come: Spark's sort would copy them once more.
-        blocks: dict[int, dict[int, list[Any]]] = defaultdict(lambda: defaultdict(list))
-        for batch in batches:
-            units, parts = (batch.column(name).to_pylist() for name in ("unit", "part"))
-            for unit, part, block in zip(units, parts, batch.column("block"), strict=True):
-                blocks[unit][part].append(block.as_buffer())
-        while blocks:
-            yield self._answer(*blocks.popitem())
-
-    def _answer(self, unit: int, blocks: Mapping[int, Sequence[Any]]) -> pa.RecordBatch:
-        question = self.questions[unit // self.count]
-        tables = (joined(blocks.get(part, ()), layout) for part, layout in enumerate(question.layouts))
-        told = question.answer(*tables)
-        columns = [
-            told.column(field.name)
-            if field.name in told.schema.names
-            else pa.nulls(told.num_rows, field.type)
-            for field in SCHEMA
-        ]
-        return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)

@@ -21,7 +21,11 @@ Layout = Mapping[str, str]
 KEY = "key"
 
 
-def shares(rows: Rows, layout: Layout, count: int) -> Iterator[tuple[int, bytes]]:
+Segment = tuple[int, bytes]
+"""Some rows, column by column: how many, and their bytes."""
+
+
+def shares(rows: Rows, layout: Layout, count: int) -> Iterator[tuple[int, Segment]]:
     """Cut rows into at most `count` shares; rows of one key are in one share, by whoever cuts."""
     if not len(rows[KEY]):
         return
@@ -32,32 +36,32 @@ def shares(rows: Rows, layout: Layout, count: int) -> Iterator[tuple[int, bytes]
     columns = [rows[name].astype(kind, copy=False)[order] for name, kind in layout.items()]
     for index, (begin, end) in enumerate(pairwise(borders)):
         if end > begin:
-            yield index, _packed(b"".join(column[begin:end].tobytes() for column in columns))
+            yield index, (int(end - begin), b"".join(column[begin:end].tobytes() for column in columns))
 
 
 _CODEC = pa.Codec("lz4_raw")
-"""Half of the bytes, before they go through three processes."""
+"""Half of the bytes, before they go through disks and other processes."""
 
 
-def _packed(content: bytes) -> bytes:
+def packed(segments: Sequence[Segment]) -> bytes:
+    """Segments of one share as a block."""
+    content = b"".join(content for _, content in segments)
+    head = np.array([len(content), len(segments), *(rows for rows, _ in segments)], "<i8")
     compressed: bytes = _CODEC.compress(content, asbytes=True)
-    return len(content).to_bytes(8, "little") + compressed
+    return head.tobytes() + compressed
 
 
-def _unpacked(block: pa.Buffer) -> pa.Buffer:
-    return _CODEC.decompress(block[8:], int.from_bytes(block[:8], "little"))
-
-
-def joined(blocks: Sequence[pa.Buffer], layout: Layout) -> dict[str, NDArray[Any]]:
+def joined(blocks: Sequence[pa.Buffer | bytes], layout: Layout) -> dict[str, NDArray[Any]]:
     """The rows of one share."""
-    width = sum(np.dtype(kind).itemsize for kind in layout.values())
     parts: dict[str, list[NDArray[Any]]] = {name: [] for name in layout}
-    for packed in blocks:
-        block = _unpacked(packed)
-        rows, at = len(block) // width, 0
-        for name, kind in layout.items():
-            parts[name].append(np.frombuffer(block, kind, rows, at))
-            at += rows * np.dtype(kind).itemsize
+    for block in blocks:
+        size, count = np.frombuffer(block, "<i8", 2).tolist()
+        lengths = np.frombuffer(block, "<i8", count, 16).tolist()
+        content, at = _CODEC.decompress(memoryview(block)[16 + 8 * count :], size), 0
+        for rows in lengths:
+            for name, kind in layout.items():
+                parts[name].append(np.frombuffer(content, kind, rows, at))
+                at += rows * np.dtype(kind).itemsize
     return {
         name: np.concatenate(columns) if columns else np.empty(0, layout[name])
         for name, columns in parts.items()
@@ -74,6 +78,10 @@ class Runs:
 
     def __len__(self) -> int:
         return len(self.begins)
+
+    def first(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Of each key, the value of one of its rows: what is the same for all of them."""
+        return np.asarray(values[self.order[self.begins]])
 
     def least(self, values: NDArray[Any]) -> NDArray[Any]:
         """Of each key, the least of `values`, which are given in the rows' first order."""
@@ -101,20 +109,21 @@ class Runs:
 
     def where_most(self, values: NDArray[Any]) -> NDArray[np.intp]:
         """Of each key, a row with the greatest value."""
-        most = np.flatnonzero(values[self.order] == np.repeat(self.most(values), self._lengths))
+        most = np.flatnonzero(values[self.order] == np.repeat(self.most(values), self.lengths))
         # The first of each.
         run = np.searchsorted(self.begins, most, "right") - 1
         places = most[np.searchsorted(run, np.arange(len(self.begins)))]
         return self.order[places]
 
     @property
-    def _lengths(self) -> NDArray[np.intp]:
+    def lengths(self) -> NDArray[np.intp]:
+        """Of each key, how many rows there are."""
         return np.diff(np.append(self.begins, len(self.order)))
 
     def spread(self, values: NDArray[Any]) -> NDArray[Any]:
         """What is known of each key, to all of its rows, in their first order."""
         found = np.empty(len(self.order), values.dtype)
-        found[self.order] = np.repeat(values, self._lengths)
+        found[self.order] = np.repeat(values, self.lengths)
         return found
 
     def _folded(self, by: np.ufunc, values: NDArray[Any]) -> NDArray[Any]:
@@ -122,6 +131,17 @@ class Runs:
             return values[:0]
         folded: NDArray[Any] = by.reduceat(values[self.order], self.begins)
         return folded
+
+
+def folded(
+    by: np.ufunc, values: NDArray[Any], of: NDArray[np.intp], count: int, missing: int
+) -> NDArray[Any]:
+    """What `values` come to by each of `count` places, which stand in order in `of`; `missing` where there are none."""
+    found = np.full(count, missing, values.dtype)
+    begins = np.flatnonzero(begins_of(of))
+    if len(begins):
+        found[of[begins]] = by.reduceat(values, begins)
+    return found
 
 
 def begins_of(key: NDArray[Any]) -> NDArray[np.bool_]:

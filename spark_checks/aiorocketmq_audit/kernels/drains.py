@@ -6,12 +6,12 @@ from functools import partial
 
 import numpy as np
 
-from aiorocketmq_audit.filters import unwanted
 from aiorocketmq_audit.kernels.blocks import Rows, Runs
 from aiorocketmq_audit.kernels.events import NONE, Events
 from aiorocketmq_audit.kernels.places import queues
 from aiorocketmq_audit.kernels.question import ACCOUNT, Counts, Question, Settings, Survey, counting
 from aiorocketmq_audit.kernels.texts import mixed
+from aiorocketmq_audit.kernels.wishes import is_refused
 from aiorocketmq_audit.sides import DRAINED
 
 _SENT, _IN_TIME, _LEFT_OUT, _DONE = 1, 2, 4, 8
@@ -20,22 +20,6 @@ _SENT, _IN_TIME, _LEFT_OUT, _DONE = 1, 2, 4, 8
 def question(settings: Settings) -> Question:
     """Of each message and group that was drained: whether all that had to be settled is."""
     return counting(
-        columns=(
-            *(
-                *ACCOUNT,
-                "topic",
-                "group",
-                "broker",
-                "queue",
-                "offset",
-                "message_id",
-                "tag",
-                "role",
-                "kind",
-                "phase",
-            ),
-            *("tx_id", "due_us", "t_wall_us", "attempt"),
-        ),
         layout={"key": "u8", "facts": "u1"},
         rows=partial(_rows, settings),
         answer=_answer,
@@ -55,7 +39,7 @@ def _done(settings: Settings, events: Events) -> Rows:
     )
     ended = events.one_of("kind", "ack", "forward") & ~events.one_of("phase", "fail")
     group = settings.of(events)
-    most = np.append(settings.max_attempts, NONE)[group]
+    most = settings.max_attempts[group]
     used_up = (most > 0) & (events.number("attempt") >= most) & ~events.one_of("observer", "broker")
     read = events.one_of("kind", "deliver") & (events.one_of("role", "pull") | used_up)
     over = events.some(ended | read | events.one_of("kind", "dlq.deliver"))
@@ -65,15 +49,14 @@ def _done(settings: Settings, events: Events) -> Rows:
 
 def _sent(events: Events, survey: Survey) -> list[Rows]:
     """Of each group that was drained: the messages that it had to settle before, if nothing else is said of them."""
-    drains, tags = survey.drains, events.vocabulary("tag")
+    drains = survey.drains
+    if drains is None:
+        return []
     sent = events.some(
         events.one_of("kind", "send") & events.one_of("phase", "ok") & events.known("message_id")
     )
     topic, message = sent.together(*ACCOUNT, "topic"), sent.text("message_id")
-    at, due, offset, tag = (
-        *(sent.number(name) for name in ("t_wall_us", "due_us", "offset")),
-        sent.text("tag"),
-    )
+    at, due, offset = (sent.number(name) for name in ("t_wall_us", "due_us", "offset"))
     gone = (offset != NONE) & (offset < survey.left_from.of(queues(sent), NONE))
     found: list[Rows] = []
     for group in drains.readers:
@@ -84,8 +67,7 @@ def _sent(events: Events, survey: Survey) -> list[Rows]:
             continue
         refused = np.zeros(len(sent), np.bool_)
         for index in np.unique(drains.wanted[place[here]]):
-            foreign = [key for key, text in tags.items() if unwanted(drains.filters[index], text)]
-            refused |= (drains.wanted[place] == index) & np.isin(tag, np.array(foreign, np.uint64))
+            refused |= (drains.wanted[place] == index) & is_refused(sent, drains.filters[index])
         drained_at = drains.drained_at[place]
         left_out = gone | refused | (at <= drains.primed[place]) | (due >= drained_at)
         facts = (

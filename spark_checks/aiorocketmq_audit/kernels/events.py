@@ -51,41 +51,52 @@ def pieces(paths: Collection[str], rows: int) -> list[Piece]:
 
 
 class Reader:
-    """Reads pieces, of which those of one file mostly follow each other."""
+    """Reads pieces, of which those of one file mostly follow each other: of each the columns that are asked for."""
 
-    def __init__(self, columns: Collection[str]) -> None:
-        self._columns = frozenset(columns)
+    def __init__(self) -> None:
         self._path = ""
-        self._there: list[str] = []
         self._file: parquet.ParquetFile | None = None
 
     def read(self, piece: Piece) -> Events:
-        """The events of a piece; columns that its file has not are null."""
+        """The events of a piece, to be looked at before the next one is read; columns that its file has not are
+        null."""
         if self._file is None or piece.path != self._path:
-            self._file = self._opened(piece.path)
-        return Events(self._file.read_row_groups(list(piece.groups), columns=self._there, use_threads=False))
+            self._file, self._path = _opened(piece.path), piece.path
+        file, groups, names = self._file, list(piece.groups), frozenset(self._file.schema_arrow.names)
 
-    def _opened(self, path: str) -> parquet.ParquetFile:
-        with parquet.ParquetFile(path) as plain:
-            schema, footer = plain.schema_arrow, plain.metadata
-        texts = [field.name for field in schema if pa.types.is_string(field.type)]
-        self._there = [name for name in schema.names if name in self._columns]
-        self._path = path
-        return parquet.ParquetFile(path, metadata=footer, read_dictionary=texts)
+        def column(name: str) -> pa.ChunkedArray | None:
+            if name not in names:
+                return None
+            return file.read_row_groups(groups, columns=[name], use_threads=False).column(0)
+
+        return Events(column, sum(file.metadata.row_group(group).num_rows for group in groups))
+
+
+def _opened(path: str) -> parquet.ParquetFile:
+    with parquet.ParquetFile(path) as plain:
+        schema, footer = plain.schema_arrow, plain.metadata
+    texts = [field.name for field in schema if pa.types.is_string(field.type)]
+    return parquet.ParquetFile(path, metadata=footer, read_dictionary=texts)
 
 
 class Events:
-    """Columns by name, each worked out once."""
+    """Columns by name, each read and worked out once, when it is asked for."""
 
-    def __init__(self, table: pa.Table) -> None:
-        self._table = table
+    def __init__(self, column: Callable[[str], pa.ChunkedArray | None], rows: int) -> None:
+        self._column, self._rows = column, rows
         self._coded: dict[str, list[tuple[pa.Array, NDArray[np.int32]]]] = {}
         self._texts: dict[tuple[str, ...], Hashes] = {}
         self._numbers: dict[str, Numbers] = {}
         self._masks: dict[tuple[str, ...], Mask] = {}
 
+    @classmethod
+    def of(cls, table: pa.Table) -> Events:
+        """The events of a table."""
+        names = frozenset(table.column_names)
+        return cls(lambda name: table.column(name) if name in names else None, table.num_rows)
+
     def __len__(self) -> int:
-        return int(self._table.num_rows)
+        return self._rows
 
     def text(self, name: str) -> Hashes:
         """Hashes of a column of texts; NOBODY for nulls."""
@@ -103,10 +114,7 @@ class Events:
     def number(self, name: str) -> Numbers:
         """A column of numbers; NONE for nulls."""
         if name not in self._numbers:
-            parts = [
-                chunk.cast(pa.int64()).fill_null(NONE).to_numpy(zero_copy_only=False)
-                for chunk in self._chunks(name)
-            ]
+            parts = [_filled(chunk.cast(pa.int64()), NONE) for chunk in self._chunks(name)]
             self._numbers[name] = _joined(parts, len(self), NONE, np.int64)
         return self._numbers[name]
 
@@ -117,6 +125,14 @@ class Events:
     def told(self, name: str) -> Mask:
         """Where a number is not null."""
         return np.asarray(self.number(name) != NONE)
+
+    def called(self) -> Numbers:
+        """When each event began, as far as anybody tells."""
+        return np.where(self.told("invoked_us"), self.number("invoked_us"), self.number("t_wall_us"))
+
+    def called_seq(self) -> Numbers:
+        """The number by which each event began."""
+        return np.where(self.told("invoked_seq"), self.number("invoked_seq"), self.number("seq"))
 
     def one_of(self, name: str, *values: str) -> Mask:
         """Where a text is one of these."""
@@ -156,14 +172,16 @@ class Events:
 
     def plain(self, name: str, rows: NDArray[np.intp]) -> list[Any]:
         """A few rows of any column, as Python has them."""
-        if name not in self._table.column_names:
+        column = self._column(name)
+        if column is None:
             return [None] * len(rows)
-        found: list[Any] = self._table.column(name).take(pa.array(rows)).to_pylist()
+        found: list[Any] = column.take(pa.array(rows)).to_pylist()
         return found
 
     def _chunks(self, name: str) -> Iterator[pa.Array]:
-        if name in self._table.column_names:
-            yield from self._table.column(name).chunks
+        column = self._column(name)
+        if column is not None:
+            yield from column.chunks
 
     def _codes(self, name: str) -> list[tuple[pa.Array, NDArray[np.int32]]]:
         """The texts of each chunk, and which of them each row has; one more than there are for nulls."""
@@ -175,8 +193,7 @@ class Events:
                     if pa.types.is_dictionary(chunk.type)
                     else chunk.cast(pa.string()).dictionary_encode()
                 )
-                codes = coded.indices.fill_null(len(coded.dictionary)).to_numpy(zero_copy_only=False)
-                self._coded[name].append((coded.dictionary, codes))
+                self._coded[name].append((coded.dictionary, _filled(coded.indices, len(coded.dictionary))))
         return self._coded[name]
 
 
@@ -184,11 +201,8 @@ class _Some(Events):
     """Some of other events: what is worked out of those is not worked out again."""
 
     def __init__(self, of: Events, which: NDArray[np.intp]) -> None:
-        super().__init__(of._table)
+        super().__init__(of._column, len(which))
         self._of, self._which = of, which
-
-    def __len__(self) -> int:
-        return len(self._which)
 
     def text(self, name: str) -> Hashes:
         if (name,) not in self._texts:
@@ -221,6 +235,17 @@ class _Some(Events):
 
     def plain(self, name: str, rows: NDArray[np.intp]) -> list[Any]:
         return self._of.plain(name, self._which[rows])
+
+
+def _filled(values: pa.Array, missing: int) -> NDArray[Any]:
+    """Numbers with `missing` for those that are null: in a quarter of the time that Arrow takes for it."""
+    valid, content = values.buffers()
+    kind = np.dtype(values.type.to_pandas_dtype())
+    numbers = np.frombuffer(content, kind, len(values), values.offset * kind.itemsize)
+    if not values.null_count:
+        return numbers
+    bits = np.unpackbits(np.frombuffer(valid, np.uint8), bitorder="little")
+    return np.where(bits[values.offset : values.offset + len(values)], numbers, kind.type(missing))
 
 
 def _spread(values: NDArray[T], missing: object, codes: NDArray[np.int32]) -> NDArray[T]:

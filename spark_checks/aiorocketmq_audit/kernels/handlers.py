@@ -29,11 +29,6 @@ _GIVEN, _BEGINS, _ENDS, _CHANGED = 1, 2, 4, 8
 def question(settings: Settings) -> Question:
     """Of each message group of an ordered group: the begins of handlers, and those that are suspicious."""
     return counting(
-        columns=(
-            *(*ACCOUNT, "topic", "group", "broker", "queue", "offset", "message_id", "message_group", "role"),
-            *("kind", "phase", "client_id", "recorder", "seq", "t_wall_us", "invoked_us", "invisible_ms"),
-            *("attempt", "auto_renew"),
-        ),
         layout={
             **dict.fromkeys(("key", "whose", "recorder"), "u8"),
             **dict.fromkeys(("at", "seq", "lease", "apart"), "i8"),
@@ -50,11 +45,10 @@ def _rows(settings: Settings, events: Events, _: Survey) -> Rows:
         kind += events.one_of("kind", name) * np.uint8(code)
     kind += (events.one_of("kind", "change") & events.one_of("phase", "ok")) * np.uint8(_CHANGED)
     group = settings.of(events)
-    told = (kind > 0) & (np.append(settings.ordered, NONE)[group] == 1) & events.one_of("role", "push")
+    told = (kind > 0) & (settings.ordered[group] == 1) & events.one_of("role", "push")
     told &= events.known("message_group") & events.known("message_id")
-    called = np.where(events.told("invoked_us"), events.number("invoked_us"), events.number("t_wall_us"))
     hold = events.number("invisible_ms")
-    leased = np.where((hold == NONE) | (kind & (_GIVEN | _CHANGED) == 0), NONE, called + 1000 * hold)
+    leased = np.where((hold == NONE) | (kind & (_GIVEN | _CHANGED) == 0), NONE, events.called() + 1000 * hold)
     # A server that renews leases by itself lets none end while its client lives.
     leased = np.where((kind == _GIVEN) & (events.number("auto_renew") == 1), NEVER, leased)
     lane = mixed(
@@ -71,7 +65,7 @@ def _rows(settings: Settings, events: Events, _: Survey) -> Rows:
         at=events.number("t_wall_us"),
         seq=events.number("seq"),
         lease=leased,
-        apart=np.append(settings.apart, 0)[group],
+        apart=settings.apart[group],
         kind=kind,
     )
 

@@ -42,10 +42,6 @@ def _answer(rows: Rows) -> Counts:
 
 
 QUESTION = counting(
-    columns=(
-        *(*ACCOUNT, "kind", "phase", "delivery"),
-        *("message_id", "receive_attempt", "batch_pos"),
-    ),
     layout={"key": "u8", "message": "u8", "request": "u8", "is_given": "u1"},
     rows=_rows,
     answer=_answer,

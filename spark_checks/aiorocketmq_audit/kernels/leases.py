@@ -1,4 +1,4 @@
-"""The screen over numbers: of each delivery what `screen` says, summed up as `figures.cells` does."""
+"""The exact pass over numbers: of each delivery what `deliveries` says, summed up as `figures.cells` does."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from aiorocketmq_audit.deliveries import (
@@ -18,22 +17,20 @@ from aiorocketmq_audit.deliveries import (
     RETRY,
     TAKEN_BACK,
 )
-from aiorocketmq_audit.filters import unwanted
 from aiorocketmq_audit.kernels.blocks import Layout, Rows
-from aiorocketmq_audit.kernels.cells import cells, in_order
-from aiorocketmq_audit.kernels.events import NONE, Events
+from aiorocketmq_audit.kernels.borders import borders
+from aiorocketmq_audit.kernels.cells import cells
+from aiorocketmq_audit.kernels.events import NONE, Events, Mask
 from aiorocketmq_audit.kernels.histories import Histories
-from aiorocketmq_audit.kernels.holds import ended, followed, groups, held
+from aiorocketmq_audit.kernels.holds import followed, groups, held
 from aiorocketmq_audit.kernels.nullable import times
-from aiorocketmq_audit.kernels.question import ACCOUNT, Question, Settings, Survey, chosen
-from aiorocketmq_audit.kernels.suspicion import attempts_of, suspected
-from aiorocketmq_audit.kernels.texts import hash_of, laid_over, mixed, mixed_as_spark_does
-
-COLUMNS = (
-    *(*ACCOUNT, "topic", "group", "broker", "queue", "offset", "message_id", "message_group", "role"),
-    *("kind", "phase", "reason", "recorder", "seq", "t_wall_us", "invoked_us", "invoked_seq", "store_us"),
-    *("invisible_ms", "delivery", "due_us", "batch", "receive_attempt", "attempt", "filter", "tag"),
-)
+from aiorocketmq_audit.kernels.places import topics
+from aiorocketmq_audit.kernels.question import ACCOUNT, Question, Settings, Survey, Told, chosen
+from aiorocketmq_audit.kernels.settled import CALLED, settled
+from aiorocketmq_audit.kernels.suspicion import attempts_of, is_not_buried, suspected
+from aiorocketmq_audit.kernels.texts import Hashes, hash_of, laid_over, mixed, mixed_as_spark_does
+from aiorocketmq_audit.kernels.wishes import is_refused
+from aiorocketmq_audit.sides import NOT_BURIED
 
 GIVEN: Layout = {
     **dict.fromkeys(("key", "closeup", "about", "lane", "place"), "u8"),
@@ -72,18 +69,24 @@ class Frame:
 
 
 def question(frame: Frame) -> Question:
-    """What `closeup` asks of all deliveries; answered by rows of SCHEMA."""
-    return Question(COLUMNS, (GIVEN, SETTLED), partial(_rows, frame), partial(_answer, frame))
+    """What is asked of all deliveries."""
+    given = {**GIVEN, "drained": "i8"} if frame.has_drains else GIVEN
+    return Question((given, SETTLED), partial(rows, frame), partial(_answer, frame))
 
 
-def _rows(frame: Frame, events: Events, _: Survey) -> tuple[Rows, Rows]:
-    """Deliveries, and what came of them."""
-    events = events.some(
+def told(events: Events) -> Events:
+    """Those that say anything of a delivery."""
+    return events.some(
         events.one_of("kind", *KINDS)
         & events.known("group")
         & events.known("message_id")
         & ~events.one_of("role", "pull")
     )
+
+
+def rows(frame: Frame, events: Events, survey: Survey) -> tuple[Rows, Rows]:
+    """Deliveries, and what came of them."""
+    events = told(events)
     given = events.one_of("kind", "deliver")
     settled = ~given
     if not frame.has_open_calls:
@@ -91,11 +94,10 @@ def _rows(frame: Frame, events: Events, _: Survey) -> tuple[Rows, Rows]:
             events.known("phase") & ~events.one_of("phase", "invoke")
         )
     group = frame.settings.of(events)
-    ordered = np.append(frame.settings.ordered, NONE)[group] == 1
+    ordered = frame.settings.ordered[group] == 1
     about, message_group = events.text("message_id"), events.text("message_group")
     offset, queue, broker = events.number("offset"), events.number("queue"), events.text("broker")
-    whose = laid_over(*(events.text(name) for name in (*ACCOUNT, "topic", "group")))
-    lane = mixed_as_spark_does(whose, np.where(message_group == 0, about, message_group))
+    lane = lanes_of(events)
     message = about.copy()
     copies = np.flatnonzero(ordered)
     spot = laid_over(broker[copies], queue[copies], offset[copies])
@@ -105,7 +107,7 @@ def _rows(frame: Frame, events: Events, _: Survey) -> tuple[Rows, Rows]:
     key, chunked = about.copy(), np.flatnonzero(in_chunk)
     key[chunked] = mixed(lane[chunked], place[chunked], offset[chunked] >> frame.chunk_bits)
     at = events.number("t_wall_us")
-    called = np.where(events.told("invoked_us"), events.number("invoked_us"), at)
+    called = events.called()
     stored = events.number("store_us")
     stored = np.where(stored == NONE, called, stored - CLOCK_SLACK_US)
     begun = np.minimum(np.maximum(called, stored), at) if frame.clocks_agree else called
@@ -117,7 +119,11 @@ def _rows(frame: Frame, events: Events, _: Survey) -> tuple[Rows, Rows]:
         "hold": times(events.number("invisible_ms"), 1000),
         "delivery": events.text("delivery"),
     }
-    batch, again = events.text("batch"), events.text("receive_attempt")
+    phase = events.codes("phase", PHASES)
+    if not frame.has_open_calls:
+        phase += (settled & events.told("invoked_seq")) * np.uint8(CALLED)
+    drained = survey.drained.of(topics(events), NONE) if frame.has_drains else at
+    again = events.text("receive_attempt")
     return chosen(
         given,
         **common,
@@ -130,10 +136,11 @@ def _rows(frame: Frame, events: Events, _: Survey) -> tuple[Rows, Rows]:
         due=events.number("due_us"),
         attempt=events.number("attempt"),
         recorder=events.text("recorder"),
-        answer=np.where(batch == 0, np.uint64(0), mixed(events.text("recorder"), batch)),
+        answer=answers_of(events),
         again=np.where(again == np.uint64(hash_of("")), np.uint64(0), again),
         who=events.text("group"),
         settings=group,
+        drained=drained,
         traits=events.one_of("observer", "broker") * np.uint8(_TRAITS["by_broker"])
         + (message_group != 0) * np.uint8(_TRAITS["grouped"])
         + in_chunk * np.uint8(_TRAITS["in_chunk"])
@@ -142,9 +149,9 @@ def _rows(frame: Frame, events: Events, _: Survey) -> tuple[Rows, Rows]:
         settled,
         **common,
         lo=called,
-        seq=np.where(events.told("invoked_seq"), events.number("invoked_seq"), seq),
+        seq=events.called_seq(),
         kind=events.codes("kind", KINDS),
-        phase=events.codes("phase", PHASES),
+        phase=phase,
         reason=np.where(
             events.known("reason"),
             events.codes("reason", _REASONS),
@@ -153,55 +160,83 @@ def _rows(frame: Frame, events: Events, _: Survey) -> tuple[Rows, Rows]:
     )
 
 
+def lanes_of(events: Events) -> Hashes:
+    """The message group of each event, or its message where it has none, of its account and group: as Spark has it."""
+    whose = laid_over(*(events.text(name) for name in (*ACCOUNT, "topic", "group")))
+    about, message_group = events.text("message_id"), events.text("message_group")
+    return mixed_as_spark_does(whose, np.where(message_group == 0, about, message_group))
+
+
+def answers_of(events: Events) -> Hashes:
+    """In which answer each event's message came; 0 where nobody told."""
+    batch = events.text("batch")
+    return np.where(batch == 0, np.uint64(0), mixed(events.text("recorder"), batch))
+
+
 def _wishes(events: Events) -> NDArray[np.uint8]:
-    filters, tags = events.vocabulary("filter"), events.vocabulary("tag")
-    wanted, tag = events.text("filter"), events.text("tag")
-    by_tags = {key: text for key, text in filters.items() if text is not None and text.startswith("TAG:")}
-    traits = np.isin(wanted, np.array([*by_tags], np.uint64)) * np.uint8(_TRAITS["by_tag"])
-    for key, text in by_tags.items():
-        refused = [other for other, name in tags.items() if unwanted(text, name)]
-        if refused:
-            foreign = (wanted == np.uint64(key)) & np.isin(tag, np.array(refused, np.uint64))
-            traits += foreign * np.uint8(_TRAITS["unwanted"])
+    wanted = events.text("filter")
+    traits = np.zeros(len(events), np.uint8)
+    for key, text in events.vocabulary("filter").items():
+        if text is not None and text.startswith("TAG:"):
+            asked = wanted == np.uint64(key)
+            traits += asked * np.uint8(_TRAITS["by_tag"])
+            traits += (asked & is_refused(events, text)) * np.uint8(_TRAITS["unwanted"])
     return traits
 
 
-def _answer(frame: Frame, given: Rows, settled: Rows) -> pa.RecordBatch:
-    rows = Histories(given, settled, has_open_calls=frame.has_open_calls)
-    group, after = groups(frame.settings, rows), followed(rows)
-    hold = held(rows, after, group)
-    end = ended(rows, after, hold)
+def by_broker(rows: Histories) -> Mask:
+    """Which deliveries the broker told of."""
+    return np.asarray((rows.given("traits") & _TRAITS["by_broker"]) > 0)
+
+
+def is_unwanted(rows: Histories) -> Mask:
+    """Which deliveries nobody asked for."""
+    return np.asarray((rows.given("traits") & _TRAITS["unwanted"]) > 0)
+
+
+def _answer(frame: Frame, given: Rows, settled_: Rows) -> Told:
+    rows = Histories(given, settled_)
+    group, after, done = groups(frame.settings, rows), followed(rows), settled(rows)
+    hold = held(rows, after, done, group)
     traits = {name: (rows.given("traits") & bit) > 0 for name, bit in _TRAITS.items()}
-    by_broker = traits["by_broker"]
-    suspects = suspected(rows, after, hold, end, group, by_broker=by_broker, ended_us=frame.ended_us)
+    by_broker, copies = traits["by_broker"], rows.has_copies()
+    suspects = suspected(
+        rows, after, done, hold, group, copies=copies, by_broker=by_broker, ended_us=frame.ended_us
+    )
     sought = [suspects[name] for name in ("doubled", "mistimed", "misnumbered", "hurried", "buried")]
-    sought += [end.is_odd, traits["unwanted"], *([suspects["used_up"]] if frame.has_drains else [])]
-    is_sought = np.logical_or.reduce(sought)
+    counts = {}
+    if frame.has_drains:
+        over, live = is_not_buried(
+            rows, after, done, hold, group, by_broker=by_broker, drained=rows.given("drained")
+        )
+        counts[NOT_BURIED] = (int(over.sum()), int(live.sum()))
+        sought.append(live)
     answer, recorder, seq = (rows.given(name) for name in ("answer", "recorder", "seq"))
+    number = rows.number()
+    is_first, grouped = number == 1, traits["grouped"]
     found = {
         **traits,
         **suspects,
-        **{name: rows.given(name) for name in ("who", "key", "lane", "place", "offset", "hi")},
+        **{name: rows.given(name) for name in ("who", "key", "lane", "place", "offset", "hi", "about")},
         "recorder": recorder,
         "seq": seq,
         "cell_attempt": attempts_of(rows),
         "asked": hold.asked,
         "chunk": rows.given("offset") >> frame.chunk_bits,
-        "is_sought": is_sought,
         "message": rows.given("closeup"),
-        "closeup": np.where(is_sought, rows.given("closeup"), 0),
-        "about": np.where(is_sought, rows.given("about"), 0),
-        "odd": end.is_odd,
-        "number": rows.number(),
-        "ordered": group.ordered,
+        "number": number,
+        "first": is_first,
+        "ordered_first": is_first & (group.ordered == 1) & grouped,
+        "unknown_order": (group.ordered == NONE) & grouped,
         "with_hold": hold.until_lo != NONE,
         "redelivered": after.hi != NONE,
         "wait": np.where(after.hi == NONE, NONE, hold.wait),
         "seen_after": np.where(hold.asked & (after.hi != NONE), after.hi - hold.asked_hi, NONE),
         "numbered": rows.given("attempt") != NONE,
         "scheduled": rows.given("due") != NONE,
-        "dead": (hold.dead_hi != NONE) & by_broker,
-        "end": end.end,
+        "dead": (done.dead_hi != NONE) & by_broker,
+        "end": hold.end,
         "answer": np.where(answer == 0, mixed(recorder, seq), answer),
     }
-    return cells(found | in_order(found))
+    is_sought = np.logical_or.reduce([*sought, traits["unwanted"]])
+    return Told(counts, cells(found), borders(found), np.unique(found["about"][is_sought]))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from aiorocketmq_audit import loss
-from aiorocketmq_audit.filters import unwanted
 from aiorocketmq_audit.kernels.blocks import Rows, Runs
 from aiorocketmq_audit.kernels.events import Events
 from aiorocketmq_audit.kernels.places import is_receipt, queues
-from aiorocketmq_audit.kernels.question import ACCOUNT, Counts, Survey, Windows, counting
+from aiorocketmq_audit.kernels.question import ACCOUNT, Counts, Survey, counting
 from aiorocketmq_audit.kernels.texts import Hashes, hash_of, mixed
+from aiorocketmq_audit.kernels.wishes import is_refused
 
 
 def lanes(events: Events) -> Hashes:
@@ -33,25 +33,25 @@ def _rows(events: Events, survey: Survey) -> Rows:
 
 
 def _wanted(events: Events, survey: Survey) -> list[Hashes]:
-    windows = survey.windows or Windows()
+    windows = survey.windows
+    if windows is None:
+        return []
     sent = events.some(is_receipt(events))
     queue, lane, offset = queues(sent), lanes(sent), sent.number("offset")
     is_there, at = offset >= survey.left_from.of(queue, 0), sent.number("t_wall_us")
-    message, tag = sent.together(*ACCOUNT, "message_id"), sent.text("tag")
-    tags = events.vocabulary("tag")
+    message = sent.together(*ACCOUNT, "message_id")
     found = []
     for group, is_laned in windows.readers:
         reader = np.full(len(sent), group, np.uint64)
         own = lane if is_laned else np.zeros_like(lane)
         place = windows.places.of(mixed(queue, reader, own), -1)
         here = is_there & (place >= 0)
-        here &= offset <= windows.highest[place] if len(windows.highest) else here
+        here &= offset <= windows.highest[place]
         behind = offset >= windows.lowest[place]
         # What an ordered group reads of a message group begins with the first one that it can have seen.
         here &= behind | (is_laned & (at > windows.began[place]))
         for index in np.unique(windows.wanted[place[here]]):
-            refused = [key for key, text in tags.items() if unwanted(windows.filters[index], text)]
-            here &= ~((windows.wanted[place] == index) & np.isin(tag, np.array(refused, np.uint64)))
+            here &= ~((windows.wanted[place] == index) & is_refused(sent, windows.filters[index]))
         found.append(mixed(message, reader)[here])
     return found
 
@@ -63,10 +63,6 @@ def _answer(rows: Rows) -> Counts:
 
 
 QUESTION = counting(
-    columns=(
-        *(*ACCOUNT, "topic", "broker", "queue", "offset", "group", "kind", "phase", "role"),
-        *("message_id", "message_group", "tag", "due_us", "tx_id", "lite_topic", "t_wall_us"),
-    ),
     layout={"key": "u8", "wanted": "?"},
     rows=_rows,
     answer=_answer,

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aiorocketmq_audit import offsets
-from aiorocketmq_audit.kernels.blocks import Rows, Runs
+from aiorocketmq_audit.kernels.blocks import Rows, Runs, begins_of
 from aiorocketmq_audit.kernels.events import Events, Mask, Numbers
 from aiorocketmq_audit.kernels.question import ACCOUNT, FOREVER, Counts, Survey, counting
 from aiorocketmq_audit.kernels.texts import Hashes, mixed
@@ -21,6 +21,11 @@ def queues(events: Events) -> Hashes:
         return mixed(events.together(*_QUEUE), events.number("queue")).view(np.int64)
 
     return events.derived("place of queue", work).view(np.uint64)
+
+
+def topics(events: Events) -> Hashes:
+    """One number for the topic and the group of each event, of its account."""
+    return mixed(events.together(*ACCOUNT, "topic"), events.text("group"))
 
 
 def is_receipt(events: Events) -> Mask:
@@ -54,10 +59,6 @@ def _one_message_each(rows: Rows) -> Counts:
 
 
 SPOTS = counting(
-    columns=(
-        *(*_QUEUE, "queue", "offset", "group", "kind", "phase", "attempt"),
-        *("message_id", "due_us", "tx_id", "lite_topic", "t_wall_us"),
-    ),
     layout={"key": "u8", "message": "u8"},
     rows=_spots,
     answer=_one_message_each,
@@ -76,19 +77,15 @@ def _sends(events: Events, _: Survey) -> Rows:
         "offset": events.number("offset"),
         "at": events.number("t_wall_us"),
         "seq": events.number("seq"),
-        "called": np.where(
-            events.told("invoked_us"), events.number("invoked_us"), events.number("t_wall_us")
-        ),
-        "called_seq": np.where(
-            events.told("invoked_seq"), events.number("invoked_seq"), events.number("seq")
-        ),
+        "called": events.called(),
+        "called_seq": events.called_seq(),
     }
     order = np.lexsort((sent["seq"], sent["at"], sent["key"]))
     ordered = {name: column[order] for name, column in sent.items()}
     key = ordered["key"]
     same = key[1:] == key[:-1]
     wrong = np.append(same & _overtaken(ordered, ordered), False)[: len(key)]
-    begins = np.flatnonzero(np.append(True, ~same)[: len(key)])
+    begins = np.flatnonzero(begins_of(key))
     ends = np.append(begins[1:], len(key)) - 1 if len(key) else begins
     found = {name: column[begins] for name, column in ordered.items()}
     found |= {f"last_{name}": ordered[name][ends] for name in _SENT}
@@ -120,10 +117,6 @@ def _one_after_the_other(rows: Rows) -> Counts:
 
 
 SENDS = counting(
-    columns=(
-        *(*_QUEUE, "queue", "offset", "recorder", "client_id", "kind", "phase"),
-        *("message_id", "due_us", "tx_id", "lite_topic", "t_wall_us", "seq", "invoked_us", "invoked_seq"),
-    ),
     layout={"key": "u8"}
     | dict.fromkeys((*_SENT, "called", "called_seq", *(f"last_{name}" for name in _SENT)), "i8")
     | {"sends": "i8", "wrong": "i8"},

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from aiorocketmq_audit.kernels.blocks import Layout, Rows
@@ -24,9 +23,9 @@ FOREVER = np.iinfo(np.int64).max
 class Table:
     """Numbers by key, for looking up what is known of the whole recording."""
 
-    keys: Hashes = field(default_factory=lambda: np.empty(0, np.uint64))
+    keys: Hashes
     """In order."""
-    values: Numbers = field(default_factory=lambda: np.empty(0, np.int64))
+    values: Numbers
 
     @classmethod
     def by(cls, keys: Hashes, values: Numbers) -> Table:
@@ -46,16 +45,16 @@ class Table:
 class Windows:
     """From where to where groups have read queues, or message groups of them, by one filter each."""
 
-    places: Table = field(default_factory=Table)
+    places: Table
     """By queue, group and, where it is read by itself, message group: which of the following."""
-    lowest: Numbers = field(default_factory=lambda: np.empty(0, np.int64))
-    highest: Numbers = field(default_factory=lambda: np.empty(0, np.int64))
-    began: Numbers = field(default_factory=lambda: np.empty(0, np.int64))
+    lowest: Numbers
+    highest: Numbers
+    began: Numbers
     """When the group began to read the queue; FOREVER where that tells nothing of this message group."""
-    wanted: Numbers = field(default_factory=lambda: np.empty(0, np.int64))
+    wanted: Numbers
     """Which of the filters."""
-    filters: tuple[str, ...] = ()
-    readers: tuple[tuple[int, bool], ...] = ()
+    filters: tuple[str, ...]
+    readers: tuple[tuple[int, bool], ...]
     """Groups by name, and whether they read each message group by itself."""
 
 
@@ -63,21 +62,22 @@ class Windows:
 class Drains:
     """Groups that were drained of a topic, by the one filter that they had."""
 
-    places: Table = field(default_factory=Table)
+    places: Table
     """By topic and group: which of the following."""
-    primed: Numbers = field(default_factory=lambda: np.empty(0, np.int64))
+    primed: Numbers
     """Since when the group had asked."""
-    drained_at: Numbers = field(default_factory=lambda: np.empty(0, np.int64))
-    wanted: Numbers = field(default_factory=lambda: np.empty(0, np.int64))
+    drained_at: Numbers
+    wanted: Numbers
     """Which of the filters."""
-    filters: tuple[str, ...] = ()
-    readers: tuple[int, ...] = ()
+    filters: tuple[str, ...]
+    readers: tuple[int, ...]
     """Groups by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the recording says of groups, one place for each; NONE for what it does not say."""
+    """What the recording says of groups, one place for each, and a last one for groups of which it says nothing; NONE
+    for what it does not say."""
 
     places: Table
     """By run, case and group."""
@@ -93,7 +93,7 @@ class Settings:
     """How far clocks may be apart, in microseconds."""
 
     def of(self, events: Events) -> Numbers:
-        """The place of each event's group; -1 where nothing is said of it."""
+        """The place of each event's group; -1, the last one, where nothing is said of it."""
         return events.derived(
             "place of settings", lambda all_: self.places.of(all_.together("run_id", "case_id", "group"), -1)
         )
@@ -103,58 +103,63 @@ class Settings:
 class Survey:
     """What must be known of the whole recording before its events are judged."""
 
-    lost_at: Table = field(default_factory=Table)
+    lost_at: Table
     """By account and group: when the first poll began of whose answer nothing is known."""
-    began: Table = field(default_factory=Table)
+    began: Table
     """By account: when its first recorder began."""
-    left_from: Table = field(default_factory=Table)
+    left_from: Table
     """By queue: the lowest offset that the broker has not deleted."""
-    windows: Windows | None = None
+    drained: Table
+    """By account, topic and group: when the group was drained last."""
+    windows: Windows | None
     """None where there are too many of them."""
-    drains: Drains = field(default_factory=Drains)
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """One of the questions that are answered key by key."""
-
-    columns: tuple[str, ...]
-    """Of the recording."""
-    layouts: tuple[Layout, ...]
-    """What is exchanged: one or several tables, by one key."""
-    rows: Callable[[Events, Survey], tuple[Rows, ...]]
-    """What some events give to each of these tables."""
-    answer: Callable[..., pa.RecordBatch]
-    """Answer for one share: of each table the whole keys that are in it."""
-
-
-COUNTED = pa.schema([("what", pa.string()), ("judged", pa.int64()), ("found", pa.int64())])
-"""What questions answer that only count."""
+    drains: Drains | None
+    """None where nobody was drained."""
 
 
 Counts = Mapping[str, tuple[int, int]]
 """By what was judged: how many facts, and how many of them look wrong."""
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a question answers of one share."""
+
+    counts: Counts
+    cells: Rows | None = None
+    borders: Rows | None = None
+    sought: Hashes | None = None
+    """Messages that must be looked at closely, by the hashes of their ids."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One of the questions that are answered key by key."""
+
+    layouts: tuple[Layout, ...]
+    """What is exchanged: one or several tables, by one key."""
+    rows: Callable[[Events, Survey], tuple[Rows, ...]]
+    """What some events give to each of these tables."""
+    answer: Callable[..., Told]
+    """Answer for one share: of each table the whole keys that are in it."""
+
+
 def counting(
     *,
-    columns: tuple[str, ...],
     layout: Layout,
     rows: Callable[[Events, Survey], Rows],
     answer: Callable[[Rows], Counts],
 ) -> Question:
     """A question that exchanges one table, and counts."""
-    return Question(columns, (layout,), partial(_one_table, rows), partial(_told, answer))
+    return Question((layout,), partial(_one_table, rows), partial(_told, answer))
 
 
 def _one_table(rows: Callable[[Events, Survey], Rows], events: Events, survey: Survey) -> tuple[Rows, ...]:
     return (rows(events, survey),)
 
 
-def _told(answer: Callable[[Rows], Counts], rows: Rows) -> pa.RecordBatch:
-    counts = answer(rows)
-    judged, found = zip(*counts.values(), strict=True)
-    return pa.RecordBatch.from_pydict({"what": list(counts), "judged": judged, "found": found}, COUNTED)
+def _told(answer: Callable[[Rows], Counts], rows: Rows) -> Told:
+    return Told(answer(rows))
 
 
 def chosen(where: NDArray[np.bool_], **columns: NDArray[Any]) -> Rows:

@@ -13,11 +13,6 @@ from aiorocketmq_audit.kernels.events import NONE, Events, Numbers
 from aiorocketmq_audit.kernels.texts import mixed
 from aiorocketmq_audit.schema import COLUMNS as RECORDED, REQUIRED
 
-COLUMNS = (
-    *(*REQUIRED, "phase", "op_id", "invoked_seq", "invoked_us", "store_us", "server_deliver_us"),
-    *("due_us", "tx_id", "role"),
-)
-
 _NAMED = ("recorder", "boot", "kind", "phase")
 
 
@@ -26,14 +21,12 @@ def by_kind(events: Events) -> list[dict[str, Any]]:
     if not len(events):
         return []
     runs = Runs(mixed(*(events.text(name) for name in _NAMED)))
-    some = runs.order[runs.begins]
     seq, at = events.number("seq"), events.number("t_wall_us")
     low = seq & LOW
     beside = at - events.number("t_mono_ns") // 1000
     told = _told_by_servers(events)
-    called = np.where(events.told("invoked_us"), events.number("invoked_us"), at)
     columns: dict[str, NDArray[Any]] = {
-        "n": runs.count(np.ones(len(events), np.bool_)),
+        "n": runs.lengths,
         "foreign": runs.count(_is_foreign(events)),
         "first": runs.least(seq),
         "last": runs.most(seq),
@@ -48,13 +41,13 @@ def by_kind(events: Events) -> list[dict[str, Any]]:
         "beside_least": runs.least(beside),
         "beside_most": runs.most(beside),
         "ahead_us": runs.most(np.where(told == NONE, NONE, told - at)),
-        "behind_us": runs.most(np.where(told == NONE, NONE, called - told)),
+        "behind_us": runs.most(np.where(told == NONE, NONE, events.called() - told)),
         "version": runs.most(_versions(events)),
         "n_pull": runs.count(events.one_of("kind", "deliver") & events.one_of("role", "pull")),
     }
     texts = {name: events.vocabulary(name) for name in _NAMED}
     rows = []
-    for place, row in enumerate(some):
+    for place, row in enumerate(runs.order[runs.begins]):
         recorder, boot, kind, phase = (texts[name][int(events.text(name)[row])] for name in _NAMED)
         counts = {name: _plain(column[place]) for name, column in columns.items()}
         rows.append(

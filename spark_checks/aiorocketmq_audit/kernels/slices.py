@@ -10,27 +10,13 @@ from aiorocketmq_audit import fairness
 from aiorocketmq_audit.kernels.blocks import Rows, Runs
 from aiorocketmq_audit.kernels.events import Events
 from aiorocketmq_audit.kernels.places import queues
-from aiorocketmq_audit.kernels.question import ACCOUNT, Counts, Question, Settings, Survey, counting
+from aiorocketmq_audit.kernels.question import Counts, Question, Settings, Survey, counting
 from aiorocketmq_audit.kernels.texts import mixed
 
 
 def question(settings: Settings) -> Question:
     """Of each queue and group: the slices of time in which it went on."""
     return counting(
-        columns=(
-            *(
-                *ACCOUNT,
-                "topic",
-                "group",
-                "broker",
-                "queue",
-                "kind",
-                "attempt",
-                "store_us",
-                "due_us",
-                "t_wall_us",
-            ),
-        ),
         layout={"key": "u8", "slice": "i8", "begin": "i8", "end": "i8", "ready": "i8"},
         rows=partial(_rows, settings),
         answer=_answer,
@@ -41,7 +27,7 @@ def _rows(settings: Settings, events: Events, _: Survey) -> Rows:
     first = events.one_of("kind", "deliver") & (events.number("attempt") == 1)
     first &= events.told("store_us") & events.told("queue")
     group = settings.of(events)
-    which = np.flatnonzero(first & (np.append(settings.ordered, -1)[group] == 0))
+    which = np.flatnonzero(first & (settings.ordered[group] == 0))
     at = events.number("t_wall_us")[which]
     ready = np.maximum(events.number("store_us"), np.maximum(events.number("due_us"), 0))[which]
     way = mixed(queues(events), events.text("group"))[which]
@@ -51,10 +37,9 @@ def _rows(settings: Settings, events: Events, _: Survey) -> Rows:
 def _folded(rows: Rows) -> Rows:
     """One row for each slice."""
     runs = Runs(mixed(rows["key"], rows["slice"]))
-    some = runs.order[runs.begins]
     return {
-        "key": rows["key"][some],
-        "slice": rows["slice"][some],
+        "key": runs.first(rows["key"]),
+        "slice": runs.first(rows["slice"]),
         "begin": runs.least(rows["begin"]),
         "end": runs.most(rows["end"]),
         "ready": runs.least(rows["ready"]),

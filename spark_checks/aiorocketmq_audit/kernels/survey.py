@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,35 +11,25 @@ from numpy.typing import NDArray
 
 from aiorocketmq_audit.kernels import recorders
 from aiorocketmq_audit.kernels.blocks import Runs
-from aiorocketmq_audit.kernels.events import NONE, Events, Numbers
+from aiorocketmq_audit.kernels.events import NONE, Events, Mask, Numbers
 from aiorocketmq_audit.kernels.passed import lanes
-from aiorocketmq_audit.kernels.places import queues
-from aiorocketmq_audit.kernels.question import ACCOUNT, FOREVER, Drains, Survey, Table, Windows
-from aiorocketmq_audit.kernels.texts import NOBODY, Hashes, hash_of, mixed
-
-COLUMNS = frozenset(
-    (
-        *(*recorders.COLUMNS, "cfg"),
-        *(*ACCOUNT, "topic", "broker", "queue", "offset", "group", "kind", "phase", "role", "attempt"),
-        *("message_group", "filter", "t_wall_us", "invoked_us", "commit_offset"),
-    )
+from aiorocketmq_audit.kernels.places import queues, topics
+from aiorocketmq_audit.kernels.question import (
+    ACCOUNT,
+    FOREVER,
+    Drains,
+    Settings,
+    Survey,
+    Table,
+    Windows,
 )
+from aiorocketmq_audit.kernels.texts import NOBODY, Hashes, hash_of, mixed
 
 MOST_WINDOWS = 500_000
 """Windows that a process has to hold, at most: where message groups are as many as messages, Spark has to find what was
 passed over."""
 
 _KEYS = ("queue", "group", "lane", "wanted")
-
-
-@dataclass(frozen=True, slots=True)
-class Groups:
-    """What settings say of groups, which are told by run, case and name."""
-
-    free: Hashes = field(default_factory=lambda: np.empty(0, np.uint64))
-    """Those that do not ask for order."""
-    attested: Hashes = field(default_factory=lambda: np.empty(0, np.uint64))
-    """Those of which the broker gives an account: it knows what their clients can only suspect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +48,7 @@ class Look:
     filters: Mapping[int, str | None]
 
 
-def look(events: Events, groups: Groups) -> Look:
+def look(settings: Settings, events: Events) -> Look:
     """Look at a piece of the recording."""
     lost = events.some(
         events.one_of("kind", "receive")
@@ -71,13 +61,13 @@ def look(events: Events, groups: Groups) -> Look:
     drains = drains.some(drains.known("topic") & drains.known("group"))
     return Look(
         recorders=recorders.by_kind(events),
-        lost=_least(lost.together(*ACCOUNT, "group"), _called(lost)),
+        lost=_least(lost.together(*ACCOUNT, "group"), lost.called()),
         began=_least(starts.together(*ACCOUNT), starts.number("t_wall_us")),
         resets=frozenset(resets.together(*ACCOUNT, "group").tolist()),
         left=_greatest(queues(trims), trims.number("commit_offset")),
-        windows=_windows(events, groups),
-        drained=_greatest(_topics(drains), _called(drains)),
-        readers=_readers(events),
+        windows=_windows(settings, events),
+        drained=_greatest(topics(drains), drains.called()),
+        readers=_readers(settings, events),
         filters=events.vocabulary("filter"),
     )
 
@@ -99,14 +89,15 @@ def merged(looks: Iterable[Look]) -> Look:
     )
 
 
-def survey(look: Look, groups: Groups) -> Survey:
+def survey(look: Look) -> Survey:
     """What all that was seen comes to."""
     return Survey(
-        _table(look.lost),
-        _table(look.began),
-        _table(look.left),
-        _known(look, groups) if look.windows else None,
-        _drains(look, groups),
+        lost_at=_table(look.lost),
+        began=_table(look.began),
+        left_from=_table(look.left),
+        drained=_table(look.drained),
+        windows=_known(look) if look.windows else None,
+        drains=_drains(look) if look.drained else None,
     )
 
 
@@ -129,48 +120,41 @@ def _all_of(
     )
 
 
-def _windows(events: Events, groups: Groups) -> dict[str, NDArray[Any]]:
+def _windows(settings: Settings, events: Events) -> dict[str, NDArray[Any]]:
     """By queue, group, message group and filter: from where to where first attempts were handed out."""
     first = events.one_of("kind", "deliver") & (events.number("attempt") == 1) & events.told("offset")
     events = events.some(first & events.known("group") & ~events.one_of("role", "pull"))
+    is_free = settings.ordered[settings.of(events)] == 0
     told = {
         "queue": queues(events),
         "group": events.text("group"),
-        "reader": events.together("run_id", "case_id", "group"),
-        "lane": lanes(events),
+        "lane": np.where(is_free, np.uint64(0), lanes(events)),
         "wanted": events.text("filter"),
         "account": events.together(*ACCOUNT, "group"),
-        "by_broker": events.one_of("observer", "broker"),
+        "attested": _is_attested(settings, events),
     }
-    told["lane"] = np.where(np.isin(told["reader"], groups.free), np.uint64(0), told["lane"])
     offset = events.number("offset")
     return _folded(told | {"lowest": offset, "highest": offset, "at": events.number("t_wall_us")})
 
 
-def _called(events: Events) -> Numbers:
-    """When each event began, as far as anybody tells."""
-    return np.where(events.told("invoked_us"), events.number("invoked_us"), events.number("t_wall_us"))
+def _is_attested(settings: Settings, events: Events) -> Mask:
+    """Whether the broker gives an account of the group, too: it knows what clients can only suspect."""
+    return settings.told_by_broker[settings.of(events)] & ~events.one_of("observer", "broker")
 
 
-def _topics(events: Events) -> Hashes:
-    """One number for the topic and the group of each event, of its account."""
-    return mixed(events.together(*ACCOUNT, "topic"), events.text("group"))
-
-
-def _readers(events: Events) -> dict[str, NDArray[Any]]:
+def _readers(settings: Settings, events: Events) -> dict[str, NDArray[Any]]:
     """By topic, group and filter: since when something was asked for, or came."""
     events = events.some(
         events.one_of("kind", "deliver", "receive") & events.known("topic") & events.known("group")
     )
     wanted = np.where(events.known("filter"), events.text("filter"), np.uint64(hash_of("?")))
     told = {
-        "key": _topics(events),
+        "key": topics(events),
         "wanted": np.where(events.one_of("kind", "deliver"), wanted, NOBODY),
         "group": events.text("group"),
-        "reader": events.together("run_id", "case_id", "group"),
         "account": events.together(*ACCOUNT, "group"),
-        "by_broker": events.one_of("observer", "broker"),
-        "at": _called(events),
+        "attested": _is_attested(settings, events),
+        "at": events.called(),
     }
     return _first(told)
 
@@ -178,61 +162,57 @@ def _readers(events: Events) -> dict[str, NDArray[Any]]:
 def _first(told: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     """One row for each topic, group and filter."""
     runs = Runs(mixed(told["key"], told["wanted"]))
-    some = runs.order[runs.begins]
-    return {name: column[some] for name, column in told.items()} | {"at": runs.least(told["at"])}
+    return {name: runs.first(column) for name, column in told.items()} | {"at": runs.least(told["at"])}
 
 
-def _drains(look: Look, groups: Groups) -> Drains:
+def _drains(look: Look) -> Drains:
     """Groups that were drained, and what they had to have settled by then: as `drained` has them."""
-    if not look.drained:
-        return Drains()
     told, texts = look.readers, look.filters
     runs = Runs(told["key"])
-    some = runs.order[runs.begins]
     filters = runs.count(told["wanted"] != NOBODY)
     # Who was handed nothing at all has told no filter: it wants everything, as far as anybody knows.
     wanted = [(texts.get(int(key)) or "") if key else "TAG:*" for key in runs.most(told["wanted"]).tolist()]
-    ended = _table(look.drained).of(runs.key[runs.begins], NONE)
-    resets = np.array(sorted(look.resets), np.uint64)
-    attested = ~told["by_broker"][some] & np.isin(told["reader"][some], groups.attested)
+    key = runs.first(told["key"])
+    ended = _table(look.drained).of(key, NONE)
     known = (filters <= 1) & np.array([text.startswith("TAG:") for text in wanted], np.bool_)
-    kept = np.flatnonzero(known & (ended != NONE) & ~attested & ~np.isin(told["account"][some], resets))
+    left_out = runs.first(told["attested"]) | np.isin(runs.first(told["account"]), _sorted(look.resets))
+    kept = np.flatnonzero(known & (ended != NONE) & ~left_out)
     names, which = np.unique([wanted[place] for place in kept], return_inverse=True)
     return Drains(
-        Table.by(runs.key[runs.begins][kept], np.arange(len(kept))),
+        Table.by(key[kept], np.arange(len(kept))),
         runs.least(told["at"])[kept],
         ended[kept],
         which,
         tuple(names.tolist()),
-        tuple(sorted(set(told["group"][some][kept].tolist()))),
+        tuple(np.unique(runs.first(told["group"])[kept]).tolist()),
     )
+
+
+def _sorted(keys: Iterable[int]) -> Hashes:
+    return np.array(sorted(keys), np.uint64)
 
 
 def _folded(told: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     """One row for each of the keys."""
     runs = Runs(mixed(*(told[name] for name in _KEYS)))
-    some = runs.order[runs.begins]
-    found = {name: told[name][some] for name in (*_KEYS, "reader", "account", "by_broker")}
-    return found | {
+    return {name: runs.first(told[name]) for name in (*_KEYS, "account", "attested")} | {
         "lowest": runs.least(told["lowest"]),
         "highest": runs.most(told["highest"]),
         "at": runs.least(told["at"]),
     }
 
 
-def _known(look: Look, groups: Groups) -> Windows:
+def _known(look: Look) -> Windows:
     """The windows that say something, as `loss` has them."""
     told, texts = look.windows, look.filters
     way = Runs(mixed(told["queue"], told["group"], told["lane"]))
     queue = Runs(mixed(told["queue"], told["group"]))
     one_filter = queue.least(told["wanted"]) == queue.most(told["wanted"])
     began = queue.spread(np.where(one_filter, queue.least(told["at"]), FOREVER))
-    alone = way.spread(way.count(np.ones(len(told["queue"]), np.bool_))) == 1
+    alone = way.spread(way.lengths) == 1
     by_tags = np.array([key for key, text in texts.items() if (text or "").startswith("TAG:")], np.uint64)
-    attested = ~told["by_broker"].astype(np.bool_) & np.isin(told["reader"], groups.attested)
-    resets = np.array(sorted(look.resets), np.uint64)
-    said = np.isin(told["wanted"], by_tags) & ~np.isin(told["account"], resets)
-    kept = np.flatnonzero(alone & said & ~attested)
+    said = np.isin(told["wanted"], by_tags) & ~np.isin(told["account"], _sorted(look.resets))
+    kept = np.flatnonzero(alone & said & ~told["attested"])
     filters, wanted = np.unique(told["wanted"][kept], return_inverse=True)
     keys = mixed(told["queue"], told["group"], told["lane"])[kept]
     readers = {
@@ -251,12 +231,12 @@ def _known(look: Look, groups: Groups) -> Windows:
 
 def _least(keys: Hashes, times: Numbers) -> dict[int, int]:
     runs = Runs(keys)
-    return dict(zip(runs.key[runs.begins].tolist(), runs.least(times).tolist(), strict=True))
+    return dict(zip(runs.first(keys).tolist(), runs.least(times).tolist(), strict=True))
 
 
 def _greatest(keys: Hashes, numbers: Numbers) -> dict[int, int]:
     runs = Runs(keys)
-    return dict(zip(runs.key[runs.begins].tolist(), runs.most(numbers).tolist(), strict=True))
+    return dict(zip(runs.first(keys).tolist(), runs.most(numbers).tolist(), strict=True))
 
 
 def _table(numbers: Mapping[int, int]) -> Table:

@@ -1,4 +1,4 @@
-"""What the checks suspect, over numbers: their predicates on the columns that `deliveries` has, and `figures.cells`."""
+"""What the checks suspect, over numbers: their predicates on the columns that `deliveries` has."""
 
 from __future__ import annotations
 
@@ -11,25 +11,34 @@ from aiorocketmq_audit.deliveries import TAKEN_BACK
 from aiorocketmq_audit.figures import BUCKETS_S, MOST_ATTEMPTS
 from aiorocketmq_audit.kernels.events import NONE, Mask, Numbers
 from aiorocketmq_audit.kernels.histories import Histories
-from aiorocketmq_audit.kernels.holds import End, Group, Hold, Next
+from aiorocketmq_audit.kernels.holds import Group, Hold, Next
 from aiorocketmq_audit.kernels.nullable import is_below, plus
+from aiorocketmq_audit.kernels.settled import Settled
 
 CAUSES = (
     *(None, "answer repeated", "sent twice", "none", "retry asked for", "change of unknown effect"),
-    *("hold not recorded", "lease ended"),
+    *("ack of unknown effect", "hold not recorded", "lease ended"),
 )
 """What `double_delivery.cause` says."""
-_FIRST, _REPEATED, _, _WRONG, _ASKED, _UNSURE, _NO_HOLD, _ENDED = range(len(CAUSES))
+_FIRST, _REPEATED, _TWICE, _WRONG, _ASKED, _UNSURE, _ACK_UNSURE, _NO_HOLD, _ENDED = range(len(CAUSES))
 
 
 def suspected(
-    rows: Histories, after: Next, hold: Hold, end: End, group: Group, *, by_broker: Mask, ended_us: int
+    rows: Histories,
+    after: Next,
+    done: Settled,
+    hold: Hold,
+    group: Group,
+    *,
+    copies: Mask,
+    by_broker: Mask,
+    ended_us: int,
 ) -> dict[str, NDArray[Any]]:
     """By check, which deliveries it would look into, with the cause of the next one and its lateness."""
     hi, attempt, due = (rows.given(name) for name in ("hi", "attempt", "due"))
     is_again, attested = after.hi != NONE, group.told_by_broker & ~by_broker
     repeated = (rows.given("again") == after.again) & (after.again != 0)
-    acked_in_time = (hold.acked_hi != NONE) & ((hold.until_lo == NONE) | (hold.acked_hi <= hold.until_lo))
+    acked_in_time = (done.acked_hi != NONE) & ((hold.until_lo == NONE) | (done.acked_hi <= hold.until_lo))
     early_lo, early_hi = (
         is_below(after.hi, plus(until, -group.early)) for until in (hold.until_lo, hold.until_hi)
     )
@@ -40,43 +49,73 @@ def suspected(
         [
             ~is_again,
             repeated,
+            copies,
             acked_in_time | (early_lo & ~other_way_round),
             hold.asked,
-            hold.is_crossing,
+            hold.unsure,
+            done.ack_unsure,
             hold.until_lo == NONE,
         ],
-        [_FIRST, _REPEATED, _WRONG, _ASKED, _UNSURE, _NO_HOLD],
+        [_FIRST, _REPEATED, _TWICE, _WRONG, _ASKED, _UNSURE, _ACK_UNSURE, _NO_HOLD],
         _ENDED,
     ).astype(np.uint8)
+    late = _is_late(rows, after, done, hold, group, ended_us) & ~copies
+    known = attempt != NONE
+    stays = known & (after.attempt != NONE) & (after.attempt <= attempt) & ~repeated
+    stays &= done.reason != TAKEN_BACK
+    skips = known & (after.attempt > attempt + 1) & ~attested
+    above = (group.max_attempts > 0) & (attempt > group.max_attempts) & (group.ordered == 0)
+    above |= known & (attempt < 1)
     return {
         "cause": cause,
         "bucket": _bucket(after.hi, hold.until_hi, np.isin(cause, (_ASKED, _ENDED, _WRONG))),
         "doubled": is_again & (acked_in_time | (looks_early & ~hold.asked)) & ~repeated,
-        "mistimed": early_retry | _is_late(rows, after, hold, end, group, ended_us),
-        "misnumbered": _is_misnumbered(
-            attempt, after, group, repeated | (hold.reason == TAKEN_BACK), attested
-        ),
+        "acked_in_time": acked_in_time,
+        "too_early": early_lo,
+        "other_way_round": other_way_round,
+        "mistimed": early_retry | late,
+        "early_retry": early_retry,
+        "late": late,
+        "misnumbered": stays | skips | above,
+        "stays": stays,
+        "skips": skips,
+        "above": above,
         "hurried": is_below(hi, plus(due, -group.early)),
-        "buried": (hold.dead_hi != NONE) & (after.lo != NONE) & (hold.dead_hi < after.lo),
-        "used_up": ~is_again & is_below(group.max_attempts, plus(attempt, np.ones_like(attempt))) & by_broker,
+        "buried": (done.dead_hi != NONE) & (after.lo != NONE) & (done.dead_hi < after.lo),
     }
 
 
-def _is_late(rows: Histories, after: Next, hold: Hold, end: End, group: Group, ended_us: int) -> Mask:
+def _is_late(rows: Histories, after: Next, done: Settled, hold: Hold, group: Group, ended_us: int) -> Mask:
     """`retry_timing.is_suspiciously_late`."""
     bound = plus(hold.until_hi, group.late)
-    is_open = (after.hi == NONE) & (end.done_lo == NONE) & is_below(rows.given("attempt"), group.max_attempts)
+    is_open = (
+        (after.hi == NONE) & (hold.done_lo == NONE) & is_below(rows.given("attempt"), group.max_attempts)
+    )
     waited = (bound != NONE) & ((after.hi > bound) | (is_open & (ended_us > bound)))
-    return np.asarray(waited & (group.ordered != 1) & (hold.acked_hi == NONE) & ~hold.is_crossing)
+    return np.asarray(waited & (group.ordered != 1) & (done.acked_hi == NONE) & ~hold.unsure)
 
 
-def _is_misnumbered(attempt: Numbers, after: Next, group: Group, stays_rightly: Mask, attested: Mask) -> Mask:
-    """`attempts.is_suspicious`."""
-    known = attempt != NONE
-    stays = known & (after.attempt != NONE) & (after.attempt <= attempt) & ~stays_rightly
-    skips = known & (after.attempt > attempt + 1) & ~attested
-    above = (group.max_attempts > 0) & (attempt > group.max_attempts) & (group.ordered == 0)
-    return np.asarray(stays | skips | above | (known & (attempt < 1)))
+def is_not_buried(
+    rows: Histories,
+    after: Next,
+    done: Settled,
+    hold: Hold,
+    group: Group,
+    *,
+    by_broker: Mask,
+    drained: Numbers,
+) -> tuple[Mask, Mask]:
+    """`drained.not_buried`: what had used up its attempts when its group was `drained`, and what of it is no dead
+    letter."""
+    used_up = (
+        (after.hi == NONE)
+        & (group.max_attempts > 0)
+        & ~is_below(rows.given("attempt"), group.max_attempts)
+        & (rows.given("attempt") != NONE)
+    )
+    free = used_up & by_broker & (group.ordered == 0) & ~done.ack_unsure
+    over = free & is_below(hold.until_hi, drained) & ((done.dead_hi != NONE) | (done.ended_lo == NONE))
+    return over, over & (done.dead_hi == NONE)
 
 
 def _bucket(n_hi: Numbers, until_hi: Numbers, which: Mask) -> Numbers:

@@ -48,9 +48,9 @@ def hashes(texts: pa.Array) -> Hashes:
     return found
 
 
-def hash_of(text: str) -> int:
+def hash_of(text: str | None) -> int:
     """The same number for one text."""
-    return int(hashes(pa.array([text]))[0])
+    return int(hashes(pa.array([text], pa.string()))[0])
 
 
 def mixed(*columns: NDArray[Any]) -> Hashes:

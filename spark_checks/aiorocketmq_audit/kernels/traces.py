@@ -68,7 +68,6 @@ def _is_other(runs: Runs, part: NDArray[Any], is_send: NDArray[np.bool_]) -> NDA
 
 
 QUESTION = counting(
-    columns=(*ACCOUNT, "kind", "phase", "message_id", "body_sha", "props_sha", "store_us"),
     layout={"key": "u8", "body": "u8", "props": "u8", "facts": "u1"},
     rows=_rows,
     answer=_answer,

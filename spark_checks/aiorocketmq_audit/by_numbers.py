@@ -1,0 +1,180 @@
+"""An audit as far as columns of numbers go: gates, counts, and what is left to look into, all without Spark."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+
+from aiorocketmq_audit import (
+    attempts,
+    dead_letters,
+    delay,
+    double_delivery,
+    figures,
+    filters,
+    gates,
+    loss,
+    ordering,
+    origin,
+    reading,
+    retry_timing,
+    sides,
+)
+from aiorocketmq_audit.files import RecordingFiles
+from aiorocketmq_audit.late import LateSession
+from aiorocketmq_audit.narrowing import Narrowing
+
+if TYPE_CHECKING:
+    from aiorocketmq_audit.kernels.asking import Answers, Surveyed
+    from aiorocketmq_audit.kernels.tasks import Workers
+
+logger = logging.getLogger(__name__)
+
+ALONE = 12 << 20
+"""Bytes (some 400,000 events) up to which this process does it all: to start others would take as long."""
+
+Counts = Mapping[str, tuple[int, int]]
+"""As `findings.counted` tells it."""
+
+_OF_DELIVERIES: Mapping[str, str] = MappingProxyType(
+    {
+        double_delivery.NAME: "doubled",
+        retry_timing.NAME: "mistimed",
+        attempts.NAME: "misnumbered",
+        delay.NAME: "hurried",
+        filters.NAME: "unwanted",
+        dead_letters.NAME: "buried",
+    }
+)
+"""By check: which of the cells' counts are deliveries that it must look into."""
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What must be looked into."""
+
+    finds: tuple[str, ...]
+    """Checks that must look at deliveries, or at what was stored or sent."""
+    sides: frozenset[str]
+    """SIDES that have findings, or may have."""
+    uncounted: frozenset[str]
+    """SIDES that were not counted yet, and loss, if that was not."""
+
+    @property
+    def is_nothing(self) -> bool:
+        """Everything is known already."""
+        return not (self.finds or self.sides or self.uncounted)
+
+    @property
+    def needs_all(self) -> bool:
+        """Some look at all events, not only at those around a few deliveries."""
+        return bool(
+            self.uncounted
+            or self.sides - {sides.NOT_BURIED}
+            or {origin.NAME, loss.NAME}.intersection(self.finds)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What numbers say of a recording."""
+
+    seen: Surveyed
+    gate: gates.Gates
+    answers: Answers
+    numbers: figures.Figures
+    left: Left
+
+
+def known(
+    workers: Workers,
+    session: LateSession,
+    found: RecordingFiles,
+    narrowing: Narrowing,
+    checks: Sequence[str],
+) -> Known | None:
+    """Judge the recording itself, and all of its deliveries. None where rows occur twice, or where this does not work:
+    then Spark can say why. Raises NotARecording as `gates.examine` does."""
+    import pyarrow as pa
+
+    from aiorocketmq_audit.kernels.asking import surveyed
+    from aiorocketmq_audit.kernels.processes import WorkerLost
+
+    def events() -> DataFrame:
+        return reading.read(session.spark(), found)
+
+    try:
+        seen = surveyed(workers, found, narrowing)
+        if seen is None:
+            return None
+        gate = gates.judged(
+            seen.numbers,
+            events,
+            unfinished=found.unfinished,
+            lacking=found.lacking,
+            skew_us=narrowing.skew_us,
+        )
+        if gate.duplicated:
+            return None
+        answers = seen.ask(workers, gate, checks)
+    except (PySparkException, pa.ArrowException, OSError, ValueError, WorkerLost) as error:
+        logger.warning("Spark alone judges the recording, which takes longer: %s", reading.reason(error))
+        return None
+    numbers = figured(answers)
+    uncounted = frozenset(sides.asked(gate, checks).keys() - answers.counts.keys())
+    if loss.NAME in checks and seen.survey.windows is None:
+        uncounted |= {loss.NAME}
+    finds = tuple(name for name in checks if numbers.suspects.get(name))
+    wrong = frozenset(name for name in sides.SIDES if answers.counts.get(name, (0, 0))[1])
+    return Known(seen, gate, answers, numbers, Left(finds, wrong, uncounted))
+
+
+def figured(answers: Answers, more: Counts = MappingProxyType({})) -> figures.Figures:
+    """What answers come to, with `more` that was counted elsewhere; only what is suspicious is a suspect."""
+    counts = {name: count for name, count in {**answers.counts, **more}.items() if count[0]}
+    arrived = figures.Arrived(
+        *(counts.get(name, (0, 0)) for name in (origin.CONFIRMED, origin.RECOVERED, origin.NAME))
+    )
+    aside = sides.aside({name: count for name, count in counts.items() if name in sides.SIDES})
+    numbers = figures.figures(answers.cells, arrived, counts.get(loss.NAME, (0, 0)), aside)
+    suspects = {name: sum(cell[column] for cell in answers.cells) for name, column in _OF_DELIVERIES.items()}
+    suspects[dead_letters.NAME] += answers.odd_letters
+    suspects[ordering.NAME] = len(answers.lanes)
+    return replace(numbers, suspects={**numbers.suspects, **suspects})
+
+
+@contextmanager
+def workers_of(session: LateSession, found: RecordingFiles) -> Iterator[Workers | None]:
+    """Whoever can look at the recording here: processes of our own, or the workers of a local cluster. None where files
+    or workers are elsewhere, or where this Python has no numpy."""
+    master = session.master
+    if not found.readable or not found.is_local or not master.startswith("local"):
+        yield None
+        return
+    try:
+        from aiorocketmq_audit.kernels.by_spark import SparkWorkers
+        from aiorocketmq_audit.kernels.processes import processes
+    except ModuleNotFoundError:
+        # A driver on a cluster need not have pyarrow and numpy.
+        yield None
+        return
+    with ExitStack() as stack:
+        if master.startswith("local-cluster"):
+            yield SparkWorkers(session.spark())
+        else:
+            count = 0 if found.size <= ALONE else _cores(master)
+            yield stack.enter_context(processes(count))
+
+
+def _cores(master: str) -> int:
+    told = re.match(r"local\[(\d+)", master)
+    return int(told[1]) if told else len(os.sched_getaffinity(0)) if "*" in master else 1

@@ -1,0 +1,234 @@
+"""What allows the few deliveries that look wrong, over numbers: what the checks would call excused, told without Spark.
+
+Only what is excused is told here, or no finding at all: where one stands, Spark makes it, with its evidence.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import Row
+
+from aiorocketmq_audit import attempts, dead_letters, double_delivery, retry_timing
+from aiorocketmq_audit.excuses import (
+    ANSWER_LOST,
+    FLUSH_US,
+    GONE,
+    OWNER_GONE,
+    RESENT,
+    RESET,
+    RESETS,
+    RESTARTED,
+    RESTARTS,
+)
+from aiorocketmq_audit.findings import EXCUSED
+from aiorocketmq_audit.kernels import leases
+from aiorocketmq_audit.kernels.events import NONE, Events, Numbers
+from aiorocketmq_audit.kernels.histories import Histories
+from aiorocketmq_audit.kernels.holds import followed, groups, held
+from aiorocketmq_audit.kernels.nullable import plus
+from aiorocketmq_audit.kernels.places import topics
+from aiorocketmq_audit.kernels.question import ACCOUNT, Survey
+from aiorocketmq_audit.kernels.settled import settled
+from aiorocketmq_audit.kernels.suspicion import suspected
+from aiorocketmq_audit.kernels.texts import Hashes
+
+MOST = 20_000
+"""Deliveries that are looked at one by one."""
+
+Excused = tuple[str, str, str]
+"""Check, invariant and excuse."""
+
+
+class Stands(Exception):
+    """Something is broken, or may be."""
+
+
+def excused(picked: pa.Table, chosen: str, frame: leases.Frame, survey: Survey) -> list[Row] | None:
+    """Counts of excused findings among picked events, of which the column `chosen` tells those that are judged, as
+    `run` counts them. None where a finding stands, or there is too much to look at."""
+    events = Events.of(picked)
+    given = _Given.of(events.some(np.asarray(picked.column(chosen).to_numpy())), frame, survey)
+    if len(given.suspects) > MOST:
+        return None
+    around = _Around(_marks(events), _lost(events), _polls(events), _ends(events))
+    try:
+        found = Counter(each for index in given.suspects.tolist() for each in _judged(given, index, around))
+    except Stands:
+        return None
+    names = ("check", "invariant", "verdict", "excuse", "count")
+    return [
+        Row(**dict(zip(names, (check, invariant, EXCUSED, excuse, count), strict=True)))
+        for (check, invariant, excuse), count in found.items()
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """Deliveries, with all that is known of each."""
+
+    suspects: np.ndarray[Any, np.dtype[np.intp]]
+    columns: Mapping[str, np.ndarray[Any, Any]]
+
+    @classmethod
+    def of(cls, events: Events, frame: leases.Frame, survey: Survey) -> _Given:
+        told, others = leases.rows(frame, events, survey)
+        deliveries = leases.told(events)
+        deliveries = deliveries.some(deliveries.one_of("kind", "deliver"))
+        beside = {
+            "scope": deliveries.together("run_id", "case_id"),
+            "account": deliveries.together(*ACCOUNT),
+            "poll": topics(deliveries),
+            "queue": deliveries.number("queue"),
+            "client": deliveries.text("client_id"),
+        }
+        rows = Histories({**told, **beside}, others)
+        group, after, done = groups(frame.settings, rows), followed(rows), settled(rows)
+        hold, copies = held(rows, after, done, group), rows.has_copies()
+        by_broker = leases.by_broker(rows)
+        found = suspected(
+            rows, after, done, hold, group, copies=copies, by_broker=by_broker, ended_us=frame.ended_us
+        )
+        names = (
+            "scope",
+            "account",
+            "poll",
+            "queue",
+            "client",
+            "who",
+            "recorder",
+            "seq",
+            "lo",
+            "hi",
+            "attempt",
+        )
+        columns = {
+            **found,
+            **{name: rows.given(name) for name in names},
+            **{f"n_{name}": rows.next(name, 0) for name in ("recorder", "seq")},
+            "n_hi": after.hi,
+            "n_attempt": after.attempt,
+            "acked_hi": done.acked_hi,
+            "copies": copies,
+            "unsure": hold.unsure,
+            "until_hi": hold.until_hi,
+            "late_us": group.late,
+            "bound": plus(hold.until_hi, group.late),
+        }
+        wrong = ("doubled", "mistimed", "misnumbered", "hurried", "buried", "unwanted")
+        columns["unwanted"] = leases.is_unwanted(rows)
+        return cls(np.flatnonzero(np.logical_or.reduce([columns[name] for name in wrong])), columns)
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """What may excuse deliveries, and what proves that they are late."""
+
+    marks: Sequence[tuple[Any, ...]]
+    """As `excuses.marks` has them: excuse, scope, key, at, by and number."""
+    lost: Mapping[int, Numbers]
+    """By poll: when those began whose answer nobody knows."""
+    polls: Mapping[int, Sequence[tuple[int, int, int]]]
+    """By poll: the queue, and from when to when."""
+    ends: Mapping[int, int]
+    """By account: the last instant."""
+
+
+def _judged(given: _Given, index: int, around: _Around) -> Iterator[Excused]:
+    """What the checks say of one delivery. Raises Stands."""
+    row = {name: column[index] for name, column in given.columns.items()}
+    if row["hurried"] or row["unwanted"] or row["above"]:
+        raise Stands
+    excuse = RESENT if row["copies"] else _excuse(row, around.marks)
+    definite = (row["acked_in_time"] or row["too_early"]) and not row["other_way_round"]
+    if row["doubled"] and (definite or not row["unsure"]):
+        ends = row["acked_in_time"] and row["acked_hi"] < row["n_hi"]
+        yield double_delivery.NAME, "INV-ACKED" if ends else "INV-EXCL", _standing(excuse)
+    if row["early_retry"] and ((row["too_early"] and not row["other_way_round"]) or not row["unsure"]):
+        yield retry_timing.NAME, "INV-EARLY", _standing(excuse)
+    if row["late"] and _is_late(row, around):
+        raise Stands
+    if row["stays"] or row["skips"]:
+        answers = around.lost.get(int(row["poll"]), np.empty(0, np.int64))
+        missing = row["n_attempt"] - row["attempt"] - 1
+        is_lost = row["skips"] and missing <= np.count_nonzero(answers <= row["n_hi"])
+        lost = ANSWER_LOST if is_lost and not row["copies"] else excuse
+        yield attempts.NAME, "INV-ATTEMPT", _standing(lost)
+    if row["buried"]:
+        yield dead_letters.NAME, "INV-DLQ", _standing(excuse)
+
+
+def _standing(excuse: str | None) -> str:
+    if excuse is None:
+        raise Stands
+    return excuse
+
+
+def _excuse(row: Mapping[str, Any], marks: Sequence[tuple[Any, ...]]) -> str | None:
+    """The first mark between a delivery and the next one: `excuses.with_excuse`."""
+    for excuse, scope, key, at, by, number in marks:
+        after = at > row["lo"] or (at == row["lo"] and by == row["recorder"] and number > row["seq"])
+        before = at < row["n_hi"] or (at == row["n_hi"] and by == row["n_recorder"] and number < row["n_seq"])
+        concerned = key is None or key in (row["who"], row["client"])
+        forgotten = excuse != RESTARTED or row["acked_hi"] == NONE or row["acked_hi"] > at - FLUSH_US
+        if scope == row["scope"] and after and before and concerned and forgotten:
+            return str(excuse)
+    return None
+
+
+def _is_late(row: Mapping[str, Any], around: _Around) -> bool:
+    """Whether a poll was open all the time: `retry_timing._late`."""
+    if row["n_hi"] == NONE and around.ends[int(row["account"])] <= row["bound"]:
+        return False
+    return any(
+        queue in (NONE, row["queue"]) and begun <= row["until_hi"] and ended >= row["bound"]
+        for queue, begun, ended in around.polls.get(int(row["poll"]), ())
+    )
+
+
+def _marks(events: Events) -> list[tuple[Any, ...]]:
+    kinds = ((RESET, RESETS, "group"), (OWNER_GONE, GONE, "client_id"), (RESTARTED, ("fault",), None))
+    found: list[tuple[Any, ...]] = []
+    for excuse, names, key in kinds:
+        some = events.some(events.one_of("kind", *names))
+        which = np.arange(len(some))
+        faults = [dict(fault or ()).get("kind") for fault in some.plain("fault", which)]
+        rows = zip(
+            some.together("run_id", "case_id"),
+            [None] * len(some) if key is None else some.text(key),
+            some.number("t_wall_us"),
+            some.text("recorder"),
+            some.number("seq"),
+            faults,
+            strict=True,
+        )
+        found += [(excuse, *row) for *row, fault in rows if key is not None or fault in RESTARTS]
+    return found
+
+
+def _lost(events: Events) -> dict[int, Numbers]:
+    some = events.some(events.one_of("kind", "receive") & events.one_of("phase", "info"))
+    polls, begun = topics(some), some.called()
+    return {int(poll): begun[polls == poll] for poll in np.unique(polls)}
+
+
+def _polls(events: Events) -> dict[int, list[tuple[int, int, int]]]:
+    some = events.some(
+        events.one_of("kind", "receive") & events.one_of("phase", "ok") & events.told("invoked_us")
+    )
+    found: dict[int, list[tuple[int, int, int]]] = {}
+    columns = (some.number(name).tolist() for name in ("queue", "invoked_us", "t_wall_us"))
+    for poll, *times in zip(topics(some).tolist(), *columns, strict=True):
+        found.setdefault(poll, []).append(tuple(times))
+    return found
+
+
+def _ends(events: Events) -> dict[int, int]:
+    accounts: Hashes = events.together(*ACCOUNT)
+    at = events.number("t_wall_us")
+    return {int(account): int(at[accounts == account].max()) for account in np.unique(accounts)}

@@ -1,0 +1,103 @@
+"""The few events of a recording that must be looked at closely, and those that may excuse them, put aside as files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyarrow import parquet
+
+from aiorocketmq_audit.kernels.blocks import Runs
+from aiorocketmq_audit.kernels.events import Events, Mask, Piece, Reader
+from aiorocketmq_audit.kernels.leases import answers_of, lanes_of
+from aiorocketmq_audit.kernels.question import ACCOUNT
+from aiorocketmq_audit.kernels.tasks import Workers
+from aiorocketmq_audit.kernels.texts import Hashes
+from aiorocketmq_audit.schema import COLUMNS
+
+CHOSEN, WHOLE = "chosen", "whole"
+"""Columns beside those of a recording: whether all events of the row's message are there, and all of its message
+group."""
+
+_BESIDE = ("config", "reset", "seek", "fault", "client.stop", "client.crash", "assign", "drain.ok")
+"""Kinds of events that excuses and rules are told by; they are few."""
+
+_NOBODY = np.empty(0, np.uint64)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to pick."""
+
+    messages: Hashes
+    lanes: Hashes = field(default_factory=lambda: _NOBODY)
+    answers: Hashes = field(default_factory=lambda: _NOBODY)
+    """Messages that came with others in these answers."""
+    polls_us: int | None = None
+    """Polls that took at least so long, and the last event of each account; None for none of them."""
+
+
+def picked(workers: Workers, tasks: Sequence[Sequence[Piece]], wanted: Wanted, folder: str) -> int:
+    """Write what is wanted to files in `folder`, with the columns CHOSEN and WHOLE; returns how many rows that is."""
+    return sum(workers.each(_Pick(wanted, folder), tasks))
+
+
+def read(folder: str) -> pa.Table:
+    """All rows that were picked."""
+    tables = [parquet.read_table(path, partitioning=None) for path in sorted(Path(folder).glob("*.parquet"))]
+    return pa.concat_tables(tables, promote_options="permissive")
+
+
+@dataclass(frozen=True, slots=True)
+class _Pick:
+    wanted: Wanted
+    folder: str
+
+    def __call__(self, pieces: Sequence[Piece]) -> int:
+        reader, tables = Reader(), list[pa.Table]()
+        for piece in pieces:
+            for group in piece.groups:
+                # One by one, as most have nothing, and those that have are read as a whole.
+                part = Piece(piece.path, (group,), 0)
+                marks = _marks(self.wanted, reader.read(part))
+                if marks is not None:
+                    tables.append(_rows(part, *marks))
+        if tables:
+            table = pa.concat_tables(tables, promote_options="permissive")
+            number = sum(1 for _ in Path(self.folder).glob(f"{os.getpid()}-*"))
+            parquet.write_table(table, f"{self.folder}/{os.getpid()}-{number}.parquet")
+        return sum(table.num_rows for table in tables)
+
+
+def _marks(wanted: Wanted, events: Events) -> tuple[Mask, Mask, Mask] | None:
+    """Which events are wanted, which of them belong to chosen messages, and which to whole message groups."""
+    chosen = events.known("message_id") & np.isin(events.text("message_id"), wanted.messages)
+    whole = np.zeros(len(events), np.bool_)
+    if len(wanted.lanes):
+        whole = events.known("group") & np.isin(lanes_of(events), wanted.lanes)
+    if len(wanted.answers):
+        chosen |= events.one_of("kind", "deliver") & np.isin(answers_of(events), wanted.answers)
+    picked = chosen | whole | events.one_of("kind", *_BESIDE)
+    is_poll = events.one_of("kind", "receive")
+    picked |= is_poll & events.one_of("phase", "info")
+    if wanted.polls_us is not None:
+        at, invoked = events.number("t_wall_us"), events.number("invoked_us")
+        is_long = events.told("invoked_us") & (at - invoked >= wanted.polls_us)
+        picked |= is_poll & events.one_of("phase", "ok") & is_long
+        picked[Runs(events.together(*ACCOUNT)).where_most(at)] = True
+    return (picked, chosen | whole, whole) if picked.any() else None
+
+
+def _rows(piece: Piece, picked: NDArray[np.bool_], *marks: NDArray[np.bool_]) -> pa.Table:
+    with parquet.ParquetFile(piece.path) as file:
+        names = [name for name in file.schema_arrow.names if name in COLUMNS]
+        table: Any = file.read_row_groups(list(piece.groups), columns=names, use_threads=False)
+    for name, mark in zip((CHOSEN, WHOLE), marks, strict=True):
+        table = table.append_column(name, pa.array(mark))
+    return table.filter(pa.array(picked))

@@ -1,0 +1,138 @@
+"""What numbers call excused is what Spark's checks call so; where a finding stands numbers say nothing."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from aiorocketmq_audit import attempts, dead_letters, double_delivery, files, findings, gates, reading, run
+from aiorocketmq_audit.by_numbers import known
+from aiorocketmq_audit.kernels.processes import processes
+from aiorocketmq_audit.kernels.texts import hash_of
+from aiorocketmq_audit.late import LateSession
+from aiorocketmq_audit.narrowing import EVERYTHING
+from aiorocketmq_audit.near import near
+from aiorocketmq_audit.schema import RECORDING
+from pyarrow import parquet
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+
+pytestmark = pytest.mark.spark
+
+HISTORIES = 250
+
+JUDGED = (double_delivery.NAME, "retry timing", attempts.NAME, dead_letters.NAME, "delay", "filters")
+
+Counts = Counter[tuple[str, str, str]]
+
+EXCUSES = {
+    *("E2 reset", "E3 owner gone", "E4 restart", "E7 answer lost", "resent by its producer"),
+}
+
+
+def excused_history(new_history: Callable[..., Any], number: int) -> Any:
+    """A message or two that come again too soon, or with an odd number, mostly with an excuse between."""
+    chance = random.Random(number)
+    history = new_history(f"{number:04}", observer=chance.choice(("client", "broker")))
+    history.config(ordered=False, max_attempts=16, steps_ms="5000,20000")
+    now = 1.0
+    for message in range(chance.randint(1, 2)):
+        attempt = 1
+        for _ in range(chance.randint(1, 3)):
+            given = history.deliver(
+                f"/{message}",
+                now,
+                call=now - chance.choice((0, 0.4)),
+                hold=10,
+                attempt=attempt,
+                client_id=chance.choice(("c1", "c2")),
+                offset=message + chance.choice((0, 0, 0, 0, 50)),
+                due_us=chance.choice((None,) * 30 + (2_000_000_000_000_000,)),
+            )
+            end = chance.choice(("ack", "change", "nothing", "bury", "unsure"))
+            if end == "ack":
+                history.settle("ack", given, now + 1, call=now + 0.9)
+            elif end == "bury":
+                history.bury(given, now + 1)
+            elif end != "nothing":
+                phase = "ok" if end == "change" else chance.choice(("info", "invoke", "fail"))
+                history.settle("change", given, now + 1, seconds=8, reason="retry", phase=phase)
+            mark = chance.choice(("reset", "crash", "stop", "restart", "lost", "none", "elsewhere"))
+            if mark == "reset":
+                history.note("reset", now + 2, group="g", topic="t")
+            elif mark in ("crash", "stop"):
+                history.note(f"client.{mark}", now + 2, client_id=chance.choice(("c1", "c2")))
+            elif mark == "restart":
+                history.note("fault", now + chance.choice((2, 9)), fault={"kind": "restart"})
+            elif mark == "lost":
+                history.poll(now + 1.5, now + 2, phase="info")
+                attempt += 1
+            elif mark == "elsewhere":
+                history.note("reset", now + 2, group="other", topic="t")
+            attempt += chance.choice((1, 1, 1, 1, 0))
+            now += chance.choice((3, 3, 9.05, 12, 60))
+    if chance.random() < 0.3:
+        history.poll(max(0.0, now - 50), now + 1)
+    return history.end()
+
+
+def written(folder: Path, *histories: Any) -> Path:
+    """With all columns: clients' recorders write none of faults."""
+    folder.mkdir()
+    rows = [row for history in histories for row in history.rows]
+    parquet.write_table(pa.Table.from_pylist(rows, to_arrow_schema(RECORDING)), folder / "all.parquet")
+    return folder
+
+
+def by_spark(spark: SparkSession, folder: Path) -> Mapping[int, list[Any]]:
+    """Findings about deliveries, by their recorder."""
+    events = reading.read(spark, files.find((str(folder),)))
+    gate = gates.examine(events)
+    assert not gate.clocks
+    found = run.findings_of(run.material_of(events, gate), gate, JUDGED, sides_asked=())
+    rows: dict[int, list[Any]] = {}
+    for row in found.collect():
+        rows.setdefault(row.first_recorder & ((1 << 64) - 1), []).append(row)
+    return rows
+
+
+def by_numbers(folder: Path) -> Counts | None:
+    found = files.find((str(folder),))
+    with processes(0) as workers, LateSession(0) as session:
+        told = known(workers, session, found, EVERYTHING, JUDGED)
+        assert told is not None
+        with near(workers, told) as picked:
+            rows = picked.excused(told)
+    if rows is None:
+        return None
+    return Counter({(row.check, row.invariant, row.excuse): row["count"] for row in rows})
+
+
+def test_what_numbers_excuse_is_what_the_checks_excuse(
+    new_history: Callable[..., Any], tmp_path: Path, spark: SparkSession
+) -> None:
+    histories = [excused_history(new_history, number) for number in range(HISTORIES)]
+    expected = by_spark(spark, written(tmp_path / "all", *histories))
+    seen: Counts = Counter()
+    stood = 0
+    for number, history in enumerate(histories):
+        rows = expected.get(hash_of(history.rows[0]["recorder"]), [])
+        told = by_numbers(written(tmp_path / str(number), history))
+        if any(row.verdict != findings.EXCUSED for row in rows):
+            assert told is None, number
+            stood += 1
+        elif told is not None:
+            assert told == Counter((row.check, row.invariant, row.excuse) for row in rows), number
+            seen += told
+        else:  # made wrongly, which is left to the check
+            assert {row.check for row in rows} == {dead_letters.NAME}, number
+    assert stood > HISTORIES // 10
+    assert {excuse for _, _, excuse in seen} == EXCUSES
+    assert {invariant for _, invariant, _ in seen} == {
+        *("INV-EXCL", "INV-ACKED", "INV-EARLY", "INV-ATTEMPT", "INV-DLQ")
+    }
