@@ -19,7 +19,6 @@ become 64-bit hashes, and findings get them back at the end.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Window, functions as F
 
@@ -91,11 +90,8 @@ def identified(events: DataFrame, settings: DataFrame, *, clocks_agree: bool) ->
         called = F.when(is_deliver, F.least(F.greatest(called, stored), "t_wall_us")).otherwise(called)
     # Ordered groups hand a message out again from its own place, so that place tells copies of one id apart.
     # Other groups hand it out again from a retry topic, with another place: there the id must do.
-    copy = F.xxhash64(
-        F.xxhash64("message_id"), _laid_over(_hash_of("broker"), *map(_number_of, ("queue", "offset")))
-    )
-    whose = _laid_over(*(_hash_of(name) for name in (*SCOPE, "topic", "group")))
-    lane = F.xxhash64(whose, F.xxhash64(F.coalesce("message_group", "message_id")))
+    copy = F.xxhash64("message_id", "broker", "queue", "offset")
+    lane = F.xxhash64(*SCOPE, "topic", "group", F.coalesce("message_group", "message_id"))
     return known.withColumns(
         {
             "lane": lane,
@@ -114,22 +110,6 @@ def identified(events: DataFrame, settings: DataFrame, *, clocks_agree: bool) ->
             "again": F.when(F.col("receive_attempt") != "", F.xxhash64("receive_attempt")),
         }
     )
-
-
-def _hash_of(name: str) -> Column:
-    """A text as `kernels.texts` knows it."""
-    return F.when(F.col(name).isNotNull(), F.xxhash64(name)).otherwise(F.lit(0))
-
-
-def _laid_over(*columns: Column) -> Column:
-    """Several columns in one, as `kernels.texts.laid_over` does it."""
-    moved = (F.shiftrightunsigned(column, by) for by, column in enumerate(columns))
-    return reduce(Column.bitwiseXOR, moved)
-
-
-def _number_of(name: str) -> Column:
-    """A number as `kernels.events` knows it."""
-    return F.coalesce(F.col(name).cast("bigint"), F.lit(-(1 << 63)))
 
 
 def _closely(known: DataFrame, chosen: Chosen) -> DataFrame:

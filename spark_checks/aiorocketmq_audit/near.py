@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -12,7 +12,7 @@ import numpy as np
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.types import BooleanType, StructField, StructType
 
-from aiorocketmq_audit import excuses, loss, origin, reading, retry_timing
+from aiorocketmq_audit import attempts, excuses, loss, origin, reading, retry_timing
 from aiorocketmq_audit.by_numbers import Known
 from aiorocketmq_audit.checks import Material
 from aiorocketmq_audit.deliveries import deliveries
@@ -71,7 +71,8 @@ def near(workers: Workers, known: Known) -> Iterator[Near]:
         # A late message is proven by a poll that was open for as long as the group's messages may be late.
         polls_us = min([row["late_us"] for row in seen.settings] + [LATE_MS * 1000])
     with TemporaryDirectory(prefix="aiorocketmq-audit-") as folder:
-        wanted = picking.Wanted(sought.sought, sought.lanes, polls_us=polls_us)
+        lost = attempts.NAME in known.left.finds
+        wanted = picking.Wanted(sought.sought, sought.lanes, polls_us=polls_us, lost_answers=lost)
         if any(row["locks_queue"] for row in seen.settings) and len(sought.sought):
             wanted = _with_companions(workers, known, wanted)
         yield Near(folder, picking.picked(workers, seen.tasks, wanted, folder))
@@ -88,7 +89,7 @@ def _with_companions(workers: Workers, known: Known, wanted: picking.Wanted) -> 
             events = Events.of(picking.read(folder))
         given = events.some(events.one_of("kind", "deliver") & events.known("batch"))
         answers, messages = np.unique(answers_of(given)), np.unique(given.text("message_id"))
-    return picking.Wanted(np.union1d(wanted.messages, messages), wanted.lanes, polls_us=wanted.polls_us)
+    return replace(wanted, messages=np.union1d(wanted.messages, messages))
 
 
 def material(

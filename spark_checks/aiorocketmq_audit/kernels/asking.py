@@ -55,7 +55,7 @@ _CHANGING = ("recall", "tx.end")
 ROWS = 100_000
 """Rows of a recording that are looked at together, at most, but for row groups that are larger."""
 
-SHARE = 300_000
+SHARE = 1_000_000
 """Rows of a question that are looked at together, about."""
 
 _TASK = 5
@@ -108,6 +108,7 @@ class Surveyed:
             has_open_calls=gate.has_open_settling,
             has_drains=bool(gate.kinds.get("drain.ok")),
             chunk_bits=screen.CHUNK_BITS,
+            polls=self.survey.polls,
         )
 
     def ask(self, workers: Workers, gate: Gates, checks: Collection[str]) -> Answers:

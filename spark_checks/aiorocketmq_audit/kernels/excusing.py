@@ -83,8 +83,7 @@ class _Given:
         beside = {
             "scope": deliveries.together("run_id", "case_id"),
             "account": deliveries.together(*ACCOUNT),
-            "poll": topics(deliveries),
-            "queue": deliveries.number("queue"),
+            "asked": topics(deliveries),
             "client": deliveries.text("client_id"),
         }
         rows = Histories({**told, **beside}, others)
@@ -92,12 +91,20 @@ class _Given:
         hold, copies = held(rows, after, done, group), rows.has_copies()
         by_broker = leases.by_broker(rows)
         found = suspected(
-            rows, after, done, hold, group, copies=copies, by_broker=by_broker, ended_us=frame.ended_us
+            rows,
+            after,
+            done,
+            hold,
+            group,
+            copies=copies,
+            by_broker=by_broker,
+            ended_us=frame.ended_us,
+            polls=frame.polls,
         )
         names = (
             "scope",
             "account",
-            "poll",
+            "asked",
             "queue",
             "client",
             "who",
@@ -154,7 +161,7 @@ def _judged(given: _Given, index: int, around: _Around) -> Iterator[Excused]:
     if row["late"] and _is_late(row, around):
         raise Stands
     if row["stays"] or row["skips"]:
-        answers = around.lost.get(int(row["poll"]), np.empty(0, np.int64))
+        answers = around.lost.get(int(row["asked"]), np.empty(0, np.int64))
         missing = row["n_attempt"] - row["attempt"] - 1
         is_lost = row["skips"] and missing <= np.count_nonzero(answers <= row["n_hi"])
         lost = ANSWER_LOST if is_lost and not row["copies"] else excuse
@@ -187,7 +194,7 @@ def _is_late(row: Mapping[str, Any], around: _Around) -> bool:
         return False
     return any(
         queue in (NONE, row["queue"]) and begun <= row["until_hi"] and ended >= row["bound"]
-        for queue, begun, ended in around.polls.get(int(row["poll"]), ())
+        for queue, begun, ended in around.polls.get(int(row["asked"]), ())
     )
 
 

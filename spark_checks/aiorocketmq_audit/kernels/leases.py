@@ -25,10 +25,11 @@ from aiorocketmq_audit.kernels.histories import Histories
 from aiorocketmq_audit.kernels.holds import followed, groups, held
 from aiorocketmq_audit.kernels.nullable import times
 from aiorocketmq_audit.kernels.places import topics
-from aiorocketmq_audit.kernels.question import ACCOUNT, Question, Settings, Survey, Told, chosen
+from aiorocketmq_audit.kernels.polls import Polls
+from aiorocketmq_audit.kernels.question import Question, Settings, Survey, Told, chosen
 from aiorocketmq_audit.kernels.settled import CALLED, settled
 from aiorocketmq_audit.kernels.suspicion import attempts_of, is_not_buried, suspected
-from aiorocketmq_audit.kernels.texts import Hashes, hash_of, laid_over, mixed, mixed_as_spark_does
+from aiorocketmq_audit.kernels.texts import Hashes, hash_of, mixed
 from aiorocketmq_audit.kernels.wishes import is_refused
 from aiorocketmq_audit.sides import NOT_BURIED
 
@@ -36,7 +37,7 @@ GIVEN: Layout = {
     **dict.fromkeys(("key", "closeup", "about", "lane", "place"), "u8"),
     **dict.fromkeys(("offset", "lo", "hi", "seq", "hold", "due", "attempt"), "i8"),
     **dict.fromkeys(("recorder", "delivery", "answer", "again", "who"), "u8"),
-    "settings": "i4",
+    **dict.fromkeys(("settings", "poll", "queue"), "i4"),
     "traits": "u1",
 }
 """What is exchanged of deliveries."""
@@ -66,6 +67,8 @@ class Frame:
     has_open_calls: bool
     has_drains: bool
     chunk_bits: int
+    polls: Polls | None
+    """Those by which messages may be late; None where nobody knows them all."""
 
 
 def question(frame: Frame) -> Question:
@@ -100,9 +103,8 @@ def rows(frame: Frame, events: Events, survey: Survey) -> tuple[Rows, Rows]:
     lane = lanes_of(events)
     message = about.copy()
     copies = np.flatnonzero(ordered)
-    spot = laid_over(broker[copies], queue[copies], offset[copies])
-    message[copies] = mixed_as_spark_does(about[copies], spot)
-    closeup, place = mixed_as_spark_does(lane, message), mixed(broker, queue)
+    message[copies] = mixed(about[copies], broker[copies], queue[copies], offset[copies])
+    closeup, place = mixed(lane, message), mixed(broker, queue)
     in_chunk = ordered & (message_group != 0) & (offset != NONE)
     key, chunked = about.copy(), np.flatnonzero(in_chunk)
     key[chunked] = mixed(lane[chunked], place[chunked], offset[chunked] >> frame.chunk_bits)
@@ -140,6 +142,8 @@ def rows(frame: Frame, events: Events, survey: Survey) -> tuple[Rows, Rows]:
         again=np.where(again == np.uint64(hash_of("")), np.uint64(0), again),
         who=events.text("group"),
         settings=group,
+        poll=np.full(len(events), -1) if frame.polls is None else frame.polls.among(topics(events)),
+        queue=np.where(events.told("queue"), queue, -1),
         drained=drained,
         traits=events.one_of("observer", "broker") * np.uint8(_TRAITS["by_broker"])
         + (message_group != 0) * np.uint8(_TRAITS["grouped"])
@@ -161,10 +165,9 @@ def rows(frame: Frame, events: Events, survey: Survey) -> tuple[Rows, Rows]:
 
 
 def lanes_of(events: Events) -> Hashes:
-    """The message group of each event, or its message where it has none, of its account and group: as Spark has it."""
-    whose = laid_over(*(events.text(name) for name in (*ACCOUNT, "topic", "group")))
+    """The message group of each event, or its message where it has none, of its account and group."""
     about, message_group = events.text("message_id"), events.text("message_group")
-    return mixed_as_spark_does(whose, np.where(message_group == 0, about, message_group))
+    return mixed(topics(events), np.where(message_group == 0, about, message_group))
 
 
 def answers_of(events: Events) -> Hashes:
@@ -201,7 +204,15 @@ def _answer(frame: Frame, given: Rows, settled_: Rows) -> Told:
     traits = {name: (rows.given("traits") & bit) > 0 for name, bit in _TRAITS.items()}
     by_broker, copies = traits["by_broker"], rows.has_copies()
     suspects = suspected(
-        rows, after, done, hold, group, copies=copies, by_broker=by_broker, ended_us=frame.ended_us
+        rows,
+        after,
+        done,
+        hold,
+        group,
+        copies=copies,
+        by_broker=by_broker,
+        ended_us=frame.ended_us,
+        polls=frame.polls,
     )
     sought = [suspects[name] for name in ("doubled", "mistimed", "misnumbered", "hurried", "buried")]
     counts = {}

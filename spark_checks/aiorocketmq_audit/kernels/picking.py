@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from pyarrow import parquet
 
 from aiorocketmq_audit.kernels.blocks import Runs
@@ -30,6 +28,25 @@ _BESIDE = ("config", "reset", "seek", "fault", "client.stop", "client.crash", "a
 
 _NOBODY = np.empty(0, np.uint64)
 
+_TOLD_BESIDE = (
+    *("run_id", "case_id", "observer", "recorder", "seq", "boot", "kind", "phase", "t_wall_us", "invoked_us"),
+    *("client_id", "role", "group", "topic", "queue", "cfg", "fault"),
+)
+"""What must be known of events that only excuse or prove."""
+
+_UNUSED = (
+    "handle",
+    "prev_handle",
+    "op_id",
+    "producer",
+    "pseq",
+    "body_sha",
+    "props_sha",
+    "t_mono_ns",
+    "t_real_us",
+)
+"""What nobody asks about deliveries, and takes long to read."""
+
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
@@ -41,6 +58,8 @@ class Wanted:
     """Messages that came with others in these answers."""
     polls_us: int | None = None
     """Polls that took at least so long, and the last event of each account; None for none of them."""
+    lost_answers: bool = False
+    """Polls of whose answer nothing is known."""
 
 
 def picked(workers: Workers, tasks: Sequence[Sequence[Piece]], wanted: Wanted, folder: str) -> int:
@@ -63,11 +82,9 @@ class _Pick:
         reader, tables = Reader(), list[pa.Table]()
         for piece in pieces:
             for group in piece.groups:
-                # One by one, as most have nothing, and those that have are read as a whole.
+                # One by one, as most have nothing.
                 part = Piece(piece.path, (group,), 0)
-                marks = _marks(self.wanted, reader.read(part))
-                if marks is not None:
-                    tables.append(_rows(part, *marks))
+                tables += _rows(part, *_marks(self.wanted, reader.read(part)))
         if tables:
             table = pa.concat_tables(tables, promote_options="permissive")
             number = sum(1 for _ in Path(self.folder).glob(f"{os.getpid()}-*"))
@@ -75,29 +92,31 @@ class _Pick:
         return sum(table.num_rows for table in tables)
 
 
-def _marks(wanted: Wanted, events: Events) -> tuple[Mask, Mask, Mask] | None:
-    """Which events are wanted, which of them belong to chosen messages, and which to whole message groups."""
+def _marks(wanted: Wanted, events: Events) -> tuple[Mask, Mask, Mask]:
+    """Which events belong to chosen messages, which to whole message groups, and which others are wanted."""
     chosen = events.known("message_id") & np.isin(events.text("message_id"), wanted.messages)
     whole = np.zeros(len(events), np.bool_)
     if len(wanted.lanes):
         whole = events.known("group") & np.isin(lanes_of(events), wanted.lanes)
     if len(wanted.answers):
         chosen |= events.one_of("kind", "deliver") & np.isin(answers_of(events), wanted.answers)
-    picked = chosen | whole | events.one_of("kind", *_BESIDE)
-    is_poll = events.one_of("kind", "receive")
-    picked |= is_poll & events.one_of("phase", "info")
+    beside = events.one_of("kind", *_BESIDE)
+    if wanted.lost_answers:
+        beside |= events.one_of("kind", "receive") & events.one_of("phase", "info")
     if wanted.polls_us is not None:
         at, invoked = events.number("t_wall_us"), events.number("invoked_us")
         is_long = events.told("invoked_us") & (at - invoked >= wanted.polls_us)
-        picked |= is_poll & events.one_of("phase", "ok") & is_long
-        picked[Runs(events.together(*ACCOUNT)).where_most(at)] = True
-    return (picked, chosen | whole, whole) if picked.any() else None
+        beside |= events.one_of("kind", "receive") & events.one_of("phase", "ok") & is_long
+        beside[Runs(events.together(*ACCOUNT)).where_most(at)] = True
+    return chosen | whole, whole, beside & ~(chosen | whole)
 
 
-def _rows(piece: Piece, picked: NDArray[np.bool_], *marks: NDArray[np.bool_]) -> pa.Table:
+def _rows(piece: Piece, chosen: Mask, whole: Mask, beside: Mask) -> Iterator[pa.Table]:
     with parquet.ParquetFile(piece.path) as file:
-        names = [name for name in file.schema_arrow.names if name in COLUMNS]
-        table: Any = file.read_row_groups(list(piece.groups), columns=names, use_threads=False)
-    for name, mark in zip((CHOSEN, WHOLE), marks, strict=True):
-        table = table.append_column(name, pa.array(mark))
-    return table.filter(pa.array(picked))
+        there = file.schema_arrow.names
+        for mark, names in ((chosen, COLUMNS.keys() - _UNUSED), (beside, _TOLD_BESIDE)):
+            if mark.any():
+                columns = [name for name in there if name in names]
+                table = file.read_row_groups(list(piece.groups), columns=columns, use_threads=False)
+                table = table.append_column(CHOSEN, pa.array(chosen)).append_column(WHOLE, pa.array(whole))
+                yield table.filter(pa.array(mark))

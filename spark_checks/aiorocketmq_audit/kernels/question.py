@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 from aiorocketmq_audit.kernels.blocks import Layout, Rows
 from aiorocketmq_audit.kernels.events import Events, Mask, Numbers
 from aiorocketmq_audit.kernels.texts import Hashes
+
+if TYPE_CHECKING:
+    from aiorocketmq_audit.kernels.polls import Polls
 
 ACCOUNT = ("run_id", "case_id", "observer")
 
@@ -111,6 +114,8 @@ class Survey:
     """By queue: the lowest offset that the broker has not deleted."""
     drained: Table
     """By account, topic and group: when the group was drained last."""
+    polls: Polls | None
+    """None where there are too many of them."""
     windows: Windows | None
     """None where there are too many of them."""
     drains: Drains | None

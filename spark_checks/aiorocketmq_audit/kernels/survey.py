@@ -14,6 +14,7 @@ from aiorocketmq_audit.kernels.blocks import Runs
 from aiorocketmq_audit.kernels.events import NONE, Events, Mask, Numbers
 from aiorocketmq_audit.kernels.passed import lanes
 from aiorocketmq_audit.kernels.places import queues, topics
+from aiorocketmq_audit.kernels.polls import Polls, merged as all_polls, polls
 from aiorocketmq_audit.kernels.question import (
     ACCOUNT,
     FOREVER,
@@ -44,6 +45,7 @@ class Look:
     left: Mapping[int, int]
     windows: Mapping[str, NDArray[Any]]
     drained: Mapping[int, int]
+    polls: Polls | None
     readers: Mapping[str, NDArray[Any]]
     filters: Mapping[int, str | None]
 
@@ -67,6 +69,7 @@ def look(settings: Settings, events: Events) -> Look:
         left=_greatest(queues(trims), trims.number("commit_offset")),
         windows=_windows(settings, events),
         drained=_greatest(topics(drains), drains.called()),
+        polls=polls(settings, events),
         readers=_readers(settings, events),
         filters=events.vocabulary("filter"),
     )
@@ -84,6 +87,7 @@ def merged(looks: Iterable[Look]) -> Look:
         left=_united((each.left for each in seen), max),
         windows=windows if windows and len(windows["queue"]) <= MOST_WINDOWS else {},
         drained=_united((each.drained for each in seen), max),
+        polls=all_polls([each.polls for each in seen]),
         readers=_all_of([each.readers for each in seen], _first),
         filters={key: text for each in seen for key, text in each.filters.items()},
     )
@@ -96,6 +100,7 @@ def survey(look: Look) -> Survey:
         began=_table(look.began),
         left_from=_table(look.left),
         drained=_table(look.drained),
+        polls=look.polls,
         windows=_known(look) if look.windows else None,
         drains=_drains(look) if look.drained else None,
     )

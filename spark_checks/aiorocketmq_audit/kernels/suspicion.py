@@ -13,6 +13,7 @@ from aiorocketmq_audit.kernels.events import NONE, Mask, Numbers
 from aiorocketmq_audit.kernels.histories import Histories
 from aiorocketmq_audit.kernels.holds import Group, Hold, Next
 from aiorocketmq_audit.kernels.nullable import is_below, plus
+from aiorocketmq_audit.kernels.polls import Polls
 from aiorocketmq_audit.kernels.settled import Settled
 
 CAUSES = (
@@ -33,6 +34,7 @@ def suspected(
     copies: Mask,
     by_broker: Mask,
     ended_us: int,
+    polls: Polls | None,
 ) -> dict[str, NDArray[Any]]:
     """By check, which deliveries it would look into, with the cause of the next one and its lateness."""
     hi, attempt, due = (rows.given(name) for name in ("hi", "attempt", "due"))
@@ -60,6 +62,10 @@ def suspected(
         _ENDED,
     ).astype(np.uint8)
     late = _is_late(rows, after, done, hold, group, ended_us) & ~copies
+    if polls is not None:
+        first, queue = rows.given("poll")[late], rows.given("queue")[late]
+        free, bound = hold.until_hi[late], hold.until_hi[late] + group.late[late]
+        late[late] = polls.cover(first, queue, free, bound)
     known = attempt != NONE
     stays = known & (after.attempt != NONE) & (after.attempt <= attempt) & ~repeated
     stays &= done.reason != TAKEN_BACK

@@ -63,24 +63,6 @@ def mixed(*columns: NDArray[Any]) -> Hashes:
     return _finished(together)
 
 
-def mixed_as_spark_does(first: NDArray[Any], second: NDArray[Any]) -> Hashes:
-    """Spark's `xxhash64` of two columns, where both sides must come to one number; it takes longer."""
-    together = np.full(len(first), _SEED, np.uint64)
-    for column in (first, second):
-        together += _P5 + np.uint64(8)
-        together ^= _rotated(column.view(np.uint64) * _P2, 31) * _P1
-        together = _finished(_rotated(together, 27) * _P1 + _P4)
-    return together
-
-
-def laid_over(*columns: NDArray[Any]) -> Hashes:
-    """Several columns in one, each a bit further to the right: as Spark can do it, too."""
-    together = columns[0].view(np.uint64).copy()
-    for by, column in enumerate(columns[1:], start=1):
-        together ^= column.view(np.uint64) >> np.uint64(by)
-    return together
-
-
 def _of_one_length(content: NDArray[np.uint8], begins: NDArray[np.int64], length: int) -> Hashes:
     words: Hashes = np.ndarray((len(content) - 7,), "<u8", content, 0, (1,))
     at = begins.copy()
