@@ -5,14 +5,15 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
 
 from aiorocketmq_audit import (
     attempts,
@@ -104,31 +105,39 @@ def known(
 ) -> Known | None:
     """Judge the recording itself, and all of its deliveries. None where rows occur twice, or where this does not work:
     then Spark can say why. Raises NotARecording as `gates.examine` does."""
-    import pyarrow as pa
-
     from aiorocketmq_audit.kernels.asking import surveyed
-    from aiorocketmq_audit.kernels.processes import WorkerLost
 
-    def events() -> DataFrame:
-        return reading.read(session.spark(), found)
-
-    try:
-        seen = surveyed(workers, found, narrowing)
+    with failures_told():
+        seen = surveyed(workers, found.readable, narrowing)
         if seen is None:
             return None
         gate = gates.judged(
             seen.numbers,
-            events,
+            lambda: reading.read(session.spark(), found),
             unfinished=found.unfinished,
             lacking=found.lacking,
             skew_us=narrowing.skew_us,
         )
-        if gate.duplicated:
-            return None
-        answers = seen.ask(workers, gate, checks)
+        return None if gate.duplicated else answered(workers, seen, gate, checks)
+    return None
+
+
+@contextmanager
+def failures_told() -> Iterator[None]:
+    """Go on where files, workers or odd settings make numbers fail, and say so: then Spark has to do it all."""
+    import pyarrow as pa
+
+    from aiorocketmq_audit.kernels.processes import WorkerLost
+
+    try:
+        yield
     except (PySparkException, pa.ArrowException, OSError, ValueError, WorkerLost) as error:
         logger.warning("Spark alone judges the recording, which takes longer: %s", reading.reason(error))
-        return None
+
+
+def answered(workers: Workers, seen: Surveyed, gate: gates.Gates, checks: Sequence[str]) -> Known:
+    """Judge all deliveries, and count for `checks`. Raises what `failures_told` tells."""
+    answers = seen.ask(workers, gate, checks)
     numbers = figured(answers)
     uncounted = frozenset(sides.asked(gate, checks).keys() - answers.counts.keys())
     if loss.NAME in checks and seen.survey.windows is None:
@@ -160,6 +169,23 @@ def workers_of(session: LateSession, found: RecordingFiles) -> Iterator[Workers 
     if not found.readable or not found.is_local or not master.startswith("local"):
         yield None
         return
+    with _workers(master, session.spark, alone=found.size <= ALONE) as here:
+        yield here
+
+
+@contextmanager
+def workers_beside(spark: SparkSession) -> Iterator[Workers | None]:
+    """The same for a session that goes on: processes, if it works on this machine."""
+    master = "" if is_remote() else str(spark.conf.get("spark.master", ""))
+    if not master.startswith("local"):
+        yield None
+        return
+    with _workers(master, lambda: spark, alone=_cores(master) == 1) as here:
+        yield here
+
+
+@contextmanager
+def _workers(master: str, spark: Callable[[], SparkSession], *, alone: bool) -> Iterator[Workers | None]:
     try:
         from aiorocketmq_audit.kernels.by_spark import SparkWorkers
         from aiorocketmq_audit.kernels.processes import processes
@@ -167,12 +193,11 @@ def workers_of(session: LateSession, found: RecordingFiles) -> Iterator[Workers 
         # A driver on a cluster need not have pyarrow and numpy.
         yield None
         return
-    with ExitStack() as stack:
-        if master.startswith("local-cluster"):
-            yield SparkWorkers(session.spark())
-        else:
-            count = 0 if found.size <= ALONE else _cores(master)
-            yield stack.enter_context(processes(count))
+    if master.startswith("local-cluster"):
+        yield SparkWorkers(spark())
+        return
+    with processes(0 if alone else _cores(master)) as here:
+        yield here
 
 
 def _cores(master: str) -> int:

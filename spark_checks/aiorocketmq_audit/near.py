@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,11 +12,11 @@ import numpy as np
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.types import BooleanType, StructField, StructType
 
-from aiorocketmq_audit import attempts, excuses, loss, origin, reading, retry_timing
-from aiorocketmq_audit.by_numbers import Known
+from aiorocketmq_audit import attempts, excuses, figures, loss, origin, reading, retry_timing
+from aiorocketmq_audit.by_numbers import Known, figured
 from aiorocketmq_audit.checks import Material
 from aiorocketmq_audit.deliveries import deliveries
-from aiorocketmq_audit.files import RecordingFiles
+from aiorocketmq_audit.judging import counted
 from aiorocketmq_audit.kernels import picking
 from aiorocketmq_audit.kernels.events import Events
 from aiorocketmq_audit.kernels.excusing import excused
@@ -93,12 +93,18 @@ def _with_companions(workers: Workers, known: Known, wanted: picking.Wanted) -> 
 
 
 def material(
-    spark: SparkSession, found: RecordingFiles, known: Known, picked: Near, narrowing: Narrowing
+    spark: SparkSession,
+    known: Known,
+    picked: Near,
+    narrowing: Narrowing,
+    everything: Callable[[], DataFrame],
+    *,
+    is_tiny: bool,
 ) -> Material:
-    """What the checks look at. Its deliveries are persisted, for the caller to release."""
+    """What the checks look at; `everything` makes all events, for those that need them. Its deliveries and settings are
+    persisted, for the caller to release, or worked out where all is tiny."""
     around = picked.read(spark)
-    events = reading.read(spark, found) if known.left.needs_all else around.select(*RECORDING.names)
-    is_tiny = 0 < found.size <= TINY
+    events = everything() if known.left.needs_all else around.select(*RECORDING.names)
     if is_tiny and known.left.needs_all:
         events = reading.worked_out(events)
     settings = narrowing.settings(reading.settings(around))
@@ -116,3 +122,16 @@ def material(
         loss.expected(events, settings),
         around,
     )
+
+
+def completed(
+    of: Material, known: Known, checks: Sequence[str]
+) -> tuple[figures.Figures, list[str], frozenset[str]]:
+    """Count what numbers have not counted: all figures, the checks that have anything to look into, and their SIDES."""
+    wrong, numbers = known.left.sides, known.numbers
+    if known.left.uncounted:
+        more = counted(of, known.gate, checks, known.answers.counts)
+        wrong |= {name for name, (_, odd) in more.items() if odd}
+        numbers = figured(known.answers, more)
+    names = [name for name in checks if numbers.suspects.get(name) or name in numbers.found_aside]
+    return numbers, names, wrong

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,24 +13,25 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession, functions as F
 
 from aiorocketmq_audit import (
-    closeup,
-    excuses,
     figures,
     files,
     findings,
     gates,
-    loss,
     ordering,
-    origin,
     reading,
-    sides,
 )
-from aiorocketmq_audit.by_numbers import Known, figured, known, workers_of
+from aiorocketmq_audit.by_numbers import Known, known, workers_of
 from aiorocketmq_audit.checks import CHECKS, Material
-from aiorocketmq_audit.deliveries import deliveries as deliveries_of
 from aiorocketmq_audit.errors import WrongUse
 from aiorocketmq_audit.failures import explained
 from aiorocketmq_audit.files import RecordingFiles
+from aiorocketmq_audit.judging import (
+    findings_of,
+    material_of,
+    numbers_of,
+    screened_material,
+    with_suspects,
+)
 from aiorocketmq_audit.late import LateSession
 from aiorocketmq_audit.narrowing import EVERYTHING, Narrowing
 from aiorocketmq_audit.overview import NOTHING, Overview, cells as overview_cells, overview, slices
@@ -173,24 +173,21 @@ def _by_numbers(asked: _Asked, workers: Workers) -> Audit | None:
 def _looked_into(asked: _Asked, workers: Workers, told: Known) -> tuple[figures.Figures, list[Row], Samples]:
     """What numbers left open: all figures, counts of findings, and samples of those that stand."""
     # Not at the top: a driver on a cluster need not have numpy.
-    from aiorocketmq_audit.near import material, near
+    from aiorocketmq_audit.near import completed, material, near
 
-    left, gate, numbers, wrong = told.left, told.gate, told.numbers, told.left.sides
+    session, found = asked.session, asked.found
     with near(workers, told) as picked:
         if (excused := picked.excused(told)) is not None:
             _write_none(asked)
-            return numbers, excused, {}
-        spark = asked.session.spark(asked.found.size if left.needs_all else picked.size)
-        of = material(spark, asked.found, told, picked, asked.narrowing)
+            return told.numbers, excused, {}
+        size = found.size if told.left.needs_all else picked.size
+        spark = session.spark(size)
+        of = material(
+            spark, told, picked, asked.narrowing, lambda: reading.read(spark, found), is_tiny=0 < size <= TINY
+        )
         try:
-            if left.uncounted:
-                more = _counted(of, gate, asked.checks, told.answers.counts)
-                wrong |= {name for name, (_, odd) in more.items() if odd}
-                numbers = figured(told.answers, more)
-            names = [
-                name for name in asked.checks if numbers.suspects.get(name) or name in numbers.found_aside
-            ]
-            return numbers, *_find(asked, of, gate, names, sides_asked=wrong)
+            numbers, names, wrong = completed(of, told, asked.checks)
+            return numbers, *_find(asked, of, told.gate, names, sides_asked=wrong)
         finally:
             of.deliveries.unpersist()
             of.settings.unpersist()
@@ -266,63 +263,6 @@ def _written(asked: _Asked, samples: Samples) -> DataFrame | None:
     return asked.session.spark().read.parquet(str(asked.violations)) if samples else None
 
 
-def material_of(events: DataFrame, gate: gates.Gates, settings: DataFrame | None = None) -> Material:
-    """What the checks look at, of events that occur once each; `settings` as the events say, if they are not given."""
-    settings = reading.settings(events) if settings is None else settings
-    deliveries = deliveries_of(events, settings, cut_at=gate.cut_at, clocks_agree=not gate.clocks)
-    traces, stored = origin.traces(events), loss.expected(events, settings)
-    return Material(events, settings, deliveries, excuses.marks(events), traces, stored, events)
-
-
-def screened_material(
-    events: DataFrame, gate: gates.Gates, settings: DataFrame, *, is_cut: bool = False
-) -> tuple[Material, list[Row]]:
-    """What the checks look at where a screen has chosen the deliveries, and the cube of all of them. `settings` are
-    persisted.
-
-    `is_cut` tells that calls may have answers which are not among the events."""
-    near = closeup.closeup(events, settings, gate, has_open_calls=is_cut or gate.has_open_settling)
-    traces, stored = origin.traces(events), loss.expected(events, settings)
-    marks = excuses.marks(events)
-    return Material(events, settings, near.deliveries, marks, traces, stored, events), near.cells
-
-
-def numbers_of(
-    material: Material, gate: gates.Gates, checks: Sequence[str], cells: list[Row] | None = None
-) -> figures.Figures:
-    """Count, in Spark, what the checks judge and what they must look into; `cells` are the cube, where it is known."""
-    if cells is None:
-        cells = figures.cube(material.deliveries, material.settings, ended_us=gate.ended_us or 0).collect()
-    counts = _counted(material, gate, checks)
-    expected = counts.pop(loss.NAME, (0, 0))
-    arrived = figures.Arrived(
-        *(counts.pop(name, (0, 0)) for name in (origin.CONFIRMED, origin.RECOVERED, origin.NAME))
-    )
-    return figures.figures(cells, arrived, expected, sides.aside(counts))
-
-
-def _counted(
-    material: Material, gate: gates.Gates, checks: Sequence[str], without: Container[str] = ()
-) -> dict[str, tuple[int, int]]:
-    """Count, in Spark, the facts of checks that are no deliveries; none of those that stand in `without`."""
-    tallies = sides.tallies(_sources(material, gate), gate, checks, without=without)
-    if origin.NAME in checks and origin.NAME not in without:
-        tallies.append(origin.facts(material.traces))
-    if loss.NAME in checks and loss.NAME not in without:
-        tallies.append(loss.facts(material.stored))
-    return findings.counted(tallies)
-
-
-def with_suspects(checks: Sequence[str], material: Material, numbers: figures.Figures) -> list[str]:
-    """The checks that have anything to look into: most recordings are clean, and looking for excuses costs seconds."""
-    suspects = dict(numbers.suspects)
-    if ordering.NAME in checks:
-        suspects[ordering.NAME] = (
-            ordering.suspects(material.deliveries).count() if numbers.ordered_first else 0
-        )
-    return [name for name in checks if suspects.get(name) or name in numbers.found_aside]
-
-
 def _find(
     asked: _Asked,
     material: Material,
@@ -356,31 +296,6 @@ def _write_none(asked: _Asked) -> None:
         findings.write_none_by(asked.session.spark(), asked.violations)
     else:
         findings.write_none(asked.violations)
-
-
-def findings_of(
-    material: Material,
-    gate: gates.Gates,
-    checks: Sequence[str],
-    *,
-    sides_asked: Container[str] | None = None,
-) -> DataFrame:
-    """What these checks find, excused or not: rows of FINDING. `sides_asked` are the SIDES to ask; by default all of
-    theirs."""
-    parts = []
-    for name in checks:
-        check = CHECKS[name]
-        if check.find is not None:
-            unsure = gate.makes_unsure(depends_on_time=check.depends_on_time)
-            parts.append(findings.softened(check.find(material), has_gaps=unsure))
-    parts += sides.findings(_sources(material, gate), gate, checks, only=sides_asked)
-    return reduce(DataFrame.unionByName, parts)
-
-
-def _sources(material: Material, gate: gates.Gates) -> sides.Sources:
-    return sides.Sources(
-        material.events, material.settings, material.deliveries, material.marks, gate.ended_us or 0
-    )
 
 
 def _evidence(standing: DataFrame, events: DataFrame, violations: str | None) -> Samples:

@@ -42,7 +42,7 @@ from aiorocketmq_audit.generator.names import Names
 from aiorocketmq_audit.generator.planting import numbered
 from aiorocketmq_audit.generator.plants import KINDS
 from aiorocketmq_audit.generator.scene import Row, Scene
-from aiorocketmq_audit.run import findings_of, material_of
+from aiorocketmq_audit.judging import findings_of, material_of
 from aiorocketmq_audit.schema import COLUMNS, RECORDING
 from pyspark.sql import DataFrame, SparkSession, functions as F
 

@@ -10,7 +10,16 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from aiorocketmq_audit import attempts, dead_letters, double_delivery, files, findings, gates, reading, run
+from aiorocketmq_audit import (
+    attempts,
+    dead_letters,
+    double_delivery,
+    files,
+    findings,
+    gates,
+    judging,
+    reading,
+)
 from aiorocketmq_audit.by_numbers import known
 from aiorocketmq_audit.kernels.processes import processes
 from aiorocketmq_audit.kernels.texts import hash_of
@@ -94,7 +103,7 @@ def by_spark(spark: SparkSession, folder: Path) -> Mapping[int, list[Any]]:
     events = reading.read(spark, files.find((str(folder),)))
     gate = gates.examine(events)
     assert not gate.clocks
-    found = run.findings_of(run.material_of(events, gate), gate, JUDGED, sides_asked=())
+    found = judging.findings_of(judging.material_of(events, gate), gate, JUDGED, sides_asked=())
     rows: dict[int, list[Any]] = {}
     for row in found.collect():
         rows.setdefault(row.first_recorder & ((1 << 64) - 1), []).append(row)

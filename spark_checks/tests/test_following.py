@@ -110,7 +110,8 @@ def test_following_finds_what_the_audit_finds_in_whatever_order_files_come(
     expected = told(spark, tmp_path / "batch")
     assert {check for check, *_ in expected} == set(KINDS)
     by_time, by_chance = sorted(files, key=lambda file: file.name[-13:]), random.Random(5)
-    ways = ((by_time, True), (by_chance.sample(files, len(files)), False))
+    orders = (by_time, by_chance.sample(files, len(files)), by_chance.sample(files, len(files)))
+    ways = zip(orders, (True, False, None), strict=True)
     for number, (order, screen) in enumerate(ways):
         folder, out = laid_out(order, tmp_path / f"order-{number}"), tmp_path / f"out-{number}"
         options = Options(until_complete=True, every=0.1, files_per_batch=3, screen=screen, limits=SHORT)

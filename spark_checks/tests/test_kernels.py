@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from aiorocketmq_audit import excuses, files, findings, gates, loss, origin, reading, run, sides
+from aiorocketmq_audit import excuses, files, findings, gates, judging, loss, origin, reading, sides
 from aiorocketmq_audit.checks import CHECKS
 from aiorocketmq_audit.generator import Shape, generate
 from aiorocketmq_audit.generator.planting import chosen
@@ -35,7 +35,7 @@ def by_expressions(spark: SparkSession, folder: Path) -> Counts:
     """What the checks count by themselves."""
     events = reading.read(spark, files.find((str(folder),)))
     settings = reading.settings(events)
-    deliveries = run.material_of(events, gates.examine(events), settings).deliveries
+    deliveries = judging.material_of(events, gates.examine(events), settings).deliveries
     of = sides.Sources(events, settings, deliveries, excuses.marks(events), 0)
     tallies = [origin.facts(origin.traces(events)), loss.facts(loss.expected(events, settings))]
     for name in ASKED:

@@ -11,7 +11,6 @@ import numpy as np
 from pyspark.sql import Row
 
 from aiorocketmq_audit import fairness, gates, handles, handling, isolation, loss, offsets, origin, screen
-from aiorocketmq_audit.files import RecordingFiles
 from aiorocketmq_audit.gates import Gates
 from aiorocketmq_audit.kernels import (
     answers,
@@ -98,6 +97,8 @@ class Surveyed:
     settings: Sequence[said.Said]
     """As `reading.settings` has them."""
     survey: Survey
+    is_cut: bool
+    """Calls may have answers that are not among the events."""
 
     def frame(self, gate: Gates) -> leases.Frame:
         """What holds for the whole recording."""
@@ -105,7 +106,7 @@ class Surveyed:
             said.table(self.settings),
             clocks_agree=not gate.clocks,
             ended_us=gate.ended_us or 0,
-            has_open_calls=gate.has_open_settling,
+            has_open_calls=self.is_cut or gate.has_open_settling,
             has_drains=bool(gate.kinds.get("drain.ok")),
             chunk_bits=screen.CHUNK_BITS,
             polls=self.survey.polls,
@@ -135,10 +136,16 @@ class Surveyed:
         )
 
 
-def surveyed(workers: Workers, found: RecordingFiles, narrowing: Narrowing = EVERYTHING) -> Surveyed | None:
-    """Look at a whole recording once. None where there is nothing to look at. Raises whatever the workers, the files
-    or odd settings make it raise."""
-    parts = pieces(found.readable, ROWS)
+def surveyed(
+    workers: Workers,
+    files: Sequence[str],
+    narrowing: Narrowing = EVERYTHING,
+    *,
+    until_us: int | None = None,
+) -> Surveyed | None:
+    """Look once at all events of local files, or at those up to a time. None where there are none. Raises whatever the
+    workers, the files or odd settings make it raise."""
+    parts = pieces(files, ROWS, until_us)
     if not parts:
         return None
     tasks = tuple(tuple(parts[at : at + _TASK]) for at in range(0, len(parts), _TASK))
@@ -147,7 +154,7 @@ def surveyed(workers: Workers, found: RecordingFiles, narrowing: Narrowing = EVE
     seen = partial(survey.look, said.table(settings))
     look = survey.merged(workers.each(Look(seen, survey.merged), tasks))
     rows = gates.added_up(Row(**row) for row in look.recorders)
-    return Surveyed(tasks, rows, settings, survey.survey(look))
+    return Surveyed(tasks, rows, settings, survey.survey(look), is_cut=until_us is not None)
 
 
 def _united(parts: Iterator[Hashes | None]) -> Hashes:

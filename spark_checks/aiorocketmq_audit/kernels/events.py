@@ -29,9 +29,11 @@ class Piece:
     path: str
     groups: tuple[int, ...]
     rows: int
+    until_us: int | None = None
+    """What happened later is left out."""
 
 
-def pieces(paths: Collection[str], rows: int) -> list[Piece]:
+def pieces(paths: Collection[str], rows: int, until_us: int | None = None) -> list[Piece]:
     """Local files in pieces of up to `rows` rows, or of one row group."""
     found = []
     for path in paths:
@@ -41,12 +43,12 @@ def pieces(paths: Collection[str], rows: int) -> list[Piece]:
         for index in range(footer.num_row_groups):
             count = footer.row_group(index).num_rows
             if groups and size + count > rows:
-                found.append(Piece(path, tuple(groups), size))
+                found.append(Piece(path, tuple(groups), size, until_us))
                 groups, size = [], 0
             groups.append(index)
             size += count
         if groups:
-            found.append(Piece(path, tuple(groups), size))
+            found.append(Piece(path, tuple(groups), size, until_us))
     return found
 
 
@@ -69,7 +71,11 @@ class Reader:
                 return None
             return file.read_row_groups(groups, columns=[name], use_threads=False).column(0)
 
-        return Events(column, sum(file.metadata.row_group(group).num_rows for group in groups))
+        events = Events(column, sum(file.metadata.row_group(group).num_rows for group in groups))
+        if piece.until_us is None:
+            return events
+        here = events.number("t_wall_us") <= piece.until_us
+        return events if here.all() else events.some(here)
 
 
 def _opened(path: str) -> parquet.ParquetFile:
@@ -163,6 +169,10 @@ class Events:
         """These events alone."""
         return _Some(self, np.flatnonzero(where))
 
+    def of_all(self, where: Mask) -> Mask:
+        """The same choice among all events of the piece."""
+        return where
+
     def vocabulary(self, name: str) -> dict[int, str | None]:
         """The texts of a column that has few, by their hashes."""
         found: dict[int, str | None] = {NOBODY: None}
@@ -231,6 +241,11 @@ class _Some(Events):
         if name not in self._numbers:
             self._numbers[name] = self._of.derived(name, work)[self._which]
         return self._numbers[name]
+
+    def of_all(self, where: Mask) -> Mask:
+        whole = np.zeros(len(self._of), np.bool_)
+        whole[self._which] = where
+        return self._of.of_all(whole)
 
     def vocabulary(self, name: str) -> dict[int, str | None]:
         return self._of.vocabulary(name)

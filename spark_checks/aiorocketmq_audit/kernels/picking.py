@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -83,8 +83,9 @@ class _Pick:
         for piece in pieces:
             for group in piece.groups:
                 # One by one, as most have nothing.
-                part = Piece(piece.path, (group,), 0)
-                tables += _rows(part, *_marks(self.wanted, reader.read(part)))
+                part = replace(piece, groups=(group,))
+                events = reader.read(part)
+                tables += _rows(part, *map(events.of_all, _marks(self.wanted, events)))
         if tables:
             table = pa.concat_tables(tables, promote_options="permissive")
             number = sum(1 for _ in Path(self.folder).glob(f"{os.getpid()}-*"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -9,15 +11,15 @@ from numpy.typing import NDArray
 
 from aiorocketmq_audit.gates import COUNTED_KINDS, LOW, OPERATION_PHASES
 from aiorocketmq_audit.kernels.blocks import Runs
-from aiorocketmq_audit.kernels.events import NONE, Events, Numbers
+from aiorocketmq_audit.kernels.events import NONE, Events, Mask, Numbers
 from aiorocketmq_audit.kernels.texts import mixed
 from aiorocketmq_audit.schema import COLUMNS as RECORDED, REQUIRED
 
 _NAMED = ("recorder", "boot", "kind", "phase")
 
 
-def by_kind(events: Events) -> list[dict[str, Any]]:
-    """One row for each recorder, boot, kind and phase of these events."""
+def by_kind(events: Events, also: Mapping[str, Mask] = MappingProxyType({})) -> list[dict[str, Any]]:
+    """One row for each recorder, boot, kind and phase of these events, with counts of what `also` tells."""
     if not len(events):
         return []
     runs = Runs(mixed(*(events.text(name) for name in _NAMED)))
@@ -43,6 +45,7 @@ def by_kind(events: Events) -> list[dict[str, Any]]:
         "ahead_us": runs.most(np.where(told == NONE, NONE, told - at)),
         "behind_us": runs.most(np.where(told == NONE, NONE, events.called() - told)),
         "version": runs.most(_versions(events)),
+        **{name: runs.count(which) for name, which in also.items()},
         "n_pull": runs.count(events.one_of("kind", "deliver") & events.one_of("role", "pull")),
     }
     texts = {name: events.vocabulary(name) for name in _NAMED}

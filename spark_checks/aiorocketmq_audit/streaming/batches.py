@@ -7,15 +7,17 @@ import logging
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from pyspark.sql import Column, DataFrame, Row, SparkSession, Window as SqlWindow, functions as F
 
-from aiorocketmq_audit import findings, gates, reading, run
+from aiorocketmq_audit import by_numbers, findings, gates, judging, reading
+from aiorocketmq_audit.checks import Material
+from aiorocketmq_audit.narrowing import EVERYTHING
 from aiorocketmq_audit.schema import RECORDING
 from aiorocketmq_audit.streaming import retention
 from aiorocketmq_audit.streaming.listing import listing, series
@@ -31,6 +33,9 @@ from aiorocketmq_audit.streaming.progress import (
     with_span,
 )
 from aiorocketmq_audit.streaming.store import Store
+
+if TYPE_CHECKING:
+    from aiorocketmq_audit.kernels.tasks import Workers
 
 logger = logging.getLogger(__name__)
 
@@ -96,9 +101,11 @@ class Batches:
         limits: Limits,
         screen: bool | None = None,
         *,
+        workers: Workers | None = None,
         until_complete: bool = False,
     ) -> None:
-        """`until_complete` tells that `close` follows when every recorder has ended."""
+        """`workers` judge batches as columns of numbers, if they can; `until_complete` tells that `close` follows when
+        every recorder has ended."""
         self.told: list[Told] = []
         """What was told and not yet printed."""
         self.busy = threading.Lock()
@@ -114,6 +121,7 @@ class Batches:
         self._checks = tuple(checks)
         self._limits = limits
         self._screen = screen
+        self._workers = workers
         self._until_complete = until_complete
 
     def take(self, rows: DataFrame, batch: int) -> None:
@@ -137,7 +145,7 @@ class Batches:
         """Judge what is left, as of a recording that has ended. Written as the batch to come, which may replace it."""
         last = self.progress
         closed = dataclasses.replace(last, closed=last.is_whole, batch=last.batch + 1)
-        ended, _ = self._judge(self._events(last, ()), closed, last.batch, at_end=True)
+        ended, _ = self._judge(_Here.of(self._store.files(last.batch)), closed, last.batch, at_end=True)
         self._release()
         self._finish(ended, last)
         return ended
@@ -161,9 +169,10 @@ class Batches:
         # Listed first: what lies there now and is not in this batch holds the watermark back.
         now = listing(self._folders)
         before = self._store.progress(batch - 1)
-        found = self._numbers(rows, before)
+        files = [unquote(row.file) for row in rows.select("file").distinct().collect()]
+        found = self._numbers(files, before) if files else []
         gates.check_contract(found)
-        progress, files, is_odd = self._with_files(before, found)
+        progress, fresh, is_odd = self._with_files(before, found)
         lateness_us = int(self._limits.lateness * 1e6)
         # A batch that completes the recording is judged when it is closed, which is next: once is enough.
         is_last = self._until_complete and _is_complete(progress, now)
@@ -171,22 +180,30 @@ class Batches:
         progress = dataclasses.replace(
             progress, folders=self._folders, batch=batch, watermark_us=mark, closed=False
         )
-        events = self._events(before, files)
-        progress = dataclasses.replace(progress, told_twice=self._told_twice(events, progress))
-        if is_odd:
-            events = reading.without_duplicates(events)
+        here = _Here.of([*self._store.files(before.batch), *fresh], is_odd=is_odd)
+        progress = dataclasses.replace(progress, told_twice=self._told_twice(here, progress))
         told: DataFrame | None = None
         if mark is not None and not is_last:
-            progress, told = self._judge(events, progress, batch - 1)
+            progress, told = self._judge(here, progress, batch - 1)
         else:
             self._store.write_findings(None, batch)
-        carried, forgotten = self._carried(events, progress)
-        progress = dataclasses.replace(progress, forgotten=progress.forgotten + forgotten)
-        self._store.write_state(batch, progress, carried, told)
+        progress = self._write_state(here, batch, progress, told)
         self._release()
         if found:
             self.last_data = time.monotonic()
         self._finish(progress, before)
+
+    def _write_state(self, here: _Here, batch: int, progress: Progress, told: DataFrame | None) -> Progress:
+        """Leave to the next batch the events that it may need: the very files, as long as it may need all of them."""
+        limits, mark = self._limits, progress.watermark_us
+        oldest = min(values["from_us"] for values in progress.numbers.values()) if progress.numbers else 0
+        if not here.is_local or (mark is not None and oldest < mark - int(limits.horizon * 1e6)):
+            events, forgotten = self._carried(self._events(here), mark)
+            progress = dataclasses.replace(progress, forgotten=progress.forgotten + forgotten)
+            self._store.write_state(batch, progress, events, told)
+        else:
+            self._store.write_state(batch, progress, here.files, told)
+        return progress
 
     def _finish(self, progress: Progress, before: Progress) -> None:
         standing: Counter[str] = Counter()
@@ -199,21 +216,27 @@ class Batches:
             Told(progress.batch, progress.watermark_us, {k: n for k, n in standing.items() if n})
         )
 
-    def _told_twice(self, events: DataFrame, progress: Progress) -> dict[str, int]:
+    def _told_twice(self, here: _Here, progress: Progress) -> dict[str, int]:
         """Calls that are still out look the same by their numbers, so there is often something to look at."""
-        rows = [Row(**values) for values in progress.numbers.values()]
+        unequal = gates.unpaired([Row(**values) for values in progress.numbers.values()])
         known = Counter(progress.told_twice)
-        return dict(known | Counter(gates.told_twice(events, gates.unpaired(rows))))
+        if not unequal:
+            return dict(known)
+        return dict(known | Counter(gates.told_twice(self._events(here), unequal)))
 
-    def _numbers(self, rows: DataFrame, before: Progress) -> list[Row]:
+    def _numbers(self, files: Sequence[str], before: Progress) -> list[Row]:
+        here = _Here.of(files)
+        if self._workers is not None and here.is_local:
+            with by_numbers.failures_told():
+                # Not at the top: a driver on a cluster need not have numpy.
+                from aiorocketmq_audit.kernels import arrived
+
+                return arrived.numbers(self._workers, here.paths, before.watermark_us)
         counts = {name: F.count_if(F.expr(text)) for name, text in COUNTED.items()}
         mark = before.watermark_us
         counts["late_rows"] = (
             F.count_if(F.col("t_wall_us") < F.lit(mark)) if mark else F.count_if(F.lit(False))
         )
-        files = [unquote(row.file) for row in rows.select("file").distinct().collect()]
-        if not files:
-            return []
         return gates.numbers(self._read(files), F.col("_metadata.file_path").alias("file"), also=counts)
 
     def _with_files(self, before: Progress, found: Sequence[Row]) -> tuple[Progress, list[str], bool]:
@@ -284,63 +307,111 @@ class Batches:
     def _read(self, files: Sequence[str]) -> DataFrame:
         return self._spark.read.schema(RECORDING).parquet(*files)
 
-    def _events(self, before: Progress, files: Sequence[str]) -> DataFrame:
-        carried = self._store.events(self._spark, before.batch)
-        return carried.unionByName(self._read(files)) if files else carried
+    def _events(self, here: _Here) -> DataFrame:
+        events = self._read(here.files) if here.files else reading.empty(self._spark, RECORDING)
+        return reading.without_duplicates(events) if here.is_odd else events
 
     def _judge(
-        self, events: DataFrame, progress: Progress, last: int, *, at_end: bool = False
+        self, here: _Here, progress: Progress, last: int, *, at_end: bool = False
     ) -> tuple[Progress, DataFrame | None]:
         """Tell what was not told up to batch `last`; returns the counts, and the keys of all that was told."""
-        batch = last + 1
-        gate = self.gate(progress)
+        gate, mark = self.gate(progress), progress.watermark_us or 0
         if not at_end:
-            mark = progress.watermark_us or 0
-            events = events.where(F.col("t_wall_us") <= mark)
             # Recorders that have not ended are still at work, and rows that are missing may be in the next file.
             gate = dataclasses.replace(gate, cut_at={}, has_gaps=bool(progress.lost), ended_us=mark)
+        until_us = None if at_end else mark
+        if self._workers is not None and self._screen is None and here.is_local:
+            with by_numbers.failures_told():
+                return self._judge_by_numbers(self._workers, here, gate, progress, last, until_us)
+        events = self._until(self._events(here), until_us)
         settings, cells = reading.settings(events), None
         if self._is_screened(events):
             settings = settings.coalesce(1).persist()
-            material, cells = run.screened_material(events, gate, settings, is_cut=not at_end)
+            material, cells = judging.screened_material(events, gate, settings, is_cut=not at_end)
         else:
-            material = run.material_of(events, gate, settings)
+            material = judging.material_of(events, gate, settings)
             material.deliveries.persist()
         try:
-            numbers = run.numbers_of(material, gate, self._checks, cells)
-            names = run.with_suspects(self._checks, material, numbers)
-            if not names:
-                self._store.write_findings(None, batch)
-                return progress, None
-            keyed = _keyed(run.findings_of(material, gate, names), events)
-            ready = keyed if at_end else keyed.where(self._is_ready(progress.watermark_us or 0))
-            known = self._store.told(self._spark, last)
-            new = ready.join(known, "key", "left_anti").dropDuplicates(["key"]).persist()
-            self._held.append(new)
-            return self._tell(new, known, events, progress, batch)
+            numbers = judging.numbers_of(material, gate, self._checks, cells)
+            names = judging.with_suspects(self._checks, material, numbers)
+            found = judging.findings_of(material, gate, names) if names else None
+            return self._told(found, material, progress, last, until_us)
         finally:
             material.deliveries.unpersist()
             material.settings.unpersist()
 
+    def _judge_by_numbers(
+        self,
+        workers: Workers,
+        here: _Here,
+        gate: gates.Gates,
+        progress: Progress,
+        last: int,
+        until_us: int | None,
+    ) -> tuple[Progress, DataFrame | None]:
+        # Not at the top: a driver on a cluster need not have numpy.
+        from aiorocketmq_audit.kernels.asking import surveyed
+        from aiorocketmq_audit.near import completed, material, near
+
+        seen = surveyed(workers, here.paths, until_us=until_us)
+        known = None if seen is None else by_numbers.answered(workers, seen, gate, self._checks)
+        if known is None or known.left.is_nothing:
+            return self._told(None, None, progress, last, until_us)
+        with near(workers, known) as picked:
+            of = material(
+                self._spark,
+                known,
+                picked,
+                EVERYTHING,
+                lambda: self._until(self._events(here), until_us),
+                is_tiny=False,
+            )
+            try:
+                _, names, wrong = completed(of, known, self._checks)
+                found = judging.findings_of(of, gate, names, sides_asked=wrong) if names else None
+                return self._told(found, of, progress, last, until_us)
+            finally:
+                of.deliveries.unpersist()
+                of.settings.unpersist()
+
+    @staticmethod
+    def _until(events: DataFrame, until_us: int | None) -> DataFrame:
+        return events if until_us is None else events.where(F.col("t_wall_us") <= until_us)
+
     def _is_screened(self, events: DataFrame) -> bool:
         return events.count() >= SCREENED if self._screen is None else self._screen
 
-    def _tell(
-        self, new: DataFrame, known: DataFrame, events: DataFrame, progress: Progress, batch: int
+    def _told(
+        self,
+        found: DataFrame | None,
+        material: Material | None,
+        progress: Progress,
+        last: int,
+        until_us: int | None,
     ) -> tuple[Progress, DataFrame | None]:
+        """Write what is ready of the findings and was not told before."""
+        batch = last + 1
+        if found is None or material is None:
+            self._store.write_findings(None, batch)
+            return progress, None
+        keyed = _keyed(found, material.events)
+        ready = keyed if until_us is None else keyed.where(self._is_ready(until_us))
+        known = self._store.told(self._spark, last)
+        new = ready.join(known, "key", "left_anti").dropDuplicates(["key"]).persist()
+        self._held.append(new)
         counts = new.groupBy("check", "invariant", "verdict", "excuse").count().collect()
-        found = Counter(progress.found)
+        sums = Counter(progress.found)
         for row in counts:
-            found[SEPARATOR.join((row.check, row.invariant, row.verdict, row.excuse or ""))] += row["count"]
+            sums[SEPARATOR.join((row.check, row.invariant, row.verdict, row.excuse or ""))] += row["count"]
         standing = any(row.verdict != findings.EXCUSED for row in counts)
         named = None
         if standing:
             named = findings.with_evidence(
-                new.where(F.col("verdict") != findings.EXCUSED).drop("key"), events
+                new.where(F.col("verdict") != findings.EXCUSED).drop("key"), material.events
             )
         self._store.write_findings(named, batch)
         told = known.unionByName(new.select("key")) if counts else None
-        return dataclasses.replace(progress, found=dict(found)), told
+        return dataclasses.replace(progress, found=dict(sums)), told
 
     def _is_ready(self, mark: int) -> Column:
         """What a finding rests on has been read, with everything that could excuse it."""
@@ -354,14 +425,36 @@ class Batches:
         since = F.when(F.col("second_seq").isNull(), F.col("at_us") - F.coalesce("margin_us", F.lit(0)))
         return F.coalesce(since, "at_us") + wait <= mark
 
-    def _carried(self, events: DataFrame, progress: Progress) -> tuple[DataFrame, int]:
-        limits, mark = self._limits, progress.watermark_us
-        oldest = min(values["from_us"] for values in progress.numbers.values()) if progress.numbers else 0
-        if mark is None or oldest >= mark - int(limits.horizon * 1e6):
+    def _carried(self, events: DataFrame, mark: int | None) -> tuple[DataFrame, int]:
+        limits = self._limits
+        if mark is None:
             return events, 0
         window = retention.Window(mark - int(limits.horizon * 1e6), mark - int(limits.longest * 1e6))
         kept = retention.kept(events, window)
         return kept.events, kept.forgotten
+
+
+@dataclass(frozen=True, slots=True)
+class _Here:
+    """The files that a batch looks at: what was carried, and what is new."""
+
+    files: tuple[str, ...]
+    is_odd: bool
+    """Some rows occur twice."""
+
+    @classmethod
+    def of(cls, files: Iterable[str], *, is_odd: bool = False) -> _Here:
+        return cls(tuple(files), is_odd)
+
+    @property
+    def is_local(self) -> bool:
+        """All files are on this machine, and each row occurs once."""
+        return not self.is_odd and all(file.startswith("file:/") for file in self.files)
+
+    @property
+    def paths(self) -> list[str]:
+        """The files as this machine names them."""
+        return [f"/{file.removeprefix('file:').lstrip('/')}" for file in self.files]
 
 
 def _is_complete(progress: Progress, now: Listing) -> bool:

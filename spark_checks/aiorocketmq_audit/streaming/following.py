@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from aiorocketmq_audit import findings, gates
+from aiorocketmq_audit.by_numbers import workers_beside
 from aiorocketmq_audit.checks import CHECKS
 from aiorocketmq_audit.errors import NotARecording, WrongUse
 from aiorocketmq_audit.reading import reason
@@ -95,7 +96,11 @@ def follow(
         nullcontext(spark) if spark is not None else session(master, size=SMALL + 1)
     )
     # PySpark has a handler of its own for Ctrl-C, from the start of its session on: ours comes after it.
-    with chosen as running, nullcontext(stop) if stop else stopped_by_signals() as stopping:
+    with (
+        chosen as running,
+        workers_beside(running) as workers,
+        nullcontext(stop) if stop else stopped_by_signals() as stopping,
+    ):
         batches = Batches(
             running,
             store,
@@ -103,6 +108,7 @@ def follow(
             checks,
             options.limits,
             options.screen,
+            workers=workers,
             until_complete=options.until_complete,
         )
         query = _start(running, folders, batches, store, options)

@@ -9,15 +9,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from aiorocketmq_audit.errors import WrongUse
-from aiorocketmq_audit.reading import empty
-from aiorocketmq_audit.schema import RECORDING
 from aiorocketmq_audit.streaming.progress import Progress
 
 KEPT_STATES = 2
@@ -58,11 +56,9 @@ class Store:
         """What is known after the last batch that was completed."""
         return self.progress(max((int(each.name) for each in self._states.glob("[0-9]*")), default=-1))
 
-    def events(self, spark: SparkSession, batch: int) -> DataFrame:
-        """The events that `batch` left."""
-        if batch < 0:
-            return empty(spark, RECORDING)
-        return spark.read.schema(RECORDING).parquet(uri(self._state(batch) / "events"))
+    def files(self, batch: int) -> list[str]:
+        """The files with the events that `batch` left."""
+        return [uri(path) for path in sorted((self._state(batch) / "events").glob("[!._]*.parquet"))]
 
     def told(self, spark: SparkSession, batch: int) -> DataFrame:
         """The keys of the findings that were written, up to and with `batch`."""
@@ -80,12 +76,18 @@ class Store:
         if findings is not None:
             made.rename(place)
 
-    def write_state(self, batch: int, progress: Progress, events: DataFrame, told: DataFrame | None) -> None:
-        """Leave to the next batch what it needs. `told` None: the same as before."""
+    def write_state(
+        self, batch: int, progress: Progress, events: DataFrame | Sequence[str], told: DataFrame | None
+    ) -> None:
+        """Leave to the next batch what it needs: events, or all those of some files. `told` None: the same as
+        before."""
         place = self._state(batch)
         made = self._beside(place)
         shutil.rmtree(made, ignore_errors=True)
-        events.write.option("compression", "snappy").parquet(uri(made / "events"))
+        if isinstance(events, DataFrame):
+            events.write.option("compression", "snappy").parquet(uri(made / "events"))
+        else:
+            _keep(events, made / "events")
         if told is not None:
             told.coalesce(1).write.parquet(uri(made / "told"))
         elif (self._state(batch - 1) / "told").exists():
@@ -111,3 +113,16 @@ class Store:
     def _beside(place: Path) -> Path:
         # Spark and pyarrow take no notice of names that begin so.
         return place.with_name(f".{place.name}.{os.getpid()}")
+
+
+def _keep(files: Sequence[str], folder: Path) -> None:
+    """Give local files another name in `folder`, so that they stay if somebody takes them away."""
+    folder.mkdir(parents=True)
+    for number, file in enumerate(files):
+        there = Path(f"/{file.removeprefix('file:').lstrip('/')}")
+        here = folder / f"{number:06}-{there.name[-100:]}"
+        try:
+            os.link(there, here)
+        except OSError:
+            # Another disk, or one that knows no links.
+            shutil.copyfile(there, here)
