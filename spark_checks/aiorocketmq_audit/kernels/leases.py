@@ -25,8 +25,7 @@ from aiorocketmq_audit.kernels.histories import Histories
 from aiorocketmq_audit.kernels.holds import followed, groups, held
 from aiorocketmq_audit.kernels.nullable import times
 from aiorocketmq_audit.kernels.places import topics
-from aiorocketmq_audit.kernels.polls import Polls
-from aiorocketmq_audit.kernels.question import Question, Settings, Survey, Told, chosen
+from aiorocketmq_audit.kernels.question import Polls, Question, Settings, Survey, Told, chosen
 from aiorocketmq_audit.kernels.settled import CALLED, settled
 from aiorocketmq_audit.kernels.suspicion import attempts_of, is_not_buried, suspected
 from aiorocketmq_audit.kernels.texts import Hashes, hash_of, mixed

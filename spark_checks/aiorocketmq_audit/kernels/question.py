@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aiorocketmq_audit.kernels.blocks import Layout, Rows
-from aiorocketmq_audit.kernels.events import Events, Mask, Numbers
+from aiorocketmq_audit.kernels.events import NONE, Events, Mask, Numbers
 from aiorocketmq_audit.kernels.texts import Hashes
-
-if TYPE_CHECKING:
-    from aiorocketmq_audit.kernels.polls import Polls
 
 ACCOUNT = ("run_id", "case_id", "observer")
 
@@ -75,6 +72,35 @@ class Drains:
     filters: tuple[str, ...]
     readers: tuple[int, ...]
     """Groups by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Polls:
+    """Answered polls, in the order of what they asked for."""
+
+    poll: Hashes
+    """The topic and the group, of an account."""
+    queue: Numbers
+    """NONE for all of them."""
+    begun: Numbers
+    ended: Numbers
+
+    def among(self, places: Hashes) -> NDArray[np.int32]:
+        """Of each topic and group, where its polls begin; -1 where it has none."""
+        if not len(self.poll):
+            return np.full(len(places), -1, np.int32)
+        found = np.minimum(np.searchsorted(self.poll, places), len(self.poll) - 1)
+        return np.where(self.poll[found] == places, found, -1).astype(np.int32)
+
+    def cover(self, first: NDArray[np.int32], queue: Numbers, free: Numbers, bound: Numbers) -> Mask:
+        """Whether a poll was open from when a message was `free` up to the `bound`; `first` is what `among` says."""
+        last = np.searchsorted(self.poll, self.poll[first], "right") if len(self.poll) else first
+        found = np.zeros(len(first), np.bool_)
+        for row in np.flatnonzero(first >= 0):
+            mine = slice(first[row], last[row])
+            here = (self.queue[mine] == NONE) | (self.queue[mine] == queue[row])
+            found[row] = (here & (self.begun[mine] <= free[row]) & (self.ended[mine] >= bound[row])).any()
+        return found
 
 
 @dataclass(frozen=True, slots=True)

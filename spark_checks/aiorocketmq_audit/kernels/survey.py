@@ -14,11 +14,12 @@ from aiorocketmq_audit.kernels.blocks import Runs
 from aiorocketmq_audit.kernels.events import NONE, Events, Mask, Numbers
 from aiorocketmq_audit.kernels.passed import lanes
 from aiorocketmq_audit.kernels.places import queues, topics
-from aiorocketmq_audit.kernels.polls import Polls, merged as all_polls, polls
+from aiorocketmq_audit.kernels.polls import merged as all_polls, polls
 from aiorocketmq_audit.kernels.question import (
     ACCOUNT,
     FOREVER,
     Drains,
+    Polls,
     Settings,
     Survey,
     Table,

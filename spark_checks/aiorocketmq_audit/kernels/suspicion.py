@@ -13,7 +13,7 @@ from aiorocketmq_audit.kernels.events import NONE, Mask, Numbers
 from aiorocketmq_audit.kernels.histories import Histories
 from aiorocketmq_audit.kernels.holds import Group, Hold, Next
 from aiorocketmq_audit.kernels.nullable import is_below, plus
-from aiorocketmq_audit.kernels.polls import Polls
+from aiorocketmq_audit.kernels.question import Polls
 from aiorocketmq_audit.kernels.settled import Settled
 
 CAUSES = (
