@@ -30,6 +30,7 @@ from aiorocketmq_audit import (
     retry_timing,
     sides,
 )
+from aiorocketmq_audit.errors import WorkerLost
 from aiorocketmq_audit.files import RecordingFiles
 from aiorocketmq_audit.late import LateSession
 from aiorocketmq_audit.narrowing import Narrowing
@@ -127,12 +128,15 @@ def failures_told() -> Iterator[None]:
     """Go on where files, workers or odd settings make numbers fail, and say so: then Spark has to do it all."""
     import pyarrow as pa
 
-    from aiorocketmq_audit.kernels.processes import WorkerLost
-
     try:
         yield
     except (PySparkException, pa.ArrowException, OSError, ValueError, WorkerLost) as error:
-        logger.warning("Spark alone judges the recording, which takes longer: %s", reading.reason(error))
+        say_why(error)
+
+
+def say_why(error: Exception) -> None:
+    """Why Spark alone goes on."""
+    logger.warning("Spark alone judges the recording, which takes longer: %s", reading.reason(error))
 
 
 def answered(workers: Workers, seen: Surveyed, gate: gates.Gates, checks: Sequence[str]) -> Known:
@@ -202,4 +206,4 @@ def _workers(master: str, spark: Callable[[], SparkSession], *, alone: bool) -> 
 
 def _cores(master: str) -> int:
     told = re.match(r"local\[(\d+)", master)
-    return int(told[1]) if told else len(os.sched_getaffinity(0)) if "*" in master else 1
+    return int(told[1]) if told else (os.cpu_count() or 1) if "*" in master else 1

@@ -27,6 +27,9 @@ from aiorocketmq_audit.reading import LATE_MS
 from aiorocketmq_audit.schema import RECORDING
 from aiorocketmq_audit.session import TINY
 
+_MOST_EXCUSED = 300_000
+"""Rows that this process looks at by itself."""
+
 _PICKED = StructType(
     [*RECORDING, *(StructField(name, BooleanType()) for name in (picking.CHOSEN, picking.WHOLE))]
 )
@@ -48,7 +51,7 @@ class Near:
         """Counts of findings, where all of them are excused; None where Spark has to look."""
         left = known.left
         is_more = left.needs_all or left.sides or len(known.answers.lanes) or known.answers.odd_letters
-        if is_more or any(row["locks_queue"] for row in known.seen.settings):
+        if is_more or self.rows > _MOST_EXCUSED or any(row["locks_queue"] for row in known.seen.settings):
             return None
         return excused(
             picking.read(self.folder), picking.CHOSEN, known.seen.frame(known.gate), known.seen.survey

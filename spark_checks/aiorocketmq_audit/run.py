@@ -20,9 +20,9 @@ from aiorocketmq_audit import (
     ordering,
     reading,
 )
-from aiorocketmq_audit.by_numbers import Known, known, workers_of
+from aiorocketmq_audit.by_numbers import Known, known, say_why, workers_of
 from aiorocketmq_audit.checks import CHECKS, Material
-from aiorocketmq_audit.errors import WrongUse
+from aiorocketmq_audit.errors import WorkerLost, WrongUse
 from aiorocketmq_audit.failures import explained
 from aiorocketmq_audit.files import RecordingFiles
 from aiorocketmq_audit.judging import (
@@ -161,12 +161,17 @@ def _by_numbers(asked: _Asked, workers: Workers) -> Audit | None:
     told = known(workers, asked.session, asked.found, asked.narrowing, asked.checks)
     if told is None:
         return None
-    numbers, counts, samples = told.numbers, list[Row](), Samples()
-    if told.left.is_nothing:
-        _write_none(asked)
-    else:
-        numbers, counts, samples = _looked_into(asked, workers, told)
-    page = _page_by_numbers(asked, workers, told, samples) if asked.violations is not None else _Page()
+    numbers, counts, samples, page = told.numbers, list[Row](), Samples(), _Page()
+    try:
+        if told.left.is_nothing:
+            _write_none(asked)
+        else:
+            numbers, counts, samples = _looked_into(asked, workers, told)
+        if asked.violations is not None:
+            page = _page_by_numbers(asked, workers, told, samples)
+    except WorkerLost as error:
+        say_why(error)
+        return None
     return asked.audit(told.gate, numbers, counts, samples, page)
 
 

@@ -48,6 +48,10 @@ _UNUSED = (
 """What nobody asks about deliveries, and takes long to read."""
 
 
+_ROWS = 100_000
+"""Rows after which they are written, about."""
+
+
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """What to pick."""
@@ -79,18 +83,25 @@ class _Pick:
     folder: str
 
     def __call__(self, pieces: Sequence[Piece]) -> int:
-        reader, tables = Reader(), list[pa.Table]()
+        reader, tables, rows = Reader(), list[pa.Table](), 0
         for piece in pieces:
             for group in piece.groups:
                 # One by one, as most have nothing.
                 part = replace(piece, groups=(group,))
                 events = reader.read(part)
                 tables += _rows(part, *map(events.of_all, _marks(self.wanted, events)))
-        if tables:
-            table = pa.concat_tables(tables, promote_options="permissive")
-            number = sum(1 for _ in Path(self.folder).glob(f"{os.getpid()}-*"))
-            parquet.write_table(table, f"{self.folder}/{os.getpid()}-{number}.parquet")
-        return sum(table.num_rows for table in tables)
+            if sum(table.num_rows for table in tables) >= _ROWS:
+                rows += self._write(tables)
+                tables.clear()
+        return rows + self._write(tables)
+
+    def _write(self, tables: Sequence[pa.Table]) -> int:
+        if not tables:
+            return 0
+        table = pa.concat_tables(tables, promote_options="permissive")
+        number = sum(1 for _ in Path(self.folder).glob(f"{os.getpid()}-*"))
+        parquet.write_table(table, f"{self.folder}/{os.getpid()}-{number}.parquet")
+        return int(table.num_rows)
 
 
 def _marks(wanted: Wanted, events: Events) -> tuple[Mask, Mask, Mask]:

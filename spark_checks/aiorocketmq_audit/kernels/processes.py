@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
+from aiorocketmq_audit.errors import WorkerLost
 from aiorocketmq_audit.kernels.events import Piece
 from aiorocketmq_audit.kernels.question import Told
 from aiorocketmq_audit.kernels.tasks import Answer, Cut
@@ -31,10 +32,6 @@ ALONE = 400_000
 
 Place = tuple[str, int, int]
 """A file, and from where on so many bytes of it are a block."""
-
-
-class WorkerLost(Exception):
-    """A worker ended in the middle of its work."""
 
 
 @dataclass(frozen=True, slots=True)
