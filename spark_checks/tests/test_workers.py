@@ -14,11 +14,12 @@ from aiorocketmq_audit import files, gates
 from aiorocketmq_audit.checks import CHECKS
 from aiorocketmq_audit.errors import WorkerLost
 from aiorocketmq_audit.generator import Shape, generate
-from aiorocketmq_audit.kernels import arrived, asking
+from aiorocketmq_audit.kernels import asking
 from aiorocketmq_audit.kernels.by_spark import SparkWorkers
 from aiorocketmq_audit.kernels.events import Piece, pieces
 from aiorocketmq_audit.kernels.processes import processes
 from aiorocketmq_audit.schema import RECORDING
+from aiorocketmq_audit.streaming import arrived
 from aiorocketmq_audit.streaming.batches import COUNTED
 from pyspark.sql import SparkSession, functions as F
 

@@ -145,16 +145,21 @@ def surveyed(
 ) -> Surveyed | None:
     """Look once at all events of local files, or at those up to a time. None where there are none. Raises whatever the
     workers, the files or odd settings make it raise."""
-    parts = pieces(files, ROWS, until_us)
-    if not parts:
+    tasks = dealt(files, until_us)
+    if not tasks:
         return None
-    tasks = tuple(tuple(parts[at : at + _TASK]) for at in range(0, len(parts), _TASK))
     told = workers.each(said.said, tasks)
     settings = said.settings((row for rows in told for row in rows), narrowing)
     seen = partial(survey.look, said.table(settings))
     look = survey.merged(workers.each(Look(seen, survey.merged), tasks))
     rows = gates.added_up(Row(**row) for row in look.recorders)
     return Surveyed(tasks, rows, settings, survey.survey(look), is_cut=until_us is not None)
+
+
+def dealt(files: Sequence[str], until_us: int | None = None) -> tuple[tuple[Piece, ...], ...]:
+    """Files in tasks of some pieces each."""
+    parts = pieces(files, ROWS, until_us)
+    return tuple(tuple(parts[at : at + _TASK]) for at in range(0, len(parts), _TASK))
 
 
 def _united(parts: Iterator[Hashes | None]) -> Hashes:

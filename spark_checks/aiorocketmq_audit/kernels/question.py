@@ -169,8 +169,8 @@ class Question:
 
     layouts: tuple[Layout, ...]
     """What is exchanged: one or several tables, by one key."""
-    rows: Callable[[Events, Survey], tuple[Rows, ...]]
-    """What some events give to each of these tables."""
+    rows: Callable[[Events, Any], tuple[Rows, ...]]
+    """What some events give to each of these tables, by what is known of all of them."""
     answer: Callable[..., Told]
     """Answer for one share: of each table the whole keys that are in it."""
 

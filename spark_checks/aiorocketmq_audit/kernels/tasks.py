@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from aiorocketmq_audit.kernels.blocks import Segment, joined, packed, shares
 from aiorocketmq_audit.kernels.events import Events, Piece, Reader
-from aiorocketmq_audit.kernels.question import Question, Survey, Told
+from aiorocketmq_audit.kernels.question import Question, Told
 
 T = TypeVar("T")
 
@@ -35,7 +35,8 @@ class Cut:
     """Cut what each question wants of pieces into shares, and number these."""
 
     questions: tuple[Question, ...]
-    survey: Survey
+    survey: Any
+    """What is known of the whole recording."""
     count: int
 
     def __call__(self, pieces: Sequence[Piece]) -> Blocks:

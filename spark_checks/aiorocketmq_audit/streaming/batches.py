@@ -7,8 +7,9 @@ import logging
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -32,7 +33,7 @@ from aiorocketmq_audit.streaming.progress import (
     watermark,
     with_span,
 )
-from aiorocketmq_audit.streaming.store import Store
+from aiorocketmq_audit.streaming.store import Store, keep, uri
 
 if TYPE_CHECKING:
     from aiorocketmq_audit.kernels.tasks import Workers
@@ -197,12 +198,12 @@ class Batches:
         """Leave to the next batch the events that it may need: the very files, as long as it may need all of them."""
         limits, mark = self._limits, progress.watermark_us
         oldest = min(values["from_us"] for values in progress.numbers.values()) if progress.numbers else 0
+        forgotten = 0
+        write: Callable[[Path], None] = partial(keep, here.files)
         if not here.is_local or (mark is not None and oldest < mark - int(limits.horizon * 1e6)):
-            events, forgotten = self._carried(self._events(here), mark)
-            progress = dataclasses.replace(progress, forgotten=progress.forgotten + forgotten)
-            self._store.write_state(batch, progress, events, told)
-        else:
-            self._store.write_state(batch, progress, here.files, told)
+            write, forgotten = self._carried(here, mark)
+        progress = dataclasses.replace(progress, forgotten=progress.forgotten + forgotten)
+        self._store.write_state(batch, progress, write, told)
         return progress
 
     def _finish(self, progress: Progress, before: Progress) -> None:
@@ -229,7 +230,7 @@ class Batches:
         if self._workers is not None and here.is_local:
             with by_numbers.failures_told():
                 # Not at the top: a driver on a cluster need not have numpy.
-                from aiorocketmq_audit.kernels import arrived
+                from aiorocketmq_audit.streaming import arrived
 
                 return arrived.numbers(self._workers, here.paths, before.watermark_us)
         counts = {name: F.count_if(F.expr(text)) for name, text in COUNTED.items()}
@@ -425,13 +426,26 @@ class Batches:
         since = F.when(F.col("second_seq").isNull(), F.col("at_us") - F.coalesce("margin_us", F.lit(0)))
         return F.coalesce(since, "at_us") + wait <= mark
 
-    def _carried(self, events: DataFrame, mark: int | None) -> tuple[DataFrame, int]:
-        limits = self._limits
+    def _carried(self, here: _Here, mark: int | None) -> tuple[Callable[[Path], None], int]:
+        """What writes the events that later ones may need, and how many messages are dropped though not done."""
         if mark is None:
-            return events, 0
+            return self._writer(self._events(here)), 0
+        limits = self._limits
         window = retention.Window(mark - int(limits.horizon * 1e6), mark - int(limits.longest * 1e6))
-        kept = retention.kept(events, window)
-        return kept.events, kept.forgotten
+        if self._workers is not None and self._screen is None and here.is_local:
+            with by_numbers.failures_told():
+                # Not at the top: a driver on a cluster need not have numpy.
+                from aiorocketmq_audit.kernels.asking import dealt
+                from aiorocketmq_audit.streaming.remaining import remaining
+
+                chosen = remaining(self._workers, dealt(here.paths), window)
+                return partial(chosen.write, self._workers), chosen.forgotten
+        kept = retention.kept(self._events(here), window)
+        return self._writer(kept.events), kept.forgotten
+
+    @staticmethod
+    def _writer(events: DataFrame) -> Callable[[Path], None]:
+        return lambda folder: events.write.option("compression", "snappy").parquet(uri(folder))
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,11 @@ MOST_BROADCAST = 2_000_000
 """Keys up to this number are sent to every worker; more of them are joined by a shuffle."""
 
 _ACCOUNT = ("run_id", "case_id", "observer")
-_ENDS = ("ack", "forward", "dlq.deliver")
-_PASSING = ("receive", "commit", "clock.sample", "lite.sync")
+ENDS = ("ack", "forward", "dlq.deliver")
+PASSING = ("receive", "commit", "clock.sample", "lite.sync")
 """Kinds of which there are many, and which no message holds."""
 
-_SINGLE = ("commit", "lite.sync")
+SINGLE = ("commit", "lite.sync")
 """Kinds of which some rows are chosen one by one."""
 
 
@@ -59,7 +59,7 @@ def kept(events: DataFrame, window: Window) -> Kept:
         wanted = keys.withColumn("is_kept", F.lit(True))
         wanted = F.broadcast(wanted) if number <= MOST_BROADCAST else wanted
         rows = keyed.join(wanted, "keep_key", "left")
-        is_lasting = ~F.col("kind").isin(*_PASSING) & F.col("message_id").isNull()
+        is_lasting = ~F.col("kind").isin(*PASSING) & F.col("message_id").isNull()
         is_unanswered = (F.col("kind") == "receive") & (F.col("phase") == "info")
         stays = (
             (F.col("t_wall_us") >= window.done_before)
@@ -75,7 +75,7 @@ def kept(events: DataFrame, window: Window) -> Kept:
 def _key() -> Column:
     """The message that a row is about, in one account; a commit or a list of lite topics stands for itself."""
     return F.when(F.col("message_id").isNotNull(), F.xxhash64(*_ACCOUNT, "message_id")).when(
-        F.col("kind").isin(*_SINGLE), F.xxhash64("recorder", "seq")
+        F.col("kind").isin(*SINGLE), F.xxhash64("recorder", "seq")
     )
 
 
@@ -90,7 +90,7 @@ def _messages(keyed: DataFrame) -> DataFrame:
     """One row per message: when it was first and last heard of, and whether anybody may still get it."""
     kind, phase, at = F.col("kind"), F.col("phase"), F.col("t_wall_us")
     is_stored = (kind == "send") & phase.isin("ok", "info")
-    is_end = kind.isin(*_ENDS) & (phase.isNull() | (phase != "fail"))
+    is_end = kind.isin(*ENDS) & (phase.isNull() | (phase != "fail"))
     # Numbers only from here on, so that the aggregations need no sort.
     rows = keyed.where(F.col("message_id").isNotNull()).select(
         "keep_key",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -77,17 +77,14 @@ class Store:
             made.rename(place)
 
     def write_state(
-        self, batch: int, progress: Progress, events: DataFrame | Sequence[str], told: DataFrame | None
+        self, batch: int, progress: Progress, write: Callable[[Path], None], told: DataFrame | None
     ) -> None:
-        """Leave to the next batch what it needs: events, or all those of some files. `told` None: the same as
-        before."""
+        """Leave to the next batch what it needs; `write` puts the events into a folder that it makes. `told` None: the
+        same as before."""
         place = self._state(batch)
         made = self._beside(place)
         shutil.rmtree(made, ignore_errors=True)
-        if isinstance(events, DataFrame):
-            events.write.option("compression", "snappy").parquet(uri(made / "events"))
-        else:
-            _keep(events, made / "events")
+        write(made / "events")
         if told is not None:
             told.coalesce(1).write.parquet(uri(made / "told"))
         elif (self._state(batch - 1) / "told").exists():
@@ -115,7 +112,7 @@ class Store:
         return place.with_name(f".{place.name}.{os.getpid()}")
 
 
-def _keep(files: Sequence[str], folder: Path) -> None:
+def keep(files: Sequence[str], folder: Path) -> None:
     """Give local files another name in `folder`, so that they stay if somebody takes them away."""
     folder.mkdir(parents=True)
     for number, file in enumerate(files):
