@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -107,6 +108,7 @@ def known(
     """Judge the recording itself, and all of its deliveries. None where rows occur twice, or where this does not work:
     then Spark can say why. Raises NotARecording as `gates.examine` does."""
     from aiorocketmq_audit.kernels.asking import surveyed
+    from aiorocketmq_audit.kernels.twice import told_twice
 
     with failures_told():
         seen = surveyed(workers, found.readable, narrowing)
@@ -115,6 +117,7 @@ def known(
         gate = gates.judged(
             seen.numbers,
             lambda: reading.read(session.spark(), found),
+            partial(told_twice, workers, seen.tasks),
             unfinished=found.unfinished,
             lacking=found.lacking,
             skew_us=narrowing.skew_us,

@@ -111,24 +111,33 @@ def examine(
             f"Spark cannot read these files as a recording of version {VERSION} ({reason(error)}): "
             "give the folder that Recorder(...) or --record wrote."
         ) from error
-    return judged(rows, lambda: events, unfinished=unfinished, lacking=lacking, skew_us=skew_us)
+    return judged(
+        rows,
+        lambda: events,
+        lambda recorders: told_twice(events, recorders),
+        unfinished=unfinished,
+        lacking=lacking,
+        skew_us=skew_us,
+    )
 
 
 def judged(
     rows: list[Row],
     events: Callable[[], DataFrame],
+    twice: Callable[[Sequence[str]], dict[str, int]],
     *,
     unfinished: tuple[str, ...] = (),
     lacking: tuple[str, ...] = (),
     skew_us: int = STEP_US,
 ) -> Gates:
-    """The same by the `numbers` of the events, which themselves are only asked for where these leave something open."""
+    """The same by the `numbers` of the events; these themselves, and `twice`, which is `told_twice` of them, are only
+    asked for where the numbers leave something open."""
     versions = check_contract(rows)
     spans = _spans(rows)
     odd = [name for name, span in spans.items() if not span.is_gap_free]
     exact, flaws = _exact(events(), odd) if odd else ({}, [])
     if unequal := unpaired(rows):
-        flaws += twice_sentences(told_twice(events(), unequal))
+        flaws += twice_sentences(twice(unequal))
     if lacking:
         flaws.append(f"some files lack the column(s) {', '.join(lacking)}: nobody can judge by them.")
     return from_numbers(rows, exact, versions=versions, unfinished=unfinished, flaws=flaws, skew_us=skew_us)

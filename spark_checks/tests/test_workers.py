@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import unquote
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from aiorocketmq_audit import files, gates
 from aiorocketmq_audit.checks import CHECKS
@@ -18,9 +20,11 @@ from aiorocketmq_audit.kernels import asking
 from aiorocketmq_audit.kernels.by_spark import SparkWorkers
 from aiorocketmq_audit.kernels.events import Piece, pieces
 from aiorocketmq_audit.kernels.processes import processes
+from aiorocketmq_audit.kernels.twice import told_twice
 from aiorocketmq_audit.schema import RECORDING
 from aiorocketmq_audit.streaming import arrived
 from aiorocketmq_audit.streaming.batches import COUNTED
+from pyarrow import parquet
 from pyspark.sql import SparkSession, functions as F
 
 
@@ -40,7 +44,7 @@ def many_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
 def told(workers: Any, recording: tuple[str, ...]) -> Any:
     seen = asking.surveyed(workers, recording)
     assert seen is not None
-    gate = gates.judged(seen.numbers, lambda: pytest.fail("nothing is odd"))
+    gate = gates.judged(seen.numbers, lambda: pytest.fail("nothing is odd"), lambda _: {})
     answers = seen.ask(workers, gate, tuple(CHECKS))
     # Of several messages that came equally often any one is the farthest.
     any_one = ("far_about", "far_recorder", "far_seq")
@@ -87,6 +91,27 @@ def by_file(rows: Sequence[Any]) -> dict[Any, dict[str, Any]]:
         (row.recorder, row.boot, name): row.asDict() | {"file": None}
         for row, name in zip(rows, names, strict=True)
     }
+
+
+@pytest.mark.spark
+def test_what_is_told_twice_is_counted_as_spark_counts_it(
+    recording: tuple[str, ...], spark: SparkSession, tmp_path: Path
+) -> None:
+    whole = pa.concat_tables([parquet.read_table(file) for file in recording], promote_options="default")
+    # Some rows again, by other numbers; some by their own.
+    again, copies = whole.slice(1_000, 300), whole.slice(2_000, 300)
+    moved = pc.add(again.column("seq"), 1_000_000)
+    again = again.set_column(again.column_names.index("seq"), "seq", moved)
+    both = pa.concat_tables([whole, again, copies], promote_options="default")
+    parquet.write_table(both, tmp_path / "all.parquet", row_group_size=700)
+    recorders = whole.column("recorder").unique().to_pylist()
+    events = spark.read.schema(RECORDING).parquet(str(tmp_path))
+    expected = gates.told_twice(events, recorders)
+    assert sum(expected.values()) > 50
+    for asked in (recorders, recorders[:2]):
+        with processes(0) as workers:
+            found = told_twice(workers, asking.dealt([str(tmp_path / "all.parquet")]), asked)
+        assert found == {name: n for name, n in expected.items() if name in asked}
 
 
 class Doomed:

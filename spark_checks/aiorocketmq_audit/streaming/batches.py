@@ -223,6 +223,13 @@ class Batches:
         known = Counter(progress.told_twice)
         if not unequal:
             return dict(known)
+        if self._workers is not None and here.is_local:
+            with by_numbers.failures_told():
+                # Not at the top: a driver on a cluster need not have numpy.
+                from aiorocketmq_audit.kernels.asking import dealt
+                from aiorocketmq_audit.kernels.twice import told_twice
+
+                return dict(known | Counter(told_twice(self._workers, dealt(here.paths), unequal)))
         return dict(known | Counter(gates.told_twice(self._events(here), unequal)))
 
     def _numbers(self, files: Sequence[str], before: Progress) -> list[Row]:

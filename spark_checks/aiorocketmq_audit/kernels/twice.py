@@ -1,0 +1,63 @@
+"""Calls and answers that are told twice, over numbers: the facts of `gates.told_twice`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from aiorocketmq_audit.gates import OPERATION_PHASES
+from aiorocketmq_audit.kernels.blocks import Layout, Rows, Runs
+from aiorocketmq_audit.kernels.events import Events, Mask, Piece
+from aiorocketmq_audit.kernels.question import FOREVER, Question, Told
+from aiorocketmq_audit.kernels.tasks import Answer, Cut, Workers
+from aiorocketmq_audit.kernels.texts import hash_of, mixed
+
+_LAYOUT: Layout = {"key": "u8", "recorder": "u8", "seq": "i8", "is_call": "?"}
+
+_SHARE = 1_000_000
+
+
+def told_twice(
+    workers: Workers, tasks: Sequence[Sequence[Piece]], recorders: Sequence[str]
+) -> dict[str, int]:
+    """How many ids each of `recorders` told two calls by, or two answers; rows that are there twice count once."""
+    asked = Question((_LAYOUT,), _Rows(tuple(recorders)), _answer)
+    count = max(1, sum(piece.rows for task in tasks for piece in task) // _SHARE)
+    total: Counter[str] = Counter()
+    for told in workers.exchanged(Cut((asked,), None, count), Answer((asked,), count), tasks):
+        total.update({recorder: odd for recorder, (odd, _) in told.counts.items()})
+    return {name: total[str(hash_of(name))] for name in recorders if total[str(hash_of(name))]}
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    recorders: tuple[str, ...]
+
+    def __call__(self, events: Events, _: None) -> tuple[Rows]:
+        told = events.one_of("recorder", *self.recorders) & events.one_of("phase", *OPERATION_PHASES)
+        events = events.some(told & events.known("op_id"))
+        key = mixed(events.together("recorder", "boot", "kind", "op_id"), events.number("epoch"))
+        return (
+            {
+                "key": key,
+                "recorder": events.text("recorder"),
+                "seq": events.number("seq"),
+                "is_call": events.one_of("phase", "invoke"),
+            },
+        )
+
+
+def _answer(rows: Rows) -> Told:
+    runs, is_call = Runs(rows["key"]), rows["is_call"] > 0
+
+    def is_twice(which: Mask) -> Mask:
+        least = runs.least(np.where(which, rows["seq"], FOREVER))
+        return np.asarray(least < runs.most(np.where(which, rows["seq"], -1)))
+
+    odd = is_twice(is_call) | is_twice(~is_call)
+    recorders, counts = np.unique(runs.first(rows["recorder"])[odd], return_counts=True)
+    found = zip(recorders.tolist(), counts.tolist(), strict=True)
+    return Told({str(recorder): (count, 0) for recorder, count in found})
