@@ -11,7 +11,7 @@ from benchmarks.page import judged
 AUDIT, PLAIN, PACKED = "audit", "duckdb plain", "duckdb packed"
 ONE_WORKER, TWO_WORKERS = "one worker", "two workers"
 COLD = 1_000
-"""Events of a recording whose audit is mostly the start of Java."""
+"""Events of a small recording, of a test."""
 
 _HEAD = """# The audit's speed
 
