@@ -62,8 +62,6 @@ _LOCAL = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "false",
-    # Blocks of numbers are large rows: a worker in Python is handed a few at a time.
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "64",
     # Of three large tasks on two cores the last one runs alone.
     "spark.sql.files.maxPartitionBytes": "32m",
 }

@@ -1,91 +1,48 @@
-"""Workers that are Spark's own: for sessions whose workers see the files that this process sees."""
+"""Workers that are Spark's own, of a cluster on this machine: they see the files that this process sees."""
 
 from __future__ import annotations
 
 import pickle
-from collections import defaultdict
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
-from aiorocketmq_audit.kernels.events import Piece
-from aiorocketmq_audit.kernels.question import Told
-from aiorocketmq_audit.kernels.tasks import Answer, Cut
+from aiorocketmq_audit.kernels.exchange import Exchange
 
 T = TypeVar("T")
 
-_TOLD = "told binary"
 
-_BLOCKS = pa.schema([("unit", pa.int32()), ("part", pa.int32()), ("block", pa.binary())])
+class SparkWorkers(Exchange):
+    """The Python workers of a session: Spark deals the tasks out, and brings back what they come to."""
 
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
 
-@dataclass(frozen=True, slots=True)
-class SparkWorkers:
-    """The Python workers of a session."""
-
-    spark: SparkSession
-
-    def each(self, look: Callable[[Sequence[Piece]], T], tasks: Sequence[Sequence[Piece]]) -> list[T]:
-        """What a look at each task's pieces says, in any order. Raises PySparkException."""
-        return _collected(self._dealt(tasks).mapInArrow(_Looking(look, tasks), _TOLD))
-
-    def exchanged(self, cut: Cut, answer: Answer, tasks: Sequence[Sequence[Piece]]) -> list[Told]:
-        """Cut all tasks' pieces, and answer each unit that has any rows. Raises PySparkException."""
-        blocks = self._dealt(tasks).mapInArrow(_Cutting(cut, tasks), "unit int, part int, block binary")
-        return _collected(blocks.repartition("unit").mapInArrow(_Answering(answer), _TOLD))
-
-    def _dealt(self, tasks: Sequence[Sequence[Piece]]) -> DataFrame:
-        return self.spark.range(0, len(tasks), 1, len(tasks))
-
-
-def _collected(frame: DataFrame) -> list[Any]:
-    return [pickle.loads(row.told) for row in frame.collect()]
-
-
-def _told(found: object) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pydict({"told": [pickle.dumps(found)]})
+    def _map(self, work: Callable[[Any], T], tasks: Sequence[Any]) -> list[T]:
+        # By files, as what is sent with the work goes to every one of them.
+        with tempfile.TemporaryDirectory(prefix="aiorocketmq-audit-") as folder:
+            for number, task in enumerate(tasks):
+                (Path(folder) / str(number)).write_bytes(pickle.dumps(task, pickle.HIGHEST_PROTOCOL))
+            # Each start of a worker costs; a few for each core are enough to let all of them end together.
+            starts = min(len(tasks), 4 * self._spark.sparkContext.defaultParallelism)
+            dealt = self._spark.range(0, len(tasks), 1, max(1, starts))
+            told = dealt.mapInArrow(_Working(work, folder), "told binary").collect()
+        return [pickle.loads(row.told) for row in told]
 
 
 @dataclass(frozen=True, slots=True)
-class _Looking:
-    look: Callable[[Sequence[Piece]], Any]
-    tasks: Sequence[Sequence[Piece]]
+class _Working:
+    work: Callable[[Any], Any]
+    folder: str
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for index in batch.column("id").to_pylist():
-                yield _told(self.look(self.tasks[index]))
-
-
-@dataclass(frozen=True, slots=True)
-class _Cutting:
-    cut: Cut
-    tasks: Sequence[Sequence[Piece]]
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for index in batch.column("id").to_pylist():
-                blocks = self.cut(self.tasks[index])
-                units, parts = ([key[place] for key in blocks] for place in (0, 1))
-                yield pa.RecordBatch.from_pydict(
-                    {"unit": units, "part": parts, "block": list(blocks.values())}, _BLOCKS
-                )
-
-
-@dataclass(frozen=True, slots=True)
-class _Answering:
-    answer: Answer
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        # Held until all have come: Spark's sort would copy them once more.
-        blocks: dict[int, dict[int, list[Any]]] = defaultdict(lambda: defaultdict(list))
-        for batch in batches:
-            units, parts = (batch.column(name).to_pylist() for name in ("unit", "part"))
-            for unit, part, block in zip(units, parts, batch.column("block"), strict=True):
-                blocks[unit][part].append(block.as_buffer())
-        while blocks:
-            unit, mine = blocks.popitem()
-            yield _told(self.answer(unit, mine))
+            for number in batch.column("id").to_pylist():
+                task = pickle.loads((Path(self.folder) / str(number)).read_bytes())
+                told = pickle.dumps(self.work(task), pickle.HIGHEST_PROTOCOL)
+                yield pa.RecordBatch.from_pydict({"told": [told]})
