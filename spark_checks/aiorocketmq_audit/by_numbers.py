@@ -139,7 +139,9 @@ def failures_told() -> Iterator[None]:
 
 def say_why(error: Exception) -> None:
     """Why Spark alone goes on."""
-    logger.warning("Spark alone judges the recording, which takes longer: %s", reading.reason(error))
+    # What is wrong with files Spark will say itself.
+    level = logging.WARNING if isinstance(error, (WorkerLost, PySparkException)) else logging.INFO
+    logger.log(level, "Spark alone judges the recording, which takes longer: %s", reading.reason(error))
 
 
 def answered(workers: Workers, seen: Surveyed, gate: gates.Gates, checks: Sequence[str]) -> Known:

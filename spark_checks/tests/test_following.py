@@ -16,7 +16,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from aiorocketmq._recording_files import SCHEMA
 from aiorocketmq_audit.errors import NotARecording, WrongUse
 from aiorocketmq_audit.run import audit
 from aiorocketmq_audit.streaming import retention
@@ -245,6 +247,36 @@ def test_a_violation_is_told_while_the_recording_goes_on_and_stopping_leaves_the
     assert [each.standing for each in heard] == [{"double delivery": 1}]
     assert ended.verdict.value == "invalid"
     assert not json.loads((tmp_path / "out" / "following.json").read_text("utf-8"))["ended"]
+
+
+@pytest.mark.parametrize("screen", [None, False])
+def test_rows_that_are_missing_within_a_file_are_told(
+    screen: bool | None,
+    new_history: type[Any],
+    pieces: Callable[..., list[Path]],
+    spark: SparkSession,
+    tmp_path: Path,
+) -> None:
+    """By a recorder whose name is written otherwise where files are named by URI."""
+    made = new_history(recorder="client%20@1 ")
+    made.config(ordered=False, max_attempts=16)
+    for number in range(20):
+        made.settle("ack", made.deliver(f"/{number}", 10.0 + number), 10.5 + number)
+    made.end()
+    del made.rows[30]
+    for number, row in enumerate(made.rows):
+        assert row["seq"] == number + (number >= 30)
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    table = pa.Table.from_pylist([{name: row[name] for name in SCHEMA.names} for row in made.rows], SCHEMA)
+    parquet.write_table(table, folder / f"{made.rows[0]['recorder']}-00000.parquet")
+    stop = threading.Event()
+    options = Options(every=0.1, screen=screen, limits=SHORT)
+    ended = follow(
+        [str(folder)], tmp_path / "out", spark=spark, options=options, stop=stop, tell=lambda _: stop.set()
+    )
+    ((first, last), (then, end)) = (span[:2] for span in ended.progress.spans["client%20@1 "])
+    assert (first, last, then, end) == (0, 29, 31, made.rows[-1]["seq"])
 
 
 def test_files_that_are_no_recording_end_it_with_a_sentence(spark: SparkSession, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import random
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any, NoReturn
 
 import pytest
 from aiorocketmq_audit import gates, reading, screen
+from aiorocketmq_audit.errors import WorkerLost
 from aiorocketmq_audit.kernels import asking
 from aiorocketmq_audit.run import Audit, audit
 from pyspark.sql import DataFrame, SparkSession
@@ -143,7 +143,7 @@ def test_where_workers_fail_expressions_screen_alone(
     assert not caplog.records
 
     def fail(*_: object) -> NoReturn:
-        raise OSError(errno.EIO, "Input/output error")
+        raise WorkerLost("a worker of the audit ended")
 
     monkeypatch.setattr(asking.Cut, "__call__", fail)
     assert outcome(audit([str(folder)], spark=spark)) == outcome(expected)

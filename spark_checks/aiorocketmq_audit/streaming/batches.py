@@ -170,7 +170,7 @@ class Batches:
         # Listed first: what lies there now and is not in this batch holds the watermark back.
         now = listing(self._folders)
         before = self._store.progress(batch - 1)
-        files = [unquote(row.file) for row in rows.select("file").distinct().collect()]
+        files = [_plain(row.file) for row in rows.select("file").distinct().collect()]
         found = self._numbers(files, before) if files else []
         gates.check_contract(found)
         progress, fresh, is_odd = self._with_files(before, found)
@@ -251,7 +251,7 @@ class Batches:
         """Add up the numbers of new files; leave out files that are copies; tell whether single rows may be."""
         by_file: dict[str, list[dict[str, Any]]] = defaultdict(list)
         for row in found:
-            by_file[row.file].append(row.asDict())
+            by_file[_plain(row.file)].append(row.asDict())
         spans, files = dict(before.spans), Counter(before.files)
         writers = {name: set(writers) for name, writers in before.writers.items()}
         chosen: list[str] = []
@@ -259,7 +259,7 @@ class Batches:
         scattered = self._scattered(found)
         is_odd, late = before.has_copies, 0
         for file, rows in sorted(by_file.items()):
-            name = series(Path(unquote(file)).name)
+            name = series(Path(file).name)
             files[name] += 1
             writers.setdefault(name, set()).update(row["recorder"] for row in rows)
             runs = [
@@ -273,7 +273,7 @@ class Batches:
             if all(known):
                 continue
             is_odd |= any(overlaps(spans.get(recorder, ()), run[0], run[1]) for recorder, run in runs)
-            chosen.append(unquote(file))
+            chosen.append(file)
             fresh += rows
             late += sum(row["late_rows"] for row in rows)
             for recorder, run_ in runs:
@@ -296,10 +296,10 @@ class Batches:
 
     def _scattered(self, found: Sequence[Row]) -> dict[tuple[str, str], tuple[Span, ...]]:
         """The runs of rows in files whose rows have gaps between them or occur twice."""
-        odd = sorted({row.file for row in found if row.n != row.last - row.first + 1})
+        odd = sorted({_plain(row.file) for row in found if row.n != row.last - row.first + 1})
         if not odd:
             return {}
-        rows = self._read([unquote(file) for file in odd])
+        rows = self._read(odd)
         rows = rows.select(F.col("_metadata.file_path").alias("file"), "recorder", "seq", "t_wall_us")
         each = rows.groupBy("file", "recorder", "seq").agg(F.max("t_wall_us").alias("at"))
         by_number = SqlWindow.partitionBy("file", "recorder").orderBy("seq")
@@ -309,7 +309,7 @@ class Batches:
         for row in runs.agg(
             F.min("seq").alias("a"), F.max("seq").alias("b"), F.max("at").alias("at")
         ).collect():
-            spans[row.file, row.recorder].append((row.a, row.b, row.at))
+            spans[_plain(row.file), row.recorder].append((row.a, row.b, row.at))
         return {key: tuple(sorted(value)) for key, value in spans.items()}
 
     def _read(self, files: Sequence[str]) -> DataFrame:
@@ -476,6 +476,12 @@ class _Here:
     def paths(self) -> list[str]:
         """The files as this machine names them."""
         return [f"/{file.removeprefix('file:').lstrip('/')}" for file in self.files]
+
+
+def _plain(uri: str) -> str:
+    """The name of a file as it is: not all quote the same characters, or write as many slashes."""
+    name = unquote(uri)
+    return f"file:///{name.removeprefix('file:').lstrip('/')}" if name.startswith("file:") else name
 
 
 def _is_complete(progress: Progress, now: Listing) -> bool:
