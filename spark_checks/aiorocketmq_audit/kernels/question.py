@@ -1,4 +1,4 @@
-"""What a question over numbers consists of: which columns it reads, what it exchanges, and how it counts one share."""
+"""What a question over numbers consists of: what it takes of events, what it exchanges, and how it counts one share."""
 
 from __future__ import annotations
 
