@@ -53,7 +53,7 @@ def by_numbers(spark: SparkSession, folder: Path) -> Counts:
     found = files.find((str(folder),))
     events = reading.read(spark, found)
     with processes(0) as workers:
-        seen = asking.surveyed(workers, found)
+        seen = asking.surveyed(workers, found.readable)
         assert seen is not None
         gate = gates.examine(events)
         assert gates.judged(seen.numbers, lambda: events, partial(told_twice, workers, seen.tasks)) == gate
@@ -159,7 +159,7 @@ def test_recorders_of_one_file_have_versions_of_their_own(
     found = files.find((str(in_pieces(record(*(history.end() for history in histories)), 100)),))
     events = reading.read(spark, found)
     with processes(0) as workers:
-        seen = asking.surveyed(workers, found)
+        seen = asking.surveyed(workers, found.readable)
     assert seen is not None
     told, expected = (
         {row.recorder: row.asDict() for row in rows} for rows in (seen.numbers, gates.numbers(events))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -21,12 +22,12 @@ Place = tuple[str, int, int]
 """A file, and from where on so many bytes of it are a block."""
 
 
-class Exchange:
+class Exchange(ABC):
     """Workers that can each do a task: this makes them exchange what they cut."""
 
+    @abstractmethod
     def _map(self, work: Callable[[Any], T], tasks: Sequence[Any]) -> list[T]:
         """What `work` makes of each task, in any order."""
-        raise NotImplementedError
 
     def each(self, look: Callable[[Sequence[Piece]], T], tasks: Sequence[Sequence[Piece]]) -> list[T]:
         """What a look at each task's pieces says, in any order. Raises whatever a task raises."""

@@ -30,12 +30,9 @@ from aiorocketmq_audit.findings import EXCUSED
 from aiorocketmq_audit.kernels import leases
 from aiorocketmq_audit.kernels.events import NONE, Events, Numbers
 from aiorocketmq_audit.kernels.histories import Histories
-from aiorocketmq_audit.kernels.holds import followed, groups, held
 from aiorocketmq_audit.kernels.nullable import plus
 from aiorocketmq_audit.kernels.places import topics
 from aiorocketmq_audit.kernels.question import ACCOUNT, Survey
-from aiorocketmq_audit.kernels.settled import settled
-from aiorocketmq_audit.kernels.suspicion import suspected
 from aiorocketmq_audit.kernels.texts import Hashes
 
 MOST = 20_000
@@ -86,21 +83,8 @@ class _Given:
             "asked": topics(deliveries),
             "client": deliveries.text("client_id"),
         }
-        rows = Histories({**told, **beside}, others)
-        group, after, done = groups(frame.settings, rows), followed(rows), settled(rows)
-        hold, copies = held(rows, after, done, group), rows.has_copies()
-        by_broker = leases.by_broker(rows)
-        found = suspected(
-            rows,
-            after,
-            done,
-            hold,
-            group,
-            copies=copies,
-            by_broker=by_broker,
-            ended_us=frame.ended_us,
-            polls=frame.polls,
-        )
+        judged = leases.judged(frame, Histories({**told, **beside}, others))
+        rows, after, done, hold = judged.rows, judged.after, judged.done, judged.hold
         names = (
             "scope",
             "account",
@@ -115,20 +99,19 @@ class _Given:
             "attempt",
         )
         columns = {
-            **found,
+            **judged.traits,
+            **judged.suspects,
             **{name: rows.given(name) for name in names},
             **{f"n_{name}": rows.next(name, 0) for name in ("recorder", "seq")},
             "n_hi": after.hi,
             "n_attempt": after.attempt,
             "acked_hi": done.acked_hi,
-            "copies": copies,
+            "copies": judged.copies,
             "unsure": hold.unsure,
             "until_hi": hold.until_hi,
-            "late_us": group.late,
-            "bound": plus(hold.until_hi, group.late),
+            "bound": plus(hold.until_hi, judged.group.late),
         }
         wrong = ("doubled", "mistimed", "misnumbered", "hurried", "buried", "unwanted")
-        columns["unwanted"] = leases.is_unwanted(rows)
         return cls(np.flatnonzero(np.logical_or.reduce([columns[name] for name in wrong])), columns)
 
 

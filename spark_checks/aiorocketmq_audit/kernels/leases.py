@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,11 +24,11 @@ from aiorocketmq_audit.kernels.borders import borders
 from aiorocketmq_audit.kernels.cells import cells
 from aiorocketmq_audit.kernels.events import NONE, Events, Mask
 from aiorocketmq_audit.kernels.histories import Histories
-from aiorocketmq_audit.kernels.holds import followed, groups, held
+from aiorocketmq_audit.kernels.holds import Group, Hold, Next, followed, groups, held
 from aiorocketmq_audit.kernels.nullable import times
 from aiorocketmq_audit.kernels.places import topics
 from aiorocketmq_audit.kernels.question import Polls, Question, Settings, Survey, Told, chosen
-from aiorocketmq_audit.kernels.settled import CALLED, settled
+from aiorocketmq_audit.kernels.settled import CALLED, Settled, settled
 from aiorocketmq_audit.kernels.suspicion import attempts_of, is_not_buried, suspected
 from aiorocketmq_audit.kernels.texts import Hashes, hash_of, mixed
 from aiorocketmq_audit.kernels.wishes import is_refused
@@ -186,22 +188,25 @@ def _wishes(events: Events) -> NDArray[np.uint8]:
     return traits
 
 
-def by_broker(rows: Histories) -> Mask:
-    """Which deliveries the broker told of."""
-    return np.asarray((rows.given("traits") & _TRAITS["by_broker"]) > 0)
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Deliveries by themselves, with what the checks suspect."""
+
+    rows: Histories
+    group: Group
+    after: Next
+    done: Settled
+    hold: Hold
+    copies: Mask
+    traits: Mapping[str, Mask]
+    suspects: Mapping[str, NDArray[Any]]
 
 
-def is_unwanted(rows: Histories) -> Mask:
-    """Which deliveries nobody asked for."""
-    return np.asarray((rows.given("traits") & _TRAITS["unwanted"]) > 0)
-
-
-def _answer(frame: Frame, given: Rows, settled_: Rows) -> Told:
-    rows = Histories(given, settled_)
+def judged(frame: Frame, rows: Histories) -> Judged:
+    """Judge each delivery by what was done about it, and by the next one."""
     group, after, done = groups(frame.settings, rows), followed(rows), settled(rows)
-    hold = held(rows, after, done, group)
+    hold, copies = held(rows, after, done, group), rows.has_copies()
     traits = {name: (rows.given("traits") & bit) > 0 for name, bit in _TRAITS.items()}
-    by_broker, copies = traits["by_broker"], rows.has_copies()
     suspects = suspected(
         rows,
         after,
@@ -209,15 +214,28 @@ def _answer(frame: Frame, given: Rows, settled_: Rows) -> Told:
         hold,
         group,
         copies=copies,
-        by_broker=by_broker,
+        by_broker=traits["by_broker"],
         ended_us=frame.ended_us,
         polls=frame.polls,
     )
+    return Judged(rows, group, after, done, hold, copies, traits, suspects)
+
+
+def _answer(frame: Frame, given: Rows, settled_: Rows) -> Told:
+    told_of = judged(frame, Histories(given, settled_))
+    rows, group, after, hold = told_of.rows, told_of.group, told_of.after, told_of.hold
+    traits, suspects = told_of.traits, told_of.suspects
     sought = [suspects[name] for name in ("doubled", "mistimed", "misnumbered", "hurried", "buried")]
     counts = {}
     if frame.has_drains:
         over, live = is_not_buried(
-            rows, after, done, hold, group, by_broker=by_broker, drained=rows.given("drained")
+            rows,
+            after,
+            told_of.done,
+            hold,
+            group,
+            by_broker=traits["by_broker"],
+            drained=rows.given("drained"),
         )
         counts[NOT_BURIED] = (int(over.sum()), int(live.sum()))
         sought.append(live)
@@ -244,7 +262,7 @@ def _answer(frame: Frame, given: Rows, settled_: Rows) -> Told:
         "seen_after": np.where(hold.asked & (after.hi != NONE), after.hi - hold.asked_hi, NONE),
         "numbered": rows.given("attempt") != NONE,
         "scheduled": rows.given("due") != NONE,
-        "dead": (done.dead_hi != NONE) & by_broker,
+        "dead": (told_of.done.dead_hi != NONE) & traits["by_broker"],
         "end": hold.end,
         "answer": np.where(answer == 0, mixed(recorder, seq), answer),
     }

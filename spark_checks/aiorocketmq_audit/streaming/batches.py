@@ -7,12 +7,11 @@ import logging
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
 from pyspark.sql import Column, DataFrame, Row, SparkSession, Window as SqlWindow, functions as F
 
@@ -21,6 +20,7 @@ from aiorocketmq_audit.checks import Material
 from aiorocketmq_audit.narrowing import EVERYTHING
 from aiorocketmq_audit.schema import RECORDING
 from aiorocketmq_audit.streaming import retention
+from aiorocketmq_audit.streaming.here import Here, plain
 from aiorocketmq_audit.streaming.listing import listing, series
 from aiorocketmq_audit.streaming.progress import (
     SEPARATOR,
@@ -146,7 +146,7 @@ class Batches:
         """Judge what is left, as of a recording that has ended. Written as the batch to come, which may replace it."""
         last = self.progress
         closed = dataclasses.replace(last, closed=last.is_whole, batch=last.batch + 1)
-        ended, _ = self._judge(_Here.of(self._store.files(last.batch)), closed, last.batch, at_end=True)
+        ended, _ = self._judge(Here.of(self._store.files(last.batch)), closed, last.batch, at_end=True)
         self._release()
         self._finish(ended, last)
         return ended
@@ -170,7 +170,7 @@ class Batches:
         # Listed first: what lies there now and is not in this batch holds the watermark back.
         now = listing(self._folders)
         before = self._store.progress(batch - 1)
-        files = [_plain(row.file) for row in rows.select("file").distinct().collect()]
+        files = [plain(row.file) for row in rows.select("file").distinct().collect()]
         found = self._numbers(files, before) if files else []
         gates.check_contract(found)
         progress, fresh, is_odd = self._with_files(before, found)
@@ -181,7 +181,7 @@ class Batches:
         progress = dataclasses.replace(
             progress, folders=self._folders, batch=batch, watermark_us=mark, closed=False
         )
-        here = _Here.of([*self._store.files(before.batch), *fresh], is_odd=is_odd)
+        here = Here.of([*self._store.files(before.batch), *fresh], is_odd=is_odd)
         progress = dataclasses.replace(progress, told_twice=self._told_twice(here, progress))
         told: DataFrame | None = None
         if mark is not None and not is_last:
@@ -194,7 +194,7 @@ class Batches:
             self.last_data = time.monotonic()
         self._finish(progress, before)
 
-    def _write_state(self, here: _Here, batch: int, progress: Progress, told: DataFrame | None) -> Progress:
+    def _write_state(self, here: Here, batch: int, progress: Progress, told: DataFrame | None) -> Progress:
         """Leave to the next batch the events that it may need: the very files, as long as it may need all of them."""
         limits, mark = self._limits, progress.watermark_us
         oldest = min(values["from_us"] for values in progress.numbers.values()) if progress.numbers else 0
@@ -217,7 +217,7 @@ class Batches:
             Told(progress.batch, progress.watermark_us, {k: n for k, n in standing.items() if n})
         )
 
-    def _told_twice(self, here: _Here, progress: Progress) -> dict[str, int]:
+    def _told_twice(self, here: Here, progress: Progress) -> dict[str, int]:
         """Calls that are still out look the same by their numbers, so there is often something to look at."""
         unequal = gates.unpaired([Row(**values) for values in progress.numbers.values()])
         known = Counter(progress.told_twice)
@@ -233,7 +233,7 @@ class Batches:
         return dict(known | Counter(gates.told_twice(self._events(here), unequal)))
 
     def _numbers(self, files: Sequence[str], before: Progress) -> list[Row]:
-        here = _Here.of(files)
+        here = Here.of(files)
         if self._workers is not None and here.is_local:
             with by_numbers.failures_told():
                 # Not at the top: a driver on a cluster need not have numpy.
@@ -251,7 +251,7 @@ class Batches:
         """Add up the numbers of new files; leave out files that are copies; tell whether single rows may be."""
         by_file: dict[str, list[dict[str, Any]]] = defaultdict(list)
         for row in found:
-            by_file[_plain(row.file)].append(row.asDict())
+            by_file[plain(row.file)].append(row.asDict())
         spans, files = dict(before.spans), Counter(before.files)
         writers = {name: set(writers) for name, writers in before.writers.items()}
         chosen: list[str] = []
@@ -296,7 +296,7 @@ class Batches:
 
     def _scattered(self, found: Sequence[Row]) -> dict[tuple[str, str], tuple[Span, ...]]:
         """The runs of rows in files whose rows have gaps between them or occur twice."""
-        odd = sorted({_plain(row.file) for row in found if row.n != row.last - row.first + 1})
+        odd = sorted({plain(row.file) for row in found if row.n != row.last - row.first + 1})
         if not odd:
             return {}
         rows = self._read(odd)
@@ -309,18 +309,18 @@ class Batches:
         for row in runs.agg(
             F.min("seq").alias("a"), F.max("seq").alias("b"), F.max("at").alias("at")
         ).collect():
-            spans[_plain(row.file), row.recorder].append((row.a, row.b, row.at))
+            spans[plain(row.file), row.recorder].append((row.a, row.b, row.at))
         return {key: tuple(sorted(value)) for key, value in spans.items()}
 
     def _read(self, files: Sequence[str]) -> DataFrame:
         return self._spark.read.schema(RECORDING).parquet(*files)
 
-    def _events(self, here: _Here) -> DataFrame:
+    def _events(self, here: Here) -> DataFrame:
         events = self._read(here.files) if here.files else reading.empty(self._spark, RECORDING)
         return reading.without_duplicates(events) if here.is_odd else events
 
     def _judge(
-        self, here: _Here, progress: Progress, last: int, *, at_end: bool = False
+        self, here: Here, progress: Progress, last: int, *, at_end: bool = False
     ) -> tuple[Progress, DataFrame | None]:
         """Tell what was not told up to batch `last`; returns the counts, and the keys of all that was told."""
         gate, mark = self.gate(progress), progress.watermark_us or 0
@@ -351,7 +351,7 @@ class Batches:
     def _judge_by_numbers(
         self,
         workers: Workers,
-        here: _Here,
+        here: Here,
         gate: gates.Gates,
         progress: Progress,
         last: int,
@@ -433,7 +433,7 @@ class Batches:
         since = F.when(F.col("second_seq").isNull(), F.col("at_us") - F.coalesce("margin_us", F.lit(0)))
         return F.coalesce(since, "at_us") + wait <= mark
 
-    def _carried(self, here: _Here, mark: int | None) -> tuple[Callable[[Path], None], int]:
+    def _carried(self, here: Here, mark: int | None) -> tuple[Callable[[Path], None], int]:
         """What writes the events that later ones may need, and how many messages are dropped though not done."""
         if mark is None:
             return self._writer(self._events(here)), 0
@@ -453,35 +453,6 @@ class Batches:
     @staticmethod
     def _writer(events: DataFrame) -> Callable[[Path], None]:
         return lambda folder: events.write.option("compression", "snappy").parquet(uri(folder))
-
-
-@dataclass(frozen=True, slots=True)
-class _Here:
-    """The files that a batch looks at: what was carried, and what is new."""
-
-    files: tuple[str, ...]
-    is_odd: bool
-    """Some rows occur twice."""
-
-    @classmethod
-    def of(cls, files: Iterable[str], *, is_odd: bool = False) -> _Here:
-        return cls(tuple(files), is_odd)
-
-    @property
-    def is_local(self) -> bool:
-        """All files are on this machine, and each row occurs once."""
-        return not self.is_odd and all(file.startswith("file:/") for file in self.files)
-
-    @property
-    def paths(self) -> list[str]:
-        """The files as this machine names them."""
-        return [f"/{file.removeprefix('file:').lstrip('/')}" for file in self.files]
-
-
-def _plain(uri: str) -> str:
-    """The name of a file as it is: not all quote the same characters, or write as many slashes."""
-    name = unquote(uri)
-    return f"file:///{name.removeprefix('file:').lstrip('/')}" if name.startswith("file:") else name
 
 
 def _is_complete(progress: Progress, now: Listing) -> bool:
