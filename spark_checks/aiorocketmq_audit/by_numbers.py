@@ -17,18 +17,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
 from aiorocketmq_audit import (
-    attempts,
     dead_letters,
-    delay,
-    double_delivery,
     figures,
-    filters,
     gates,
     loss,
     ordering,
     origin,
     reading,
-    retry_timing,
     sides,
 )
 from aiorocketmq_audit.errors import WorkerLost
@@ -47,18 +42,6 @@ ALONE = 12 << 20
 
 Counts = Mapping[str, tuple[int, int]]
 """As `findings.counted` tells it."""
-
-_OF_DELIVERIES: Mapping[str, str] = MappingProxyType(
-    {
-        double_delivery.NAME: "doubled",
-        retry_timing.NAME: "mistimed",
-        attempts.NAME: "misnumbered",
-        delay.NAME: "hurried",
-        filters.NAME: "unwanted",
-        dead_letters.NAME: "buried",
-    }
-)
-"""By check: which of the cells' counts are deliveries that it must look into."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,10 +147,11 @@ def figured(answers: Answers, more: Counts = MappingProxyType({})) -> figures.Fi
     )
     aside = sides.aside({name: count for name, count in counts.items() if name in sides.SIDES})
     numbers = figures.figures(answers.cells, arrived, counts.get(loss.NAME, (0, 0)), aside)
-    suspects = {name: sum(cell[column] for cell in answers.cells) for name, column in _OF_DELIVERIES.items()}
-    suspects[dead_letters.NAME] += answers.odd_letters
-    suspects[ordering.NAME] = len(answers.lanes)
-    return replace(numbers, suspects={**numbers.suspects, **suspects})
+    closer = {
+        dead_letters.NAME: sum(cell.buried for cell in answers.cells) + answers.odd_letters,
+        ordering.NAME: len(answers.lanes),
+    }
+    return replace(numbers, suspects={**numbers.suspects, **closer})
 
 
 @contextmanager

@@ -21,6 +21,8 @@ MOST_MARKS = 10_000
 RESETS, GONE, RESTARTS = ("reset", "seek"), ("client.stop", "client.crash"), ("restart", "crash")
 """Kinds of events, and of faults."""
 _CLIENTS = (*GONE, "assign")
+MARKING = (*RESETS, "fault", *_CLIENTS)
+"""Kinds of events that may be marks."""
 
 
 def marks(events: DataFrame) -> DataFrame:
@@ -37,7 +39,7 @@ def marks(events: DataFrame) -> DataFrame:
         .when(F.col("kind").isin(*_CLIENTS), F.xxhash64("client_id"))
         .otherwise(F.lit(None).cast("bigint"))
     )
-    marked = events.where(F.col("kind").isin(*RESETS, "fault", *_CLIENTS)).select(
+    marked = events.where(F.col("kind").isin(*MARKING)).select(
         excuse.alias("excuse"),
         F.xxhash64("run_id", "case_id").alias("scope"),
         key.alias("key"),

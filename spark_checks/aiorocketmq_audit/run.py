@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +35,7 @@ from aiorocketmq_audit.judging import (
 )
 from aiorocketmq_audit.late import LateSession
 from aiorocketmq_audit.narrowing import EVERYTHING, Narrowing
-from aiorocketmq_audit.overview import NOTHING, Overview, cells as overview_cells, overview, slices
+from aiorocketmq_audit.overview import NOTHING, Overview, Slices, cells as overview_cells, overview, slices
 from aiorocketmq_audit.session import TINY
 from aiorocketmq_audit.verdicts import CheckResult, Tally, Verdict, judge, overall
 
@@ -161,14 +162,25 @@ def _by_numbers(asked: _Asked, workers: Workers) -> Audit | None:
     told = known(workers, asked.session, asked.found, asked.narrowing, asked.checks)
     if told is None:
         return None
-    numbers, counts, samples, page = told.numbers, list[Row](), Samples(), _Page()
+    # Not at the top: a driver on a cluster need not have numpy.
+    from aiorocketmq_audit.kernels import drawing, times
+
+    tasks = told.seen.tasks
+    numbers, counts, samples = told.numbers, list[Row](), Samples()
     try:
         if told.left.is_nothing:
             _write_none(asked)
         else:
             numbers, counts, samples = _looked_into(asked, workers, told)
-        if asked.violations is not None:
-            page = _page_by_numbers(asked, workers, told, samples)
+        page = _page(
+            asked,
+            told.gate,
+            numbers,
+            samples,
+            subject_of=partial(drawing.subject_of, workers, tasks),
+            events_of=partial(drawing.events_of, workers, tasks),
+            cells_of=partial(times.cells, workers, tasks),
+        )
     except WorkerLost as error:
         say_why(error)
         return None
@@ -196,19 +208,6 @@ def _looked_into(asked: _Asked, workers: Workers, told: Known) -> tuple[figures.
         finally:
             of.deliveries.unpersist()
             of.settings.unpersist()
-
-
-def _page_by_numbers(asked: _Asked, workers: Workers, told: Known, samples: Samples) -> _Page:
-    from aiorocketmq_audit.kernels import drawing, times
-
-    tasks, far, cut = told.seen.tasks, told.answers.farthest, slices(told.gate)
-    subjects = _subjects(samples)
-    if not subjects and far is not None:
-        one = drawing.subject_at(workers, tasks, *far)
-        subjects = () if one is None else (one,)
-    drawn = drawing.events_of(workers, tasks, subjects) if subjects else []
-    cells = times.cells(workers, tasks, cut)
-    return _Page(subjects, tuple(drawn), overview(cells, cut, _written(asked, samples)))
 
 
 def _by_expressions(asked: _Asked, *, screened: bool) -> Audit:
@@ -242,30 +241,41 @@ def _by_expressions(asked: _Asked, *, screened: bool) -> Audit:
     try:
         numbers = numbers_of(material, gate, checks, cells)
         counts, samples = _find(asked, material, gate, with_suspects(checks, material, numbers))
-        page = _Page()
-        if asked.violations is not None:
-            page = _page_by_expressions(asked, events, gate, numbers, samples)
+        page = _page(
+            asked,
+            gate,
+            numbers,
+            samples,
+            subject_of=partial(figures.subject_of, events),
+            events_of=partial(figures.events_of, events),
+            cells_of=lambda cut: overview_cells(events, cut).collect(),
+        )
     finally:
         material.deliveries.unpersist()
         material.settings.unpersist()
     return asked.audit(gate, numbers, counts, samples, page)
 
 
-def _page_by_expressions(
-    asked: _Asked, events: DataFrame, gate: gates.Gates, numbers: figures.Figures, samples: Samples
+def _page(
+    asked: _Asked,
+    gate: gates.Gates,
+    numbers: figures.Figures,
+    samples: Samples,
+    *,
+    subject_of: Callable[[tuple[int, int]], figures.Subject | None],
+    events_of: Callable[[tuple[figures.Subject, ...]], list[dict[str, Any]]],
+    cells_of: Callable[[Slices], Iterable[Row]],
 ) -> _Page:
+    """What a page shows, if there will be one: messages of findings, or the one with the longest way."""
+    if asked.violations is None:
+        return _Page()
     subjects, cut = _subjects(samples), slices(gate)
     if not subjects and numbers.farthest is not None:
-        one = figures.subject_of(events, numbers.farthest)
+        one = subject_of(numbers.farthest)
         subjects = () if one is None else (one,)
-    drawn = figures.events_of(events, subjects) if subjects else []
-    cells = overview_cells(events, cut).collect()
-    return _Page(subjects, tuple(drawn), overview(cells, cut, _written(asked, samples)))
-
-
-def _written(asked: _Asked, samples: Samples) -> DataFrame | None:
-    """The findings that stand, if there are any."""
-    return asked.session.spark().read.parquet(str(asked.violations)) if samples else None
+    drawn = events_of(subjects) if subjects else []
+    written = asked.session.spark().read.parquet(asked.violations) if samples else None
+    return _Page(subjects, tuple(drawn), overview(cells_of(cut), cut, written))
 
 
 def _find(

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from pyspark.sql import Row
@@ -28,9 +29,9 @@ from aiorocketmq_audit.kernels import (
     traces,
 )
 from aiorocketmq_audit.kernels.borders import disordered
-from aiorocketmq_audit.kernels.events import Piece, pieces
+from aiorocketmq_audit.kernels.events import pieces
 from aiorocketmq_audit.kernels.question import Question, Settings, Survey, Told
-from aiorocketmq_audit.kernels.tasks import Answer, Cut, Look, Workers
+from aiorocketmq_audit.kernels.tasks import Answer, Cut, Look, Tasks, Workers
 from aiorocketmq_audit.kernels.texts import Hashes, hash_of
 from aiorocketmq_audit.narrowing import EVERYTHING, Narrowing
 
@@ -68,7 +69,7 @@ class Answers:
     counts: Mapping[str, tuple[int, int]]
     """As `findings.counted` tells it: as many facts, and at least as many that look wrong."""
     cells: list[Row]
-    """As `figures.cube` brings them; with `far_about`."""
+    """As `figures.cube` brings them."""
     sought: Hashes
     """Messages that some check would look into, by the hashes of their ids."""
     lanes: Hashes
@@ -79,19 +80,12 @@ class Answers:
         """Messages that became dead letters in a way that looks wrong."""
         return self.counts.get(letters.LETTERS, (0, 0))[1]
 
-    @property
-    def farthest(self) -> tuple[int, tuple[int, int]] | None:
-        """Of the message that was handed out most often: the hash of its id, and its last delivery, by recorder (hash)
-        and number."""
-        far = max(self.cells, key=lambda cell: int(cell.far_number), default=None)
-        return None if far is None else (far.far_about, (far.far_recorder, far.far_seq))
-
 
 @dataclass(frozen=True, slots=True)
 class Surveyed:
     """A recording that was looked at once."""
 
-    tasks: tuple[tuple[Piece, ...], ...]
+    tasks: Tasks
     numbers: list[Row]
     """As `gates.numbers` has them."""
     settings: Sequence[said.Said]
@@ -116,9 +110,7 @@ class Surveyed:
         """Judge each delivery by itself, and count for `checks` what QUESTIONS has."""
         frame = self.frame(gate)
         asked = (leases.question(frame), *_questions(frame.settings, self.survey, gate, checks))
-        count = max(1, sum(part.rows for task in self.tasks for part in task) // SHARE)
-        told = workers.exchanged(Cut(asked, self.survey, count), Answer(asked, count), self.tasks)
-        return self._answers(told)
+        return self._answers(answered(workers, self.tasks, asked, self.survey))
 
     def _answers(self, told: Sequence[Told]) -> Answers:
         counts: dict[str, tuple[int, int]] = {}
@@ -156,7 +148,15 @@ def surveyed(
     return Surveyed(tasks, rows, settings, survey.survey(look), is_cut=until_us is not None)
 
 
-def dealt(files: Sequence[str], until_us: int | None = None) -> tuple[tuple[Piece, ...], ...]:
+def answered(
+    workers: Workers, tasks: Tasks, questions: tuple[Question, ...], known: Any = None
+) -> list[Told]:
+    """What all shares of these tasks answer; `known` is what questions are told of the whole."""
+    count = max(1, sum(part.rows for task in tasks for part in task) // SHARE)
+    return workers.exchanged(Cut(questions, known, count), Answer(questions, count), tasks)
+
+
+def dealt(files: Sequence[str], until_us: int | None = None) -> Tasks:
     """Files in tasks of some pieces each."""
     parts = pieces(files, ROWS, until_us)
     return tuple(tuple(parts[at : at + _TASK]) for at in range(0, len(parts), _TASK))

@@ -22,7 +22,7 @@ _COUNTED = (
     *("unwanted", "buried", "by_tag", "dead", "first", "ordered_first", "unknown_order"),
 )
 
-_SUMMED, _MOST, _FAR = ("asked_us", "seen_us"), ("asked_most", "seen_most"), ("recorder", "seq", "about")
+_SUMMED, _MOST, _FAR = ("asked_us", "seen_us"), ("asked_most", "seen_most"), ("recorder", "seq")
 
 
 def cells(found: Mapping[str, NDArray[Any]]) -> Rows:

@@ -10,21 +10,17 @@ import numpy as np
 
 from aiorocketmq_audit.figures import DRAWN, DRAWN_KINDS, MOST_EVENTS, Subject
 from aiorocketmq_audit.kernels.events import Events, Mask, Piece, Reader
-from aiorocketmq_audit.kernels.tasks import Workers
+from aiorocketmq_audit.kernels.tasks import Tasks, Workers
 from aiorocketmq_audit.kernels.texts import hash_of
 
 
-def subject_at(
-    workers: Workers, tasks: Sequence[Sequence[Piece]], about: int, place: tuple[int, int]
-) -> Subject | None:
-    """The message, by the hash of its id, of the event with this recorder (hash) and number."""
-    found = [row for rows in workers.each(_Sought(about, place), tasks) for row in rows]
+def subject_of(workers: Workers, tasks: Tasks, place: tuple[int, int]) -> Subject | None:
+    """The message of the event with this recorder (hash) and number."""
+    found = [row for rows in workers.each(_Sought(*place), tasks) for row in rows]
     return Subject(**found[0]) if found else None
 
 
-def events_of(
-    workers: Workers, tasks: Sequence[Sequence[Piece]], subjects: Sequence[Subject]
-) -> list[dict[str, Any]]:
+def events_of(workers: Workers, tasks: Tasks, subjects: Sequence[Subject]) -> list[dict[str, Any]]:
     """What happened to these messages, and the deliveries of their message groups, oldest first."""
     rows = [row for some in workers.each(_Drawn(tuple(subjects)), tasks) for row in some]
     return _first(rows)
@@ -35,26 +31,18 @@ def _first(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return rows[:MOST_EVENTS]
 
 
-def _plain(events: Events, names: Sequence[str], where: Mask) -> list[dict[str, Any]]:
-    which = np.flatnonzero(where)
-    columns = (events.plain(name, which) for name in names)
-    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
-
-
 @dataclass(frozen=True, slots=True)
 class _Sought:
-    about: int
-    place: tuple[int, int]
+    recorder: int
+    seq: int
 
     def __call__(self, pieces: Sequence[Piece]) -> list[dict[str, Any]]:
-        reader = Reader()
-        (about, recorder), seq = np.array([self.about, self.place[0]]).view(np.uint64), self.place[1]
+        reader, recorder = Reader(), np.array([self.recorder]).view(np.uint64)
         found: list[dict[str, Any]] = []
         for piece in pieces:
             events = reader.read(piece)
-            if (events.text("message_id") == about).any():
-                here = (events.text("recorder") == recorder) & (events.number("seq") == seq)
-                found += _plain(events, Subject.__slots__, here)
+            here = (events.number("seq") == self.seq) & (events.text("recorder") == recorder)
+            found += events.rows(Subject.__slots__, np.flatnonzero(here)) if here.any() else []
         return found
 
 
@@ -75,10 +63,8 @@ class _Drawn:
                 at = events.number("t_wall_us")
                 places = np.flatnonzero(kinds & wanted)
                 # Of a large message group the first ones of this piece are enough.
-                latest = places[np.argsort(at[places], kind="stable")[: 4 * MOST_EVENTS]]
-                some = np.zeros(len(events), np.bool_)
-                some[latest] = True
-                found += _plain(events, DRAWN, some)
+                some = places[np.argsort(at[places], kind="stable")[: 4 * MOST_EVENTS]]
+                found += events.rows(DRAWN, some)
         return _first(found)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +33,12 @@ class Piece:
     until_us: int | None = None
     """What happened later is left out."""
 
+    def table(self, names: Collection[str]) -> pa.Table:
+        """Whole rows, whenever they happened, of those of these columns that the file has."""
+        with parquet.ParquetFile(self.path) as file:
+            there = [name for name in file.schema_arrow.names if name in names]
+            return file.read_row_groups(list(self.groups), columns=there, use_threads=False)
+
 
 def pieces(paths: Collection[str], rows: int, until_us: int | None = None) -> list[Piece]:
     """Local files in pieces of up to `rows` rows, or of one row group."""
@@ -50,6 +57,11 @@ def pieces(paths: Collection[str], rows: int, until_us: int | None = None) -> li
         if groups:
             found.append(Piece(path, tuple(groups), size, until_us))
     return found
+
+
+def put(table: pa.Table, folder: str) -> None:
+    """Write rows to a file of their own."""
+    parquet.write_table(table, f"{folder}/{uuid4().hex}.parquet")
 
 
 class Reader:
@@ -187,6 +199,11 @@ class Events:
             return [None] * len(rows)
         found: list[Any] = column.take(pa.array(rows)).to_pylist()
         return found
+
+    def rows(self, names: Sequence[str], which: NDArray[np.intp]) -> list[dict[str, Any]]:
+        """A few rows of these columns, as Python has them."""
+        columns = (self.plain(name, which) for name in names)
+        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
     def _chunks(self, name: str) -> Iterator[pa.Array]:
         column = self._column(name)

@@ -14,7 +14,7 @@ from typing import IO, Any, TypeVar
 
 from aiorocketmq_audit.kernels.events import Piece
 from aiorocketmq_audit.kernels.question import Told
-from aiorocketmq_audit.kernels.tasks import Answer, Cut
+from aiorocketmq_audit.kernels.tasks import Answer, Cut, Tasks
 
 T = TypeVar("T")
 
@@ -29,11 +29,11 @@ class Exchange(ABC):
     def _map(self, work: Callable[[Any], T], tasks: Sequence[Any]) -> list[T]:
         """What `work` makes of each task, in any order."""
 
-    def each(self, look: Callable[[Sequence[Piece]], T], tasks: Sequence[Sequence[Piece]]) -> list[T]:
+    def each(self, look: Callable[[Sequence[Piece]], T], tasks: Tasks) -> list[T]:
         """What a look at each task's pieces says, in any order. Raises whatever a task raises."""
         return self._map(look, tasks)
 
-    def exchanged(self, cut: Cut, answer: Answer, tasks: Sequence[Sequence[Piece]]) -> list[Told]:
+    def exchanged(self, cut: Cut, answer: Answer, tasks: Tasks) -> list[Told]:
         """Cut all tasks' pieces, and answer each unit that has any rows. Raises as `each` does."""
         with tempfile.TemporaryDirectory(prefix="aiorocketmq-audit-") as folder:
             units: dict[int, dict[int, list[Place]]] = defaultdict(lambda: defaultdict(list))

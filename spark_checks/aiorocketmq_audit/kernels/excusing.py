@@ -30,10 +30,8 @@ from aiorocketmq_audit.findings import EXCUSED
 from aiorocketmq_audit.kernels import leases
 from aiorocketmq_audit.kernels.events import NONE, Events, Numbers
 from aiorocketmq_audit.kernels.histories import Histories
-from aiorocketmq_audit.kernels.nullable import plus
 from aiorocketmq_audit.kernels.places import topics
-from aiorocketmq_audit.kernels.question import ACCOUNT, Survey
-from aiorocketmq_audit.kernels.texts import Hashes
+from aiorocketmq_audit.kernels.question import Survey
 
 MOST = 20_000
 """Deliveries that are looked at one by one."""
@@ -53,7 +51,7 @@ def excused(picked: pa.Table, chosen: str, frame: leases.Frame, survey: Survey) 
     given = _Given.of(events.some(np.asarray(picked.column(chosen).to_numpy())), frame, survey)
     if len(given.suspects) > MOST:
         return None
-    around = _Around(_marks(events), _lost(events), _polls(events), _ends(events))
+    around = _Around(_marks(events), _lost(events))
     try:
         found = Counter(each for index in given.suspects.tolist() for each in _judged(given, index, around))
     except Stands:
@@ -79,25 +77,12 @@ class _Given:
         deliveries = deliveries.some(deliveries.one_of("kind", "deliver"))
         beside = {
             "scope": deliveries.together("run_id", "case_id"),
-            "account": deliveries.together(*ACCOUNT),
             "asked": topics(deliveries),
             "client": deliveries.text("client_id"),
         }
         judged = leases.judged(frame, Histories({**told, **beside}, others))
         rows, after, done, hold = judged.rows, judged.after, judged.done, judged.hold
-        names = (
-            "scope",
-            "account",
-            "asked",
-            "queue",
-            "client",
-            "who",
-            "recorder",
-            "seq",
-            "lo",
-            "hi",
-            "attempt",
-        )
+        names = ("scope", "asked", "client", "who", "recorder", "seq", "lo", "attempt")
         columns = {
             **judged.traits,
             **judged.suspects,
@@ -108,8 +93,6 @@ class _Given:
             "acked_hi": done.acked_hi,
             "copies": judged.copies,
             "unsure": hold.unsure,
-            "until_hi": hold.until_hi,
-            "bound": plus(hold.until_hi, judged.group.late),
         }
         wrong = ("doubled", "mistimed", "misnumbered", "hurried", "buried", "unwanted")
         return cls(np.flatnonzero(np.logical_or.reduce([columns[name] for name in wrong])), columns)
@@ -117,22 +100,18 @@ class _Given:
 
 @dataclass(frozen=True, slots=True)
 class _Around:
-    """What may excuse deliveries, and what proves that they are late."""
+    """What may excuse deliveries."""
 
     marks: Sequence[tuple[Any, ...]]
     """As `excuses.marks` has them: excuse, scope, key, at, by and number."""
     lost: Mapping[int, Numbers]
     """By poll: when those began whose answer nobody knows."""
-    polls: Mapping[int, Sequence[tuple[int, int, int]]]
-    """By poll: the queue, and from when to when."""
-    ends: Mapping[int, int]
-    """By account: the last instant."""
 
 
 def _judged(given: _Given, index: int, around: _Around) -> Iterator[Excused]:
     """What the checks say of one delivery. Raises Stands."""
     row = {name: column[index] for name, column in given.columns.items()}
-    if row["hurried"] or row["unwanted"] or row["above"]:
+    if row["hurried"] or row["unwanted"] or row["above"] or row["late"]:
         raise Stands
     excuse = RESENT if row["copies"] else _excuse(row, around.marks)
     definite = (row["acked_in_time"] or row["too_early"]) and not row["other_way_round"]
@@ -141,8 +120,6 @@ def _judged(given: _Given, index: int, around: _Around) -> Iterator[Excused]:
         yield double_delivery.NAME, "INV-ACKED" if ends else "INV-EXCL", _standing(excuse)
     if row["early_retry"] and ((row["too_early"] and not row["other_way_round"]) or not row["unsure"]):
         yield retry_timing.NAME, "INV-EARLY", _standing(excuse)
-    if row["late"] and _is_late(row, around):
-        raise Stands
     if row["stays"] or row["skips"]:
         answers = around.lost.get(int(row["asked"]), np.empty(0, np.int64))
         missing = row["n_attempt"] - row["attempt"] - 1
@@ -171,16 +148,6 @@ def _excuse(row: Mapping[str, Any], marks: Sequence[tuple[Any, ...]]) -> str | N
     return None
 
 
-def _is_late(row: Mapping[str, Any], around: _Around) -> bool:
-    """Whether a poll was open all the time: `retry_timing._late`."""
-    if row["n_hi"] == NONE and around.ends[int(row["account"])] <= row["bound"]:
-        return False
-    return any(
-        queue in (NONE, row["queue"]) and begun <= row["until_hi"] and ended >= row["bound"]
-        for queue, begun, ended in around.polls.get(int(row["asked"]), ())
-    )
-
-
 def _marks(events: Events) -> list[tuple[Any, ...]]:
     kinds = ((RESET, RESETS, "group"), (OWNER_GONE, GONE, "client_id"), (RESTARTED, ("fault",), None))
     found: list[tuple[Any, ...]] = []
@@ -205,20 +172,3 @@ def _lost(events: Events) -> dict[int, Numbers]:
     some = events.some(events.one_of("kind", "receive") & events.one_of("phase", "info"))
     polls, begun = topics(some), some.called()
     return {int(poll): begun[polls == poll] for poll in np.unique(polls)}
-
-
-def _polls(events: Events) -> dict[int, list[tuple[int, int, int]]]:
-    some = events.some(
-        events.one_of("kind", "receive") & events.one_of("phase", "ok") & events.told("invoked_us")
-    )
-    found: dict[int, list[tuple[int, int, int]]] = {}
-    columns = (some.number(name).tolist() for name in ("queue", "invoked_us", "t_wall_us"))
-    for poll, *times in zip(topics(some).tolist(), *columns, strict=True):
-        found.setdefault(poll, []).append(tuple(times))
-    return found
-
-
-def _ends(events: Events) -> dict[int, int]:
-    accounts: Hashes = events.together(*ACCOUNT)
-    at = events.number("t_wall_us")
-    return {int(account): int(at[accounts == account].max()) for account in np.unique(accounts)}

@@ -72,7 +72,6 @@ class Hold:
     """The wait was asked for by a retry."""
     asked_hi: Numbers
     wait: Numbers
-    end_lo: Numbers
     done_lo: Numbers
     """When the message was over, at the earliest."""
     end: Numbers
@@ -98,8 +97,8 @@ def held(rows: Histories, after: Next, done: Settled, group: Group) -> Hold:
     asked = done.is_changed & np.where(is_told, done.reason == RETRY, by_sight)
     most = np.where(group.max_attempts == NONE, 1, group.max_attempts)
     exhausted = (after.hi == NONE) & (attempt != NONE) & (attempt >= most)
-    end_lo = least(done.ended_lo, np.where(exhausted, np.where(until_lo == NONE, lo, until_lo), NONE))
-    done_lo = rows.least(end_lo)
+    ended = least(done.ended_lo, np.where(exhausted, np.where(until_lo == NONE, lo, until_lo), NONE))
+    done_lo = rows.least(ended)
     end = least(after.hi, done_lo)
     return Hold(
         until_lo=until_lo,
@@ -108,7 +107,6 @@ def held(rows: Histories, after: Next, done: Settled, group: Group) -> Hold:
         asked=asked & ~is_unsure,
         asked_hi=np.where(asked, done.change_hi, NONE),
         wait=np.where(asked, done.change_hold, NONE),
-        end_lo=end_lo,
         done_lo=done_lo,
         end=np.where(end == NONE, NEVER, end),
     )

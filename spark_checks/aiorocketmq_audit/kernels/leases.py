@@ -125,7 +125,7 @@ def rows(frame: Frame, events: Events, survey: Survey) -> tuple[Rows, Rows]:
     phase = events.codes("phase", PHASES)
     if not frame.has_open_calls:
         phase += (settled & events.told("invoked_seq")) * np.uint8(CALLED)
-    drained = survey.drained.of(topics(events), NONE) if frame.has_drains else at
+    more = {"drained": survey.drained.of(topics(events), NONE)} if frame.has_drains else {}
     again = events.text("receive_attempt")
     return chosen(
         given,
@@ -145,7 +145,7 @@ def rows(frame: Frame, events: Events, survey: Survey) -> tuple[Rows, Rows]:
         settings=group,
         poll=np.full(len(events), -1) if frame.polls is None else frame.polls.among(topics(events)),
         queue=np.where(events.told("queue"), queue, -1),
-        drained=drained,
+        **more,
         traits=events.one_of("observer", "broker") * np.uint8(_TRAITS["by_broker"])
         + (message_group != 0) * np.uint8(_TRAITS["grouped"])
         + in_chunk * np.uint8(_TRAITS["in_chunk"])

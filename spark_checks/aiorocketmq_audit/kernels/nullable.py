@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from aiorocketmq_audit.kernels.events import NONE, Mask, Numbers
+
+
+def bucket(values: Numbers, known: Mask, borders_s: Sequence[float]) -> Numbers:
+    """Behind how many borders, given in seconds, each of the `known` microseconds lies; NONE for the others."""
+    borders = [round(border * 1e6) for border in borders_s]
+    return np.where(known, np.searchsorted(borders, np.where(known, values, 0), "right"), NONE)
 
 
 def times(values: Numbers, by: int) -> Numbers:

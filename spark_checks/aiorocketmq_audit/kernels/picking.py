@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,11 +10,12 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
+from aiorocketmq_audit.excuses import MARKING
 from aiorocketmq_audit.kernels.blocks import Runs
-from aiorocketmq_audit.kernels.events import Events, Mask, Piece, Reader
+from aiorocketmq_audit.kernels.events import Events, Mask, Piece, Reader, put
 from aiorocketmq_audit.kernels.leases import answers_of, lanes_of
 from aiorocketmq_audit.kernels.question import ACCOUNT
-from aiorocketmq_audit.kernels.tasks import Workers
+from aiorocketmq_audit.kernels.tasks import Tasks, Workers
 from aiorocketmq_audit.kernels.texts import Hashes
 from aiorocketmq_audit.schema import COLUMNS
 
@@ -23,7 +23,7 @@ CHOSEN, WHOLE = "chosen", "whole"
 """Columns beside those of a recording: whether all events of the row's message are there, and all of its message
 group."""
 
-_BESIDE = ("config", "reset", "seek", "fault", "client.stop", "client.crash", "assign", "drain.ok")
+_BESIDE = ("config", "drain.ok", *MARKING)
 """Kinds of events that excuses and rules are told by; they are few."""
 
 _NOBODY = np.empty(0, np.uint64)
@@ -66,7 +66,7 @@ class Wanted:
     """Polls of whose answer nothing is known."""
 
 
-def picked(workers: Workers, tasks: Sequence[Sequence[Piece]], wanted: Wanted, folder: str) -> int:
+def picked(workers: Workers, tasks: Tasks, wanted: Wanted, folder: str) -> int:
     """Write what is wanted to files in `folder`, with the columns CHOSEN and WHOLE; returns how many rows that is."""
     return sum(workers.each(_Pick(wanted, folder), tasks))
 
@@ -99,8 +99,7 @@ class _Pick:
         if not tables:
             return 0
         table = pa.concat_tables(tables, promote_options="permissive")
-        number = sum(1 for _ in Path(self.folder).glob(f"{os.getpid()}-*"))
-        parquet.write_table(table, f"{self.folder}/{os.getpid()}-{number}.parquet")
+        put(table, self.folder)
         return int(table.num_rows)
 
 
@@ -124,11 +123,7 @@ def _marks(wanted: Wanted, events: Events) -> tuple[Mask, Mask, Mask]:
 
 
 def _rows(piece: Piece, chosen: Mask, whole: Mask, beside: Mask) -> Iterator[pa.Table]:
-    with parquet.ParquetFile(piece.path) as file:
-        there = file.schema_arrow.names
-        for mark, names in ((chosen, COLUMNS.keys() - _UNUSED), (beside, _TOLD_BESIDE)):
-            if mark.any():
-                columns = [name for name in there if name in names]
-                table = file.read_row_groups(list(piece.groups), columns=columns, use_threads=False)
-                table = table.append_column(CHOSEN, pa.array(chosen)).append_column(WHOLE, pa.array(whole))
-                yield table.filter(pa.array(mark))
+    for mark, names in ((chosen, COLUMNS.keys() - _UNUSED), (beside, _TOLD_BESIDE)):
+        if mark.any():
+            table = piece.table(names).append_column(CHOSEN, pa.array(chosen))
+            yield table.append_column(WHOLE, pa.array(whole)).filter(pa.array(mark))

@@ -31,9 +31,7 @@ def said(pieces: Sequence[Piece]) -> list[dict[str, Any]]:
         events = reader.read(piece)
         which = np.flatnonzero(events.one_of("kind", "config"))
         if len(which):
-            columns = (events.plain(name, which) for name in COLUMNS)
-            told = (dict(zip(COLUMNS, row, strict=True)) for row in zip(*columns, strict=True))
-            rows += [row for row in told if row["group"] is not None]
+            rows += [row for row in events.rows(COLUMNS, which) if row["group"] is not None]
     return rows
 
 

@@ -12,7 +12,7 @@ from aiorocketmq_audit.figures import BUCKETS_S, MOST_ATTEMPTS
 from aiorocketmq_audit.kernels.events import NONE, Mask, Numbers
 from aiorocketmq_audit.kernels.histories import Histories
 from aiorocketmq_audit.kernels.holds import Group, Hold, Next
-from aiorocketmq_audit.kernels.nullable import is_below, plus
+from aiorocketmq_audit.kernels.nullable import bucket, is_below, plus
 from aiorocketmq_audit.kernels.question import Polls
 from aiorocketmq_audit.kernels.settled import Settled
 
@@ -61,6 +61,7 @@ def suspected(
         [_FIRST, _REPEATED, _TWICE, _WRONG, _ASKED, _UNSURE, _ACK_UNSURE, _NO_HOLD],
         _ENDED,
     ).astype(np.uint8)
+    is_timed = np.isin(cause, (_ASKED, _ENDED, _WRONG)) & is_again & (hold.until_hi != NONE)
     late = _is_late(rows, after, done, hold, group, ended_us) & ~copies
     if polls is not None:
         first, queue = rows.given("poll")[late], rows.given("queue")[late]
@@ -74,7 +75,7 @@ def suspected(
     above |= known & (attempt < 1)
     return {
         "cause": cause,
-        "bucket": _bucket(after.hi, hold.until_hi, np.isin(cause, (_ASKED, _ENDED, _WRONG))),
+        "bucket": bucket(after.hi - hold.until_hi, is_timed, BUCKETS_S),
         "doubled": is_again & (acked_in_time | (looks_early & ~hold.asked)) & ~repeated,
         "acked_in_time": acked_in_time,
         "too_early": early_lo,
@@ -122,12 +123,6 @@ def is_not_buried(
     free = used_up & by_broker & (group.ordered == 0) & ~done.ack_unsure
     over = free & is_below(hold.until_hi, drained) & ((done.dead_hi != NONE) | (done.ended_lo == NONE))
     return over, over & (done.dead_hi == NONE)
-
-
-def _bucket(n_hi: Numbers, until_hi: Numbers, which: Mask) -> Numbers:
-    borders = [round(border * 1e6) for border in BUCKETS_S]
-    known = which & (n_hi != NONE) & (until_hi != NONE)
-    return np.where(known, np.searchsorted(borders, np.where(known, n_hi - until_hi, 0), "right"), NONE)
 
 
 def attempts_of(rows: Histories) -> Numbers:

@@ -13,6 +13,9 @@ from aiorocketmq_audit.kernels.question import Question, Told
 
 T = TypeVar("T")
 
+Tasks = Sequence[Sequence[Piece]]
+"""Pieces, some of which are looked at by one worker."""
+
 Blocks = Mapping[tuple[int, int], bytes]
 """By unit, which is a question's share, and by table: rows that are looked at together."""
 
@@ -69,10 +72,10 @@ class Answer:
 class Workers(Protocol):
     """Whoever deals out pieces."""
 
-    def each(self, look: Callable[[Sequence[Piece]], T], tasks: Sequence[Sequence[Piece]]) -> list[T]:
+    def each(self, look: Callable[[Sequence[Piece]], T], tasks: Tasks) -> list[T]:
         """What a look at each task's pieces says, in any order."""
         ...
 
-    def exchanged(self, cut: Cut, answer: Answer, tasks: Sequence[Sequence[Piece]]) -> list[Told]:
+    def exchanged(self, cut: Cut, answer: Answer, tasks: Tasks) -> list[Told]:
         """Cut all tasks' pieces, and answer each unit that has any rows."""
         ...

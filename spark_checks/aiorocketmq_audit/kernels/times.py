@@ -10,15 +10,16 @@ import numpy as np
 from pyspark.sql import Row
 
 from aiorocketmq_audit.kernels.blocks import Runs
-from aiorocketmq_audit.kernels.events import NONE, Events, Piece
-from aiorocketmq_audit.kernels.tasks import Look, Workers
+from aiorocketmq_audit.kernels.events import NONE, Events
+from aiorocketmq_audit.kernels.nullable import bucket
+from aiorocketmq_audit.kernels.tasks import Look, Tasks, Workers
 from aiorocketmq_audit.kernels.texts import mixed
 from aiorocketmq_audit.overview import LATENCY_S, MOST_ROWS, Slices
 
 _Cells = dict[tuple[Any, ...], list[int]]
 
 
-def cells(workers: Workers, tasks: Sequence[Sequence[Piece]], slices: Slices) -> list[Row]:
+def cells(workers: Workers, tasks: Tasks, slices: Slices) -> list[Row]:
     """Deliveries and dead letters by observer, group, latency and slice of time."""
     names = ("observer", "group", "bucket", "slice", "deliveries", "again", "dead")
     found = _merged(workers.each(Look(partial(_seen, slices), _merged), tasks))
@@ -37,18 +38,13 @@ def _merged(parts: Sequence[_Cells]) -> _Cells:
 
 def _seen(slices: Slices, events: Events) -> _Cells:
     events = events.some(events.one_of("kind", "deliver", "dlq.deliver") & events.known("group"))
-    given, attempt, at = (
-        events.one_of("kind", "deliver"),
-        events.number("attempt"),
-        events.number("t_wall_us"),
-    )
+    given, attempt = events.one_of("kind", "deliver"), events.number("attempt")
+    at = events.number("t_wall_us")
     stored = np.where(events.told("store_us"), events.number("store_us"), events.number("born_us"))
     ready = np.where(stored == NONE, NONE, np.maximum(stored, np.maximum(events.number("due_us"), 0)))
-    borders = [round(border * 1e6) for border in LATENCY_S]
-    is_timed = given & (attempt == 1) & (ready != NONE)
-    bucket = np.where(is_timed, np.searchsorted(borders, np.where(is_timed, at - ready, 0), "right"), NONE)
+    latency = bucket(at - ready, given & (attempt == 1) & (ready != NONE), LATENCY_S)
     slice_ = np.where(given, NONE, (at - slices.began) // slices.us)
-    runs = Runs(mixed(events.together("observer", "group"), bucket, slice_))
+    runs = Runs(mixed(events.together("observer", "group"), latency, slice_))
     counts = (runs.count(which) for which in (given, given & (attempt > 1), ~given))
     rows = runs.order[runs.begins]
     texts = {name: events.vocabulary(name) for name in ("observer", "group")}
@@ -56,7 +52,7 @@ def _seen(slices: Slices, events: Events) -> _Cells:
         *([texts[name][key] for key in events.text(name)[rows].tolist()] for name in texts),
         *(
             [None if number == NONE else number for number in column[rows].tolist()]
-            for column in (bucket, slice_)
+            for column in (latency, slice_)
         ),
         strict=True,
     )

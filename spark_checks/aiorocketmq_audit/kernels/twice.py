@@ -9,25 +9,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from aiorocketmq_audit.gates import OPERATION_PHASES
+from aiorocketmq_audit.kernels.asking import answered
 from aiorocketmq_audit.kernels.blocks import Layout, Rows, Runs
-from aiorocketmq_audit.kernels.events import Events, Mask, Piece
+from aiorocketmq_audit.kernels.events import Events, Mask
 from aiorocketmq_audit.kernels.question import FOREVER, Question, Told
-from aiorocketmq_audit.kernels.tasks import Answer, Cut, Workers
+from aiorocketmq_audit.kernels.tasks import Tasks, Workers
 from aiorocketmq_audit.kernels.texts import hash_of, mixed
 
 _LAYOUT: Layout = {"key": "u8", "recorder": "u8", "seq": "i8", "is_call": "?"}
 
-_SHARE = 1_000_000
 
-
-def told_twice(
-    workers: Workers, tasks: Sequence[Sequence[Piece]], recorders: Sequence[str]
-) -> dict[str, int]:
+def told_twice(workers: Workers, tasks: Tasks, recorders: Sequence[str]) -> dict[str, int]:
     """How many ids each of `recorders` told two calls by, or two answers; rows that are there twice count once."""
     asked = Question((_LAYOUT,), _Rows(tuple(recorders)), _answer)
-    count = max(1, sum(piece.rows for task in tasks for piece in task) // _SHARE)
     total: Counter[str] = Counter()
-    for told in workers.exchanged(Cut((asked,), None, count), Answer((asked,), count), tasks):
+    for told in answered(workers, tasks, (asked,)):
         total.update({recorder: odd for recorder, (odd, _) in told.counts.items()})
     return {name: total[str(hash_of(name))] for name in recorders if total[str(hash_of(name))]}
 

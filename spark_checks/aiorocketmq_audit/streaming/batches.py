@@ -199,7 +199,7 @@ class Batches:
         limits, mark = self._limits, progress.watermark_us
         oldest = min(values["from_us"] for values in progress.numbers.values()) if progress.numbers else 0
         forgotten = 0
-        write: Callable[[Path], None] = partial(keep, here.files)
+        write: Callable[[Path], None] = partial(keep, here.paths)
         if not here.is_local or (mark is not None and oldest < mark - int(limits.horizon * 1e6)):
             write, forgotten = self._carried(here, mark)
         progress = dataclasses.replace(progress, forgotten=progress.forgotten + forgotten)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,18 +12,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pyarrow import parquet
 
+from aiorocketmq_audit.kernels.asking import answered
 from aiorocketmq_audit.kernels.blocks import Layout, Rows, Runs
-from aiorocketmq_audit.kernels.events import NONE, Events, Mask, Piece, Reader
+from aiorocketmq_audit.kernels.events import NONE, Events, Mask, Piece, Reader, put
 from aiorocketmq_audit.kernels.places import queues
 from aiorocketmq_audit.kernels.question import ACCOUNT, Question, Table, Told
-from aiorocketmq_audit.kernels.tasks import Answer, Cut, Look, Workers
+from aiorocketmq_audit.kernels.tasks import Look, Tasks, Workers
 from aiorocketmq_audit.kernels.texts import NOBODY, Hashes, mixed
 from aiorocketmq_audit.schema import COLUMNS
 from aiorocketmq_audit.streaming.retention import ENDS, PASSING, SINGLE, Window
-
-_SHARE = 1_000_000
 
 _GIVEN, _ENDED, _STORED = 1, 2, 4
 
@@ -41,7 +38,7 @@ _FORGOTTEN = "forgotten"
 class Remaining:
     """What is carried on."""
 
-    tasks: Sequence[Sequence[Piece]]
+    tasks: Tasks
     window: Window
     keys: Hashes
     """Messages of which all is kept."""
@@ -56,13 +53,12 @@ class Remaining:
         workers.each(_Kept(replace(self, tasks=()), str(folder)), self.tasks)
 
 
-def remaining(workers: Workers, tasks: Sequence[Sequence[Piece]], window: Window) -> Remaining:
+def remaining(workers: Workers, tasks: Tasks, window: Window) -> Remaining:
     """Choose the events that later ones may need."""
     seen = _merged(workers.each(Look(partial(_seen, window), _merged), tasks))
     frame = _Frame(window, *_readers(seen["places"]))
     asked = Question((_LAYOUT,), _rows, partial(_answer, frame))
-    count = max(1, sum(piece.rows for task in tasks for piece in task) // _SHARE)
-    told = workers.exchanged(Cut((asked,), None, count), Answer((asked,), count), tasks)
+    told = answered(workers, tasks, (asked,))
     chosen = [each.sought for each in told if each.sought is not None]
     marks = [seen[name]["key"] for name in ("lowest", "highest", "lanes")]
     singles = [seen["commits"]["row"], _standing(seen["lists"])]
@@ -149,7 +145,7 @@ def _standing(lists: Rows) -> Hashes:
 def _most(rows: dict[str, NDArray[Any]], name: str) -> dict[str, NDArray[Any]]:
     """Of each `by`, the row with the greatest value."""
     runs = Runs(rows["by"])
-    which = runs.where_most(rows[name]) if len(runs) else np.empty(0, np.intp)
+    which = runs.where_most(rows[name])
     return {column: values[which] for column, values in rows.items()}
 
 
@@ -232,7 +228,7 @@ def _answer(frame: _Frame, rows: Rows) -> Told:
     whole = Runs(rows["key"])
     first, last = whole.least(rows["at"]), whole.most(rows["heard"])
     topic, offset = whole.most(rows["topic"]), whole.most(rows["offset"])
-    queue = rows["queue"][whole.where_most(rows["offset"])] if len(whole) else rows["queue"]
+    queue = rows["queue"][whole.where_most(rows["offset"])]
     expected = frame.readers.of(topic, 1)
     passed = (frame.reading.of(queue, NONE) >= expected) & (offset <= frame.reached.of(queue, NONE))
     is_open = held | ((topic != 0) & (groups < expected) & ~(passed & (offset != NONE)))
@@ -255,12 +251,8 @@ class _Kept:
         for piece in pieces:
             stays = self._stays(reader.read(piece))
             if stays.any():
-                with parquet.ParquetFile(piece.path) as file:
-                    names = [name for name in file.schema_arrow.names if name in COLUMNS]
-                    table = file.read_row_groups(list(piece.groups), columns=names, use_threads=False)
-                number = sum(1 for _ in Path(self.folder).glob(f"{os.getpid()}-*"))
-                table = _shortened(table.filter(pa.array(stays)), self.remaining.window)
-                parquet.write_table(table, f"{self.folder}/{os.getpid()}-{number}.parquet")
+                kept = piece.table(COLUMNS).filter(pa.array(stays))
+                put(_shortened(kept, self.remaining.window), self.folder)
 
     def _stays(self, events: Events) -> Mask:
         window, at = self.remaining.window, events.number("t_wall_us")

@@ -116,7 +116,7 @@ def keep(files: Sequence[str], folder: Path) -> None:
     """Give local files another name in `folder`, so that they stay if somebody takes them away."""
     folder.mkdir(parents=True)
     for number, file in enumerate(files):
-        there = Path(f"/{file.removeprefix('file:').lstrip('/')}")
+        there = Path(file)
         here = folder / f"{number:06}-{there.name[-100:]}"
         try:
             os.link(there, here)
