@@ -135,6 +135,7 @@ def _packed(known: DataFrame, *, cut_at: dict[str, int]) -> DataFrame:
         F.col("phase_code").alias("phase"),
         F.col("reason_code").alias("reason"),
         "hold",
+        F.xxhash64("recorder").alias("teller"),
         F.col("delivered").alias("delivery"),
         F.when(
             is_deliver,
@@ -250,6 +251,8 @@ def _folded(numbered: DataFrame) -> DataFrame:
         F.count_if(terminal & (phase == INVOKED)).alias("ends_called"),
         F.count_if(terminal & phase.isin(OK, FAILED, UNKNOWN)).alias("ends_answered"),
         F.max(F.when((kind == ACK) & (phase == UNKNOWN), F.lit(True))).alias("ack_unsure"),
+        F.min("teller").alias("least_teller"),
+        F.max("teller").alias("most_teller"),
     )
     open_end = F.col("ends_called") > F.col("ends_answered")
     is_unsure = (F.col("unsure_changes") > 0) | (F.col("changes_called") > F.col("changes_answered"))
@@ -266,6 +269,8 @@ def _folded(numbered: DataFrame) -> DataFrame:
         "dead_hi",
         F.least("ended_lo", F.when(open_end, F.col("called_lo"))).alias("ended_lo"),
         (F.coalesce("ack_unsure", F.lit(False)) | open_end).alias("ack_unsure"),
+        "least_teller",
+        "most_teller",
     )
 
 
@@ -281,9 +286,13 @@ def _with_successor(folded: DataFrame) -> DataFrame:
             "copies": F.coalesce(
                 F.min(first_place).over(whole) != F.max(first_place).over(whole), F.lit(False)
             ),
+            # By the clock of one recorder, or of several.
+            "one_clock": F.min("least_teller").over(whole) == F.max("most_teller").over(whole),
         }
     )
-    paired = paired.select("*", *(F.col(f"next.{name}").alias(f"n_{name}") for name in names)).drop("next")
+    paired = paired.select("*", *(F.col(f"next.{name}").alias(f"n_{name}") for name in names)).drop(
+        "next", "least_teller", "most_teller"
+    )
     held = with_hold(paired)
     return held.withColumn("done_lo", F.min("end_lo").over(whole))
 

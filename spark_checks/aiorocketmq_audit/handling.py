@@ -4,6 +4,9 @@ group one at a time.
 INV-ORD-HANDLE: no handler begins while another one of its message group is at work that still holds its message.
 A handler that goes on after its lease has ended says nothing: by then the message may be another's. A running
 maximum over the begins of handlers in the order of time.
+
+Where clocks of two recorders tell of two handlers, they were beside each other when they were so however far, within
+the clocks' tolerance, one clock is ahead of the other.
 """
 
 from __future__ import annotations
@@ -52,6 +55,10 @@ def judged(events: DataFrame, settings: DataFrame) -> DataFrame:
     at_work = F.struct("until", "at", "seq", "recorder", "client")
     seen = _handlers(events, known).withColumn("other", F.max(at_work).over(before))
     apart = F.when(F.col("other.recorder") == F.col("recorder"), F.lit(0)).otherwise(F.col("apart_us"))
+    # Which of the two began first, clocks that are apart may not tell.
+    was_first = F.col("other.at") + apart <= F.col("at")
+    began_beside = was_first | F.coalesce(F.col("until") > F.col("other.at") + apart, F.lit(False))
+    went_on = F.coalesce(F.col("other.until") > F.col("at") + apart, F.lit(False))
     return seen.select(
         "scope",
         "who",
@@ -64,7 +71,7 @@ def judged(events: DataFrame, settings: DataFrame) -> DataFrame:
         F.col("other.recorder").alias("recorder"),
         F.col("other.seq").alias("seq"),
         F.col("other.until").alias("until"),
-        F.coalesce(F.col("other.until") > F.col("at") + apart, F.lit(False)).alias("wrong"),
+        (went_on & began_beside).alias("wrong"),
     )
 
 

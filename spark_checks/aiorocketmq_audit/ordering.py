@@ -10,7 +10,8 @@ Clocks of two recorders may disagree by a little: what lies closer together than
 Both are running maxima over the deliveries of a (lane, queue) in the order of time. For INV-ORD the maximum
 is that of the ends of what was handed out before, taken where an answer begins, so that messages of one
 answer do not accuse each other. A delivery's part in it ends with the next delivery of the same message,
-which carries on from there. What two recorders saw is compared with their clocks' tolerance.
+which carries on from there. What two recorders told is compared with their clocks' tolerance, and so is the end of a
+message of which several told.
 """
 
 from __future__ import annotations
@@ -76,8 +77,9 @@ def suspects(deliveries: DataFrame) -> DataFrame:
         F.col("passed.hi") <= F.col("hi") - _apart("passed")
     )
     late = F.coalesce(is_first & passed, F.lit(False))
+    ended_apart = F.when(F.col("open.one_clock"), _apart("open")).otherwise(F.col("apart"))
     soon = F.coalesce(
-        (F.col("open.end") > F.col("hi") + _apart("open"))
+        (F.col("open.end") > F.col("hi") + ended_apart)
         & (F.col("open.offset") < F.col("offset"))
         & (F.col("open.answer") != F.col("answer")),
         F.lit(False),
@@ -97,7 +99,7 @@ def _beside_earlier(ordered: DataFrame) -> DataFrame:
     before = by_time.rowsBetween(Window.unboundedPreceding, -1)
     so_far = by_time.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     end = F.least(F.coalesce("n_hi", F.lit(_NEVER)), F.coalesce("done_lo", F.lit(_NEVER)))
-    facts = ("hi", "recorder", "seq", "cut", "answer")
+    facts = ("hi", "recorder", "seq", "cut", "answer", "one_clock")
     answer = F.coalesce("batch", F.xxhash64("recorder", "seq"))
     begun = ordered.withColumns({"end": end, "answer": answer}).withColumns(
         {

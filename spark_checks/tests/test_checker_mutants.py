@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce
 from types import ModuleType
+from typing import Any
 
 import pytest
 from aiorocketmq_audit import (
@@ -45,6 +46,8 @@ from aiorocketmq_audit.generator.scene import Row, Scene
 from aiorocketmq_audit.judging import findings_of, material_of
 from aiorocketmq_audit.schema import COLUMNS, RECORDING
 from pyspark.sql import DataFrame, SparkSession, functions as F
+
+from spark_checks.tests.histories import ASIDE, CHECKED
 
 pytestmark = pytest.mark.spark
 
@@ -118,6 +121,13 @@ MUTANTS = (
         ordering,
         'F.col("open.end") > F.col("hi")',
         'F.col("open.end") < F.col("hi")',
+        (_OR,),
+    ),
+    Mutant(
+        "all tell by one clock",
+        ordering,
+        'F.when(F.col("open.one_clock"), _apart("open")).otherwise(F.col("apart"))',
+        '_apart("open")',
         (_OR,),
     ),
     Mutant(
@@ -229,6 +239,13 @@ MUTANTS = (
         'F.col("other.until") < F.col("at")',
         ("ordering",),
     ),
+    Mutant(
+        "who tells first of a handler began it first",
+        handling,
+        "(went_on & began_beside)",
+        "went_on",
+        ("ordering",),
+    ),
     Mutant("properties may change", origin, '_PARTS = ("body", "props")', '_PARTS = ("body",)', ("origin",)),
     Mutant("handles serve twice", handles, 'F.col("given") > 1', 'F.col("given") > 2', ("handles",)),
     *(
@@ -325,9 +342,16 @@ MUTANTS = (
 )
 
 
+TWO_CLOCKS = (
+    "who ended a message may have told so by a clock that is ahead",
+    "of two clocks, the one that is behind tells first of what came second",
+)
+
+
 @pytest.fixture(scope="module")
-def told() -> dict[str, tuple[list[Row], Findings]]:
-    """Each scene as a case of its own, and what must be found in it."""
+def told(history_type: Callable[[str], Any]) -> dict[str, tuple[list[Row], Findings]]:
+    """Each scene as a case of its own, and what must be found in it; scenes have one clock, so histories of two are
+    beside them."""
     shape = Shape()
     names = Names(shape, "run", is_broker=True)
     cases = {}
@@ -348,7 +372,23 @@ def told() -> dict[str, tuple[list[Row], Findings]]:
         }
         rows = numbered([*configs, *scene.rows], constant, (START, START + 20_000_000_000))
         cases[case] = rows, Counter((case, kind.check, kind.invariant, "broken") for _ in each)
+    for case in TWO_CLOCKS:
+        cases[case] = list(by_two_clocks(case, history_type(case))), Counter()
     return cases
+
+
+def by_two_clocks(name: str, history: Any) -> Iterator[Row]:
+    """A history in which nothing is wrong, as its recorders would have written it."""
+    page = next(book.pages[name] for book in (CHECKED, ASIDE) if name in book.pages)
+    assert not page.found
+    history.config(ordered=page.ordered, max_attempts=17, steps_ms="40000")
+    page.write(history)
+    for recorder in sorted({row["recorder"] for row in history.rows}):
+        mine = [
+            row for row in history.rows if row["recorder"] == recorder and row["kind"] != "recorder.start"
+        ]
+        constant = {name: history.rows[0][name] for name in ("run_id", "case_id", "boot", "observer")}
+        yield from numbered(mine, constant | {"recorder": recorder}, (START, START + 20_000_000_000))
 
 
 @pytest.fixture(scope="module")

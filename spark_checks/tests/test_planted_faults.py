@@ -29,6 +29,7 @@ HONEST = (
     Shape(groups=0, ordered_groups=3, ordered_share=1.0, expiries=0.03),
     Shape(groups=4, ordered_groups=0, ordered_share=0.0, retries=0.2),
     Shape(retries=0.3, hold_ms=10_000, ordered_share=0.8, hot=0.8),
+    Shape(observers=("client",), skew_ms=25, groups=0, ordered_share=1.0, message_groups=2, expiries=0.2),
 )
 """What honest recordings may look like; each is made of several seeds."""
 

@@ -60,7 +60,10 @@ def _judged(account: Account, first: Row, beside: Sequence[Way]) -> Iterator[Fou
         end = min(settled(other), FOREVER if last.then is None else last.then["t_wall_us"])
         same = (last.row["recorder"], last.row.get("batch")) == (first["recorder"], first.get("batch"))
         is_ahead = row["offset"] < first["offset"] and not (same and first.get("batch") is not None)
-        if is_ahead and end > first["t_wall_us"] + _apart(last.row, first):
+        # Whoever ended it may have told so by another clock.
+        tellers = {row["recorder"] for given in other.given for row in (given.row, *given.done)}
+        apart = SLACK_US if len(tellers) > 1 else _apart(last.row, first)
+        if is_ahead and end > first["t_wall_us"] + apart:
             opened.append(last.row)
     # With a higher number it is not the first one, though nobody told of those before.
     if passed and first.get("attempt") in (None, 1):
@@ -83,15 +86,24 @@ def handlers(account: Account) -> Iterator[Found]:
     begun: list[tuple[Row, float]] = []
     for row in sorted((row for row in told if row["kind"] == "handle.start"), key=_at):
         lane = [row.get(name) for name in _HANDLED_IN]
+        until = _at_work(row, told)
         beside = [
             other
-            for other, until in begun
+            for other, other_until in begun
             if [other.get(name) for name in _HANDLED_IN] == lane
-            and until > row["t_wall_us"] + _apart(other, row)
+            and _are_beside(other, other_until, row, until)
         ]
         if beside and not all(excused(account, other, row) for other in beside):
             yield Found("ordering", "INV-ORD-HANDLE", BROKEN, row)
-        begun.append((row, _at_work(row, told)))
+        begun.append((row, until))
+
+
+def _are_beside(first: Row, first_until: float, then: Row, until: float) -> bool:
+    """Whether two handlers were at work at once, however far apart the clocks that tell of them are."""
+    apart = _apart(first, then)
+    surely_first = bool(first["t_wall_us"] + apart <= then["t_wall_us"])
+    went_on = bool(first_until > then["t_wall_us"] + apart)
+    return went_on and (surely_first or until > first["t_wall_us"] + apart)
 
 
 _HANDLED_IN = ("topic", "group", "broker", "queue", "message_group")

@@ -3,6 +3,7 @@
 from spark_checks.tests.histories import (
     content,
     drains,
+    handlers,
     isolation,
     leases,
     order,
@@ -19,6 +20,7 @@ __all__ = [
     "START",
     "content",
     "drains",
+    "handlers",
     "isolation",
     "leases",
     "order",

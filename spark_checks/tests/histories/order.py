@@ -64,6 +64,25 @@ def _(h: Any) -> None:
     h.deliver("x/0", 5, attempt=2)
 
 
+def ended_elsewhere(h: Any, ahead: float) -> None:
+    """The first message comes again, and is over, by a clock that is `ahead` of the one that tells of the second."""
+    other = {"recorder": h.rows[0]["recorder"] + "'", "client_id": "c2"}
+    h.deliver("x/0", 0)
+    again = h.deliver("x/0", 40 + ahead, attempt=2, **other)
+    h.settle("ack", again, 40.001 + ahead, **other)
+    h.deliver("x/1", 40.002)
+
+
+@history("who ended a message may have told so by a clock that is ahead", ordered=True)
+def _(h: Any) -> None:
+    ended_elsewhere(h, 0.1)
+
+
+@history("no clock is ahead that far", ("INV-ORD", "broken"), ordered=True)
+def _(h: Any) -> None:
+    ended_elsewhere(h, 0.103)
+
+
 @history("a reset starts the order anew", ("INV-ORD-FIRST", "excused"), ordered=True)
 def _(h: Any) -> None:
     h.settle("ack", h.deliver("x/5", 0), 1)
