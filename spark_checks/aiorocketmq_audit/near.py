@@ -50,12 +50,10 @@ class Near:
     def excused(self, known: Known) -> list[Row] | None:
         """Counts of findings, where all of them are excused; None where Spark has to look."""
         left = known.left
-        is_more = left.needs_all or left.sides or len(known.answers.lanes) or known.answers.odd_letters
+        is_more = left.needs_all or left.sides or known.answers.odd_letters
         if is_more or self.rows > _MOST_EXCUSED or any(row["locks_queue"] for row in known.seen.settings):
             return None
-        return excused(
-            picking.read(self.folder), picking.CHOSEN, known.seen.frame(known.gate), known.seen.survey
-        )
+        return excused(picking.read(self.folder), known.seen.frame(known.gate), known.seen.survey)
 
     def read(self, spark: SparkSession) -> DataFrame:
         """Rows of a recording with `chosen` and `whole`, as `picking` has them."""

@@ -47,7 +47,7 @@ from aiorocketmq_audit.judging import findings_of, material_of
 from aiorocketmq_audit.schema import COLUMNS, RECORDING
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
-from spark_checks.tests.histories import ASIDE, CHECKED
+from spark_checks.tests.histories import ASIDE, CHECKED, as_written
 
 pytestmark = pytest.mark.spark
 
@@ -373,22 +373,17 @@ def told(history_type: Callable[[str], Any]) -> dict[str, tuple[list[Row], Findi
         rows = numbered([*configs, *scene.rows], constant, (START, START + 20_000_000_000))
         cases[case] = rows, Counter((case, kind.check, kind.invariant, "broken") for _ in each)
     for case in TWO_CLOCKS:
-        cases[case] = list(by_two_clocks(case, history_type(case))), Counter()
+        cases[case] = by_two_clocks(case, history_type(case)), Counter()
     return cases
 
 
-def by_two_clocks(name: str, history: Any) -> Iterator[Row]:
-    """A history in which nothing is wrong, as its recorders would have written it."""
+def by_two_clocks(name: str, history: Any) -> list[Row]:
+    """A history in which nothing is wrong."""
     page = next(book.pages[name] for book in (CHECKED, ASIDE) if name in book.pages)
     assert not page.found
     history.config(ordered=page.ordered, max_attempts=17, steps_ms="40000")
     page.write(history)
-    for recorder in sorted({row["recorder"] for row in history.rows}):
-        mine = [
-            row for row in history.rows if row["recorder"] == recorder and row["kind"] != "recorder.start"
-        ]
-        constant = {name: history.rows[0][name] for name in ("run_id", "case_id", "boot", "observer")}
-        yield from numbered(mine, constant | {"recorder": recorder}, (START, START + 20_000_000_000))
+    return as_written(history)
 
 
 @pytest.fixture(scope="module")

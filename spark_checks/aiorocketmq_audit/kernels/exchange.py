@@ -34,9 +34,11 @@ class Exchange(ABC):
         return self._map(look, tasks)
 
     def exchanged(self, cut: Cut, answer: Answer, tasks: Tasks) -> list[Told]:
-        """Cut all tasks' pieces, and answer each unit that has any rows. Raises as `each` does."""
+        """Cut all tasks' pieces, and answer each unit that has any rows, and of each question one at least. Raises as
+        `each` does."""
         with tempfile.TemporaryDirectory(prefix="aiorocketmq-audit-") as folder:
             units: dict[int, dict[int, list[Place]]] = defaultdict(lambda: defaultdict(list))
+            units |= {number * answer.count: defaultdict(list) for number in range(len(answer.questions))}
             for places in self._map(_Spill(cut, folder), tasks):
                 for (unit, part), place in places.items():
                     units[unit][part].append(place)

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import Row
 
-from aiorocketmq_audit import attempts, dead_letters, double_delivery, retry_timing
+from aiorocketmq_audit import attempts, dead_letters, double_delivery, ordering, retry_timing
 from aiorocketmq_audit.excuses import (
     ANSWER_LOST,
     FLUSH_US,
@@ -30,6 +30,8 @@ from aiorocketmq_audit.findings import EXCUSED
 from aiorocketmq_audit.kernels import leases
 from aiorocketmq_audit.kernels.events import NONE, Events, Numbers
 from aiorocketmq_audit.kernels.histories import Histories
+from aiorocketmq_audit.kernels.overtaking import by_one_clock, overtakings
+from aiorocketmq_audit.kernels.picking import CHOSEN, WHOLE
 from aiorocketmq_audit.kernels.places import topics
 from aiorocketmq_audit.kernels.question import Survey
 
@@ -44,16 +46,17 @@ class Stands(Exception):
     """Something is broken, or may be."""
 
 
-def excused(picked: pa.Table, chosen: str, frame: leases.Frame, survey: Survey) -> list[Row] | None:
-    """Counts of excused findings among picked events, of which the column `chosen` tells those that are judged, as
-    `run` counts them. None where a finding stands, or there is too much to look at."""
+def excused(picked: pa.Table, frame: leases.Frame, survey: Survey) -> list[Row] | None:
+    """Counts of excused findings among events that were picked, as `run` counts them. None where a finding stands, or
+    there is too much to look at."""
     events = Events.of(picked)
-    given = _Given.of(events.some(np.asarray(picked.column(chosen).to_numpy())), frame, survey)
+    given = _Given.of(events.some(events.number(CHOSEN) == 1), frame, survey)
     if len(given.suspects) > MOST:
         return None
     around = _Around(_marks(events), _lost(events))
     try:
         found = Counter(each for index in given.suspects.tolist() for each in _judged(given, index, around))
+        found += Counter(_out_of_order(given, around))
     except Stands:
         return None
     names = ("check", "invariant", "verdict", "excuse", "count")
@@ -79,14 +82,22 @@ class _Given:
             "scope": deliveries.together("run_id", "case_id"),
             "asked": topics(deliveries),
             "client": deliveries.text("client_id"),
+            WHOLE: deliveries.number(WHOLE),
         }
         judged = leases.judged(frame, Histories({**told, **beside}, others))
         rows, after, done, hold = judged.rows, judged.after, judged.done, judged.hold
-        names = ("scope", "asked", "client", "who", "recorder", "seq", "lo", "attempt")
+        names = ("scope", "asked", "client", "who", "recorder", "seq", "lo", "hi", "attempt", "lane", "place")
+        in_lane = (judged.group.ordered == 1) & judged.traits["grouped"] & (rows.given("offset") != NONE)
         columns = {
             **judged.traits,
             **judged.suspects,
-            **{name: rows.given(name) for name in names},
+            "in_order": in_lane & (rows.given(WHOLE) == 1),
+            "answer": rows.answers(),
+            "apart": frame.settings.apart[rows.given("settings")],
+            "one_clock": by_one_clock(rows),
+            "number": rows.number(),
+            "end": hold.end,
+            **{name: rows.given(name) for name in (*names, "offset")},
             **{f"n_{name}": rows.next(name, 0) for name in ("recorder", "seq")},
             "n_hi": after.hi,
             "n_attempt": after.attempt,
@@ -128,6 +139,21 @@ def _judged(given: _Given, index: int, around: _Around) -> Iterator[Excused]:
         yield attempts.NAME, "INV-ATTEMPT", _standing(lost)
     if row["buried"]:
         yield dead_letters.NAME, "INV-DLQ", _standing(excuse)
+
+
+def _out_of_order(given: _Given, around: _Around) -> Iterator[Excused]:
+    """What check `ordering` says. Raises Stands."""
+    for each in overtakings(given.columns, given.columns["in_order"]):
+        earlier, later = (
+            {name: given.columns[name][index] for name in ("scope", "who", "hi", "recorder", "seq")}
+            for index in (each.earlier, each.later)
+        )
+        # The interval runs from the earlier delivery to this one.
+        span = later | {"lo": earlier["hi"], "recorder": earlier["recorder"], "seq": earlier["seq"]}
+        span |= {f"n_{name}": later[name] for name in ("hi", "recorder", "seq")}
+        span |= {"client": None, "acked_hi": NONE}
+        name = "INV-ORD-FIRST" if each.is_late else "INV-ORD"
+        yield ordering.NAME, name, _standing(_excuse(span, around.marks))
 
 
 def _standing(excuse: str | None) -> str:

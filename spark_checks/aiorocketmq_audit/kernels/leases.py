@@ -101,6 +101,7 @@ def rows(frame: Frame, events: Events, survey: Survey) -> tuple[Rows, Rows]:
     ordered = frame.settings.ordered[group] == 1
     about, message_group = events.text("message_id"), events.text("message_group")
     offset, queue, broker = events.number("offset"), events.number("queue"), events.text("broker")
+    recorder = events.text("recorder")
     lane = lanes_of(events)
     message = about.copy()
     copies = np.flatnonzero(ordered)
@@ -138,7 +139,7 @@ def rows(frame: Frame, events: Events, survey: Survey) -> tuple[Rows, Rows]:
         seq=seq,
         due=events.number("due_us"),
         attempt=events.number("attempt"),
-        recorder=events.text("recorder"),
+        recorder=recorder,
         answer=answers_of(events),
         again=np.where(again == np.uint64(hash_of("")), np.uint64(0), again),
         who=events.text("group"),
@@ -153,6 +154,7 @@ def rows(frame: Frame, events: Events, survey: Survey) -> tuple[Rows, Rows]:
     ), chosen(
         settled,
         **common,
+        recorder=recorder,
         lo=called,
         seq=events.called_seq(),
         kind=events.codes("kind", KINDS),
@@ -239,15 +241,13 @@ def _answer(frame: Frame, given: Rows, settled_: Rows) -> Told:
         )
         counts[NOT_BURIED] = (int(over.sum()), int(live.sum()))
         sought.append(live)
-    answer, recorder, seq = (rows.given(name) for name in ("answer", "recorder", "seq"))
     number = rows.number()
     is_first, grouped = number == 1, traits["grouped"]
     found = {
         **traits,
         **suspects,
         **{name: rows.given(name) for name in ("who", "key", "lane", "place", "offset", "hi", "about")},
-        "recorder": recorder,
-        "seq": seq,
+        **{name: rows.given(name) for name in ("recorder", "seq")},
         "cell_attempt": attempts_of(rows),
         "asked": hold.asked,
         "chunk": rows.given("offset") >> frame.chunk_bits,
@@ -264,7 +264,7 @@ def _answer(frame: Frame, given: Rows, settled_: Rows) -> Told:
         "scheduled": rows.given("due") != NONE,
         "dead": (told_of.done.dead_hi != NONE) & traits["by_broker"],
         "end": hold.end,
-        "answer": np.where(answer == 0, mixed(recorder, seq), answer),
+        "answer": rows.answers(),
     }
     is_sought = np.logical_or.reduce([*sought, traits["unwanted"]])
     return Told(counts, cells(found), borders(found), np.unique(found["about"][is_sought]))

@@ -77,5 +77,5 @@ class Workers(Protocol):
         ...
 
     def exchanged(self, cut: Cut, answer: Answer, tasks: Tasks) -> list[Told]:
-        """Cut all tasks' pieces, and answer each unit that has any rows."""
+        """Cut all tasks' pieces, and answer each unit that has any rows, and of each question one at least."""
         ...

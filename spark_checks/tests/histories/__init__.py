@@ -11,13 +11,14 @@ from spark_checks.tests.histories import (
     retries,
     transactions,
 )
-from spark_checks.tests.histories.book import ASIDE, CHECKED, SECOND, START
+from spark_checks.tests.histories.book import ASIDE, CHECKED, SECOND, START, as_written
 
 __all__ = [
     "ASIDE",
     "CHECKED",
     "SECOND",
     "START",
+    "as_written",
     "content",
     "drains",
     "handlers",

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from aiorocketmq_audit.generator.planting import numbered
 from aiorocketmq_audit.schema import COLUMNS, RECORDING
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
@@ -68,3 +69,14 @@ CHECKED = Book()
 """What the checks judge."""
 ASIDE = Book()
 """What `sides` judge."""
+
+
+def as_written(history: Any) -> list[dict[str, Any]]:
+    """The rows of a history as its recorders would have written them, if it has several."""
+    rows = history.rows
+    whole = []
+    for recorder in sorted({row["recorder"] for row in rows}):
+        mine = [row for row in rows if row["recorder"] == recorder and row["kind"] != "recorder.start"]
+        constant = {name: rows[0][name] for name in ("run_id", "case_id", "boot", "observer")}
+        whole += numbered(mine, constant | {"recorder": recorder}, (START, START))
+    return whole
