@@ -90,21 +90,24 @@ def known(
 ) -> Known | None:
     """Judge the recording itself, and all of its deliveries. None where rows occur twice, or where this does not work:
     then Spark can say why. Raises NotARecording as `gates.examine` does."""
-    from aiorocketmq_audit.kernels.asking import surveyed
+    from aiorocketmq_audit.kernels.asking import dealt, recorded, surveyed
     from aiorocketmq_audit.kernels.twice import told_twice
 
     with failures_told():
         seen = surveyed(workers, found.readable, narrowing)
         if seen is None:
             return None
+        # Whether a recording is whole is judged of all of it.
+        tasks = seen.tasks if narrowing.is_everything else dealt(found.readable)
         gate = gates.judged(
-            seen.numbers,
+            seen.numbers if narrowing.is_everything else recorded(workers, tasks),
             lambda: reading.read(session.spark(), found),
-            partial(told_twice, workers, seen.tasks),
+            partial(told_twice, workers, tasks),
             unfinished=found.unfinished,
             lacking=found.lacking,
             skew_us=narrowing.skew_us,
         )
+        gate = replace(gate, ended_us=narrowing.ended(gate.ended_us))
         return None if gate.duplicated else answered(workers, seen, gate, checks)
     return None
 

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, functions as F
 
+STAYING = ("config", "lite.sync")
+"""Kinds of events that count, however long ago they were: settings of groups, and lists of lite topics."""
+
 
 @dataclass(frozen=True, slots=True)
 class Narrowing:
@@ -29,14 +32,12 @@ class Narrowing:
         return not self.groups and self.from_us is None and self.to_us is None
 
     def events(self, events: DataFrame) -> DataFrame:
-        """The events to judge: settings of groups and lists of lite topics stay, whenever they were told."""
+        """The events to judge."""
         chosen = events
         if self.groups:
             chosen = chosen.where(F.col("group").isNull() | F.col("group").isin(*self.groups))
         if self.from_us is not None:
-            chosen = chosen.where(
-                (F.col("t_wall_us") >= self.from_us) | F.col("kind").isin("config", "lite.sync")
-            )
+            chosen = chosen.where((F.col("t_wall_us") >= self.from_us) | F.col("kind").isin(*STAYING))
         if self.to_us is not None:
             chosen = chosen.where(F.col("t_wall_us") <= self.to_us)
         return chosen

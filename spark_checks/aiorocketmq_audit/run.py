@@ -104,7 +104,7 @@ def audit(
     with LateSession(found.size, master=master, memory=memory, given=spark) as session:
         asked = _Asked(session, found, tuple(paths), checks, out, narrowing)
         try:
-            if screen is None and narrowing.is_everything:
+            if screen is None:
                 with workers_of(session, found) as workers:
                     told = _by_numbers(asked, workers) if workers is not None else None
                 if told is not None:
@@ -200,7 +200,12 @@ def _looked_into(asked: _Asked, workers: Workers, told: Known) -> tuple[figures.
         size = found.size if told.left.needs_all else picked.size
         spark = session.spark(size)
         of = material(
-            spark, told, picked, asked.narrowing, lambda: reading.read(spark, found), is_tiny=0 < size <= TINY
+            spark,
+            told,
+            picked,
+            asked.narrowing,
+            lambda: asked.narrowing.events(reading.read(spark, found)),
+            is_tiny=0 < size <= TINY,
         )
         try:
             numbers, names, wrong = completed(of, told, asked.checks)
@@ -233,7 +238,8 @@ def _by_expressions(asked: _Asked, *, screened: bool) -> Audit:
         settings = reading.worked_out(settings)
     cells = None
     if screened:
-        material, cells = screened_material(events, gate, settings.coalesce(1).persist())
+        is_cut = narrowing.to_us is not None
+        material, cells = screened_material(events, gate, settings.coalesce(1).persist(), is_cut=is_cut)
     else:
         material = material_of(events, gate, settings)
         given = reading.worked_out(material.deliveries) if is_tiny else material.deliveries.persist()

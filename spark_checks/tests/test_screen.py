@@ -7,11 +7,17 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from aiorocketmq_audit import gates, reading, screen
 from aiorocketmq_audit.errors import WorkerLost
+from aiorocketmq_audit.generator import Shape, generate
+from aiorocketmq_audit.generator.plants import KINDS
 from aiorocketmq_audit.kernels import asking
+from aiorocketmq_audit.narrowing import Narrowing
 from aiorocketmq_audit.run import Audit, audit
+from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark
@@ -129,6 +135,47 @@ def test_screen_and_exact_pass_together_find_what_the_exact_pass_finds_in_everyt
     assert violations(spark, tmp_path / "both") == violations(spark, tmp_path / "exact")
     broken = {name for check in exact.checks for name, counts in check.by_invariant.items() if counts}
     assert broken >= {"INV-EXCL", "INV-ACKED", "INV-EARLY", "INV-ORD", "INV-ORD-FIRST", "INV-ATTEMPT"}
+
+
+@pytest.fixture(scope="module")
+def wrong(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A recording with a fault of every kind."""
+    folder = tmp_path_factory.mktemp("narrowed") / "runs"
+    plants = dict.fromkeys((name for name, kind in KINDS.items() if not kind.alone), 1)
+    generate(folder, events=1_500, seed=11, shape=Shape(hot=0.2, rows_per_file=900), plants=plants)
+    return folder
+
+
+def narrowed(folder: Path, groups: tuple[str, ...], begin: float | None, end: float | None) -> Narrowing:
+    """To groups, and to a part of the recording's time."""
+    times = pa.concat_tables(
+        [parquet.read_table(path, columns=["t_wall_us"]) for path in folder.glob("*.parquet")]
+    ).column(0)
+    least, most = (int(pc.min(times).as_py()), int(pc.max(times).as_py()))
+    from_us, to_us = (None if part is None else least + int(part * (most - least)) for part in (begin, end))
+    return Narrowing(groups, from_us, to_us)
+
+
+@pytest.mark.parametrize(
+    ("groups", "begin", "end", "screened"),
+    [
+        (("group-0", "ordered-1"), 0.3, None, False),
+        ((), None, 0.6, True),
+        (("nobody",), None, None, False),
+    ],
+)
+def test_what_is_left_out_numbers_and_expressions_leave_out_alike(
+    wrong: Path,
+    spark: SparkSession,
+    groups: tuple[str, ...],
+    begin: float | None,
+    end: float | None,
+    screened: bool,
+) -> None:
+    narrowing = narrowed(wrong, groups, begin, end)
+    told = audit([str(wrong)], spark=spark, narrowing=narrowing)
+    expected = audit([str(wrong)], spark=spark, narrowing=narrowing, screen=screened)
+    assert (outcome(told), told.gates) == (outcome(expected), expected.gates)
 
 
 def test_where_workers_fail_expressions_screen_alone(

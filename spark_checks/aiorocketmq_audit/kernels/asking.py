@@ -23,6 +23,7 @@ from aiorocketmq_audit.kernels import (
     letters,
     passed,
     places,
+    recorders,
     said,
     slices,
     survey,
@@ -64,7 +65,7 @@ _TASK = 5
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What was asked of a whole recording."""
+    """What was asked of events."""
 
     counts: Mapping[str, tuple[int, int]]
     """As `findings.counted` tells it: as many facts, and at least as many that look wrong."""
@@ -83,7 +84,7 @@ class Answers:
 
 @dataclass(frozen=True, slots=True)
 class Surveyed:
-    """A recording that was looked at once."""
+    """Events that were looked at once."""
 
     tasks: Tasks
     numbers: list[Row]
@@ -128,24 +129,28 @@ class Surveyed:
         )
 
 
-def surveyed(
-    workers: Workers,
-    files: Sequence[str],
-    narrowing: Narrowing = EVERYTHING,
-    *,
-    until_us: int | None = None,
-) -> Surveyed | None:
-    """Look once at all events of local files, or at those up to a time. None where there are none. Raises whatever the
-    workers, the files or odd settings make it raise."""
-    tasks = dealt(files, until_us)
+def surveyed(workers: Workers, files: Sequence[str], narrowing: Narrowing = EVERYTHING) -> Surveyed | None:
+    """Look once at the events of local files. None where there are none. Raises whatever the workers, the files or odd
+    settings make it raise."""
+    tasks = dealt(files, narrowing)
     if not tasks:
         return None
     # Here and not by the workers, which are still starting: it takes a second for a hundred million events.
     settings = said.settings(said.said([part for task in tasks for part in task]), narrowing)
     seen = partial(survey.look, said.table(settings))
     look = survey.merged(workers.each(Look(seen, survey.merged), tasks))
-    rows = gates.added_up(Row(**row) for row in look.recorders)
-    return Surveyed(tasks, rows, settings, survey.survey(look), is_cut=until_us is not None)
+    is_cut = narrowing.to_us is not None
+    return Surveyed(tasks, _added_up(look.recorders), settings, survey.survey(look), is_cut)
+
+
+def recorded(workers: Workers, tasks: Tasks) -> list[Row]:
+    """What the gates look at, as `gates.numbers` have it."""
+    looks = workers.each(Look(recorders.by_kind, partial(sum, start=[])), tasks)
+    return _added_up([row for look in looks for row in look])
+
+
+def _added_up(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
+    return gates.added_up(Row(**row) for row in rows)
 
 
 def answered(
@@ -156,9 +161,9 @@ def answered(
     return workers.exchanged(Cut(questions, known, count), Answer(questions, count), tasks)
 
 
-def dealt(files: Sequence[str], until_us: int | None = None) -> Tasks:
+def dealt(files: Sequence[str], narrowing: Narrowing = EVERYTHING) -> Tasks:
     """Files in tasks of some pieces each."""
-    parts = pieces(files, ROWS, until_us)
+    parts = pieces(files, ROWS, narrowing)
     return tuple(tuple(parts[at : at + _TASK]) for at in range(0, len(parts), _TASK))
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pyarrow import parquet
 
 from aiorocketmq_audit.kernels.texts import NOBODY, Hashes, hashes, mixed
+from aiorocketmq_audit.narrowing import EVERYTHING, STAYING, Narrowing
 
 Numbers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -30,17 +31,17 @@ class Piece:
     path: str
     groups: tuple[int, ...]
     rows: int
-    until_us: int | None = None
-    """What happened later is left out."""
+    narrowing: Narrowing = EVERYTHING
+    """What it leaves out is not read."""
 
     def table(self, names: Collection[str]) -> pa.Table:
-        """Whole rows, whenever they happened, of those of these columns that the file has."""
+        """All rows, whatever is left out otherwise, of those of these columns that the file has."""
         with parquet.ParquetFile(self.path) as file:
             there = [name for name in file.schema_arrow.names if name in names]
             return file.read_row_groups(list(self.groups), columns=there, use_threads=False)
 
 
-def pieces(paths: Collection[str], rows: int, until_us: int | None = None) -> list[Piece]:
+def pieces(paths: Collection[str], rows: int, narrowing: Narrowing = EVERYTHING) -> list[Piece]:
     """Local files in pieces of up to `rows` rows, or of one row group."""
     found = []
     for path in paths:
@@ -50,12 +51,12 @@ def pieces(paths: Collection[str], rows: int, until_us: int | None = None) -> li
         for index in range(footer.num_row_groups):
             count = footer.row_group(index).num_rows
             if groups and size + count > rows:
-                found.append(Piece(path, tuple(groups), size, until_us))
+                found.append(Piece(path, tuple(groups), size, narrowing))
                 groups, size = [], 0
             groups.append(index)
             size += count
         if groups:
-            found.append(Piece(path, tuple(groups), size, until_us))
+            found.append(Piece(path, tuple(groups), size, narrowing))
     return found
 
 
@@ -84,10 +85,19 @@ class Reader:
             return file.read_row_groups(groups, columns=[name], use_threads=False).column(0)
 
         events = Events(column, sum(file.metadata.row_group(group).num_rows for group in groups))
-        if piece.until_us is None:
-            return events
-        here = events.number("t_wall_us") <= piece.until_us
-        return events if here.all() else events.some(here)
+        return events if piece.narrowing.is_everything else _narrowed(events, piece.narrowing)
+
+
+def _narrowed(events: Events, narrowing: Narrowing) -> Events:
+    """As `Narrowing.events` does it."""
+    here = np.ones(len(events), np.bool_)
+    if narrowing.groups:
+        here &= ~events.known("group") | events.one_of("group", *narrowing.groups)
+    if narrowing.from_us is not None:
+        here &= (events.number("t_wall_us") >= narrowing.from_us) | events.one_of("kind", *STAYING)
+    if narrowing.to_us is not None:
+        here &= events.number("t_wall_us") <= narrowing.to_us
+    return events if here.all() else events.some(here)
 
 
 def _opened(path: str) -> parquet.ParquetFile:
@@ -179,7 +189,8 @@ class Events:
 
     def some(self, where: Mask) -> Events:
         """These events alone."""
-        return _Some(self, np.flatnonzero(where))
+        which = np.flatnonzero(where)
+        return _Some(self, which) if len(which) else _None(self)
 
     def of_all(self, where: Mask) -> Mask:
         """The same choice among all events of the piece."""
@@ -269,6 +280,18 @@ class _Some(Events):
 
     def plain(self, name: str, rows: NDArray[np.intp]) -> list[Any]:
         return self._of.plain(name, self._which[rows])
+
+
+class _None(Events):
+    """None of other events: nothing need be read for that."""
+
+    def __init__(self, of: Events) -> None:
+        super().__init__(lambda _: None, 0)
+        self._of = of
+
+    def of_all(self, where: Mask) -> Mask:
+        del where
+        return self._of.of_all(np.zeros(len(self._of), np.bool_))
 
 
 def _filled(values: pa.Array, missing: int) -> NDArray[Any]:

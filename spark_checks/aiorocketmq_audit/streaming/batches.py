@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession, Window as SqlWindo
 
 from aiorocketmq_audit import by_numbers, findings, gates, judging, reading
 from aiorocketmq_audit.checks import Material
-from aiorocketmq_audit.narrowing import EVERYTHING
+from aiorocketmq_audit.narrowing import EVERYTHING, Narrowing
 from aiorocketmq_audit.schema import RECORDING
 from aiorocketmq_audit.streaming import retention
 from aiorocketmq_audit.streaming.here import Here, plain
@@ -361,7 +361,7 @@ class Batches:
         from aiorocketmq_audit.kernels.asking import surveyed
         from aiorocketmq_audit.near import completed, material, near
 
-        seen = surveyed(workers, here.paths, until_us=until_us)
+        seen = surveyed(workers, here.paths, Narrowing(to_us=until_us))
         known = None if seen is None else by_numbers.answered(workers, seen, gate, self._checks)
         if known is None or known.left.is_nothing:
             return self._told(None, None, progress, last, until_us)
