@@ -30,18 +30,23 @@ pytestmark = pytest.mark.spark
 
 Counts = dict[str, tuple[int, int]]
 
-ASKED = ("handles", "offsets", "fairness", sides.ANSWERS, sides.HANDLERS, sides.DRAINED, sides.NOT_BURIED)
+ASKED = (
+    *("handles", "offsets", "fairness", "transactions", "recall", "queues", "commits"),
+    *(sides.ANSWERS, sides.HANDLERS, sides.DRAINED, sides.NOT_BURIED),
+)
 
 
 def by_expressions(spark: SparkSession, folder: Path) -> Counts:
     """What the checks count by themselves."""
     events = reading.read(spark, files.find((str(folder),)))
     settings = reading.settings(events)
-    deliveries = judging.material_of(events, gates.examine(events), settings).deliveries
-    of = sides.Sources(events, settings, deliveries, excuses.marks(events), 0)
+    gate = gates.examine(events)
+    deliveries = judging.material_of(events, gate, settings).deliveries
+    of = sides.Sources(events, settings, deliveries, excuses.marks(events), gate.ended_us or 0)
     tallies = [origin.facts(origin.traces(events)), loss.facts(loss.expected(events, settings))]
-    for name in ASKED:
-        side = sides.SIDES[name]
+    for name, side in sides.asked(gate, tuple(CHECKS)).items():
+        if name not in ASKED:
+            continue
         facts = side.facts(of) if side.judged is None else side.judged(of)
         found = F.col("verdict").isNotNull() if side.judged is None else F.col("wrong")
         tallies.append(findings.tally(name, facts, judged=F.lit(True), found=found))
@@ -129,11 +134,11 @@ def test_histories_are_counted_alike(
             histories.append(made.end())
     folder = in_pieces(record(*histories), 40)
     told, expected = by_numbers(spark, folder), by_expressions(spark, folder)
-    if has_transactions:  # what a drain proves of those is left to the check itself
-        del expected[sides.DRAINED]
     compare(told, expected)
     wrong = {name for name, (_, found) in expected.items() if found}
     assert wrong >= {"handles", sides.ANSWERS, "offsets", loss.NAME, origin.NAME, origin.CONFIRMED}
+    assert wrong >= {"queues", "commits"}
+    assert not has_transactions or wrong >= {"transactions", "recall"}
     assert wrong >= {"fairness"} | expected.keys() & {sides.DRAINED}
 
 
@@ -166,6 +171,22 @@ def test_recorders_of_one_file_have_versions_of_their_own(
     )
     assert told == expected
     assert {row["version"] for row in told.values()} == {1, 2, -1}
+
+
+def test_where_commits_are_too_many_what_a_drain_proves_is_left_to_the_check(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(survey, "MOST_COMMITS", 2)
+    row = {"kind": "tx.end", "phase": "ok", "resolution": "commit", "topic": "t", "t_wall_us": 1}
+    looks = [
+        survey.look(said.table([]), Events.of(pa.Table.from_pylist([row | {"tx_id": name}])))
+        for name in "abc"
+    ]
+    few = survey.merged(looks[:2])
+    assert survey.survey(few).committed is not None
+    assert survey.survey(survey.merged(looks)).committed is None
+    # One part that has too many is enough.
+    assert survey.survey(survey.merged([few, survey.merged(looks)])).committed is None
 
 
 def test_where_windows_are_too_many_loss_is_left_to_the_check(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
@@ -11,7 +11,22 @@ from typing import Any
 import numpy as np
 from pyspark.sql import Row
 
-from aiorocketmq_audit import fairness, gates, handles, handling, isolation, loss, offsets, origin, screen
+from aiorocketmq_audit import (
+    commits,
+    fairness,
+    gates,
+    handles,
+    handling,
+    isolation,
+    loss,
+    offsets,
+    origin,
+    queues,
+    recall,
+    screen,
+    sides,
+    transactions,
+)
 from aiorocketmq_audit.gates import Gates
 from aiorocketmq_audit.kernels import (
     answers,
@@ -21,13 +36,16 @@ from aiorocketmq_audit.kernels import (
     handles as handle_questions,
     leases,
     letters,
+    owners,
     passed,
     places,
+    recalls,
     recorders,
     said,
     slices,
     survey,
     traces,
+    transactions as transaction_questions,
 )
 from aiorocketmq_audit.kernels.borders import disordered
 from aiorocketmq_audit.kernels.events import pieces
@@ -47,11 +65,18 @@ QUESTIONS: Mapping[str, tuple[Question, ...]] = MappingProxyType(
 )
 """By check: what is counted for it."""
 
+ASIDE: Mapping[str, tuple[Question, ...]] = MappingProxyType(
+    {
+        transactions.NAME: (transaction_questions.QUESTION,),
+        recall.NAME: (recalls.QUESTION,),
+        queues.NAME: (owners.READS,),
+        commits.NAME: (owners.WRITES,),
+    }
+)
+"""By SIDES: what is counted for those of which most recordings have no event."""
+
 MOST_HANDLERS = 20_000_000
 """Begins of handlers that are looked at by whole message groups: one worker holds all those of a hot one."""
-
-_CHANGING = ("recall", "tx.end")
-"""Kinds of events that make a difference to what a drain proves, which only the check itself knows."""
 
 ROWS = 100_000
 """Rows of a recording that are looked at together, at most, but for row groups that are larger."""
@@ -107,7 +132,7 @@ class Surveyed:
             polls=self.survey.polls,
         )
 
-    def ask(self, workers: Workers, gate: Gates, checks: Collection[str]) -> Answers:
+    def ask(self, workers: Workers, gate: Gates, checks: Sequence[str]) -> Answers:
         """Judge each delivery by itself, and count for `checks` what QUESTIONS has."""
         frame = self.frame(gate)
         asked = (leases.question(frame), *_questions(frame.settings, self.survey, gate, checks))
@@ -172,16 +197,20 @@ def _united(parts: Iterator[Hashes | None]) -> Hashes:
     return np.unique(np.concatenate(some)) if some else np.empty(0, np.uint64)
 
 
-def _questions(settings: Settings, seen: Survey, gate: Gates, checks: Collection[str]) -> Iterator[Question]:
+def _questions(settings: Settings, seen: Survey, gate: Gates, checks: Sequence[str]) -> Iterator[Question]:
     """What `checks` count besides the leases, of kinds of events that are there."""
     kinds = gate.kinds
     for name in checks:
         if name != loss.NAME or seen.windows is not None:
             yield from QUESTIONS.get(name, ())
+    for name in sides.asked(gate, checks):
+        yield from ASIDE.get(name, ())
+        if name == queues.NAME:
+            yield owners.ownership(gate.ended_us or 0)
     yield letters.question(settings)
     if fairness.NAME in checks and kinds.get("deliver"):
         yield slices.question(settings)
     if handling.CHECK in checks and 0 < kinds.get("handle.start", 0) <= MOST_HANDLERS:
         yield handlers.question(settings)
-    if loss.NAME in checks and kinds.get("drain.ok") and not any(kinds.get(kind) for kind in _CHANGING):
+    if loss.NAME in checks and kinds.get("drain.ok") and seen.committed is not None:
         yield drains.question(settings)

@@ -1,4 +1,4 @@
-"""INV-LOSS after a drain over numbers: the facts of `drained.lost`, but for transactions and what was recalled."""
+"""INV-LOSS after a drain over numbers: the facts of `drained.lost`."""
 
 from __future__ import annotations
 
@@ -8,13 +8,21 @@ import numpy as np
 
 from aiorocketmq_audit.kernels.blocks import Rows, Runs
 from aiorocketmq_audit.kernels.events import NONE, Events
-from aiorocketmq_audit.kernels.places import queues
-from aiorocketmq_audit.kernels.question import ACCOUNT, Counts, Question, Settings, Survey, counting
+from aiorocketmq_audit.kernels.places import queues, transactions
+from aiorocketmq_audit.kernels.question import (
+    ACCOUNT,
+    FOREVER,
+    Counts,
+    Question,
+    Settings,
+    Survey,
+    counting,
+)
 from aiorocketmq_audit.kernels.texts import mixed
 from aiorocketmq_audit.kernels.wishes import is_refused
 from aiorocketmq_audit.sides import DRAINED
 
-_SENT, _IN_TIME, _LEFT_OUT, _DONE = 1, 2, 4, 8
+_IN_TIME, _LEFT_OUT, _DONE = 1, 2, 4
 
 
 def question(settings: Settings) -> Question:
@@ -48,15 +56,17 @@ def _done(settings: Settings, events: Events) -> Rows:
 
 
 def _sent(events: Events, survey: Survey) -> list[Rows]:
-    """Of each group that was drained: the messages that it had to settle before, if nothing else is said of them."""
-    drains = survey.drains
-    if drains is None:
+    """Of each group that was drained: the messages that it had to settle before, and those that were taken back."""
+    drains, committed = survey.drains, survey.committed
+    if drains is None or committed is None:
         return []
-    sent = events.some(
-        events.one_of("kind", "send") & events.one_of("phase", "ok") & events.known("message_id")
-    )
+    recalled = events.one_of("kind", "recall") & ~events.one_of("phase", "fail")
+    stored = events.one_of("kind", "send") & events.one_of("phase", "ok")
+    sent = events.some((stored | recalled) & events.known("message_id"))
+    recalled = sent.one_of("kind", "recall")
     topic, message = sent.together(*ACCOUNT, "topic"), sent.text("message_id")
     at, due, offset = (sent.number(name) for name in ("t_wall_us", "due_us", "offset"))
+    visible = np.where(sent.known("tx_id"), committed.of(transactions(sent), FOREVER), at)
     gone = (offset != NONE) & (offset < survey.left_from.of(queues(sent), NONE))
     found: list[Rows] = []
     for group in drains.readers:
@@ -69,13 +79,10 @@ def _sent(events: Events, survey: Survey) -> list[Rows]:
         for index in np.unique(drains.wanted[place[here]]):
             refused |= (drains.wanted[place] == index) & is_refused(sent, drains.filters[index])
         drained_at = drains.drained_at[place]
-        left_out = gone | refused | (at <= drains.primed[place]) | (due >= drained_at)
-        facts = (
-            _SENT
-            + (~sent.known("tx_id") & (at < drained_at)) * np.uint8(_IN_TIME)
-            + left_out * np.uint8(_LEFT_OUT)
-        )
-        found.append({"key": mixed(topic, reader, message)[here], "facts": facts.astype(np.uint8)[here]})
+        left_out = recalled | gone | refused | (at <= drains.primed[place]) | (due >= drained_at)
+        in_time = ~recalled & (visible < drained_at)
+        facts = in_time * np.uint8(_IN_TIME) + left_out * np.uint8(_LEFT_OUT)
+        found.append({"key": mixed(topic, reader, message)[here], "facts": facts[here]})
     return found
 
 

@@ -28,6 +28,11 @@ def topics(events: Events) -> Hashes:
     return mixed(events.together(*ACCOUNT, "topic"), events.text("group"))
 
 
+def transactions(events: Events) -> Hashes:
+    """One number for the transaction of each event, of its account."""
+    return events.together(*ACCOUNT, "topic", "tx_id")
+
+
 def is_receipt(events: Events) -> Mask:
     """Sends whose receipt names the place in which the message is read: `offsets.RECEIPT`."""
     return (

@@ -140,6 +140,8 @@ class Survey:
     """By queue: the lowest offset that the broker has not deleted."""
     drained: Table
     """By account, topic and group: when the group was drained last."""
+    committed: Table | None
+    """By transaction: when it was committed; None where there are too many of them."""
     polls: Polls | None
     """None where there are too many of them."""
     windows: Windows | None

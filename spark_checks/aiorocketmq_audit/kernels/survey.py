@@ -13,7 +13,7 @@ from aiorocketmq_audit.kernels import recorders
 from aiorocketmq_audit.kernels.blocks import Runs
 from aiorocketmq_audit.kernels.events import NONE, Events, Mask, Numbers
 from aiorocketmq_audit.kernels.passed import lanes
-from aiorocketmq_audit.kernels.places import queues, topics
+from aiorocketmq_audit.kernels.places import queues, topics, transactions
 from aiorocketmq_audit.kernels.polls import merged as all_polls, polls
 from aiorocketmq_audit.kernels.question import (
     ACCOUNT,
@@ -31,6 +31,9 @@ MOST_WINDOWS = 500_000
 """Windows that a process has to hold, at most: where message groups are as many as messages, Spark has to find what was
 passed over."""
 
+MOST_COMMITS = 500_000
+"""The same of committed transactions, without which nobody knows what a drain proves."""
+
 _KEYS = ("queue", "group", "lane", "wanted")
 
 
@@ -46,6 +49,7 @@ class Look:
     left: Mapping[int, int]
     windows: Mapping[str, NDArray[Any]]
     drained: Mapping[int, int]
+    committed: Mapping[int, int] | None
     polls: Polls | None
     readers: Mapping[str, NDArray[Any]]
     filters: Mapping[int, str | None]
@@ -62,6 +66,12 @@ def look(settings: Settings, events: Events) -> Look:
         events.some(events.one_of("kind", kind)) for kind in ("recorder.start", "reset", "trim", "drain.ok")
     )
     drains = drains.some(drains.known("topic") & drains.known("group"))
+    commits = events.some(
+        events.one_of("kind", "tx.end")
+        & events.one_of("phase", "ok")
+        & events.one_of("resolution", "commit")
+        & events.known("tx_id")
+    )
     return Look(
         recorders=recorders.by_kind(events),
         lost=_least(lost.together(*ACCOUNT, "group"), lost.called()),
@@ -70,6 +80,7 @@ def look(settings: Settings, events: Events) -> Look:
         left=_greatest(queues(trims), trims.number("commit_offset")),
         windows=_windows(settings, events),
         drained=_greatest(topics(drains), drains.called()),
+        committed=_least(transactions(commits), commits.number("t_wall_us")),
         polls=polls(settings, events),
         readers=_readers(settings, events),
         filters=events.vocabulary("filter"),
@@ -80,6 +91,8 @@ def merged(looks: Iterable[Look]) -> Look:
     """Several looks as one: few rows, however much was looked at."""
     seen = list(looks)
     windows = _all_of([each.windows for each in seen], _folded)
+    commits = [each.committed for each in seen if each.committed is not None]
+    committed = _united(commits, min) if len(commits) == len(seen) else {}
     return Look(
         recorders=[row for each in seen for row in each.recorders],
         lost=_united((each.lost for each in seen), min),
@@ -88,6 +101,7 @@ def merged(looks: Iterable[Look]) -> Look:
         left=_united((each.left for each in seen), max),
         windows=windows if windows and len(windows["queue"]) <= MOST_WINDOWS else {},
         drained=_united((each.drained for each in seen), max),
+        committed=committed if len(commits) == len(seen) and len(committed) <= MOST_COMMITS else None,
         polls=all_polls([each.polls for each in seen]),
         readers=_all_of([each.readers for each in seen], _first),
         filters={key: text for each in seen for key, text in each.filters.items()},
@@ -101,6 +115,7 @@ def survey(look: Look) -> Survey:
         began=_table(look.began),
         left_from=_table(look.left),
         drained=_table(look.drained),
+        committed=None if look.committed is None else _table(look.committed),
         polls=look.polls,
         windows=_known(look) if look.windows else None,
         drains=_drains(look) if look.drained else None,

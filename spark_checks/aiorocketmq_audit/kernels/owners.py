@@ -1,0 +1,195 @@
+"""INV-ASSIGN, INV-PULL-ORD and INV-COMMIT over numbers: the facts of `queues.facts` and of `commits.facts`; what looks
+wrong counts, whether it is excused or not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aiorocketmq_audit import commits
+from aiorocketmq_audit.kernels.blocks import Rows, begins_of, greatest_so_far
+from aiorocketmq_audit.kernels.events import NONE, Events, Mask, Numbers
+from aiorocketmq_audit.kernels.question import ACCOUNT, Counts, Question, Survey, counting
+from aiorocketmq_audit.kernels.texts import Hashes, hash_of, mixed
+from aiorocketmq_audit.queues import NAME, REBALANCE_US
+
+_GIVEN, _COMMITTED, _ASSIGNED, _FILTERED = 1, 2, 4, 8
+
+
+def owned(events: Events) -> tuple[Events, NDArray[np.intp], Hashes]:
+    """Assignments to pull consumers, as `queues.assigned` has them: these events, and of each queue in them the place
+    of its event and one number, as `_ways` has it."""
+    told = events.some(
+        events.one_of("kind", "assign") & events.one_of("role", "pull") & events.known("topic")
+    )
+    named = told.plain("queues", np.arange(len(told)))
+    of = [place for place, mine in enumerate(named) for _ in mine or ()]
+    brokers = np.array([hash_of(queue["broker"]) for mine in named for queue in mine or ()], np.uint64)
+    numbers = [queue["queue"] for mine in named for queue in mine or ()]
+    which = np.array(of, np.intp)
+    topic, group = told.together(*ACCOUNT, "topic")[which], told.text("group")[which]
+    queue = np.array([NONE if number is None else number for number in numbers], np.int64)
+    return told, which, mixed(topic, brokers, queue, group)
+
+
+def _ways(events: Events) -> Hashes:
+    """The queue and the group of each event."""
+    topic, group = events.together(*ACCOUNT, "topic"), events.text("group")
+    return mixed(topic, events.text("broker"), events.number("queue"), group)
+
+
+def _pulled(events: Events) -> Mask:
+    return events.one_of("kind", "deliver") & events.one_of("role", "pull")
+
+
+def ownership(ended_us: int) -> Question:
+    """Of each pair of assignments in a row: how many times of ownership there are, and which are of two."""
+    return counting(
+        layout={**dict.fromkeys(("key", "whose", "client", "way"), "u8"), "at": "i8", "seq": "i8"},
+        rows=_lives,
+        answer=partial(_owners, ended_us),
+    )
+
+
+def _lives(events: Events, _: Survey) -> Rows:
+    """All that changes what clients own, with 0 for the queue; and each queue that they own from then on. They are few
+    enough to be looked at together, account by account."""
+    lives = events.some(events.one_of("kind", "assign", "client.stop", "client.crash"))
+    told, of, way = owned(lives)
+    parts = [_life(lives) | {"way": np.zeros(len(lives), np.uint64)}]
+    parts.append({name: column[of] for name, column in _life(told).items()} | {"way": way})
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _life(events: Events) -> dict[str, NDArray[Any]]:
+    client, account = events.text("client_id"), events.together(*ACCOUNT)
+    return {
+        "key": account,
+        "whose": mixed(account, client, events.text("recorder"), events.number("epoch")),
+        "client": client,
+        "at": events.number("t_wall_us"),
+        "seq": events.number("seq"),
+    }
+
+
+def _owners(ended_us: int, rows: Rows) -> Counts:
+    owners = _runs(rows, _until(ended_us, rows))
+    return {NAME: (sum(map(len, owners)), sum(map(_doubly, owners)))}
+
+
+def _doubly(runs: Sequence[tuple[int, int, int]]) -> int:
+    """How many of these times, in the order of their begins, lie too far within an earlier one of another client."""
+    wrong = 0
+    # Until when the queue is owned, by who owns it for longest, and by the others.
+    longest, owner, others = NONE, NONE, NONE
+    for begin, end, client in runs:
+        until = min(end, others if client == owner else longest)
+        wrong += until != NONE and until - begin > REBALANCE_US
+        if client == owner:
+            longest = max(longest, end)
+        elif end > longest:
+            longest, owner, others = end, client, longest
+        else:
+            others = max(others, end)
+    return wrong
+
+
+def _until(ended_us: int, rows: Rows) -> Mapping[tuple[int, int, int], int]:
+    """By life, time and number of what changed it: when it was changed next."""
+    lives = np.flatnonzero(rows["way"] == 0)
+    order = lives[np.lexsort((rows["seq"][lives], rows["at"][lives], rows["whose"][lives]))]
+    whose, at, seq = (rows[name][order] for name in ("whose", "at", "seq"))
+    leaves = np.append(at[1:], ended_us)
+    leaves[:-1][whose[1:] != whose[:-1]] = ended_us
+    leaves = leaves[: len(order)]
+    keys = zip(whose.tolist(), at.tolist(), seq.tolist(), strict=True)
+    return dict(zip(keys, leaves.tolist(), strict=True))
+
+
+def _runs(rows: Rows, until: Mapping[tuple[int, int, int], int]) -> list[list[tuple[int, int, int]]]:
+    """By queue: from when to when which client owned it, over assignments in a row, in the order of time."""
+    held = np.flatnonzero(rows["way"] != 0)
+    order = held[np.lexsort((rows["seq"][held], rows["at"][held], rows["whose"][held], rows["way"][held]))]
+    found: dict[int, list[tuple[int, int, int]]] = {}
+    before = (0, 0)
+    names = ("way", "whose", "client", "at", "seq")
+    for way, whose, client, at, seq in zip(*(rows[name][order].tolist() for name in names), strict=True):
+        mine, leaves = found.setdefault(way, []), until[whose, at, seq]
+        if before == (way, whose) and mine[-1][1] == at:
+            mine[-1] = mine[-1][0], leaves, client
+        else:
+            mine.append((at, leaves, client))
+        before = way, whose
+    return [sorted(mine, key=lambda run: (run[0], run[2])) for mine in found.values()]
+
+
+def _given(events: Events, _: Survey) -> Rows:
+    events = events.some(_pulled(events) & events.told("offset"))
+    way = mixed(_ways(events), events.text("client_id"), events.text("recorder"))
+    return {"key": way, "seq": events.number("seq"), "offset": events.number("offset")}
+
+
+def _falling(rows: Rows) -> Counts:
+    order = np.lexsort((rows["seq"], rows["key"]))
+    key, offset = rows["key"][order], rows["offset"][order]
+    falls = (key[1:] == key[:-1]) & (offset[1:] <= offset[:-1])
+    return {NAME: (len(order), int(falls.sum()))}
+
+
+READS = counting(layout={"key": "u8", "seq": "i8", "offset": "i8"}, rows=_given, answer=_falling)
+"""Of each consumer and queue that it owned: what it was handed, and what not in the order of the offsets."""
+
+
+def _progress(events: Events, _: Survey) -> Rows:
+    wrote = events.one_of("kind", "commit") & events.told("commit_offset")
+    told, of, way = owned(events)
+    events = events.some(wrote | _pulled(events))
+    committed = events.one_of("kind", "commit")
+    filtered = events.known("filter") & ~events.one_of("filter", "TAG:*")
+    facts = committed * np.uint8(_COMMITTED) + ~committed * np.uint8(_GIVEN)
+    return {
+        "key": np.append(_ways(events), way),
+        "at": np.append(events.number("t_wall_us"), told.number("t_wall_us")[of]),
+        "seq": np.append(events.number("seq"), told.number("seq")[of]),
+        "offset": np.append(
+            np.where(committed, events.number("commit_offset"), events.number("offset")),
+            np.full(len(of), NONE),
+        ),
+        "facts": np.append(facts + filtered * np.uint8(_FILTERED), np.full(len(of), _ASSIGNED, np.uint8)),
+    }
+
+
+def _written(rows: Rows) -> Counts:
+    order = np.lexsort((rows["seq"], rows["at"], rows["key"]))
+    key, offset, facts = (rows[name][order] for name in ("key", "offset", "facts"))
+    begins = begins_of(key)
+    first = np.maximum.accumulate(np.where(begins, np.arange(len(key)), 0))
+    committed, given, assigned = ((facts & bit) > 0 for bit in (_COMMITTED, _GIVEN, _ASSIGNED))
+    last = _latest(committed, first)
+    fell = committed & (last >= 0) & (offset < offset[last])
+    # The row itself is no delivery, so that what came up to it is what came before it.
+    highest = greatest_so_far(np.where(given, offset, NONE), begins)
+    read, begun = _latest(given, first), _latest(assigned, first)
+    known = (begun < 0) | (read > begun)
+    filtered = _latest(given & ((facts & _FILTERED) > 0), first) >= 0
+    ahead = committed & (highest != NONE) & (offset > highest + 1) & known & ~filtered
+    return {commits.NAME: (int(committed.sum()), int((fell | ahead).sum()))}
+
+
+def _latest(which: Mask, first: Numbers) -> NDArray[np.intp]:
+    """Of each row the last one before it that is chosen, from the row `first` on; -1 without any."""
+    places = np.append(-1, np.maximum.accumulate(np.where(which, np.arange(len(which)), -1))[:-1])
+    places = places[: len(which)]
+    return np.where(places >= first, places, -1)
+
+
+WRITES = counting(
+    layout={"key": "u8", "at": "i8", "seq": "i8", "offset": "i8", "facts": "u1"},
+    rows=_progress,
+    answer=_written,
+)
+"""Of each queue and group: the offsets that were written, and those that fell or were ahead."""
