@@ -20,7 +20,7 @@ from aiorocketmq_audit.queues import NAME, REBALANCE_US
 _GIVEN, _COMMITTED, _ASSIGNED, _FILTERED = 1, 2, 4, 8
 
 
-def owned(events: Events) -> tuple[Events, NDArray[np.intp], Hashes]:
+def _owned(events: Events) -> tuple[Events, NDArray[np.intp], Hashes]:
     """Assignments to pull consumers, as `queues.assigned` has them: these events, and of each queue in them the place
     of its event and one number, as `_ways` has it."""
     told = events.some(
@@ -47,7 +47,7 @@ def _pulled(events: Events) -> Mask:
 
 
 def ownership(ended_us: int) -> Question:
-    """Of each pair of assignments in a row: how many times of ownership there are, and which are of two."""
+    """How many times of ownership there are, over assignments in a row, and which lie too far within another's."""
     return counting(
         layout={**dict.fromkeys(("key", "whose", "client", "way"), "u8"), "at": "i8", "seq": "i8"},
         rows=_lives,
@@ -56,10 +56,10 @@ def ownership(ended_us: int) -> Question:
 
 
 def _lives(events: Events, _: Survey) -> Rows:
-    """All that changes what clients own, with 0 for the queue; and each queue that they own from then on. They are few
-    enough to be looked at together, account by account."""
+    """All that changes what clients own, with 0 for the queue, and each queue that they own from then on. They are few
+    and looked at together, account by account."""
     lives = events.some(events.one_of("kind", "assign", "client.stop", "client.crash"))
-    told, of, way = owned(lives)
+    told, of, way = _owned(lives)
     parts = [_life(lives) | {"way": np.zeros(len(lives), np.uint64)}]
     parts.append({name: column[of] for name, column in _life(told).items()} | {"way": way})
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
@@ -146,7 +146,7 @@ READS = counting(layout={"key": "u8", "seq": "i8", "offset": "i8"}, rows=_given,
 
 def _progress(events: Events, _: Survey) -> Rows:
     wrote = events.one_of("kind", "commit") & events.told("commit_offset")
-    told, of, way = owned(events)
+    told, of, way = _owned(events)
     events = events.some(wrote | _pulled(events))
     committed = events.one_of("kind", "commit")
     filtered = events.known("filter") & ~events.one_of("filter", "TAG:*")

@@ -62,15 +62,13 @@ def look(settings: Settings, events: Events) -> Look:
         & events.one_of("phase", "info")
         & events.one_of("observer", "client")
     )
-    starts, resets, trims, drains = (
-        events.some(events.one_of("kind", kind)) for kind in ("recorder.start", "reset", "trim", "drain.ok")
+    starts, resets, trims, drains, ends = (
+        events.some(events.one_of("kind", kind))
+        for kind in ("recorder.start", "reset", "trim", "drain.ok", "tx.end")
     )
     drains = drains.some(drains.known("topic") & drains.known("group"))
-    commits = events.some(
-        events.one_of("kind", "tx.end")
-        & events.one_of("phase", "ok")
-        & events.one_of("resolution", "commit")
-        & events.known("tx_id")
+    commits = ends.some(
+        ends.one_of("phase", "ok") & ends.one_of("resolution", "commit") & ends.known("tx_id")
     )
     return Look(
         recorders=recorders.by_kind(events),
@@ -91,8 +89,6 @@ def merged(looks: Iterable[Look]) -> Look:
     """Several looks as one: few rows, however much was looked at."""
     seen = list(looks)
     windows = _all_of([each.windows for each in seen], _folded)
-    commits = [each.committed for each in seen if each.committed is not None]
-    committed = _united(commits, min) if len(commits) == len(seen) else {}
     return Look(
         recorders=[row for each in seen for row in each.recorders],
         lost=_united((each.lost for each in seen), min),
@@ -101,7 +97,7 @@ def merged(looks: Iterable[Look]) -> Look:
         left=_united((each.left for each in seen), max),
         windows=windows if windows and len(windows["queue"]) <= MOST_WINDOWS else {},
         drained=_united((each.drained for each in seen), max),
-        committed=committed if len(commits) == len(seen) and len(committed) <= MOST_COMMITS else None,
+        committed=_few([each.committed for each in seen]),
         polls=all_polls([each.polls for each in seen]),
         readers=_all_of([each.readers for each in seen], _first),
         filters={key: text for each in seen for key, text in each.filters.items()},
@@ -128,6 +124,13 @@ def _united(parts: Iterable[Mapping[int, int]], chosen: Callable[[int, int], int
         for key, number in part.items():
             total[key] = chosen(number, total.get(key, number))
     return total
+
+
+def _few(parts: Sequence[Mapping[int, int] | None]) -> dict[int, int] | None:
+    """All of them, unless one is too many."""
+    told = [part for part in parts if part is not None]
+    total = _united(told, min)
+    return total if len(told) == len(parts) and len(total) <= MOST_COMMITS else None
 
 
 def _all_of(
