@@ -40,6 +40,9 @@ logger = logging.getLogger(__name__)
 ALONE = 12 << 20
 """Bytes (some 400,000 events) up to which this process does it all: to start others would take as long."""
 
+_LOCAL = re.compile(r"local(\[(\d+|\*)(, *\d+)?\])?|local-cluster\[.+\]")
+"""Masters by which workers are on this machine."""
+
 Counts = Mapping[str, tuple[int, int]]
 """As `findings.counted` tells it."""
 
@@ -162,7 +165,8 @@ def workers_of(session: LateSession, found: RecordingFiles) -> Iterator[Workers 
     """Whoever can look at the recording here: processes of our own, or the workers of a local cluster. None where files
     or workers are elsewhere, or where this Python has no numpy."""
     master = session.master
-    if not found.readable or not found.is_local or not master.startswith("local"):
+    # What Spark would not start with shall not pass until Spark is needed.
+    if not found.readable or not found.is_local or not _LOCAL.fullmatch(master):
         yield None
         return
     with _workers(master, session.spark, alone=found.size <= ALONE) as here:

