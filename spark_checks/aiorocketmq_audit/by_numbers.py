@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 ALONE = 12 << 20
 """Bytes (some 400,000 events) up to which this process does it all: to start others would take as long."""
 
-_LOCAL = re.compile(r"local(\[(\d+|\*)(, *\d+)?\])?|local-cluster\[.+\]")
+_LOCAL = re.compile(r"local(\[(?P<cores>\d+|\*)(\s*,\s*\d+)?\])?|local-cluster\[.+\]")
 """Masters by which workers are on this machine."""
 
 Counts = Mapping[str, tuple[int, int]]
@@ -100,10 +100,13 @@ def known(
         seen = surveyed(workers, found.readable, narrowing)
         if seen is None:
             return None
-        # Whether a recording is whole is judged of all of it.
-        tasks = seen.tasks if narrowing.is_everything else dealt(found.readable)
+        tasks, numbers = seen.tasks, seen.numbers
+        if not narrowing.is_everything:
+            # Whether a recording is whole is judged of all of it.
+            tasks = dealt(found.readable)
+            numbers = recorded(workers, tasks)
         gate = gates.judged(
-            seen.numbers if narrowing.is_everything else recorded(workers, tasks),
+            numbers,
             lambda: reading.read(session.spark(), found),
             partial(told_twice, workers, tasks),
             unfinished=found.unfinished,
@@ -201,5 +204,6 @@ def _workers(master: str, spark: Callable[[], SparkSession], *, alone: bool) -> 
 
 
 def _cores(master: str) -> int:
-    told = re.match(r"local\[(\d+)", master)
-    return int(told[1]) if told else (os.cpu_count() or 1) if "*" in master else 1
+    told = _LOCAL.fullmatch(master)
+    cores = told and told["cores"]
+    return (os.cpu_count() or 1) if cores == "*" else int(cores or 1)

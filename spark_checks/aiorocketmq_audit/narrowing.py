@@ -31,6 +31,11 @@ class Narrowing:
         """No event is left out."""
         return not self.groups and self.from_us is None and self.to_us is None
 
+    @property
+    def is_cut(self) -> bool:
+        """Calls may have answers that are left out."""
+        return self.to_us is not None
+
     def events(self, events: DataFrame) -> DataFrame:
         """The events to judge."""
         chosen = events

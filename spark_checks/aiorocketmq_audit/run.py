@@ -238,8 +238,8 @@ def _by_expressions(asked: _Asked, *, screened: bool) -> Audit:
         settings = reading.worked_out(settings)
     cells = None
     if screened:
-        is_cut = narrowing.to_us is not None
-        material, cells = screened_material(events, gate, settings.coalesce(1).persist(), is_cut=is_cut)
+        settings = settings.coalesce(1).persist()
+        material, cells = screened_material(events, gate, settings, is_cut=narrowing.is_cut)
     else:
         material = material_of(events, gate, settings)
         given = reading.worked_out(material.deliveries) if is_tiny else material.deliveries.persist()

@@ -127,9 +127,7 @@ def test_histories_are_counted_alike(
 ) -> None:
     histories = []
     for index, page in enumerate((ASIDE.pages | CHECKED.pages).values()):
-        made = new_history(f"{index:03}")
-        made.config(ordered=page.ordered, max_attempts=17, steps_ms="40000")
-        page.write(made)
+        made = page.tell(new_history(f"{index:03}"))
         if has_transactions or not any(row["kind"] in ("tx.end", "recall") for row in made.rows):
             histories.append(made.end())
     folder = in_pieces(record(*histories), 40)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
-import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from aiorocketmq_audit import gates, reading, screen
@@ -148,10 +147,8 @@ def wrong(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def narrowed(folder: Path, groups: tuple[str, ...], begin: float | None, end: float | None) -> Narrowing:
     """To groups, and to a part of the recording's time."""
-    times = pa.concat_tables(
-        [parquet.read_table(path, columns=["t_wall_us"]) for path in folder.glob("*.parquet")]
-    ).column(0)
-    least, most = (int(pc.min(times).as_py()), int(pc.max(times).as_py()))
+    span = pc.min_max(parquet.read_table(folder, columns=["t_wall_us"]).column(0)).as_py()
+    least, most = span["min"], span["max"]
     from_us, to_us = (None if part is None else least + int(part * (most - least)) for part in (begin, end))
     return Narrowing(groups, from_us, to_us)
 

@@ -164,8 +164,7 @@ def surveyed(workers: Workers, files: Sequence[str], narrowing: Narrowing = EVER
     settings = said.settings(said.said([part for task in tasks for part in task]), narrowing)
     seen = partial(survey.look, said.table(settings))
     look = survey.merged(workers.each(Look(seen, survey.merged), tasks))
-    is_cut = narrowing.to_us is not None
-    return Surveyed(tasks, _added_up(look.recorders), settings, survey.survey(look), is_cut)
+    return Surveyed(tasks, _added_up(look.recorders), settings, survey.survey(look), narrowing.is_cut)
 
 
 def recorded(workers: Workers, tasks: Tasks) -> list[Row]:

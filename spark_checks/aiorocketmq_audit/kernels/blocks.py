@@ -149,6 +149,17 @@ def begins_of(key: NDArray[Any]) -> NDArray[np.bool_]:
     return np.append(True, key[1:] != key[:-1])[: len(key)]
 
 
+def first_of(begins: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """Of each row the one with which its run began, where `begins` says that runs do."""
+    return np.maximum.accumulate(np.where(begins, np.arange(len(begins)), 0))
+
+
+def last_so_far(which: NDArray[np.bool_], first: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Of each row the last one up to it that is chosen, from the row `first` on; -1 without any."""
+    places = np.maximum.accumulate(np.where(which, np.arange(len(which)), -1))
+    return np.where(places >= first, places, -1)
+
+
 def greatest_so_far(values: NDArray[np.int64], begins: NDArray[np.bool_]) -> NDArray[np.int64]:
     """A running maximum that begins anew where `begins` says."""
     if not len(values):

@@ -60,9 +60,9 @@ def _sent(events: Events, survey: Survey) -> list[Rows]:
     drains, committed = survey.drains, survey.committed
     if drains is None or committed is None:
         return []
-    recalled = events.one_of("kind", "recall") & ~events.one_of("phase", "fail")
     stored = events.one_of("kind", "send") & events.one_of("phase", "ok")
-    sent = events.some((stored | recalled) & events.known("message_id"))
+    taken_back = events.one_of("kind", "recall") & ~events.one_of("phase", "fail")
+    sent = events.some((stored | taken_back) & events.known("message_id"))
     recalled = sent.one_of("kind", "recall")
     topic, message = sent.together(*ACCOUNT, "topic"), sent.text("message_id")
     at, due, offset = (sent.number(name) for name in ("t_wall_us", "due_us", "offset"))

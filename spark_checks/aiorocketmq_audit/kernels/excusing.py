@@ -86,7 +86,7 @@ class _Given:
         }
         judged = leases.judged(frame, Histories({**told, **beside}, others))
         rows, after, done, hold = judged.rows, judged.after, judged.done, judged.hold
-        names = ("scope", "asked", "client", "who", "recorder", "seq", "lo", "hi", "attempt", "lane", "place")
+        names = ("scope", "asked", "client", "who", "recorder", "seq", "lo", "hi", "attempt")
         in_lane = (judged.group.ordered == 1) & judged.traits["grouped"] & (rows.given("offset") != NONE)
         columns = {
             **judged.traits,
@@ -97,7 +97,7 @@ class _Given:
             "one_clock": by_one_clock(rows),
             "number": rows.number(),
             "end": hold.end,
-            **{name: rows.given(name) for name in (*names, "offset")},
+            **{name: rows.given(name) for name in (*names, "lane", "place", "offset")},
             **{f"n_{name}": rows.next(name, 0) for name in ("recorder", "seq")},
             "n_hi": after.hi,
             "n_attempt": after.attempt,
@@ -143,15 +143,17 @@ def _judged(given: _Given, index: int, around: _Around) -> Iterator[Excused]:
 
 def _out_of_order(given: _Given, around: _Around) -> Iterator[Excused]:
     """What check `ordering` says. Raises Stands."""
-    for each in overtakings(given.columns, given.columns["in_order"]):
-        earlier, later = (
-            {name: given.columns[name][index] for name in ("scope", "who", "hi", "recorder", "seq")}
-            for index in (each.earlier, each.later)
-        )
+    columns = given.columns
+    for each in overtakings(columns, columns["in_order"]):
         # The interval runs from the earlier delivery to this one.
-        span = later | {"lo": earlier["hi"], "recorder": earlier["recorder"], "seq": earlier["seq"]}
-        span |= {f"n_{name}": later[name] for name in ("hi", "recorder", "seq")}
-        span |= {"client": None, "acked_hi": NONE}
+        span = {
+            **{name: columns[name][each.earlier] for name in ("recorder", "seq")},
+            **{name: columns[name][each.later] for name in ("scope", "who")},
+            **{f"n_{name}": columns[name][each.later] for name in ("hi", "recorder", "seq")},
+            "lo": columns["hi"][each.earlier],
+            "client": None,
+            "acked_hi": NONE,
+        }
         name = "INV-ORD-FIRST" if each.is_late else "INV-ORD"
         yield ordering.NAME, name, _standing(_excuse(span, around.marks))
 

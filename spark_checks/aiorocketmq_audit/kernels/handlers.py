@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aiorocketmq_audit.kernels.blocks import Rows, begins_of, greatest_so_far
+from aiorocketmq_audit.kernels.blocks import Rows, begins_of, first_of, greatest_so_far, last_so_far
 from aiorocketmq_audit.kernels.events import NONE, Events, Numbers
 from aiorocketmq_audit.kernels.question import (
     ACCOUNT,
@@ -95,7 +95,7 @@ def _handlers(rows: Rows) -> dict[str, NDArray[Any]]:
     kind = sorted_rows["kind"]
     # A delivery and what was done about it: what follows the next one belongs to that.
     begins = begins_of(sorted_rows["whose"]) | (kind == _GIVEN)
-    first = np.maximum.accumulate(np.where(begins, np.arange(len(kind)), 0))
+    first = first_of(begins)
     last = np.append(np.flatnonzero(begins)[1:], len(kind))[np.cumsum(begins) - 1] - 1
     lease = _last_told(sorted_rows["lease"], first)
     end = _next(kind == _ENDS, last)
@@ -110,8 +110,8 @@ def _handlers(rows: Rows) -> dict[str, NDArray[Any]]:
 
 def _last_told(values: Numbers, first: NDArray[np.intp]) -> Numbers:
     """Each value, or the last one before it that is told, from the row `first` on."""
-    told = np.maximum.accumulate(np.where(values != NONE, np.arange(len(values)), -1))
-    return np.where(told >= first, values[told], NONE)
+    told = last_so_far(values != NONE, first)
+    return np.where(told >= 0, values[told], NONE)
 
 
 def _next(which: NDArray[np.bool_], last: NDArray[np.intp]) -> NDArray[np.intp]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aiorocketmq_audit.kernels.blocks import Rows, begins_of, folded
+from aiorocketmq_audit.kernels.blocks import Rows, begins_of, folded, last_so_far
 from aiorocketmq_audit.kernels.events import NONE, Mask, Numbers
 from aiorocketmq_audit.kernels.texts import mixed
 
@@ -81,6 +81,5 @@ class Histories:
     def handles(self) -> NDArray[np.uint64]:
         """The handle of each delivery, or of the last one of its message before it that has any; 0 without."""
         handle = self.given("delivery")
-        told = np.maximum.accumulate(np.where(handle != 0, np.arange(len(handle)), -1))
-        mine = told >= self._begins[self._place]
-        return np.where(mine, handle[told], np.uint64(0))
+        told = last_so_far(handle != 0, self._begins[self._place])
+        return np.where(told >= 0, handle[told], np.uint64(0))

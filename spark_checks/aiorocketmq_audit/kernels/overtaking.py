@@ -12,8 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from aiorocketmq_audit.kernels.blocks import begins_of
 from aiorocketmq_audit.kernels.events import NONE, Mask
 from aiorocketmq_audit.kernels.histories import Histories
+from aiorocketmq_audit.kernels.texts import mixed
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +58,9 @@ def overtakings(given: Mapping[str, NDArray[Any]], which: Mask) -> Iterator[Over
     """What is out of order among `which` of these deliveries."""
     indices = np.flatnonzero(which)
     seq, hi, place, lane = (given[name][indices] for name in ("seq", "hi", "place", "lane"))
-    order = np.lexsort((seq, hi, place, lane))
-    goes_on = (lane[order][1:] == lane[order][:-1]) & (place[order][1:] == place[order][:-1])
-    for one in np.split(indices[order], np.flatnonzero(~goes_on) + 1):
+    key = mixed(lane, place)
+    order = np.lexsort((seq, hi, key))
+    for one in np.split(indices[order], np.flatnonzero(begins_of(key[order]))[1:]):
         yield from _in_one(given, one)
 
 
@@ -79,11 +81,12 @@ def _in_one(given: Mapping[str, NDArray[Any]], indices: NDArray[np.intp]) -> Ite
             before, in_front = answer, opened or in_front
         if number == 1:
             # With a higher number it is not the first one, though nobody told of those before.
-            if passed and attempt in (NONE, 1) and passed.offset > offset:
-                is_late = passed.hi <= hi - (0 if recorders[passed.which] == recorder else apart)
-            else:
-                is_late = False
-            if passed and is_late:
+            if (
+                passed
+                and attempt in (NONE, 1)
+                and passed.offset > offset
+                and passed.hi <= hi - (0 if recorders[passed.which] == recorder else apart)
+            ):
                 yield Overtaking(True, passed.which, index)
             elif in_front and in_front.offset < offset and answers[in_front.which] != answer:
                 is_one = by_one[in_front.which] and recorders[in_front.which] == recorder

@@ -8,38 +8,30 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from aiorocketmq_audit import commits
-from aiorocketmq_audit.kernels.blocks import Rows, begins_of, greatest_so_far
-from aiorocketmq_audit.kernels.events import NONE, Events, Mask, Numbers
+from aiorocketmq_audit.kernels.blocks import Rows, begins_of, first_of, greatest_so_far, last_so_far
+from aiorocketmq_audit.kernels.events import NONE, Events, Mask
+from aiorocketmq_audit.kernels.places import ways
 from aiorocketmq_audit.kernels.question import ACCOUNT, Counts, Question, Survey, counting
-from aiorocketmq_audit.kernels.texts import Hashes, hash_of, mixed
+from aiorocketmq_audit.kernels.texts import mixed
 from aiorocketmq_audit.queues import NAME, REBALANCE_US
 
 _GIVEN, _COMMITTED, _ASSIGNED, _FILTERED = 1, 2, 4, 8
 
+_OWNER = (*ACCOUNT, "topic", "group", "client_id", "recorder", "epoch", "t_wall_us", "seq")
+"""Columns of an assignment that concern each of its queues."""
 
-def _owned(events: Events) -> tuple[Events, NDArray[np.intp], Hashes]:
-    """Assignments to pull consumers, as `queues.assigned` has them: these events, and of each queue in them the place
-    of its event and one number, as `_ways` has it."""
+
+def _owned(events: Events) -> Events:
+    """One for each queue in an assignment to a pull consumer, as `queues.assigned` has them."""
     told = events.some(
         events.one_of("kind", "assign") & events.one_of("role", "pull") & events.known("topic")
     )
-    named = told.plain("queues", np.arange(len(told)))
-    of = [place for place, mine in enumerate(named) for _ in mine or ()]
-    brokers = np.array([hash_of(queue["broker"]) for mine in named for queue in mine or ()], np.uint64)
-    numbers = [queue["queue"] for mine in named for queue in mine or ()]
-    which = np.array(of, np.intp)
-    topic, group = told.together(*ACCOUNT, "topic")[which], told.text("group")[which]
-    queue = np.array([NONE if number is None else number for number in numbers], np.int64)
-    return told, which, mixed(topic, brokers, queue, group)
-
-
-def _ways(events: Events) -> Hashes:
-    """The queue and the group of each event."""
-    topic, group = events.together(*ACCOUNT, "topic"), events.text("group")
-    return mixed(topic, events.text("broker"), events.number("queue"), group)
+    rows = told.rows((*_OWNER, "queues"), np.arange(len(told)))
+    return Events.of(pa.Table.from_pylist([row | queue for row in rows for queue in row.pop("queues") or ()]))
 
 
 def _pulled(events: Events) -> Mask:
@@ -59,9 +51,8 @@ def _lives(events: Events, _: Survey) -> Rows:
     """All that changes what clients own, with 0 for the queue, and each queue that they own from then on. They are few
     and looked at together, account by account."""
     lives = events.some(events.one_of("kind", "assign", "client.stop", "client.crash"))
-    told, of, way = _owned(lives)
-    parts = [_life(lives) | {"way": np.zeros(len(lives), np.uint64)}]
-    parts.append({name: column[of] for name, column in _life(told).items()} | {"way": way})
+    held = _owned(lives)
+    parts = [_life(lives) | {"way": np.zeros(len(lives), np.uint64)}, _life(held) | {"way": ways(held)}]
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
@@ -129,7 +120,7 @@ def _runs(rows: Rows, until: Mapping[tuple[int, int, int], int]) -> list[list[tu
 
 def _given(events: Events, _: Survey) -> Rows:
     events = events.some(_pulled(events) & events.told("offset"))
-    way = mixed(_ways(events), events.text("client_id"), events.text("recorder"))
+    way = mixed(ways(events), events.text("client_id"), events.text("recorder"))
     return {"key": way, "seq": events.number("seq"), "offset": events.number("offset")}
 
 
@@ -146,20 +137,19 @@ READS = counting(layout={"key": "u8", "seq": "i8", "offset": "i8"}, rows=_given,
 
 def _progress(events: Events, _: Survey) -> Rows:
     wrote = events.one_of("kind", "commit") & events.told("commit_offset")
-    told, of, way = _owned(events)
-    events = events.some(wrote | _pulled(events))
+    owned, events = _owned(events), events.some(wrote | _pulled(events))
     committed = events.one_of("kind", "commit")
-    filtered = events.known("filter") & ~events.one_of("filter", "TAG:*")
+    filtered = ~committed & events.known("filter") & ~events.one_of("filter", "TAG:*")
     facts = committed * np.uint8(_COMMITTED) + ~committed * np.uint8(_GIVEN)
     return {
-        "key": np.append(_ways(events), way),
-        "at": np.append(events.number("t_wall_us"), told.number("t_wall_us")[of]),
-        "seq": np.append(events.number("seq"), told.number("seq")[of]),
+        "key": np.append(ways(events), ways(owned)),
+        "at": np.append(events.number("t_wall_us"), owned.number("t_wall_us")),
+        "seq": np.append(events.number("seq"), owned.number("seq")),
         "offset": np.append(
             np.where(committed, events.number("commit_offset"), events.number("offset")),
-            np.full(len(of), NONE),
+            np.full(len(owned), NONE),
         ),
-        "facts": np.append(facts + filtered * np.uint8(_FILTERED), np.full(len(of), _ASSIGNED, np.uint8)),
+        "facts": np.append(facts + filtered * np.uint8(_FILTERED), np.full(len(owned), _ASSIGNED, np.uint8)),
     }
 
 
@@ -167,24 +157,18 @@ def _written(rows: Rows) -> Counts:
     order = np.lexsort((rows["seq"], rows["at"], rows["key"]))
     key, offset, facts = (rows[name][order] for name in ("key", "offset", "facts"))
     begins = begins_of(key)
-    first = np.maximum.accumulate(np.where(begins, np.arange(len(key)), 0))
+    first = first_of(begins)
     committed, given, assigned = ((facts & bit) > 0 for bit in (_COMMITTED, _GIVEN, _ASSIGNED))
-    last = _latest(committed, first)
-    fell = committed & (last >= 0) & (offset < offset[last])
-    # The row itself is no delivery, so that what came up to it is what came before it.
+    written = np.flatnonzero(committed)
+    fell = (key[written][1:] == key[written][:-1]) & (offset[written][1:] < offset[written][:-1])
+    # A commit is neither a delivery nor an assignment, so that what came up to it is what came before it.
     highest = greatest_so_far(np.where(given, offset, NONE), begins)
-    read, begun = _latest(given, first), _latest(assigned, first)
+    read, begun = last_so_far(given, first), last_so_far(assigned, first)
     known = (begun < 0) | (read > begun)
-    filtered = _latest(given & ((facts & _FILTERED) > 0), first) >= 0
-    ahead = committed & (highest != NONE) & (offset > highest + 1) & known & ~filtered
-    return {commits.NAME: (int(committed.sum()), int((fell | ahead).sum()))}
-
-
-def _latest(which: Mask, first: Numbers) -> NDArray[np.intp]:
-    """Of each row the last one before it that is chosen, from the row `first` on; -1 without any."""
-    places = np.append(-1, np.maximum.accumulate(np.where(which, np.arange(len(which)), -1))[:-1])
-    places = places[: len(which)]
-    return np.where(places >= first, places, -1)
+    filtered = last_so_far((facts & _FILTERED) > 0, first) >= 0
+    wrong = (highest != NONE) & (offset > highest + 1) & known & ~filtered
+    wrong[written[1:]] |= fell
+    return {commits.NAME: (len(written), int(wrong[written].sum()))}
 
 
 WRITES = counting(

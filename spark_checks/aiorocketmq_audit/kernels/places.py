@@ -23,6 +23,11 @@ def queues(events: Events) -> Hashes:
     return events.derived("place of queue", work).view(np.uint64)
 
 
+def ways(events: Events) -> Hashes:
+    """One number for the queue and the group of each event, of its account."""
+    return mixed(queues(events), events.text("group"))
+
+
 def topics(events: Events) -> Hashes:
     """One number for the topic and the group of each event, of its account."""
     return mixed(events.together(*ACCOUNT, "topic"), events.text("group"))

@@ -9,7 +9,7 @@ import numpy as np
 from aiorocketmq_audit import fairness
 from aiorocketmq_audit.kernels.blocks import Rows, Runs
 from aiorocketmq_audit.kernels.events import Events
-from aiorocketmq_audit.kernels.places import queues
+from aiorocketmq_audit.kernels.places import ways
 from aiorocketmq_audit.kernels.question import Counts, Question, Settings, Survey, counting
 from aiorocketmq_audit.kernels.texts import mixed
 
@@ -30,8 +30,15 @@ def _rows(settings: Settings, events: Events, _: Survey) -> Rows:
     which = np.flatnonzero(first & (settings.ordered[group] == 0))
     at = events.number("t_wall_us")[which]
     ready = np.maximum(events.number("store_us"), np.maximum(events.number("due_us"), 0))[which]
-    way = mixed(queues(events), events.text("group"))[which]
-    return _folded({"key": way, "slice": at // fairness.BUCKET_US, "begin": at, "end": at, "ready": ready})
+    return _folded(
+        {
+            "key": ways(events)[which],
+            "slice": at // fairness.BUCKET_US,
+            "begin": at,
+            "end": at,
+            "ready": ready,
+        }
+    )
 
 
 def _folded(rows: Rows) -> Rows:

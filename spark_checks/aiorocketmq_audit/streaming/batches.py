@@ -327,15 +327,15 @@ class Batches:
         if not at_end:
             # Recorders that have not ended are still at work, and rows that are missing may be in the next file.
             gate = dataclasses.replace(gate, cut_at={}, has_gaps=bool(progress.lost), ended_us=mark)
-        until_us = None if at_end else mark
+        narrowing = EVERYTHING if at_end else Narrowing(to_us=mark)
         if self._workers is not None and self._screen is None and here.is_local:
             with by_numbers.failures_told():
-                return self._judge_by_numbers(self._workers, here, gate, progress, last, until_us)
-        events = self._until(self._events(here), until_us)
+                return self._judge_by_numbers(self._workers, here, gate, progress, last, narrowing)
+        events = narrowing.events(self._events(here))
         settings, cells = reading.settings(events), None
         if self._is_screened(events):
             settings = settings.coalesce(1).persist()
-            material, cells = judging.screened_material(events, gate, settings, is_cut=not at_end)
+            material, cells = judging.screened_material(events, gate, settings, is_cut=narrowing.is_cut)
         else:
             material = judging.material_of(events, gate, settings)
             material.deliveries.persist()
@@ -343,7 +343,7 @@ class Batches:
             numbers = judging.numbers_of(material, gate, self._checks, cells)
             names = judging.with_suspects(self._checks, material, numbers)
             found = judging.findings_of(material, gate, names) if names else None
-            return self._told(found, material, progress, last, until_us)
+            return self._told(found, material, progress, last, narrowing.to_us)
         finally:
             material.deliveries.unpersist()
             material.settings.unpersist()
@@ -355,36 +355,32 @@ class Batches:
         gate: gates.Gates,
         progress: Progress,
         last: int,
-        until_us: int | None,
+        narrowing: Narrowing,
     ) -> tuple[Progress, DataFrame | None]:
         # Not at the top: a driver on a cluster need not have numpy.
         from aiorocketmq_audit.kernels.asking import surveyed
         from aiorocketmq_audit.near import completed, material, near
 
-        seen = surveyed(workers, here.paths, Narrowing(to_us=until_us))
+        seen = surveyed(workers, here.paths, narrowing)
         known = None if seen is None else by_numbers.answered(workers, seen, gate, self._checks)
         if known is None or known.left.is_nothing:
-            return self._told(None, None, progress, last, until_us)
+            return self._told(None, None, progress, last, narrowing.to_us)
         with near(workers, known) as picked:
             of = material(
                 self._spark,
                 known,
                 picked,
-                EVERYTHING,
-                lambda: self._until(self._events(here), until_us),
+                narrowing,
+                lambda: narrowing.events(self._events(here)),
                 is_tiny=False,
             )
             try:
                 _, names, wrong = completed(of, known, self._checks)
                 found = judging.findings_of(of, gate, names, sides_asked=wrong) if names else None
-                return self._told(found, of, progress, last, until_us)
+                return self._told(found, of, progress, last, narrowing.to_us)
             finally:
                 of.deliveries.unpersist()
                 of.settings.unpersist()
-
-    @staticmethod
-    def _until(events: DataFrame, until_us: int | None) -> DataFrame:
-        return events if until_us is None else events.where(F.col("t_wall_us") <= until_us)
 
     def _is_screened(self, events: DataFrame) -> bool:
         return events.count() >= SCREENED if self._screen is None else self._screen

@@ -28,6 +28,12 @@ class Page:
     by_clients: bool
     """No broker has told of the group."""
 
+    def tell(self, history: Any) -> Any:
+        """Write it, with the settings that all of them have."""
+        history.config(ordered=self.ordered, max_attempts=17, steps_ms="40000")
+        self.write(history)
+        return history
+
 
 class Book:
     """Histories under their claims; call it to add one."""
@@ -49,9 +55,7 @@ class Book:
         """All histories, each in a case of its name."""
         rows = []
         for name, page in self.pages.items():
-            made = history_type(name)
-            made.config(ordered=page.ordered, max_attempts=17, steps_ms="40000")
-            page.write(made)
+            made = page.tell(history_type(name))
             rows += [tuple(row[column] for column in COLUMNS) for row in made.end().rows]
         return spark.createDataFrame(rows, RECORDING)
 
