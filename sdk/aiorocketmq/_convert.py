@@ -6,6 +6,7 @@ import platform
 from collections.abc import Mapping
 from functools import lru_cache, partial
 from types import MappingProxyType
+from typing import TypeAlias
 
 from aiorocketmq._core.bodies import unpacked
 from aiorocketmq._core.endpoint import Address, Endpoint, Scheme, endpoint_of
@@ -273,9 +274,10 @@ def message_from_wire(
     settler: Settler | None = None,
     lease_ends_at: float = 0.0,
     lease_ends_us: int | None = None,
+    keep_wire: bool = False,
 ) -> ReceivedMessage:
     """A message as delivered; with a settler and a handle in it, it carries a lease that ends at
-    `lease_ends_at`."""
+    `lease_ends_at`. With `keep_wire` it holds what came until it is told as delivered."""
     system = message.system_properties
     digest = system.body_digest
     packed = message.body
@@ -300,6 +302,8 @@ def message_from_wire(
     received.lite_topic = system.lite_topic if system.HasField("lite_topic") else None
     received._source = endpoint
     received._step_ended = None
+    received._serial = 0
+    received._wire = message if keep_wire else None
     handle = system.receipt_handle
     if settler is not None and handle:
         received._lease = Lease(handle, lease_ends_at)
@@ -341,6 +345,49 @@ def _read_rest(message: pb.Message, received: ReceivedMessage) -> None:
     received._deliver_us = (
         _microseconds(system.delivery_timestamp) if system.HasField("delivery_timestamp") else None
     )
+
+
+Travelled: TypeAlias = pb.Message
+"""A message as it came, for those who hand its properties on unread."""
+
+
+def properties_of(message: Travelled) -> tuple[bytes, dict[str, str] | None]:
+    """The system's and the sender's properties of a message as plain values; `properties_from` reads them elsewhere."""
+    return message.system_properties.SerializeToString(), dict(message.user_properties) or None
+
+
+def properties_from(
+    packed: bytes, travelled: dict[str, str] | None
+) -> tuple[
+    tuple[str | None, int, int, str, str | None, str | None, int | None],
+    tuple[int, str, int | None, int | None, int | None, str | None],
+    Mapping[str, str],
+]:
+    """What `message_from_wire` reads of a message's properties, for its record: first where it is and what it is called
+    (lite topic, queue, offset, id, message group, tag, priority), then attempt, receipt handle, due, born and stored
+    times in microseconds and transaction id; last the sender's properties."""
+    system = pb.SystemProperties.FromString(packed)
+    has = system.HasField
+    named = (
+        system.lite_topic if has("lite_topic") else None,
+        system.queue_id,
+        system.queue_offset,
+        system.message_id,
+        system.message_group if has("message_group") else None,
+        system.tag if has("tag") else None,
+        system.priority if has("priority") else None,
+    )
+    came = (
+        system.delivery_attempt,
+        system.receipt_handle,
+        _microseconds(system.delivery_timestamp) if has("delivery_timestamp") else None,
+        _microseconds(system.born_timestamp) or None,
+        _microseconds(system.store_timestamp) if has("store_timestamp") else None,
+        None if travelled is None else travelled.get("__transactionId__"),
+    )
+    if travelled is None:
+        return named, came, _NO_PROPERTIES
+    return named, came, travelled if BROKER_PROPERTIES.isdisjoint(travelled) else _senders(travelled)
 
 
 def _senders(raw: Mapping[str, str]) -> Mapping[str, str]:

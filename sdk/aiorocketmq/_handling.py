@@ -12,7 +12,7 @@ import anyio
 import anyio.to_thread
 
 from aiorocketmq._session import Session
-from aiorocketmq.hooks import HandleCall, HandleEvent, Phase
+from aiorocketmq.hooks import HandleCall
 from aiorocketmq.message import ReceivedMessage
 
 Handler: TypeAlias = Callable[[ReceivedMessage], Awaitable[object] | object]
@@ -44,16 +44,12 @@ async def watched(
     session: Session, message: ReceivedMessage, run: Callable[[ReceivedMessage], Awaitable[Exception | None]]
 ) -> Exception | None:
     """Run a handler, and tell the session's observers when it began and how it ended."""
-    if not session.observers:
+    if not session.telling.is_watched:
         return await run(message)
-    operation, identity = session.next_operation(), session.identity
+    telling, operation = session.telling, session.next_operations(1)
     # Counted on before the next local run, while these facts may still wait to be looked at.
     attempt = message.attempt
-    session.emit(
-        HandleEvent(
-            client=identity, phase=Phase.INVOKE, operation=operation, message=message, attempt=attempt
-        )
-    )
+    telling.handling(message, operation, attempt)
     raised: BaseException | None = None
     try:
         raised = await run(message)
@@ -61,15 +57,5 @@ async def watched(
         raised = error
         raise
     finally:
-        phase = Phase.OK if raised is None else Phase.FAIL
-        session.emit(
-            HandleEvent(
-                client=identity,
-                phase=phase,
-                operation=operation,
-                message=message,
-                raised=raised,
-                attempt=attempt,
-            )
-        )
+        telling.handled(message, operation, attempt, raised)
     return raised

@@ -123,7 +123,7 @@ class LiteTopics:
         )
         if start is not None:
             _fill_start(request.offset_option, start)
-        operation = session.next_operation() if session.observers else None
+        operation = session.next_operation() if session.telling.is_watched else None
         reached: list[Endpoint] = []
         self._tell(Phase.INVOKE, change, names, operation)
         try:
@@ -154,10 +154,10 @@ class LiteTopics:
         operation: str | None = None,
         error: RocketMQError | None = None,
     ) -> None:
-        if self._session.observers:
-            self._session.emit(
+        if self._session.telling.is_watched:
+            self._session.telling.event(
                 LiteSyncEvent(
-                    client=self._session.identity,
+                    client=self._session.telling.client,
                     phase=phase,
                     operation=operation,
                     error=error,

@@ -11,6 +11,7 @@ from aiorocketmq._core.codes import Code
 from aiorocketmq._core.route import RouteQueue
 from aiorocketmq._core.settings import FilterText
 from aiorocketmq._session import Session
+from aiorocketmq._telling import Answer
 from aiorocketmq.connection import loop_time
 from aiorocketmq.errors import (
     PermissionDenied,
@@ -20,7 +21,7 @@ from aiorocketmq.errors import (
     Unreachable,
     refusal,
 )
-from aiorocketmq.hooks import DeliverEvent, Phase, ReceiveEvent
+from aiorocketmq.hooks import Phase, ReceiveEvent
 from aiorocketmq.message import ReceivedMessage, Settler
 from aiorocketmq.subscription import Sql, Tags
 from aiorocketmq.wire import messages as pb
@@ -134,7 +135,7 @@ class _Poll:
 
     def run(self) -> Coroutine[object, None, list[ReceivedMessage]]:
         """Make the call, with its events where somebody watches."""
-        return self._watched() if self._session.observers else self._messages()
+        return self._watched() if self._session.telling.is_watched else self._messages()
 
     async def _watched(self) -> list[ReceivedMessage]:
         self._asked = Sql(self._wanted.expression) if self._wanted.is_sql else Tags(self._wanted.expression)
@@ -148,22 +149,17 @@ class _Poll:
         except BaseException:
             self._emit(operation, Phase.INFO)
             raise
-        for position, message in enumerate(messages):
-            self._session.emit(
-                DeliverEvent(
-                    client=self._session.identity,
-                    operation=operation,
-                    message=message,
-                    handle=message.receipt_handle or "",
-                    position=position,
-                    invisible=self._invisible,
-                    auto_renew=self._auto_renew,
-                    attempt_id=self._attempt_id,
-                    filter=self._asked,
-                    server_deliver_us=self._server_us,
-                    attempt=message.attempt,
-                )
-            )
+        answer = Answer(
+            operation=operation,
+            broker=self._source.queue.broker,
+            wanted=self._asked,
+            is_leased=self._settler is not None,
+            invisible=self._invisible,
+            auto_renew=self._auto_renew,
+            attempt_id=self._attempt_id,
+            server_us=self._server_us,
+        )
+        self._session.telling.delivered(messages, answer)
         self._emit(operation, Phase.OK, count=len(messages))
         return messages
 
@@ -230,6 +226,7 @@ class _Poll:
             settler=self._settler,
             lease_ends_at=ends_at,
             lease_ends_us=ends_us,
+            keep_wire=self._session.telling.keeps_wire,
         )
 
     def _refusal(self, status: pb.Status) -> RocketMQError | None:
@@ -250,9 +247,9 @@ class _Poll:
     ) -> None:
         topic = self._source.queue.topic
         route = self._session.routes.cached.get(topic)
-        self._session.emit(
+        self._session.telling.event(
             ReceiveEvent(
-                client=self._session.identity,
+                client=self._session.telling.client,
                 phase=phase,
                 operation=operation,
                 error=error,

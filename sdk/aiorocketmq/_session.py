@@ -37,6 +37,7 @@ from aiorocketmq._rounds import Job, Member, Work
 from aiorocketmq._routes import Routes
 from aiorocketmq._start import FirstCall, start_within
 from aiorocketmq._tasks import Arguments, Result, Tasks
+from aiorocketmq._telling import Telling
 from aiorocketmq._transport.interface import Transport
 from aiorocketmq._uninterrupted import uninterrupted
 from aiorocketmq._upkeep import Upkeep
@@ -46,13 +47,11 @@ from aiorocketmq.errors import Closed, PermissionDenied, RocketMQError, SessionF
 from aiorocketmq.hooks import (
     ClientEvent,
     ClientIdentity,
-    Event,
     Hook,
     Phase,
     Role,
     SettingsEvent,
     metric_sources,
-    observers,
 )
 from aiorocketmq.wire import messages as pb
 
@@ -93,7 +92,6 @@ class Session:
         if not declaration.is_producer:
             self.settings = ServerSettings()
         self.hooks = tuple(hooks)
-        self.observers = observers(self.hooks)
         self.on_settings: list[Callable[[ServerSettings], None]] = []
         """Called with the settings in force after each answer of a server."""
         self.isolated: set[Endpoint] = set()
@@ -102,7 +100,7 @@ class Session:
         if sources:
             self.on_settings.append(MetricsExport(self, sources).follow)
         self.client_id = ""
-        self.identity = ClientIdentity("", role, declaration.group)
+        self.telling = Telling(self.hooks, ClientIdentity("", role, declaration.group))
         self.links: dict[Endpoint, Link] = {}
         self.routes = Routes(self)
         self._commands = dict(commands or {})
@@ -130,7 +128,7 @@ class Session:
             ) from None
         watch(self)
         self.client_id = new_client_id(self.surroundings)
-        self.identity = ClientIdentity(self.client_id, self.role, self.group)
+        self.telling.client = ClientIdentity(self.client_id, self.role, self.group)
         self._emit_life(Phase.INVOKE, running=True)
         try:
             self._made_calling = self._new_calling()
@@ -368,10 +366,10 @@ class Session:
         logger.info("settings from %s: %s", endpoint, self.settings, extra=self.log_facts())
         for listener in self.on_settings:
             listener(self.settings)
-        if self.observers and self.group is not None:
-            self.emit(
+        if self.telling.is_watched and self.group is not None:
+            self.telling.event(
                 SettingsEvent(
-                    client=self.identity,
+                    client=self.telling.client,
                     ordered=self.settings.ordered,
                     max_attempts=self.settings.backoff.max_attempts,
                     steps=self.settings.backoff.steps,
@@ -441,20 +439,19 @@ class Session:
 
     def next_operation(self) -> str:
         """A name for one operation, unique within the client."""
-        self._operations += 1
-        return f"{self._operations}"
+        return f"{self.next_operations(1)}"
 
-    def emit(self, event: Event) -> None:
-        """Show an event to all observers; what one raises is logged."""
-        for observe in self.observers:
-            try:
-                observe(event)
-            except Exception:  # a hook is foreign code, and a fact cannot be undone by it
-                logger.exception("a hook failed to observe %s", type(event).__name__)
+    def next_operations(self, count: int) -> int:
+        """The first of so many numbers that follow one another; as text each of them is the name of an operation."""
+        first = self._operations + 1
+        self._operations += count
+        return first
 
     def _emit_life(self, phase: Phase, *, running: bool, error: RocketMQError | None = None) -> None:
-        if self.observers:
-            self.emit(ClientEvent(client=self.identity, phase=phase, running=running, error=error))
+        if self.telling.is_watched:
+            self.telling.event(
+                ClientEvent(client=self.telling.client, phase=phase, running=running, error=error)
+            )
 
     def _moved(self, given: ClientInput) -> None:
         self._state = step(CLIENT_TABLE, self._state, given)

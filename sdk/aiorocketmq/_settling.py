@@ -17,9 +17,10 @@ from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.lease import Lease, LeaseState, Outcome, Step, StepNotAllowed
 from aiorocketmq._core.settings import LITE_PUSH, LITE_SIMPLE
 from aiorocketmq._session import Session
+from aiorocketmq._telling import Acking
 from aiorocketmq.connection import loop_time
 from aiorocketmq.errors import LeaseLost, RocketMQError, ServerFault, UsageError, refusal
-from aiorocketmq.hooks import AckEvent, ChangeEvent, ChangeReason, ForwardEvent, Phase
+from aiorocketmq.hooks import ChangeEvent, ChangeReason, ForwardEvent, Phase
 from aiorocketmq.message import ReceivedMessage
 from aiorocketmq.wire import messages as pb
 
@@ -211,12 +212,10 @@ class Settling:
                 receipt_handle=handle,
                 lite_topic=self._lite_topic(message),
             )
-        operations: Sequence[str | None] = (
-            [self._ack_event(message, handle, Phase.INVOKE) for _, message, _, handle in batch]
-            if session.observers
-            else (None,) * len(batch)
-        )
-        results: Iterable[RocketMQError | None] = ()
+        told: Acking | None = None
+        if session.telling.is_watched:
+            told = session.telling.acking(session.next_operations(len(batch)), batch)
+        results: Sequence[RocketMQError | None] = (None,) * len(batch)
         known = False
         try:
             response = await session.call(endpoint, ACK, request, topic=topic, group=session.group)
@@ -228,16 +227,19 @@ class Settling:
             results, known = [error] * len(batch), True
         finally:
             # Cancelled, nobody knows whether the acks took effect.
-            ends = zip(batch, results, strict=True) if known else ((each, None) for each in batch)
-            for operation, ((index, message, lease, handle), failure) in zip(operations, ends, strict=True):
+            for (index, message, lease, _), failure in zip(batch, results, strict=True):
                 lease.end(_outcome(failure) if known else Outcome.UNKNOWN)
                 outcomes[index] = failure
                 if message._step_ended is not None:
                     message._turn_ended()
-                if operation is not None:
-                    self._ack_event(
-                        message, handle, _phase(failure) if known else Phase.INFO, operation, failure
-                    )
+            if told is not None:
+                is_fine = known and not any(results)
+                session.telling.acked(
+                    told,
+                    None
+                    if is_fine
+                    else [(_phase(failure) if known else Phase.INFO, failure) for failure in results],
+                )
 
     def _entry_errors(
         self, endpoint: Endpoint, topic: str, handles: Sequence[str], response: pb.AckMessageResponse
@@ -298,32 +300,6 @@ class Settling:
 
     # Events; each returns the operation it belongs to, or None where nobody watches.
 
-    def _ack_event(
-        self,
-        message: ReceivedMessage,
-        handle: str,
-        phase: Phase,
-        operation: str | None = None,
-        error: RocketMQError | None = None,
-    ) -> str | None:
-        session = self._session
-        if not session.observers:
-            return None
-        operation = operation or session.next_operation()
-        session.emit(
-            AckEvent(
-                client=session.identity,
-                phase=phase,
-                operation=operation,
-                error=error,
-                message=message,
-                attempt=message.attempt,
-                delivery=_lease_of(message).first_handle,
-                handle=handle,
-            )
-        )
-        return operation
-
     def _change_event(
         self,
         message: ReceivedMessage,
@@ -335,12 +311,12 @@ class Settling:
         error: RocketMQError | None = None,
     ) -> str | None:
         session, lease = self._session, _lease_of(message)
-        if not session.observers:
+        if not session.telling.is_watched:
             return None
         operation = operation or session.next_operation()
-        session.emit(
+        session.telling.event(
             ChangeEvent(
-                client=session.identity,
+                client=session.telling.client,
                 phase=phase,
                 operation=operation,
                 error=error,
@@ -364,12 +340,12 @@ class Settling:
         error: RocketMQError | None = None,
     ) -> str | None:
         session = self._session
-        if not session.observers:
+        if not session.telling.is_watched:
             return None
         operation = operation or session.next_operation()
-        session.emit(
+        session.telling.event(
             ForwardEvent(
-                client=session.identity,
+                client=session.telling.client,
                 phase=phase,
                 operation=operation,
                 error=error,

@@ -317,11 +317,6 @@ def around_handle(hooks: tuple[Hook, ...], call: HandleCall) -> HandleCall:
     return call
 
 
-def observers(hooks: tuple[Hook, ...]) -> tuple[Callable[[Event], None], ...]:
-    """The `observe` methods of those hooks that have one of their own."""
-    return tuple(hook.observe for hook in hooks if type(hook).observe is not Hook.observe)
-
-
 def metric_sources(hooks: tuple[Hook, ...]) -> tuple[Callable[[str], bytes | None], ...]:
     """The `metrics` methods of those hooks that have one of their own."""
     return tuple(hook.metrics for hook in hooks if type(hook).metrics is not Hook.metrics)

@@ -207,10 +207,12 @@ class ReceivedMessage:
         "_lease",
         "_lease_ends_us",
         "_rest",
+        "_serial",
         "_settler",
         "_source",
         "_step_ended",
         "_stored_us",
+        "_wire",
         "attempt",
         "body",
         "born_host",
@@ -317,6 +319,8 @@ class ReceivedMessage:
         self._settler = settler
         self._step_ended: asyncio.Event | None = None
         self._rest: Callable[[ReceivedMessage], None] | None = None
+        self._serial = 0
+        self._wire: object | None = None
 
     if not TYPE_CHECKING:  # a checker knows the fields, and shall object to all other names
 

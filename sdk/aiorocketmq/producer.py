@@ -188,7 +188,7 @@ class Producer:
         request = pb.RecallMessageRequest(
             topic=session.resource(receipt.topic), recall_handle=receipt.recall_handle
         )
-        event = RecallEvent(client=session.identity, topic=receipt.topic, message_id=receipt.message_id)
+        event = RecallEvent(client=session.telling.client, topic=receipt.topic, message_id=receipt.message_id)
         with told(session, event):
             await session.call(session.access, RECALL, request, topic=receipt.topic)
 

@@ -19,10 +19,11 @@ from aiorocketmq._pull.batch import PullBatch
 from aiorocketmq._pull.calls import Offset, PullCalls
 from aiorocketmq._pull.fetching import Fetched, Fetching
 from aiorocketmq._session import Session
+from aiorocketmq._telling import Answer
 from aiorocketmq._uninterrupted import uninterrupted
 from aiorocketmq.connection import Connection, ConnectionOptions
 from aiorocketmq.errors import Closed, RocketMQError, UsageError
-from aiorocketmq.hooks import AssignEvent, CommitEvent, DeliverEvent, Hook, Role, SeekEvent
+from aiorocketmq.hooks import AssignEvent, CommitEvent, Hook, Role, SeekEvent
 from aiorocketmq.message import MessageQueue
 from aiorocketmq.subscription import Sql, Subscriptions, Tags, subscriptions_by_topic
 
@@ -164,10 +165,10 @@ class PullConsumer:
                 raise TypeError(
                     f"assign takes MessageQueue values, not {queue!r}; see consumer.queues(topic)"
                 )
-        if fetching.assign(wanted) and session.observers:
+        if fetching.assign(wanted) and session.telling.is_watched:
             self._generation += 1
-            session.emit(
-                AssignEvent(client=session.identity, queues=self.assigned, generation=self._generation)
+            session.telling.event(
+                AssignEvent(client=session.telling.client, queues=self.assigned, generation=self._generation)
             )
 
     @property
@@ -204,8 +205,10 @@ class PullConsumer:
         fetching = self._assigned(queue)
         resolved = await self._calls.resolve(queue, offset)
         await fetching.seek(queue, resolved)
-        if self._session.observers:
-            self._session.emit(SeekEvent(client=self._session.identity, queue=queue, offset=resolved))
+        if self._session.telling.is_watched:
+            self._session.telling.event(
+                SeekEvent(client=self._session.telling.client, queue=queue, offset=resolved)
+            )
 
     async def position(self, queue: MessageQueue) -> int:
         """The offset of the next message that is handed out. Raises UsageError for a queue that is not assigned."""
@@ -262,8 +265,10 @@ class PullConsumer:
     async def _store(self, fetching: Fetching, queue: MessageQueue, offset: int) -> None:
         await self._calls.commit(queue, offset)
         fetching.positions.note_committed(queue, offset)
-        if self._session.observers:
-            self._session.emit(CommitEvent(client=self._session.identity, queue=queue, offset=offset))
+        if self._session.telling.is_watched:
+            self._session.telling.event(
+                CommitEvent(client=self._session.telling.client, queue=queue, offset=offset)
+            )
 
     def _finish(self, fetching: Fetching) -> None:
         """Asking for more says that the last batch is done."""
@@ -273,7 +278,7 @@ class PullConsumer:
 
     def _hand_out(self, fetched: Fetched) -> PullBatch:
         self._unfinished = fetched
-        if self._session.observers:
+        if self._session.telling.is_watched:
             self._tell(fetched)
         return PullBatch(fetched.ticket.queue, tuple(fetched.messages), fetched.next_offset)
 
@@ -281,12 +286,9 @@ class PullConsumer:
         """Tell hooks what is handed out: no lease and no handle, but its place."""
         wanted = self._filters.get(fetched.ticket.queue.topic, FilterText())
         asked = Sql(wanted.expression) if wanted.is_sql else Tags(wanted.expression)
-        for position, message in enumerate(fetched.messages):
-            self._session.emit(
-                DeliverEvent(
-                    client=self._session.identity, message=message, handle="", position=position, filter=asked
-                )
-            )
+        self._session.telling.delivered(
+            fetched.messages, Answer(operation=None, broker=fetched.ticket.queue.broker, wanted=asked)
+        )
 
     async def _commit_forever(self, fetching: Fetching, interval: float) -> None:
         while True:

@@ -14,24 +14,35 @@ import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING
 
-from aiorocketmq._recording_account import Account, Begin, End, Fact, LeftOut, Rows, has_stopped
-from aiorocketmq.errors import UsageError
-from aiorocketmq.hooks import ClientEvent, DeliverEvent, Event, Hook, SendEvent
+from aiorocketmq._recording import facts as told
+from aiorocketmq._recording.facts import Fact, packed, plain
+from aiorocketmq._recording.rows import has_stopped, stored
+from aiorocketmq._telling import AckEnd, Acking, Answer, Sent, Tap
+from aiorocketmq.errors import RocketMQError, UsageError
+from aiorocketmq.hooks import ClientEvent, ClientIdentity, DeliverEvent, Event, Hook, Phase, SendEvent
+from aiorocketmq.message import ReceivedMessage, SendReceipt
 
 if TYPE_CHECKING:
-    from aiorocketmq._recording_files import RecordingFiles
+    from aiorocketmq._recording.writer import Writer
 
 FACTS_PER_BLOCK = 512
 BYTES_PER_BLOCK = 4 << 20
 """Facts keep the bodies of their messages alive until they are written: they are handed over by count or by size."""
+
+BYTES_PACKED_HERE = 1 << 20
+"""Blocks with larger bodies are packed by the thread: it hashes them while the event loop goes on."""
+
+BLOCKS_AT_ONCE = 8
+"""Blocks packed on the event loop before the thread is woken for them."""
 
 TICKS = 10
 """How many times in the life of a file it is looked whether that has ended, where no fact comes that would tell."""
@@ -68,11 +79,12 @@ class Recorder(Hook):
         rows_per_file: int = 100_000,
         seconds_per_file: float = 60.0,
         filesystem: object | None = None,
+        own_process: bool = True,
     ) -> None:
         if rows_per_file < 1 or not seconds_per_file > 0:
             raise ValueError("rows_per_file and seconds_per_file must be positive")
-        self._files_type = _files_type()
-        from aiorocketmq._recording_place import name_of, place
+        self._writing = _writing()
+        from aiorocketmq._recording.place import name_of, place
 
         self._place = place(folder, filesystem)
         self.folder = Path(folder)
@@ -81,18 +93,34 @@ class Recorder(Hook):
         self._clock = clock
         self._rows_per_file = rows_per_file
         self._seconds_per_file = seconds_per_file
+        self._own_process = own_process
         self._series: _Series | None = None
-        self._ended: list[RecordingFiles] = []
+        self._ended: list[Writer] = []
 
     def observe(self, event: Event) -> None:
         """Note one fact. Called by the clients, on their event loop."""
-        if self._series is None:
-            if type(event) is ClientEvent and not event.running:
-                return
-            self._series = self._begin()
-        self._series.note(event)
-        if not self._series.clients:
-            self._end()
+        if self._series is None and type(event) is ClientEvent and not event.running:
+            return
+        series = self._of(event.client)
+        series.add((told.RAW_EVENT, *series.now(), event), size=_body_size(event))
+        if type(event) is ClientEvent and has_stopped(event):
+            series.forget(event.client)
+            if not series.clients:
+                self._end()
+
+    # A tap: see `Telling`. Nothing here must take long, for it is done for every message.
+
+    def _tap(self) -> Tap | None:
+        # Who overrides `observe` wants to see events.
+        return _Tap(self) if type(self).observe is Recorder.observe else None
+
+    def _of(self, client: ClientIdentity) -> _Series:
+        series = self._series
+        if series is None:
+            series = self._series = self._begin()
+        if client.client_id not in series.clients:
+            series.meet(client)
+        return series
 
     def close(self) -> None:
         """Complete the recording and wait for the disk; OSError when it could not be written. May be called twice.
@@ -100,8 +128,8 @@ class Recorder(Hook):
         Blocks for the time of the last write: call it after the clients have stopped, or in a thread."""
         self._end()
         with ExitStack() as every_one:
-            for files in self._ended:
-                every_one.callback(files.finish, wait=True)
+            for writer in self._ended:
+                every_one.callback(writer.finish, wait=True)
 
     def __enter__(self) -> Recorder:
         return self
@@ -116,110 +144,263 @@ class Recorder(Hook):
         name = f"client-{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}-{boot}"
         constant = {"run_id": self.run_id, "case_id": self.case_id, "observer": "client"}
         constant |= {"recorder": name, "boot": boot}
-        files = self._files_type(
-            *self._place, constant, rows_per_file=self._rows_per_file, seconds_per_file=self._seconds_per_file
+        destination = self._writing.Destination(
+            *self._place,
+            constant,
+            rows_per_file=self._rows_per_file,
+            seconds_per_file=self._seconds_per_file,
         )
+        writer = self._writing.Writer(destination, may_move=self._own_process)
         # A program that ends without stopping its clients still leaves a complete recording.
         atexit.register(self.close)
-        return _Series(files, self._clock, tick=self._seconds_per_file / TICKS)
+        return _Series(writer, self._clock, tick=self._seconds_per_file / TICKS)
 
     def _end(self) -> None:
         series, self._series = self._series, None
         if series is not None:
             atexit.unregister(self.close)
             series.end()
-            self._ended.append(series.files)
+            self._ended.append(series.writer)
+
+
+class _Tap:
+    """Takes the frequent facts of clients down for a recorder."""
+
+    __slots__ = ("_recorder",)
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+
+    def _of(self, client: ClientIdentity) -> _Series:
+        series = self._recorder._series
+        if series is not None and client.client_id in series.clients:
+            return series
+        return self._recorder._of(client)
+
+    def introduced(self, client: ClientIdentity, serial: int, message: ReceivedMessage) -> None:
+        series = self._of(client)
+        # No row: it is not counted, and never left out, as the facts that follow need it.
+        series.put((told.RAW_MESSAGE, *series.now(), serial, message))
+
+    def delivered(
+        self, client: ClientIdentity, answer: Answer, first: int, messages: Sequence[ReceivedMessage]
+    ) -> None:
+        series = self._of(client)
+        wires = [message._wire for message in messages]
+        size = sum([len(message.body) for message in messages])
+        fact = (told.RAW_DELIVERED, *series.now(), client.client_id, answer, first, messages, wires)
+        series.add(fact, count=len(messages), size=size)
+
+    def handling(self, client: ClientIdentity, operation: int, serial: int, attempt: int) -> None:
+        series = self._of(client)
+        wall, mono, real = series.now()
+        series.add_one((told.HANDLING, wall, mono, real, client.client_id, operation, serial, attempt))
+
+    def handled(
+        self, client: ClientIdentity, operation: int, serial: int, attempt: int, is_success: bool
+    ) -> None:
+        series = self._of(client)
+        wall, mono, real = series.now()
+        series.add_one(
+            (told.HANDLED, wall, mono, real, client.client_id, operation, serial, attempt, is_success)
+        )
+
+    def acking(self, client: ClientIdentity, acking: Acking) -> None:
+        series = self._of(client)
+        fact = (told.ACKING, *series.now(), client.client_id, acking.first, acking.entries)
+        series.add(fact, count=len(acking.entries))
+
+    def acked(self, client: ClientIdentity, acking: Acking, ends: Sequence[AckEnd] | None) -> None:
+        series = self._of(client)
+        codes = None
+        if ends is not None:
+            codes = [(phase.value, None if error is None else error.code) for phase, error in ends]
+        fact = (told.ACKED, *series.now(), client.client_id, codes, acking.first, acking.entries)
+        series.add(fact, count=len(acking.entries))
+
+    def sending(self, client: ClientIdentity, sent: Sent) -> None:
+        series = self._of(client)
+        series.add((told.RAW_SENDING, *series.now(), client.client_id, sent), size=len(sent.message.body))
+
+    def sent(
+        self,
+        client: ClientIdentity,
+        sent: Sent,
+        phase: Phase,
+        error: RocketMQError | None,
+        receipt: SendReceipt | None,
+    ) -> None:
+        series = self._of(client)
+        code = None if error is None else error.code
+        end = (phase._value_, code, stored(receipt, is_half=sent.is_half))
+        series.add((told.SENT, *series.now(), client.client_id, sent.operation, *end))
 
 
 class _Series:
     """One recorder in the sense of the contract: stamps facts, and hands them to the thread that writes them."""
 
-    def __init__(self, files: RecordingFiles, clock: Callable[[], float] | None, *, tick: float) -> None:
-        self.files = files
+    def __init__(self, writer: Writer, clock: Callable[[], float] | None, *, tick: float) -> None:
+        self.writer = writer
         self.clients: set[str] = set()
         """Clients that have not stopped."""
         self._clock = clock
-        self._account = Account()
         # The event loop adds on one side, the thread takes from the other; neither needs a lock for that.
         self._facts: deque[Fact] = deque()
-        self._added = 0
+        self._added = self._taken = 0
+        """Facts; an answer counts as many as it has messages."""
+        self._to_come = FACTS_PER_BLOCK
+        """Rows that are still to come before the next block is handed over."""
         self._bytes_added = self._bytes_handed_over = self._bytes_taken = 0
         self._left_out = 0
+        self._packed: list[bytes] = []
+        self._taking = threading.Lock()
+        """Who has it takes from the facts and from what is packed."""
         self._ending = threading.Lock()
         self._ended = threading.Event()
         threading.Thread(target=self._look, args=(tick,), name="recording-clock", daemon=True).start()
         cfg = {"version": "1", "writer": f"aiorocketmq {version('aiorocketmq')}"}
         cfg["clock"] = "real" if clock is None else "manual"
-        self._add(Begin(cfg))
+        self.add((told.BEGIN, *self.now(), cfg))
 
-    def note(self, event: Event) -> None:
-        """Take down one event."""
-        self.clients.add(event.client.client_id)
-        self._add(event)
-        if type(event) is ClientEvent and has_stopped(event):
-            self.clients.remove(event.client.client_id)
+    def now(self) -> tuple[int, int, int | None]:
+        """The time of a fact, as facts begin with it."""
+        if self._clock is None:
+            return time.time_ns(), time.monotonic_ns(), None
+        wall_ns = round(self._clock() * 1e6) * 1000
+        return wall_ns, wall_ns, time.time_ns()
+
+    def meet(self, client: ClientIdentity) -> None:
+        """Tell of a client that was not known, or had stopped."""
+        self.clients.add(client.client_id)
+        self.put((told.CLIENT, *self.now(), client.client_id, client.role.value, client.group))
+
+    def forget(self, client: ClientIdentity) -> None:
+        """It has stopped."""
+        self.clients.discard(client.client_id)
+
+    def add(self, fact: Fact, *, count: int = 1, size: int = 0) -> None:
+        """Keep a fact of `count` rows and `size` bytes of bodies, or leave it out where too much waits."""
+        waiting = self._bytes_added - self._bytes_taken
+        if (
+            self._added - self._taken >= MOST_WAITING
+            or waiting >= MOST_BYTES_WAITING
+            or self.writer.has_failed
+        ):
+            self._left_out += count
+            return
+        if self._left_out:
+            self._tell_left_out()
+        self.put(fact)
+        self._added += count
+        self._bytes_added += size
+        self._to_come -= count
+        if self._to_come <= 0 or self._bytes_added - self._bytes_handed_over >= BYTES_PER_BLOCK:
+            self._hand_over()
+
+    def add_one(self, fact: Fact) -> None:
+        """The same for one row without a body, in less time: whether too much waits is looked at once for a block."""
+        if self._to_come <= 1 or self._left_out:
+            self.add(fact)
+            return
+        self._facts.append(fact)
+        self._to_come -= 1
+        self._added += 1
+
+    def put(self, fact: Fact) -> None:
+        """Keep a fact that must not be left out."""
+        self._facts.append(fact)
 
     def end(self) -> None:
         """Write the last row and let the files be completed."""
         with self._ending:
             self._ended.set()
-            self._put(End())
+            if self._left_out:
+                self._tell_left_out()
+            self.put((told.END, *self.now()))
             self._hand_over()
-            self.files.finish(wait=False)
+            self.writer.finish(wait=False)
+
+    def _tell_left_out(self) -> None:
+        self.put((told.LEFT_OUT, *self.now(), self._left_out))
+        self._left_out = 0
 
     def _look(self, tick: float) -> None:
         """Hand over what has come, however little it is, so that a quiet program's files are completed in time."""
         while not self._ended.wait(tick):
             with self._ending:
                 if not self._ended.is_set():
-                    self.files.write(self._rows)
-
-    def _add(self, what: Event | Begin) -> None:
-        waiting = self._bytes_added - self._bytes_taken
-        if len(self._facts) >= MOST_WAITING or waiting >= MOST_BYTES_WAITING or self.files.has_failed:
-            self._left_out += 1
-            return
-        self._put(what)
-        self._bytes_added += _body_size(what)
-        if self._added >= FACTS_PER_BLOCK or self._bytes_added - self._bytes_handed_over >= BYTES_PER_BLOCK:
-            self._hand_over()
-
-    def _put(self, what: Event | Begin | End) -> None:
-        if self._left_out:
-            self._facts.append(self._stamped(LeftOut(self._left_out)))
-            self._added += 1
-            self._left_out = 0
-        self._facts.append(self._stamped(what))
-        self._added += 1
-
-    def _stamped(self, what: Event | Begin | LeftOut | End) -> Fact:
-        if self._clock is None:
-            return time.time_ns(), time.monotonic_ns(), None, what
-        wall_ns = round(self._clock() * 1e6) * 1000
-        return wall_ns, wall_ns, time.time_ns(), what
+                    self.writer.write(self._due)
 
     def _hand_over(self) -> None:
-        self._added = 0
+        size = self._bytes_added - self._bytes_handed_over
+        self._to_come = FACTS_PER_BLOCK
         self._bytes_handed_over = self._bytes_added
-        self.files.write(self._rows)
+        if not (self.writer.is_elsewhere and size <= BYTES_PACKED_HERE and self._pack()):
+            self.writer.write(self._due)
 
-    def _rows(self) -> Rows:
-        """The next block as rows; runs on the thread, once for each block at least."""
+    def _pack(self) -> bool:
+        """Pack a block for another process at once, unless the thread is about to: that costs less than to have the
+        thread do it, for the two would wait for each other. False where it is time to hand over what is packed."""
+        if not self._taking.acquire(blocking=False):
+            return False
+        try:
+            self._packed.append(packed(self._block()))
+        except Exception as error:  # as it would end on the thread
+            self.writer.fail(error)
+        finally:
+            self._taking.release()
+        return len(self._packed) < BLOCKS_AT_ONCE
+
+    def _due(self) -> tuple[list[bytes], list[Fact]]:
+        """All blocks that are packed, and the next facts; runs on the thread, once for each block at least."""
+        with self._taking:
+            blocks, self._packed = self._packed, []
+            return blocks, self._block()
+
+    def _block(self) -> list[Fact]:
+        """The next facts, as plain values."""
         waiting = self._facts
-        facts = [waiting.popleft() for _ in range(min(len(waiting), FACTS_PER_BLOCK))]
-        self._bytes_taken += sum([_body_size(fact[3]) for fact in facts])
-        return self._account.take(facts)
+        facts = []
+        rows = size = 0
+        while waiting and rows < FACTS_PER_BLOCK:
+            fact = waiting.popleft()
+            facts.append(fact)
+            weigh = _WEIGHTS.get(fact[0])
+            if weigh is None:
+                rows += 1
+            else:
+                its_rows, its_size = weigh(fact)
+                rows += its_rows
+                size += its_size
+        self._taken += rows
+        self._bytes_taken += size
+        return plain(facts)
 
 
-def _body_size(what: object) -> int:
-    return len(what.message.body) if type(what) is SendEvent or type(what) is DeliverEvent else 0
+_NO_ROW = 0, 0
+
+_WEIGHTS: dict[int, Callable[[Fact], tuple[int, int]]] = {
+    told.CLIENT: lambda fact: _NO_ROW,
+    told.RAW_MESSAGE: lambda fact: _NO_ROW,
+    told.LEFT_OUT: lambda fact: _NO_ROW,
+    told.END: lambda fact: _NO_ROW,
+    told.ACKING: lambda fact: (len(fact[-1]), 0),
+    told.ACKED: lambda fact: (len(fact[-1]), 0),
+    told.RAW_DELIVERED: lambda fact: (len(fact[-2]), sum([len(each.body) for each in fact[-2]])),
+    told.RAW_SENDING: lambda fact: (1, len(fact[-1].message.body)),
+    told.RAW_EVENT: lambda fact: (1, _body_size(fact[-1])),
+}
+"""Rows and bytes of bodies as which facts were counted when they were added; others are one row."""
 
 
-def _files_type() -> type[RecordingFiles]:
+def _body_size(event: Event) -> int:
+    return len(event.message.body) if isinstance(event, (SendEvent, DeliverEvent)) else 0
+
+
+def _writing() -> ModuleType:
     try:
-        from aiorocketmq._recording_files import RecordingFiles
+        return import_module("aiorocketmq._recording.writer")
     except ModuleNotFoundError as missing:
         if (missing.name or "").partition(".")[0] != "pyarrow":
             raise
         raise UsageError("Recorder needs pyarrow: run pip install 'aiorocketmq[recording]'.") from missing
-    return RecordingFiles

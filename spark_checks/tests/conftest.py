@@ -189,7 +189,7 @@ def _no_other_java(monkeypatch: pytest.MonkeyPatch) -> None:
 def record(tmp_path: Path) -> Callable[..., Path]:
     """Write histories as the recorders do, one file each; returns the folder."""
     parquet = pytest.importorskip("pyarrow.parquet")
-    from aiorocketmq._recording_files import SCHEMA
+    from aiorocketmq._recording.files import SCHEMA
     from pyarrow import Table
 
     def write(*histories: History, name: str = "runs") -> Path:

@@ -18,7 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from aiorocketmq._recording_files import SCHEMA
+from aiorocketmq._recording.files import SCHEMA
 from aiorocketmq_audit.errors import NotARecording, WrongUse
 from aiorocketmq_audit.run import audit
 from aiorocketmq_audit.streaming import retention

@@ -72,7 +72,7 @@ def test_every_answer_names_the_row_of_its_call(rows: list[dict[str, Any]]) -> N
 
 
 def test_columns_have_the_types_of_the_contract(recording: Path) -> None:
-    from aiorocketmq._recording_files import SCHEMA
+    from aiorocketmq._recording.files import SCHEMA
 
     made = parquet.read_schema(next(recording.iterdir()))
     assert made.metadata == SCHEMA.metadata

@@ -33,7 +33,7 @@ def test_the_page_tells_the_version_that_is_read() -> None:
 
 @pytest.mark.parametrize(
     "writer",
-    ["aiorocketmq._recording_files", "aiorocketmq_fake.edge.recording_files"],
+    ["aiorocketmq._recording.files", "aiorocketmq_fake.edge.recording_files"],
     ids=["client", "broker"],
 )
 def test_what_a_recorder_writes_is_what_the_audit_declares(writer: str) -> None:

@@ -10,8 +10,9 @@ from aiorocketmq._core.batches import OVERHEAD
 from aiorocketmq._core.route import RouteQueue
 from aiorocketmq._produce.sending import ACCEPTED, miscounted, phase_of
 from aiorocketmq._session import Session
+from aiorocketmq._telling import Sent
 from aiorocketmq.errors import RocketMQError, refusal
-from aiorocketmq.hooks import Phase, SendEvent
+from aiorocketmq.hooks import Phase
 from aiorocketmq.message import Message, MessageType, SendReceipt
 from aiorocketmq.wire import messages as pb
 
@@ -70,19 +71,30 @@ class BatchSending:
     async def attempt(self, chosen: RouteQueue) -> Sequence[SendReceipt | RocketMQError]:
         """Send once to `chosen`; the error of a single message stands in its place."""
         self.attempts += 1
-        if not self._session.observers:
+        if not self._session.telling.is_watched:
             return await self._call(chosen)
-        operations = [self._session.next_operation() for _ in self.parcels]
-        self._tell(Phase.INVOKE, operations)
+        telling, first = self._session.telling, self._session.next_operations(len(self.parcels))
+        told = [
+            Sent(number, each.message, each.message_id, self.attempts)
+            for number, each in enumerate(self.parcels, first)
+        ]
+        for sent in told:
+            telling.sending(sent)
         try:
             outcomes = await self._call(chosen)
         except RocketMQError as error:
-            self._tell(phase_of(error), operations, [error] * len(operations))
+            for sent in told:
+                telling.sent(sent, phase_of(error), error=error)
             raise
         except BaseException:
-            self._tell(Phase.INFO, operations)
+            for sent in told:
+                telling.sent(sent, Phase.INFO)
             raise
-        self._tell(Phase.OK, operations, outcomes)
+        for sent, outcome in zip(told, outcomes, strict=True):
+            if isinstance(outcome, RocketMQError):
+                telling.sent(sent, phase_of(outcome), error=outcome)
+            else:
+                telling.sent(sent, Phase.OK, receipt=outcome)
         return outcomes
 
     async def _call(self, chosen: RouteQueue) -> Sequence[SendReceipt | RocketMQError]:
@@ -136,26 +148,3 @@ class BatchSending:
                 )
             )
         return outcomes
-
-    def _tell(
-        self,
-        phase: Phase,
-        operations: Sequence[str],
-        outcomes: Sequence[SendReceipt | RocketMQError] | None = None,
-    ) -> None:
-        session = self._session
-        for place, (parcel, operation) in enumerate(zip(self.parcels, operations, strict=True)):
-            outcome = None if outcomes is None else outcomes[place]
-            error = outcome if isinstance(outcome, RocketMQError) else None
-            session.emit(
-                SendEvent(
-                    client=session.identity,
-                    phase=phase if error is None else phase_of(error),
-                    operation=operation,
-                    error=error,
-                    message=parcel.message,
-                    message_id=parcel.message_id,
-                    attempt=self.attempts,
-                    receipt=outcome if isinstance(outcome, SendReceipt) else None,
-                )
-            )

@@ -7,8 +7,9 @@ from aiorocketmq._calls import SEND
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.route import RouteQueue
 from aiorocketmq._session import Session
+from aiorocketmq._telling import Sent
 from aiorocketmq.errors import RocketMQError, ServerFault, refusal
-from aiorocketmq.hooks import Phase, SendEvent
+from aiorocketmq.hooks import Phase
 from aiorocketmq.message import Message, MessageType, SendReceipt
 from aiorocketmq.wire import messages as pb
 
@@ -79,19 +80,27 @@ class Sending:
     async def attempt(self, chosen: RouteQueue) -> SendReceipt:
         """Send once to `chosen`."""
         self.attempts += 1
-        if not self._session.observers:
+        if not self._session.telling.is_watched:
             return await self._call(chosen)
-        operation = self._session.next_operation()
-        self._emit(operation, Phase.INVOKE)
+        telling = self._session.telling
+        sent = Sent(
+            operation=self._session.next_operations(1),
+            message=self.message,
+            message_id=self.message_id,
+            attempt=self.attempts,
+            due_us=self._due_us,
+            is_half=self._half is not None,
+        )
+        telling.sending(sent)
         try:
             receipt = await self._call(chosen)
         except RocketMQError as error:
-            self._emit(operation, phase_of(error), error=error)
+            telling.sent(sent, phase_of(error), error=error)
             raise
         except BaseException:
-            self._emit(operation, Phase.INFO)
+            telling.sent(sent, Phase.INFO)
             raise
-        self._emit(operation, Phase.OK, receipt=receipt)
+        telling.sent(sent, Phase.OK, receipt=receipt)
         return receipt
 
     async def _call(self, chosen: RouteQueue) -> SendReceipt:
@@ -133,30 +142,6 @@ class Sending:
             recall_handle=entry.recall_handle or None,
             transaction_id=entry.transaction_id or None,
             endpoint=str(chosen.endpoint),
-        )
-
-    def _emit(
-        self,
-        operation: str,
-        phase: Phase,
-        *,
-        error: RocketMQError | None = None,
-        receipt: SendReceipt | None = None,
-    ) -> None:
-        session = self._session
-        session.emit(
-            SendEvent(
-                client=session.identity,
-                phase=phase,
-                operation=operation,
-                error=error,
-                message=self.message,
-                message_id=self.message_id,
-                attempt=self.attempts,
-                due_us=self._due_us,
-                is_half=self._half is not None,
-                receipt=receipt,
-            )
         )
 
 

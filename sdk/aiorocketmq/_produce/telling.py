@@ -14,18 +14,18 @@ from aiorocketmq.hooks import Event, Phase
 @contextmanager
 def told(session: Session, event: Event) -> Iterator[None]:
     """`event` when the block begins, and again when it ends, each time with its phase; the block's error goes on."""
-    if not session.observers:
+    if not session.telling.is_watched:
         yield
         return
     event = replace(event, operation=session.next_operation())
-    session.emit(replace(event, phase=Phase.INVOKE))
+    session.telling.event(replace(event, phase=Phase.INVOKE))
     try:
         yield
     except RocketMQError as error:
         phase = Phase.INFO if error.may_have_taken_effect else Phase.FAIL
-        session.emit(replace(event, phase=phase, error=error))
+        session.telling.event(replace(event, phase=phase, error=error))
         raise
     except BaseException:
-        session.emit(replace(event, phase=Phase.INFO))
+        session.telling.event(replace(event, phase=Phase.INFO))
         raise
-    session.emit(replace(event, phase=Phase.OK))
+    session.telling.event(replace(event, phase=Phase.OK))

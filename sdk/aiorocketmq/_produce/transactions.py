@@ -116,10 +116,10 @@ class Transactions:
         asked = command.recover_orphaned_transaction_command
         message = message_from_wire(asked.message, endpoint=endpoint, broker="", group=None)
         session = self._session
-        if session.observers:
-            session.emit(
+        if session.telling.is_watched:
+            session.telling.event(
                 TransactionCheckEvent(
-                    client=session.identity, message=message, transaction_id=asked.transaction_id
+                    client=session.telling.client, message=message, transaction_id=asked.transaction_id
                 )
             )
         answer = self._decisions.on_check(message.message_id, now=loop_time())
@@ -195,7 +195,7 @@ class Transactions:
         """One call that ends a transaction; what went wrong is returned, since a task's error would be logged."""
         session = self._session
         event = TransactionEndEvent(
-            client=session.identity,
+            client=session.telling.client,
             topic=topic,
             message_id=message_id,
             transaction_id=transaction_id,

@@ -193,7 +193,13 @@ class PullCalls:
         )
 
     def _received(self, message: pb.Message, queue: MessageQueue, source: RouteQueue) -> ReceivedMessage:
-        return message_from_wire(message, endpoint=source.endpoint, broker=queue.broker, group=self._group)
+        return message_from_wire(
+            message,
+            endpoint=source.endpoint,
+            broker=queue.broker,
+            group=self._group,
+            keep_wire=self._session.telling.keeps_wire,
+        )
 
     def _pulled(
         self,

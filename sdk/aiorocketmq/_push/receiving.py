@@ -308,7 +308,7 @@ class Receiving:
         logger.info(
             "assigned queues: %s", ", ".join(f"{q.topic}/{q.broker}/{q.id}" for q in queues) or "none"
         )
-        if self._session.observers:
-            self._session.emit(
-                AssignEvent(client=self._session.identity, queues=queues, generation=self._generation)
+        if self._session.telling.is_watched:
+            self._session.telling.event(
+                AssignEvent(client=self._session.telling.client, queues=queues, generation=self._generation)
             )

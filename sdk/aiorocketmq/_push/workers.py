@@ -141,7 +141,7 @@ class Workers:
             if not self._fresh:
                 self.wake()
             try:
-                if self._session.observers:
+                if self._session.telling.is_watched:
                     failure = await watched(self._session, held.message, self._handlers.run)
                 else:
                     failure = await self._handlers.run(held.message)

@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from aiorocketmq._recording_drains import Drained, Drains, Poll
+from aiorocketmq._recording.drains import Drained, Drains, Poll
+from aiorocketmq._recording.facts import note_of
 from aiorocketmq.hooks import (
     AckEvent,
     ChangeEvent,
@@ -73,7 +74,10 @@ class Story:
     def tell(self, at: float, *events: Event) -> None:
         for event in events:
             self._seq += 1
-            found = self._drains.note(event, at, round(at * 1e6), self._seq)
+            client, wall_us = event.client, round(at * 1e6)
+            note = note_of(event, wall_us)
+            assert note is not None
+            found = self._drains.note(client.client_id, client.group, note, at, wall_us, self._seq)
             if found is not None:
                 self.told.append(found)
 

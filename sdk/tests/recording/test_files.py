@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiorocketmq._recording_account import Account
 from aiorocketmq.errors import UsageError
 from aiorocketmq.hooks import ClientEvent, HandleEvent, Phase
 from aiorocketmq.recording import FACTS_PER_BLOCK, Recorder
 
-from sdk.tests.recording.told import CONSUMER, PRODUCER, asked, delivered, received, rows_of
+from sdk.tests.recording.told import CONSUMER, PRODUCER, asked, delivered, received, rows_of, sheet_of
 
 parquet = pytest.importorskip("pyarrow.parquet")
 
@@ -46,7 +45,7 @@ def test_large_bodies_are_handed_over_long_before_the_block_is_full(recorder: Re
     handed_over: list[object] = []
     recorder.observe(ClientEvent(client=CONSUMER, running=True))
     assert recorder._series is not None
-    recorder._series.files.write = handed_over.append
+    recorder._series.writer.write = handed_over.append  # type: ignore[method-assign]
     for number in range(4):
         recorder.observe(delivered(received(f"M{number}", bytes(3 << 20)), number))
     assert len(handed_over) == 2
@@ -75,7 +74,8 @@ def test_a_fact_that_cannot_become_a_row_ends_the_recording_and_cuts_it_visibly(
 def test_without_pyarrow_one_sentence_names_the_extra(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delitem(sys.modules, "aiorocketmq._recording_files", raising=False)
+    for name in ("writer", "scribe", "files", "place"):
+        monkeypatch.delitem(sys.modules, f"aiorocketmq._recording.{name}", raising=False)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(UsageError, match=r"pip install 'aiorocketmq\[recording\]'"):
         Recorder(tmp_path)
@@ -92,7 +92,7 @@ def test_a_program_with_little_to_tell_has_its_files_completed_in_time(tmp_path:
 
 
 def test_a_new_file_is_begun_after_so_many_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aiorocketmq._recording_files.ROWS_PER_GROUP", FACTS_PER_BLOCK)
+    monkeypatch.setattr("aiorocketmq._recording.files.ROWS_PER_GROUP", FACTS_PER_BLOCK)
     recorder = Recorder(tmp_path, rows_per_file=FACTS_PER_BLOCK)
     for number in range(3 * FACTS_PER_BLOCK):
         recorder.observe(asked(number))
@@ -168,12 +168,12 @@ def test_a_place_that_nobody_knows_is_refused_with_a_sentence(
 def test_a_process_that_dies_leaves_whole_files_and_one_that_says_it_is_cut(tmp_path: Path) -> None:
     program = """
 import os, sys
-from aiorocketmq import _recording_files
+from aiorocketmq._recording import files
 from aiorocketmq.hooks import ClientEvent, ClientIdentity, Phase, Role, SendEvent
 from aiorocketmq.message import Message
 from aiorocketmq.recording import FACTS_PER_BLOCK, Recorder
-_recording_files.ROWS_PER_GROUP = FACTS_PER_BLOCK
-recorder = Recorder(sys.argv[1], rows_per_file=2 * FACTS_PER_BLOCK)
+files.ROWS_PER_GROUP = FACTS_PER_BLOCK
+recorder = Recorder(sys.argv[1], rows_per_file=2 * FACTS_PER_BLOCK, own_process=False)
 client = ClientIdentity("p@1", Role.PRODUCER)
 for number in range(5 * FACTS_PER_BLOCK):
     recorder.observe(
@@ -185,7 +185,7 @@ for number in range(5 * FACTS_PER_BLOCK):
             message_id=str(number),
         )
     )
-recorder._series.files._thread.submit(lambda: os.kill(os.getpid(), 9)).result()
+recorder._series.writer._thread.submit(lambda: os.kill(os.getpid(), 9)).result()
 """
     died = subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=False, timeout=60)
     assert died.returncode == -signal.SIGKILL
@@ -198,14 +198,16 @@ recorder._series.files._thread.submit(lambda: os.kill(os.getpid(), 9)).result()
 
 def test_rows_become_the_same_columns_as_pyarrow_would_make_of_them() -> None:
     import pyarrow
-    from aiorocketmq._recording_files import SCHEMA, batch_of
+    from aiorocketmq._recording.files import SCHEMA, batch_of
 
     facts = [ClientEvent(client=CONSUMER, running=True), asked(1), delivered(received()), asked(2)]
-    rows = Account().take((number, number, None, fact) for number, fact in enumerate(facts))
+    sheet = sheet_of(*enumerate(facts))
     constant = dict.fromkeys(("run_id", "case_id", "observer", "recorder", "boot"), "same")
     one_by_one = [
-        constant | dict(zip(shape.columns, row, strict=True)) for shape, some in rows.items() for row in some
+        constant | dict(zip(shape.columns, row, strict=True))
+        for shape, some in sheet.rows.items()
+        for row in some
     ]
     one_by_one.sort(key=lambda row: row["seq"])
     assert len(one_by_one) == 4
-    assert batch_of(rows, constant).equals(pyarrow.RecordBatch.from_pylist(one_by_one, SCHEMA))
+    assert batch_of(sheet, constant).equals(pyarrow.RecordBatch.from_pylist(one_by_one, SCHEMA))

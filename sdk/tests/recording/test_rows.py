@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from aiorocketmq._recording_account import Account, LeftOut
-from aiorocketmq._recording_rows import fingerprint
+from aiorocketmq._recording.rows import fingerprint
 from aiorocketmq.hooks import (
     AckEvent,
     ChangeEvent,
@@ -38,6 +37,7 @@ from sdk.tests.recording.told import (
     delivered,
     received,
     rows_of,
+    sheet_of,
 )
 
 pytest.importorskip("pyarrow.parquet")
@@ -221,9 +221,8 @@ def test_what_a_slow_disk_leaves_out_is_a_gap_in_the_numbers(
 def test_what_cannot_name_its_call_any_more_is_left_out_with_it() -> None:
     """Else it would pass for something that happened at one instant, which it did not."""
     call, late = asked(1), replace(asked(2), phase=Phase.OK)
-    facts = [call, LeftOut(3), replace(call, phase=Phase.OK), late, replace(late, operation=None)]
-    rows = Account().take((number, number, None, fact) for number, fact in enumerate(facts))
-    ((shape, sends),) = rows.items()
+    facts = [call, 3, replace(call, phase=Phase.OK), late, replace(late, operation=None)]
+    ((shape, sends),) = sheet_of(*enumerate(facts)).rows.items()
     named = [dict(zip(shape.columns, send, strict=True)) for send in sends]
     assert [row["seq"] for row in named] == [0, 4, 6]
     assert [row["invoked_seq"] for row in named] == [None, 0, None]
@@ -234,13 +233,12 @@ def test_after_a_gap_nothing_is_said_to_be_drained() -> None:
     poll = replace(a_poll(Phase.INVOKE), readable=(QUEUE,))
     facts = [(0, delivered(received())), (100, poll), (120, replace(poll, phase=Phase.OK))]
 
-    def kinds(*more: tuple[int, LeftOut]) -> set[str | None]:
+    def kinds(*more: tuple[int, int]) -> set[str | None]:
         told = sorted((*more, *facts), key=lambda fact: fact[0])
-        rows = Account().take((at * 10**9, at * 10**9, None, what) for at, what in told)
-        return {shape.kind for shape in rows}
+        return {shape.kind for shape in sheet_of(*told).rows}
 
     assert "drain.ok" in kinds()
-    assert "drain.ok" not in kinds((1, LeftOut(1)))
+    assert "drain.ok" not in kinds((1, 1))
 
 
 @pytest.mark.parametrize("is_half", [True, False])

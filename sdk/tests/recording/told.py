@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from aiorocketmq.hooks import ClientIdentity, DeliverEvent, Phase, ReceiveEvent, Role, SendEvent
+from aiorocketmq._recording import facts as told
+from aiorocketmq._recording.account import Account
+from aiorocketmq._recording.facts import plain
+from aiorocketmq._recording.rows import Sheet
+from aiorocketmq.hooks import ClientIdentity, DeliverEvent, Event, Phase, ReceiveEvent, Role, SendEvent
 from aiorocketmq.message import Message, MessageQueue, ReceivedMessage
 from aiorocketmq.recording import Recorder
 
@@ -31,6 +35,20 @@ def rows_of(recorder: Recorder) -> list[dict[str, Any]]:
     for file in sorted(recorder.folder.glob("*.parquet")):
         rows += parquet.read_table(file).to_pylist()
     return sorted(rows, key=lambda row: row["seq"])
+
+
+def sheet_of(*facts: tuple[float, Event | int]) -> Sheet:
+    """What an account makes of events at instants (in seconds); a number is so many facts that were left out."""
+    sheet, account = Sheet(), Account()
+    clients = {what.client for _, what in facts if isinstance(what, Event)}
+    account.take(
+        [(told.CLIENT, 0, 0, None, each.client_id, each.role.value, each.group) for each in clients], sheet
+    )
+    for at, what in facts:
+        ns = round(at * 1e9)
+        kind = told.RAW_EVENT if isinstance(what, Event) else told.LEFT_OUT
+        account.take(plain([(kind, ns, ns, None, what)]), sheet)
+    return sheet
 
 
 def received(message_id: str = "M1", body: bytes = b"1") -> ReceivedMessage:

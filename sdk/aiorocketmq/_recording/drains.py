@@ -6,25 +6,10 @@ A recording that says so (`drain.ok`) lets the audit judge that nothing was lost
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
-from aiorocketmq.hooks import (
-    AckEvent,
-    ChangeEvent,
-    DeliverEvent,
-    Event,
-    ForwardEvent,
-    HandleEvent,
-    Phase,
-    ReceiveEvent,
-    SendEvent,
-    SettleEvent,
-    TransactionEndEvent,
-)
-from aiorocketmq.message import MessageQueue
-from aiorocketmq.subscription import Sql, Tags
+from aiorocketmq._recording.facts import Note
 
 INTERVALS = 2
 """How many times the longest lease or delay nothing may have happened."""
@@ -32,11 +17,12 @@ INTERVALS = 2
 SLACK = 15.0
 """Seconds that a server may take beyond that: what the audit tolerates of a redelivery (recording.md, `late_ms`)."""
 
-SERVERS_LEASE = 60.0
-"""The lease of a poll that names none, in seconds."""
-
 WHOLE_BROKER = -1
 """The queue id of a poll that asks all queues of a broker."""
+
+
+Queue: TypeAlias = tuple[str, int]
+"""A broker, and a queue of the topic there."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -83,10 +69,10 @@ class _Pair(_Quiet):
         self.is_fit = True
         self.was_handed = False
         """What a group asks for is known to the audit by what it was handed."""
-        self.filters: set[Tags | Sql | None] = set()
-        self.queues: set[MessageQueue] = set()
+        self.filters: set[str | None] = set()
+        self.queues: set[Queue] = set()
         """All that any route has named: the messages of a broker that is away are not gone."""
-        self.in_vain: dict[MessageQueue, Poll] = {}
+        self.in_vain: dict[Queue, Poll] = {}
         """The latest poll of each queue that brought nothing."""
         self.told = -1.0
         """Beginning of the quiet time of which a drain was told."""
@@ -104,69 +90,86 @@ class Drains:
         self._topics: dict[str, _Quiet] = {}
         self._pairs: dict[tuple[str | None, str], _Pair] = {}
         self._asked: dict[tuple[str, str | None], Poll] = {}
-        # Each function takes the types that it stands beside; a table cannot say so, hence Any.
-        self._notes: dict[type[Event], Callable[[Any, float], None]] = {
-            TransactionEndEvent: self._resolved,
-            DeliverEvent: self._delivered,
-            ForwardEvent: self._moved,
-            ChangeEvent: self._kept_back,
-        }
 
-    def note(self, event: Event, now: float, wall_us: int, seq: int) -> Drained | None:
-        """Take the next event, the time of a clock that never goes back, in seconds, the wall clock's, and the number
-        of its row; says whether it shows a group to be drained, once until something happens again."""
-        if type(event) is HandleEvent or type(event) is AckEvent:  # the most frequent ones by far
-            self._moved(event, now)
-        elif type(event) is ReceiveEvent:
-            return self._polled(event, Poll(now, wall_us, seq))
-        elif type(event) is SendEvent:
-            self._sent(event, now, wall_us)
-        elif (note := self._notes.get(type(event))) is not None:
-            note(event, now)
+    def note(
+        self, client_id: str, group: str | None, note: Note, now: float, wall_us: int, seq: int
+    ) -> Drained | None:
+        """Take what an event says, the time of a clock that never goes back, in seconds, the wall clock's, and the
+        number of its row; says whether it shows a group to be drained, once until something happens again."""
+        what, *about = note
+        if what == "polled":
+            return self._polled(client_id, group, Poll(now, wall_us, seq), *about)
+        if what == "sent":
+            self.sent(now, *about)
+        elif what == "resolved":
+            self.resolved(now, *about)
+        elif what == "delivered":
+            self.delivered(group, now, *about)
+        elif what == "moved":
+            self.moved(group, now, *about)
+        elif what == "kept_back":
+            self._kept_back(group, now, *about)
         return None
 
-    def _sent(self, event: SendEvent, now: float, wall_us: int) -> None:
-        delay = 0.0 if event.due_us is None else (event.due_us - wall_us) / 1e6
-        self._topic(event.message.topic).disturb(now, delay)
+    def sent(self, now: float, topic: str, delay: float) -> None:
+        """A message is on its way, or has come there; it is kept back for `delay` seconds."""
+        self._topic(topic).disturb(now, delay)
 
-    def _resolved(self, event: TransactionEndEvent, now: float) -> None:
-        self._topic(event.topic).disturb(now)
+    def resolved(self, now: float, topic: str) -> None:
+        """A transaction is over."""
+        self._topic(topic).disturb(now)
 
-    def _delivered(self, event: DeliverEvent, now: float) -> None:
-        pair = self._pair(event.client.group, event.message.topic)
+    def delivered(self, group: str | None, now: float, topic: str, lease: float, is_fit: bool) -> None:
+        """A group was handed a message, for `lease` seconds; if it is not fit, nobody can know that it is drained."""
+        pair = self._pair(group, topic)
         pair.was_handed = True
-        pair.is_fit = pair.is_fit and not event.auto_renew and event.message.lite_topic is None
-        pair.disturb(now, _lease(event))
+        pair.is_fit = pair.is_fit and is_fit
+        pair.disturb(now, lease)
 
-    def _moved(self, event: SettleEvent | HandleEvent, now: float) -> None:
-        self._pair(event.client.group, event.message.topic).since = now
+    def moved(self, group: str | None, now: float, topic: str) -> None:
+        """Something is done about a message that the group was handed."""
+        self._pair(group, topic).since = now
 
-    def _kept_back(self, event: ChangeEvent, now: float) -> None:
-        self._pair(event.client.group, event.message.topic).disturb(now, event.invisible)
+    def _kept_back(self, group: str | None, now: float, topic: str, invisible: float) -> None:
+        self._pair(group, topic).disturb(now, invisible)
 
-    def _polled(self, event: ReceiveEvent, at: Poll) -> Drained | None:
-        name = (event.client.client_id, event.operation)
-        pair = self._pair(event.client.group, event.queue.topic)
-        if event.phase is Phase.INVOKE:
-            pair.filters.add(event.filter)
-            pair.queues.update(event.readable)
+    def _polled(
+        self,
+        client_id: str,
+        group: str | None,
+        at: Poll,
+        topic: str,
+        operation: str | None,
+        phase: str,
+        broker: str,
+        queue: int,
+        count: int,
+        lease: float,
+        wanted: str | None,
+        readable: tuple[Queue, ...],
+    ) -> Drained | None:
+        name = (client_id, operation)
+        pair = self._pair(group, topic)
+        if phase == "invoke":
+            pair.filters.add(wanted)
+            pair.queues.update(readable)
             self._asked[name] = at
             return None
         asked = self._asked.pop(name, None)
-        if event.phase is Phase.INFO:
+        if phase == "info":
             # It may have taken messages that nobody saw.
-            pair.disturb(at.now, _lease(event))
-        if event.phase is not Phase.OK or event.count or asked is None:
+            pair.disturb(at.now, lease)
+        if phase != "ok" or count or asked is None:
             return None
-        for queue in pair.queues if event.queue.id == WHOLE_BROKER else (event.queue,):
-            if queue.broker == event.queue.broker:
-                pair.in_vain[queue] = asked
-        return self._drained(event, pair)
+        for each in pair.queues if queue == WHOLE_BROKER else ((broker, queue),):
+            if each[0] == broker:
+                pair.in_vain[each] = asked
+        return self._drained(group, topic, pair) if readable else None
 
-    def _drained(self, event: ReceiveEvent, pair: _Pair) -> Drained | None:
-        if not (pair.is_fit and pair.was_handed and event.readable and len(pair.filters) == 1):
+    def _drained(self, group: str | None, name: str, pair: _Pair) -> Drained | None:
+        if not (pair.is_fit and pair.was_handed and len(pair.filters) == 1):
             return None
-        topic = self._topic(event.queue.topic)
+        topic = self._topic(name)
         since = max(pair.since, topic.since)
         quiet_from = since + INTERVALS * max(pair.longest, topic.longest) + SLACK
         polls = [pair.in_vain.get(queue) for queue in pair.queues]
@@ -174,7 +177,7 @@ class Drains:
         if pair.told == since or len(late) < len(polls):
             return None
         pair.told = since
-        return Drained(event.client.group or "", event.queue.topic, min(late))
+        return Drained(group or "", name, min(late))
 
     def _topic(self, name: str) -> _Quiet:
         found = self._topics.get(name)
@@ -187,7 +190,3 @@ class Drains:
         if found is None:
             found = self._pairs[group, topic] = _Pair()
         return found
-
-
-def _lease(event: DeliverEvent | ReceiveEvent) -> float:
-    return SERVERS_LEASE if event.invisible is None else event.invisible

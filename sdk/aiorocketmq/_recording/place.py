@@ -54,3 +54,12 @@ def _by_fsspec(address: str) -> tuple[Any, str]:
             f"pyarrow has no file system for {scheme}://: install fsspec and its package for {scheme}."
         ) from error
     return fs.PyFileSystem(fs.FSSpecHandler(found)), path.rstrip("/")
+
+
+def is_shared(filesystem: Any) -> bool:
+    """Whether another process that is given the same (pyarrow's) file system writes to the same place.
+
+    Of those of fsspec nobody can tell: some live in this process alone."""
+    if isinstance(filesystem, fs.SubTreeFileSystem):
+        return is_shared(filesystem.base_fs)
+    return isinstance(filesystem, fs.FileSystem) and not isinstance(filesystem, fs.PyFileSystem)

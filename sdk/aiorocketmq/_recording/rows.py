@@ -1,13 +1,15 @@
-"""From a client's events to the cells of a recording's rows (docs/reference/recording.md).
+"""The cells of a recording's rows, and how a client's events become cells (docs/reference/recording.md).
 
-Rows are tuples, and those of one type of event have the same columns: so they become columns in one step, at a third of
-what a mapping for each row takes.
+Rows are tuples, and those of one shape have the same columns: so they become columns in one step, at a third of what a
+mapping for each row takes. Most rows tell where a message is and what it is called: those of the frequent shapes only
+say which message they are about, and its columns are filled in for all of them at once.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -34,7 +36,7 @@ from aiorocketmq.hooks import (
     TransactionCheckEvent,
     TransactionEndEvent,
 )
-from aiorocketmq.message import ReceivedMessage
+from aiorocketmq.message import Message, ReceivedMessage, SendReceipt
 from aiorocketmq.subscription import Sql, Tags
 
 Cells: TypeAlias = tuple[object, ...]
@@ -66,6 +68,8 @@ class Shape:
     kind: str | None = None
     """The kind of row; None where that depends on the event."""
     is_operation: bool = False
+    placed: tuple[str, ...] = ()
+    """Columns of the message whose place in the sheet is the last cell."""
 
 
 def shape_of(
@@ -76,10 +80,42 @@ def shape_of(
     return Shape((*HEAD, *CLIENT, *operation, *columns), cells, kind, is_operation)
 
 
+def _placed_shape(*columns: str, placed: tuple[str, ...]) -> Shape:
+    """The shape of frequent facts about one message."""
+    return Shape((*HEAD, *CLIENT, *columns, "message"), placed=placed)
+
+
 START = Shape((*HEAD, "cfg"), kind="recorder.start")
 END = Shape(HEAD, kind="recorder.end")
 DRAIN = Shape((*HEAD, "group", "topic"), kind="drain.ok")
 """Rows of what a recorder says by itself."""
+
+
+class Sheet:
+    """Rows that become one row group, by shape, and the messages that the placed ones of them are about."""
+
+    __slots__ = ("_places", "messages", "rows")
+
+    def __init__(self) -> None:
+        self.rows: dict[Shape, list[Cells]] = defaultdict(list)
+        self.messages: list[Cells] = []
+        """Their cells of the columns `PLACED`."""
+        self._places: dict[int, int] = {}
+
+    @property
+    def count(self) -> int:
+        """How many rows there are."""
+        return sum(map(len, self.rows.values()))
+
+    def place_of(self, serial: int) -> int | None:
+        """Where a message stands; None where it does not yet."""
+        return self._places.get(serial)
+
+    def place(self, serial: int, cells: Cells) -> int:
+        """Give a message its place."""
+        place = self._places[serial] = len(self.messages)
+        self.messages.append(cells)
+        return place
 
 
 def kind_of(event: Event) -> str | None:
@@ -93,6 +129,13 @@ def kind_of(event: Event) -> str | None:
     return "client.stop" if phase is not _INVOKE else None
 
 
+def has_stopped(event: ClientEvent) -> bool:
+    """Whether a client's life is over with this event."""
+    if event.running:
+        return event.phase is Phase.FAIL
+    return event.phase is not _INVOKE
+
+
 # One handle occurs in several rows, and not long after each other.
 @lru_cache(maxsize=8_192)
 def fingerprint(text: str) -> str:
@@ -103,8 +146,13 @@ def fingerprint(text: str) -> str:
 _CONTENT = ("body_sha", "props_sha", "producer", "pseq")
 
 
-def _content(body: bytes, properties: Mapping[str, str]) -> Cells:
-    digest = hashlib.sha256(body).hexdigest()[:32]
+def digest_of(body: bytes) -> str:
+    """What stands for a body."""
+    return hashlib.sha256(body).hexdigest()[:32]
+
+
+def content_of(digest: str, properties: Mapping[str, str]) -> Cells:
+    """What a message says: the digest of its body, and its sender's properties."""
     if not properties:
         return digest, _NO_PROPERTIES, None, None
     text = json.dumps(dict(properties), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
@@ -117,13 +165,17 @@ def _content(body: bytes, properties: Mapping[str, str]) -> Cells:
     )
 
 
-_PLACED = (
+PLACED = (
     *("topic", "lite_topic", "broker", "queue", "offset"),
-    *("message_id", "message_group", "tag", "priority", "attempt"),
+    *("message_id", "message_group", "tag", "priority", "delivery"),
 )
+"""Columns of a message; the last one only of deliveries and of what settles them."""
+
+_IDENTIFIED = (*PLACED[:-1], "attempt")
 
 
-def _placed(message: ReceivedMessage, attempt: int | None) -> Cells:
+def placed(message: ReceivedMessage) -> Cells:
+    """All of `PLACED` but the name of the delivery."""
     queue = message.queue
     return (
         message.topic,
@@ -135,28 +187,40 @@ def _placed(message: ReceivedMessage, attempt: int | None) -> Cells:
         message.message_group,
         message.tag,
         message.priority,
-        message.attempt if attempt is None else attempt,
     )
 
 
-def _send(event: SendEvent) -> Cells:
-    message, receipt = event.message, event.receipt
-    # Servers choose the queue by themselves, and receipts do not tell which: no row may claim to know it.
-    offset = None if receipt is None else receipt.offset
-    # Servers give every message such an id (R4.12).
-    transaction = None if receipt is None or not event.is_half else receipt.transaction_id
+def _identified(message: ReceivedMessage, attempt: int | None) -> Cells:
+    return (*placed(message), message.attempt if attempt is None else attempt)
+
+
+def sent(message: Message, message_id: str, due_us: int | None, attempt: int) -> Cells:
+    """What call and end of a send both tell of it."""
     return (
         message.topic,
         message.lite_topic,
-        event.message_id,
+        message_id,
         message.message_group,
         message.tag,
         message.priority,
-        event.due_us,
-        event.attempt,
-        offset,
-        transaction,
-        *_content(message.body, message.properties),
+        due_us,
+        attempt,
+        *content_of(digest_of(message.body), message.properties),
+    )
+
+
+def stored(receipt: SendReceipt | None, *, is_half: bool) -> Cells:
+    """What only the end of a send can tell, where it succeeded."""
+    if receipt is None:
+        return None, None
+    # Servers choose the queue by themselves, and receipts do not tell which: no row may claim to know it. And they give
+    # every message a transaction id (R4.12).
+    return receipt.offset, receipt.transaction_id if is_half else None
+
+
+def _send(event: SendEvent) -> Cells:
+    return sent(event.message, event.message_id, event.due_us, event.attempt) + stored(
+        event.receipt, is_half=event.is_half
     )
 
 
@@ -179,7 +243,7 @@ def _receive(event: ReceiveEvent) -> Cells:
         queue.topic,
         queue.broker,
         queue.id if queue.id >= 0 else None,
-        _milliseconds(event.invisible),
+        milliseconds(event.invisible),
         event.auto_renew,
         event.attempt_id,
     )
@@ -189,15 +253,15 @@ def _deliver(event: DeliverEvent) -> Cells:
     # Pull consumers are handed messages without a lease.
     message, name = event.message, fingerprint(event.handle) if event.handle else None
     return (
-        *_placed(message, event.attempt),
-        *_content(message.body, message.properties),
+        *_identified(message, event.attempt),
+        *content_of(digest_of(message.body), message.properties),
         name,
         name,
         None if event.operation is None else f"{event.client.client_id}/{event.operation}",
         event.position,
         event.attempt_id,
-        _filter(event.filter),
-        _milliseconds(event.invisible),
+        filter_text(event.filter),
+        milliseconds(event.invisible),
         event.auto_renew,
         message._deliver_us,
         message._born_us,
@@ -209,14 +273,14 @@ def _deliver(event: DeliverEvent) -> Cells:
 
 def _settle(event: SettleEvent) -> Cells:
     names = fingerprint(event.delivery), fingerprint(event.handle)
-    return _placed(event.message, event.attempt) + names
+    return _identified(event.message, event.attempt) + names
 
 
 def _change(event: ChangeEvent) -> Cells:
     previous = event.previous_handle
     return (
         *_settle(event),
-        _milliseconds(event.invisible),
+        milliseconds(event.invisible),
         event.reason.value,
         fingerprint(previous) if previous is not None else None,
     )
@@ -224,7 +288,7 @@ def _change(event: ChangeEvent) -> Cells:
 
 def _handle(event: HandleEvent) -> Cells:
     result = None if event.phase is _INVOKE else "success" if event.phase is _OK else "failure"
-    return _placed(event.message, event.attempt) + (result,)  # noqa: RUF005  # unpacking takes twice as long
+    return _identified(event.message, event.attempt) + (result,)  # noqa: RUF005  # unpacking takes twice as long
 
 
 def _assign(event: AssignEvent) -> Cells:
@@ -248,7 +312,7 @@ def _settings(event: SettingsEvent) -> Cells:
     if event.max_attempts is not None:
         cfg["max_attempts"] = str(event.max_attempts)
     if event.steps:
-        cfg["steps_ms"] = ",".join(str(_milliseconds(step)) for step in event.steps)
+        cfg["steps_ms"] = ",".join(str(milliseconds(step)) for step in event.steps)
     if event.order_grain is not None:
         cfg["order_grain"] = event.order_grain
     return (cfg,)
@@ -259,41 +323,43 @@ def _client(event: ClientEvent) -> Cells:
     return ()
 
 
-def _filter(wanted: Tags | Sql | None) -> str | None:
+def filter_text(wanted: Tags | Sql | None) -> str | None:
+    """A filter as rows tell it."""
     if wanted is None:
         return None
     return f"{'SQL92' if isinstance(wanted, Sql) else 'TAG'}:{wanted.expression}"
 
 
-def _milliseconds(seconds: float | None) -> int | None:
+def milliseconds(seconds: float | None) -> int | None:
+    """A duration as rows tell it."""
     return None if seconds is None else round(seconds * 1000)
 
 
 _SENT = (
-    *("topic", "lite_topic", "message_id", "message_group", "tag", "priority"),
-    *("due_us", "attempt", "offset", "tx_id"),
+    *("topic", "lite_topic", "message_id", "message_group", "tag", "priority", "due_us", "attempt"),
+    *(*_CONTENT, "offset", "tx_id"),
 )
-_DELIVERED = (
-    *("delivery", "handle", "batch", "batch_pos", "receive_attempt", "filter", "invisible_ms", "auto_renew"),
+_CAME = (
+    *("batch", "batch_pos", "receive_attempt", "filter", "invisible_ms", "auto_renew"),
     *("due_us", "born_us", "store_us", "server_deliver_us", "tx_id"),
 )
 _POLLED = ("topic", "broker", "queue", "invisible_ms", "auto_renew", "receive_attempt")
 _ENDED = ("topic", "message_id", "tx_id", "resolution", "source")
-_SETTLED = (*_PLACED, "delivery", "handle")
+_SETTLED = (*_IDENTIFIED, "delivery", "handle")
 _CHANGED = (*_SETTLED, "invisible_ms", "reason", "prev_handle")
 _PROGRESS = ("topic", "broker", "queue", "commit_offset")
 
 SHAPES: dict[type[Event], Shape] = {
-    SendEvent: shape_of("send", _send, *_SENT, *_CONTENT, is_operation=True),
+    SendEvent: shape_of("send", _send, *_SENT, is_operation=True),
     RecallEvent: shape_of("recall", _recall, "topic", "message_id", is_operation=True),
     TransactionEndEvent: shape_of("tx.end", _transaction_end, *_ENDED, is_operation=True),
     TransactionCheckEvent: shape_of("tx.check", _transaction_check, "topic", "message_id", "tx_id"),
     ReceiveEvent: shape_of("receive", _receive, *_POLLED, is_operation=True),
-    DeliverEvent: shape_of("deliver", _deliver, *_PLACED, *_CONTENT, *_DELIVERED),
+    DeliverEvent: shape_of("deliver", _deliver, *_IDENTIFIED, *_CONTENT, "delivery", "handle", *_CAME),
     AckEvent: shape_of("ack", _settle, *_SETTLED, is_operation=True),
     ChangeEvent: shape_of("change", _change, *_CHANGED, is_operation=True),
     ForwardEvent: shape_of("forward", _settle, *_SETTLED, is_operation=True),
-    HandleEvent: shape_of(None, _handle, *_PLACED, "result"),
+    HandleEvent: shape_of(None, _handle, *_IDENTIFIED, "result"),
     AssignEvent: shape_of("assign", _assign, "topic", "queues", "generation"),
     CommitEvent: shape_of("commit", _progress, *_PROGRESS),
     SeekEvent: shape_of("seek", _progress, *_PROGRESS),
@@ -302,3 +368,14 @@ SHAPES: dict[type[Event], Shape] = {
     ClientEvent: shape_of(None, _client),
 }
 """Events of other types are not recorded."""
+
+SEND = SHAPES[SendEvent]
+DELIVER = SHAPES[DeliverEvent]
+PLACED_DELIVER = _placed_shape("attempt", *_CONTENT, "handle", *_CAME, placed=PLACED)
+PLACED_HANDLE = _placed_shape("attempt", "result", placed=PLACED[:-1])
+PLACED_ACK = _placed_shape(*OPERATION, "attempt", "handle", placed=PLACED)
+"""Shapes of what happens to every message."""
+
+BY_NUMBER = tuple(SHAPES.values())
+NUMBERS = {shape: number for number, shape in enumerate(BY_NUMBER)}
+"""Shapes as facts name them."""

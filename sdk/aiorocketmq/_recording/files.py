@@ -1,20 +1,17 @@
-"""Files of a recording: rows in, Parquet files out, on one thread of their own (docs/reference/recording.md)."""
+"""Files of a recording: rows in, Parquet files out (docs/reference/recording.md)."""
 
 from __future__ import annotations
 
-import logging
 import time
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
-from aiorocketmq._recording_account import Rows
-from aiorocketmq._recording_rows import Cells, Shape
+from aiorocketmq._recording.rows import PLACED, Cells, Shape, Sheet
 
 VERSION = "1"
 """Version of the recording contract that is written."""
@@ -27,8 +24,6 @@ PLAIN = ("op_id", "message_id", "delivery", "handle", "prev_handle", "receive_at
 
 DELTAS = ("seq", "t_wall_us", "t_mono_ns", "invoked_us", "invoked_seq", "offset", "born_us", "store_us")
 """Columns of numbers that grow: their differences take a fraction of the space."""
-
-logger = logging.getLogger(__name__)
 
 _QUEUES = pa.list_(pa.struct([("broker", pa.string()), ("queue", pa.int32())]))
 _REQUIRED = ("run_id", "case_id", "observer", "recorder", "seq", "boot", "kind", "t_wall_us", "t_mono_ns")
@@ -104,9 +99,10 @@ ENCODING = {
 """How files are written."""
 
 
-def batch_of(rows: Rows, constant: Mapping[str, str]) -> pa.RecordBatch:
+def batch_of(sheet: Sheet, constant: Mapping[str, str]) -> pa.RecordBatch:
     """Rows as columns, in the order of their numbers; `constant` stands in all of them."""
-    parts = [_part(shape, some, constant) for shape, some in rows.items()]
+    messages = _columns(PLACED, sheet.messages)
+    parts = [_part(shape, some, constant, messages) for shape, some in sheet.rows.items() if some]
     if len(parts) == 1:
         return parts[0]
     whole = pa.Table.from_batches(parts).combine_chunks()
@@ -114,112 +110,101 @@ def batch_of(rows: Rows, constant: Mapping[str, str]) -> pa.RecordBatch:
     return batch
 
 
-def _part(shape: Shape, rows: Sequence[Cells], constant: Mapping[str, str]) -> pa.RecordBatch:
+def _part(
+    shape: Shape, rows: Sequence[Cells], constant: Mapping[str, str], messages: Mapping[str, pa.Array]
+) -> pa.RecordBatch:
     """Rows of one shape as columns. `RecordBatch.from_pylist` looks into every row for every column instead."""
     cells = dict(zip(shape.columns, zip(*rows, strict=True), strict=True))
     count = len(rows)
+    places = pa.array(cells["message"], pa.int32()) if shape.placed else None
     columns = []
     for field in SCHEMA:
-        if field.name in constant:
-            columns.append(pa.repeat(pa.scalar(constant[field.name], field.type), count))
-        elif field.name in cells:
-            columns.append(pa.array(cells[field.name], field.type))
+        name = field.name
+        if name in constant:
+            columns.append(pa.repeat(pa.scalar(constant[name], field.type), count))
+        elif name in cells:
+            columns.append(pa.array(cells[name], field.type))
+        elif name in shape.placed:
+            columns.append(messages[name].take(places))
         else:
             columns.append(pa.nulls(count, field.type))
     return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
 
-class RecordingFiles:
-    """The files of one recorder. `write` and `finish` return at once; the work is done in order on one thread."""
+def _columns(names: Sequence[str], rows: Sequence[Cells]) -> dict[str, pa.Array]:
+    if not rows:
+        return {}
+    return {
+        name: pa.array(cells, _TYPES[name])
+        for name, cells in zip(names, zip(*rows, strict=True), strict=True)
+    }
 
-    def __init__(
-        self,
-        filesystem: Any,
-        folder: str,
-        constant: Mapping[str, str],
-        *,
-        rows_per_file: int,
-        seconds_per_file: float,
-    ) -> None:
-        self._filesystem = filesystem
-        self._folder = folder
-        self._constant = constant
-        self._rows_per_file = rows_per_file
-        self._seconds_per_file = seconds_per_file
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="recording")
-        self._is_finishing = False
-        self._failed: Exception | None = None
-        self._gathered: Rows = defaultdict(list)
-        self._waiting = 0
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """What the files of one recorder have in common. Can be pickled where its file system can."""
+
+    filesystem: Any
+    folder: str
+    constant: Mapping[str, str]
+    """Columns that are the same in all rows; `recorder` is among them."""
+    rows_per_file: int
+    seconds_per_file: float
+
+
+class RecordingFiles:
+    """Writes sheets into the files of a destination, from number `first` on."""
+
+    def __init__(self, destination: Destination, *, first: int = 0) -> None:
+        self._destination = destination
+        self.sheet = Sheet()
+        """Rows that wait until they are worth a row group; `look` writes them in time."""
+        self.count = first
+        """Files that are complete."""
         self._stream: Any = None
         self._writer: parquet.ParquetWriter | None = None
-        self._path = folder
-        self._files = 0
+        self._path = ""
         self._rows = 0
         self._began: float | None = None
 
-    @property
-    def has_failed(self) -> bool:
-        """Nothing can be written any more."""
-        return self._failed is not None
-
-    def write(self, rows: Callable[[], Rows]) -> None:
-        """Write what `rows` makes, on the thread, and look whether it is time to complete a file."""
-        self._do(lambda: self._write(rows()))
-
-    def finish(self, *, wait: bool) -> None:
-        """Complete the last file; with `wait`, return when that is done, and raise what went wrong with the disk."""
-        if not self._is_finishing:
-            self._is_finishing = True
-            self._do(self._close)
-        self._thread.shutdown(wait=wait)
-        if wait and self._failed is not None:
-            raise self._failed
-
-    def _do(self, work: Callable[[], None]) -> None:
-        try:
-            self._thread.submit(self._guarded, work)
-        except RuntimeError:
-            # The interpreter is going down and has joined the thread: what is left is done here.
-            self._guarded(work)
-
-    def _guarded(self, work: Callable[[], None]) -> None:
-        try:
-            work()
-        except Exception as error:
-            # Whatever it was, rows are missing now: what was to follow must not look as if it were all.
-            if self._failed is None:
-                logger.error("the recording in %s stops here: %s", self._folder, error)
-            self._failed = error
-
-    def _write(self, rows: Rows) -> None:
-        if rows and self._began is None:
+    def look(self) -> None:
+        """Write what is worth it, and complete the file where it is large or old enough."""
+        waiting = self.sheet.count
+        if waiting and self._began is None:
             self._began = time.monotonic()
-        for shape, some in rows.items():
-            self._gathered[shape] += some
-            self._waiting += len(some)
         # The age is that of the first row, not of the file: few rows wait in memory, and must not wait for ever.
-        is_old = self._began is not None and time.monotonic() - self._began >= self._seconds_per_file
-        if self._waiting >= ROWS_PER_GROUP or is_old:
+        is_old = (
+            self._began is not None and time.monotonic() - self._began >= self._destination.seconds_per_file
+        )
+        if waiting >= ROWS_PER_GROUP or is_old:
             self._flush()
-        if self._rows >= self._rows_per_file or is_old:
+        if self._rows >= self._destination.rows_per_file or is_old:
             self._complete()
 
+    def close(self) -> None:
+        """Write what waits, and complete the last file."""
+        self._flush()
+        self._complete()
+
+    def stop(self) -> None:
+        """Complete the last file with what is in it."""
+        self._complete()
+
     def _flush(self) -> None:
-        if not self._gathered or self._failed is not None:
+        sheet, self.sheet = self.sheet, Sheet()
+        if not sheet.count:
             return
         if self._writer is None:
             self._open()
         assert self._writer is not None
-        self._writer.write_batch(batch_of(self._gathered, self._constant))
-        self._rows += self._waiting
-        self._waiting = 0
-        self._gathered = defaultdict(list)
+        self._writer.write_batch(batch_of(sheet, self._destination.constant))
+        self._rows += sheet.count
 
     def _open(self) -> None:
-        self._filesystem.create_dir(self._folder, recursive=True)
-        self._path = f"{self._folder}/{self._constant['recorder']}-{self._files:05}.parquet"
-        self._stream = self._filesystem.open_output_stream(f"{self._path}.open")
+        destination = self._destination
+        destination.filesystem.create_dir(destination.folder, recursive=True)
+        self._path = f"{destination.folder}/{destination.constant['recorder']}-{self.count:05}.parquet"
+        self._stream = destination.filesystem.open_output_stream(f"{self._path}.open")
         self._writer = parquet.ParquetWriter(self._stream, SCHEMA, **ENCODING)
         self._rows = 0
 
@@ -229,10 +214,6 @@ class RecordingFiles:
             self._writer.close()
             self._stream.close()
             self._writer = self._stream = None
-            self._filesystem.move(f"{self._path}.open", self._path)
-            self._files += 1
+            self._destination.filesystem.move(f"{self._path}.open", self._path)
+            self.count += 1
             self._rows = 0
-
-    def _close(self) -> None:
-        self._flush()
-        self._complete()

@@ -1,0 +1,216 @@
+"""Facts as they travel from a client to whoever writes them down: tuples of plain values, which cost next to nothing to
+make, to keep and to hand to another process (docs/reference/recording.md).
+
+A fact begins with its kind and its time: the wall clock, the monotonic one, and the machine's where that is another, in
+nanoseconds. What happens to every message has kinds of its own, without an event for each; everything else is `EVENT`.
+Kinds from `RAW` on still hold the client's own objects: the event loop leaves to a thread what can be done later.
+"""
+
+from __future__ import annotations
+
+import marshal
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
+
+from aiorocketmq._convert import Travelled, properties_of
+from aiorocketmq._recording.rows import (
+    NUMBERS,
+    SHAPES,
+    digest_of,
+    filter_text,
+    fingerprint,
+    has_stopped,
+    kind_of,
+    milliseconds,
+    placed,
+    sent,
+)
+from aiorocketmq._telling import Answer, Sent
+from aiorocketmq.hooks import (
+    AckEvent,
+    ChangeEvent,
+    ClientEvent,
+    DeliverEvent,
+    Event,
+    ForwardEvent,
+    HandleEvent,
+    ReceiveEvent,
+    SendEvent,
+    TransactionEndEvent,
+)
+from aiorocketmq.message import ReceivedMessage
+
+Fact: TypeAlias = tuple[Any, ...]
+"""The kind, three times, and what the kind needs; nothing can say that of a tuple, hence Any."""
+
+Note: TypeAlias = tuple[Any, ...]
+"""What `Drains` is to hear of an event: the name of its method, and arguments. Any, as for facts."""
+
+Shared: TypeAlias = tuple[str, bool, float, "int | None", "str | None", "str | None", "int | None", bool]
+"""What all messages of an answer share: their broker, whether they are leased and for how many seconds, the server's
+clock; and as rows tell it, attempt id, filter, lease and whether the server renews it."""
+
+BEGIN, END, LEFT_OUT, CLIENT, MESSAGE, EVENT = range(6)
+DELIVERED, HANDLING, HANDLED, ACKING, ACKED, SENDING, SENT = range(6, 13)
+RAW = 64
+RAW_EVENT, RAW_DELIVERED, RAW_SENDING, RAW_MESSAGE = range(RAW, RAW + 4)
+
+STOPPED = "stopped"
+"""The note of a client whose life is over; the account hears it, not the drains."""
+
+SERVERS_LEASE = 60.0
+"""The lease of a poll that names none, in seconds."""
+
+
+def plain(facts: Iterable[Fact]) -> list[Fact]:
+    """The same facts without objects of the client's."""
+    return [fact if fact[0] < RAW else _PLAIN[fact[0]](*fact[1:]) for fact in facts]
+
+
+def packed(facts: Sequence[Fact]) -> bytes:
+    """Facts for another process."""
+    listed: Any = list(facts)  # Any, as for facts
+    try:
+        return marshal.dumps(listed)
+    except ValueError:
+        return marshal.dumps(exact(listed))
+
+
+def exact(value: Any) -> Any:
+    """The same value where a program has put in values of types of its own, such as members of a StrEnum."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, dict):
+        return {exact(key): exact(each) for key, each in value.items()}
+    if isinstance(value, (tuple, list)):
+        return type(value)([exact(each) for each in value])
+    return value
+
+
+def note_of(event: Event, wall_us: int) -> Note | None:
+    """What drains hear of an event, where it says anything about them."""
+    make = _NOTES.get(type(event))
+    return None if make is None else make(event, wall_us)
+
+
+def _of_event(wall_ns: int, mono_ns: int, real_ns: int | None, event: Event) -> Fact:
+    shape = SHAPES.get(type(event))
+    kind = None if shape is None else shape.kind or kind_of(event)
+    cells = () if shape is None or kind is None else shape.cells(event)
+    return (
+        *(EVENT, wall_ns, mono_ns, real_ns, event.client.client_id),
+        0 if shape is None else NUMBERS[shape],
+        kind,
+        event.phase.value,
+        event.operation,
+        None if event.error is None else event.error.code,
+        cells,
+        note_of(event, wall_ns // 1000),
+    )
+
+
+def _of_delivered(
+    wall_ns: int,
+    mono_ns: int,
+    real_ns: int | None,
+    client_id: str,
+    answer: Answer,
+    first: int,
+    messages: Sequence[ReceivedMessage],
+    wires: Sequence[Travelled],
+) -> Fact:
+    entries = [
+        (message.topic, digest_of(message.body), *properties_of(wire))
+        for message, wire in zip(messages, wires, strict=True)
+    ]
+    shared: Shared = (
+        *(answer.broker, answer.is_leased, lease_of(answer.invisible), answer.server_us),
+        *(answer.attempt_id, filter_text(answer.wanted), milliseconds(answer.invisible), answer.auto_renew),
+    )
+    return DELIVERED, wall_ns, mono_ns, real_ns, client_id, answer.operation, shared, first, entries
+
+
+def _of_sending(wall_ns: int, mono_ns: int, real_ns: int | None, client_id: str, told: Sent) -> Fact:
+    due_us = told.due_us
+    cells = sent(told.message, told.message_id, due_us, told.attempt)
+    delay = 0.0 if due_us is None else (due_us - wall_ns // 1000) / 1e6
+    return SENDING, wall_ns, mono_ns, real_ns, client_id, told.operation, cells, delay
+
+
+def _of_message(
+    wall_ns: int, mono_ns: int, real_ns: int | None, serial: int, message: ReceivedMessage
+) -> Fact:
+    lease = message._lease
+    delivery = None if lease is None else fingerprint(lease.first_handle)
+    return MESSAGE, wall_ns, mono_ns, real_ns, serial, (*placed(message), delivery)
+
+
+_PLAIN: dict[int, Callable[..., Fact]] = {
+    RAW_EVENT: _of_event,
+    RAW_DELIVERED: _of_delivered,
+    RAW_SENDING: _of_sending,
+    RAW_MESSAGE: _of_message,
+}
+
+
+def _sent(event: SendEvent, wall_us: int) -> Note:
+    delay = 0.0 if event.due_us is None else (event.due_us - wall_us) / 1e6
+    return "sent", event.message.topic, delay
+
+
+def _resolved(event: TransactionEndEvent, wall_us: int) -> Note:
+    del wall_us
+    return "resolved", event.topic
+
+
+def _delivered(event: DeliverEvent, wall_us: int) -> Note:
+    del wall_us
+    is_fit = not event.auto_renew and event.message.lite_topic is None
+    return "delivered", event.message.topic, lease_of(event.invisible), is_fit
+
+
+def _moved(event: HandleEvent | AckEvent | ForwardEvent, wall_us: int) -> Note:
+    del wall_us
+    return "moved", event.message.topic
+
+
+def _kept_back(event: ChangeEvent, wall_us: int) -> Note:
+    del wall_us
+    return "kept_back", event.message.topic, event.invisible
+
+
+def _polled(event: ReceiveEvent, wall_us: int) -> Note:
+    del wall_us
+    queue = event.queue
+    return (
+        *("polled", queue.topic, event.operation, event.phase.value, queue.broker, queue.id, event.count),
+        *(lease_of(event.invisible), filter_text(event.filter)),
+        tuple([(each.broker, each.id) for each in event.readable]),
+    )
+
+
+def _lived(event: ClientEvent, wall_us: int) -> Note | None:
+    del wall_us
+    return (STOPPED,) if has_stopped(event) else None
+
+
+_NOTES: dict[type[Event], Callable[[Any, int], Note | None]] = {
+    SendEvent: _sent,
+    TransactionEndEvent: _resolved,
+    DeliverEvent: _delivered,
+    HandleEvent: _moved,
+    AckEvent: _moved,
+    ForwardEvent: _moved,
+    ChangeEvent: _kept_back,
+    ReceiveEvent: _polled,
+    ClientEvent: _lived,
+}
+
+
+def lease_of(invisible: float | None) -> float:
+    """How long a poll's messages stay away, in seconds."""
+    return SERVERS_LEASE if invisible is None else invisible

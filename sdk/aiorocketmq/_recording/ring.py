@@ -1,0 +1,47 @@
+"""Where blocks lie in a file of fixed size that is written and read in order. Pure."""
+
+from __future__ import annotations
+
+from collections import deque
+
+
+class Ring:
+    """Gives each block its place, as near to the beginning as it goes: who reads as fast as is written needs little."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._blocks: deque[tuple[int, int]] = deque()
+        """Offset and length of those that are not read yet, the oldest first."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Everything has been read."""
+        return not self._blocks
+
+    def place(self, length: int) -> int | None:
+        """The offset of the next block; None where there is no room until one has been read."""
+        if not self._blocks:
+            offset = 0
+        else:
+            oldest, (newest, newest_length) = self._blocks[0][0], self._blocks[-1]
+            offset = newest + newest_length
+            if newest >= oldest:
+                if offset + length > self._size:
+                    if length > oldest:
+                        return None
+                    offset = 0
+            elif offset + length > oldest:
+                return None
+        if offset + length > self._size:
+            return None
+        self._blocks.append((offset, length))
+        return offset
+
+    def read(self, count: int) -> None:
+        """So many of the oldest blocks have been read."""
+        for _ in range(count):
+            self._blocks.popleft()
+
+    def unplace(self) -> None:
+        """The newest block was not written after all."""
+        self._blocks.pop()
