@@ -317,7 +317,7 @@ class _Series:
             if self._left_out:
                 self._tell_left_out()
             self.put((told.END, *self.now()))
-            self._hand_over()
+            self.writer.write(self._due)
             self.writer.finish(wait=False)
 
     def _tell_left_out(self) -> None:

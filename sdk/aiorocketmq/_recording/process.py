@@ -38,15 +38,11 @@ class ScribeProcess:
         """Raises OSError where no process can be started."""
         self._ring = Ring(room)
         self._spool = TemporaryFile(buffering=0)  # noqa: SIM115  # open for as long as the process
-        spool = self._spool.fileno()
-        self._child = subprocess.Popen(
-            [sys.executable, "-c", f"from {__package__}.serving import main; main({os.getpid()}, {spool})"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            bufsize=0,
-            pass_fds=(spool,),
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
-        )
+        try:
+            self._child = _started(self._spool.fileno())
+        except OSError:
+            self._spool.close()
+            raise
         assert self._child.stdin is not None
         assert self._child.stdout is not None
         self._in, self._out = self._child.stdin, self._child.stdout
@@ -126,7 +122,19 @@ class ScribeProcess:
         said = self._out.read(1 << 16)
         if said is None:
             return True
-        words = said.replace(DONE, b"") if not self._said else said
+        words = said if self._said else said.lstrip(DONE)
         self._ring.read(len(said) - len(words))
         self._said += words
         return bool(said)
+
+
+def _started(spool: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-c", f"from {__package__}.serving import main; main({os.getpid()}, {spool})"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        bufsize=0,
+        pass_fds=(spool,),
+        # It finds what this program finds, however its path was made.
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
+    )

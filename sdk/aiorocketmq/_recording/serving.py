@@ -19,6 +19,7 @@ import sys
 import termios
 import threading
 import time
+from contextlib import suppress
 from importlib.abc import MetaPathFinder
 
 from aiorocketmq._recording.process import DONE, PLACE, READY
@@ -118,7 +119,8 @@ class _Serving:
             self._scribe = Scribe.unpacked(block)
         else:
             self._scribe.take(marshal.loads(block))
-        os.write(1, DONE)
+        with suppress(BrokenPipeError):  # nobody listens any more, and there is all the more to write down
+            os.write(1, DONE)
         return True
 
     def _next(self) -> tuple[int, int] | None:

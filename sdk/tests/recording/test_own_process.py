@@ -1,0 +1,215 @@
+"""A busy program's recording is written by a process of its own: the same rows, whatever ends first."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiorocketmq._recording.facts import exact, packed, plain
+from aiorocketmq._recording.writer import BUSY, BUSY_SECONDS, Pace
+from aiorocketmq.hooks import ClientEvent, Phase
+from aiorocketmq.recording import Recorder
+
+from sdk.tests.recording.told import CONSUMER, PRODUCER, Instants, asked, delivered, received, rows_of
+
+parquet = pytest.importorskip("pyarrow.parquet")
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="recordings stay in their process on this system")
+
+PATIENCE = 60.0
+
+
+@pytest.fixture(autouse=True)
+def busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two rows are many."""
+    monkeypatch.setattr("aiorocketmq._recording.writer.BUSY", 2)
+
+
+def moved(recorder: Recorder, **clock: Any) -> Recorder:
+    """A recorder whose facts go to another process from here on."""
+    assert recorder._series is not None
+    until = time.monotonic() + PATIENCE
+    while not recorder._series.writer.is_elsewhere:
+        assert time.monotonic() < until, "no process has taken over"
+        recorder._series.writer.write(recorder._series._due)
+        time.sleep(0.01)
+    return recorder
+
+
+def begun(folder: Path, **more: Any) -> Recorder:
+    recorder = Recorder(folder, **more)
+    recorder.observe(ClientEvent(client=PRODUCER, running=True))
+    return recorder
+
+
+def child_of(recorder: Recorder) -> subprocess.Popen[bytes]:
+    assert recorder._series is not None
+    process = recorder._series.writer._process
+    assert process is not None
+    return process._child
+
+
+def eventually(claim: Callable[[], bool]) -> None:
+    until = time.monotonic() + PATIENCE
+    while not claim():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def test_it_goes_on_with_the_account_and_the_numbers_of_the_files(tmp_path: Path) -> None:
+    clock = Instants()
+    recorder = begun(tmp_path / "runs", clock=clock)
+    recorder.observe(asked(1))
+    moved(recorder)
+    clock.now = 1_001.0
+    for number in range(2, 3_000):
+        recorder.observe(asked(number))
+    recorder.observe(ClientEvent(client=CONSUMER, running=True))
+    recorder.observe(delivered(received("M1")))
+    recorder.observe(asked_end := _end_of(1))
+    recorder.observe(ClientEvent(client=CONSUMER, running=False))
+    recorder.observe(ClientEvent(client=PRODUCER, running=False))
+    rows = rows_of(recorder)
+    assert [row["seq"] for row in rows] == list(range(len(rows)))
+    assert rows[-1]["kind"] == "recorder.end"
+    assert len({row["recorder"] for row in rows}) == 1
+    end = next(row for row in rows if row["op_id"] == f"p@1/{asked_end.operation}" and row["phase"] == "ok")
+    assert (end["invoked_us"], end["invoked_seq"]) == (1_000_000_000, 2)
+    files = sorted(file.name for file in recorder.folder.iterdir())
+    assert [name.rpartition("-")[2] for name in files] == ["00000.parquet", "00001.parquet"]
+
+
+def _end_of(number: int) -> Any:
+    from dataclasses import replace
+
+    return replace(asked(number), phase=Phase.OK)
+
+
+def test_what_was_told_is_written_when_the_program_is_killed(tmp_path: Path) -> None:
+    program = """
+import os, sys, time
+from aiorocketmq._recording import writer
+from aiorocketmq.hooks import ClientEvent, ClientIdentity, Phase, Role, SettingsEvent
+from aiorocketmq.recording import FACTS_PER_BLOCK, Recorder
+writer.BUSY = 2
+recorder = Recorder(sys.argv[1])
+client = ClientIdentity("p@1", Role.PRODUCER)
+recorder.observe(ClientEvent(client=client, running=True))
+series = recorder._series
+while not series.writer.is_elsewhere:
+    series.writer.write(series._due)
+    time.sleep(0.01)
+for _ in range(10_000):
+    recorder.observe(SettingsEvent(client=client, ordered=False, max_attempts=3))
+series.writer._thread.submit(lambda: series.writer._write(*series._due()) or os.kill(os.getpid(), 9)).result()
+"""
+    died = subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=False, timeout=60)
+    assert died.returncode == -signal.SIGKILL
+    eventually(lambda: len(list(tmp_path.glob("*-00001.parquet"))) == 1)
+    rows = [row for file in tmp_path.glob("*.parquet") for row in parquet.read_table(file).to_pylist()]
+    assert sorted(row["seq"] for row in rows) == list(range(2 + 10_000))
+    assert "recorder.end" not in {row["kind"] for row in rows}
+    assert list(tmp_path.glob("*.open")) == []
+
+
+def test_a_process_that_is_killed_ends_the_recording_and_is_told_at_close(tmp_path: Path) -> None:
+    recorder = moved(begun(tmp_path / "runs"))
+    child = child_of(recorder)
+    os.kill(child.pid, signal.SIGKILL)
+    recorder.observe(asked(1))
+    with pytest.raises(OSError, match="ended with code -9"):
+        recorder.close()
+    assert child.returncode == -signal.SIGKILL
+    rows = [row for file in recorder.folder.glob("*.parquet") for row in parquet.read_table(file).to_pylist()]
+    assert "recorder.end" not in {row["kind"] for row in rows}
+
+
+def test_a_disk_that_fails_there_is_told_at_close(tmp_path: Path) -> None:
+    recorder = moved(begun(tmp_path / "runs"))
+    shutil.rmtree(recorder.folder)
+    recorder.folder.write_text("a file, not a folder")
+    recorder.observe(asked(1))
+    with pytest.raises(OSError, match="runs"):
+        recorder.close()
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_signals_that_are_meant_for_the_program_do_not_end_it(name: str, tmp_path: Path) -> None:
+    recorder = moved(begun(tmp_path / "runs"))
+    os.kill(child_of(recorder).pid, getattr(signal, name))
+    recorder.observe(asked(1))
+    assert rows_of(recorder)[-1]["kind"] == "recorder.end"
+
+
+def test_without_another_program_to_start_it_stays_where_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.executable", "/nowhere/python")
+    recorder = begun(tmp_path / "runs")
+    for number in range(3_000):
+        recorder.observe(asked(number))
+    assert len(rows_of(recorder)) == 3_000 + 3
+
+
+@pytest.mark.parametrize("more", [{"own_process": False}, {"filesystem": "memory"}])
+def test_it_stays_where_nobody_else_can_write_or_shall(more: dict[str, Any], tmp_path: Path) -> None:
+    if "filesystem" in more:
+        more = {"filesystem": pytest.importorskip("fsspec").filesystem(more["filesystem"])}
+    recorder = begun(tmp_path / "runs", **more)
+    for number in range(3_000):
+        recorder.observe(asked(number))
+    assert recorder._series is not None
+    writer = recorder._series.writer
+    recorder.close()
+    assert writer._process is None
+
+
+def test_where_there_is_no_room_it_is_waited_for_and_nothing_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aiorocketmq._recording.process.ROOM", 200_000)
+    recorder = moved(begun(tmp_path / "runs"))
+    for number in range(20_000):
+        recorder.observe(asked(number))
+    assert len(rows_of(recorder)) == 20_000 + 3
+
+
+def test_many_rows_within_seconds_are_busy_and_as_many_within_a_minute_are_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("aiorocketmq._recording.writer.BUSY", BUSY)
+    assert Pace().is_busy(BUSY, 100.0)
+    slow = Pace()
+    assert not any(slow.is_busy(BUSY // 8, 100.0 + each * BUSY_SECONDS / 4) for each in range(20))
+
+
+def test_words_of_types_of_somebodys_own_go_over_as_what_they_say() -> None:
+    class Topic(StrEnum):
+        ORDERS = "orders"
+
+    class Count(int):
+        pass
+
+    made = exact((Topic.ORDERS, [Count(3), True, None, 1.5], {Topic.ORDERS: b"x"}))
+    assert made == ("orders", [3, True, None, 1.5], {"orders": b"x"})
+    assert [type(each) for each in (made[0], made[1][0], made[1][1], *made[2])] == [str, int, bool, str]
+    from aiorocketmq._recording import facts
+    from aiorocketmq.hooks import SendEvent
+    from aiorocketmq.message import Message
+
+    event = SendEvent(
+        client=PRODUCER,
+        phase=Phase.INVOKE,
+        operation="1",
+        message=Message(Topic.ORDERS, b"1"),
+        message_id="M1",
+    )
+    assert b"orders" in packed(plain([(facts.RAW_EVENT, 1, 1, None, event)]))
