@@ -353,7 +353,8 @@ Travelled: TypeAlias = pb.Message
 
 def properties_of(message: Travelled) -> tuple[bytes, dict[str, str] | None]:
     """The system's and the sender's properties of a message as plain values; `properties_from` reads them elsewhere."""
-    return message.system_properties.SerializeToString(), dict(message.user_properties) or None
+    travelled = message.user_properties  # to copy an empty one takes longer than all the rest
+    return message.system_properties.SerializeToString(), dict(travelled) if travelled else None
 
 
 def properties_from(

@@ -12,7 +12,6 @@ import atexit
 import os
 import secrets
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -20,6 +19,7 @@ from datetime import UTC, datetime
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
+from time import monotonic_ns, time_ns
 from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING
 
@@ -65,9 +65,13 @@ class Recorder(Hook):
     moved by hand. A file is completed after `rows_per_file` rows or `seconds_per_file` seconds: a process that dies
     loses what came after the last completed one, and the audit will know.
 
-    Recording costs the event loop about a microsecond a fact; all else happens on threads. When the disk is too slow,
-    facts are left out and the gap is visible; never more than 200,000 facts or 64 MiB of bodies wait. Raises UsageError
-    when pyarrow is missing, or nothing knows the address."""
+    Recording costs the event loop about a microsecond a fact. What is left is done on a thread; once 1,000 rows a
+    second come, by a process of its own instead, which works while half a core is idle and may be 1 GiB behind, in a
+    file without a name among the temporary ones. What it was told is written even when this process is killed.
+    `own_process=False` does without; so do file systems of fsspec, and systems other than POSIX. When the disk is too
+    slow, facts are left out and the gap is visible; never more than 200,000 facts or 64 MiB of bodies wait in memory.
+
+    Raises UsageError when pyarrow is missing, or nothing knows the address."""
 
     def __init__(
         self,
@@ -192,18 +196,35 @@ class _Tap:
         series.add(fact, count=len(messages), size=size)
 
     def handling(self, client: ClientIdentity, operation: int, serial: int, attempt: int) -> None:
-        series = self._of(client)
-        wall, mono, real = series.now()
-        series.add_one((told.HANDLING, wall, mono, real, client.client_id, operation, serial, attempt))
+        series, name = self._recorder._series, client.client_id
+        if series is None or name not in series.clients:
+            series = self._recorder._of(client)
+        if series.clock is None:
+            fact: Fact = (told.HANDLING, time_ns(), monotonic_ns(), None, name, operation, serial, attempt)
+        else:
+            fact = (told.HANDLING, *series.now(), name, operation, serial, attempt)
+        if series.room > 1:
+            series.room -= 1
+            series.facts.append(fact)
+        else:
+            series.add(fact)
 
     def handled(
         self, client: ClientIdentity, operation: int, serial: int, attempt: int, is_success: bool
     ) -> None:
-        series = self._of(client)
-        wall, mono, real = series.now()
-        series.add_one(
-            (told.HANDLED, wall, mono, real, client.client_id, operation, serial, attempt, is_success)
-        )
+        series, name = self._recorder._series, client.client_id
+        if series is None or name not in series.clients:
+            series = self._recorder._of(client)
+        end = (name, operation, serial, attempt, is_success)
+        if series.clock is None:
+            fact: Fact = (told.HANDLED, time_ns(), monotonic_ns(), None, *end)
+        else:
+            fact = (told.HANDLED, *series.now(), *end)
+        if series.room > 1:
+            series.room -= 1
+            series.facts.append(fact)
+        else:
+            series.add(fact)
 
     def acking(self, client: ClientIdentity, acking: Acking) -> None:
         series = self._of(client)
@@ -243,13 +264,15 @@ class _Series:
         self.writer = writer
         self.clients: set[str] = set()
         """Clients that have not stopped."""
-        self._clock = clock
+        self.clock = clock
         # The event loop adds on one side, the thread takes from the other; neither needs a lock for that.
-        self._facts: deque[Fact] = deque()
-        self._added = self._taken = 0
+        self.facts: deque[Fact] = deque()
+        self._begun = self._granted = self._taken = 0
         """Facts; an answer counts as many as it has messages."""
-        self._to_come = FACTS_PER_BLOCK
-        """Rows that are still to come before the next block is handed over."""
+        self.room = 0
+        """Rows until the next block is handed over. As long as there is more than one, a fact of one row without a body
+        may be put to `facts` without `add`, which takes half the time."""
+        self._grant(FACTS_PER_BLOCK)
         self._bytes_added = self._bytes_handed_over = self._bytes_taken = 0
         self._left_out = 0
         self._packed: list[bytes] = []
@@ -264,10 +287,10 @@ class _Series:
 
     def now(self) -> tuple[int, int, int | None]:
         """The time of a fact, as facts begin with it."""
-        if self._clock is None:
-            return time.time_ns(), time.monotonic_ns(), None
-        wall_ns = round(self._clock() * 1e6) * 1000
-        return wall_ns, wall_ns, time.time_ns()
+        if self.clock is None:
+            return time_ns(), monotonic_ns(), None
+        wall_ns = round(self.clock() * 1e6) * 1000
+        return wall_ns, wall_ns, time_ns()
 
     def meet(self, client: ClientIdentity) -> None:
         """Tell of a client that was not known, or had stopped."""
@@ -287,28 +310,20 @@ class _Series:
             or self.writer.has_failed
         ):
             self._left_out += count
+            self._grant(0)
             return
         if self._left_out:
             self._tell_left_out()
+            self._grant(FACTS_PER_BLOCK)
         self.put(fact)
-        self._added += count
         self._bytes_added += size
-        self._to_come -= count
-        if self._to_come <= 0 or self._bytes_added - self._bytes_handed_over >= BYTES_PER_BLOCK:
+        self.room -= count
+        if self.room <= 0 or self._bytes_added - self._bytes_handed_over >= BYTES_PER_BLOCK:
             self._hand_over()
-
-    def add_one(self, fact: Fact) -> None:
-        """The same for one row without a body, in less time: whether too much waits is looked at once for a block."""
-        if self._to_come <= 1 or self._left_out:
-            self.add(fact)
-            return
-        self._facts.append(fact)
-        self._to_come -= 1
-        self._added += 1
 
     def put(self, fact: Fact) -> None:
         """Keep a fact that must not be left out."""
-        self._facts.append(fact)
+        self.facts.append(fact)
 
     def end(self) -> None:
         """Write the last row and let the files be completed."""
@@ -319,6 +334,15 @@ class _Series:
             self.put((told.END, *self.now()))
             self.writer.write(self._due)
             self.writer.finish(wait=False)
+
+    @property
+    def _added(self) -> int:
+        """Rows that were not left out."""
+        return self._begun + self._granted - self.room
+
+    def _grant(self, rows: int) -> None:
+        self._begun = self._added
+        self._granted = self.room = rows
 
     def _tell_left_out(self) -> None:
         self.put((told.LEFT_OUT, *self.now(), self._left_out))
@@ -333,18 +357,24 @@ class _Series:
 
     def _hand_over(self) -> None:
         size = self._bytes_added - self._bytes_handed_over
-        self._to_come = FACTS_PER_BLOCK
+        self._grant(FACTS_PER_BLOCK)
         self._bytes_handed_over = self._bytes_added
         if not (self.writer.is_elsewhere and size <= BYTES_PACKED_HERE and self._pack()):
             self.writer.write(self._due)
 
     def _pack(self) -> bool:
         """Pack a block for another process at once, unless the thread is about to: that costs less than to have the
-        thread do it, for the two would wait for each other. False where it is time to hand over what is packed."""
+        thread do it, for the two would wait for each other. False where it is time to hand over what is packed, or the
+        thread is behind: what it has not taken is counted as waiting."""
+        if len(self._packed) >= 2 * BLOCKS_AT_ONCE or len(self.facts) > 2 * FACTS_PER_BLOCK:
+            return False
         if not self._taking.acquire(blocking=False):
             return False
         try:
-            self._packed.append(packed(self._block()))
+            facts = list(self.facts)
+            self.facts.clear()
+            self._taken, self._bytes_taken = self._added, self._bytes_added
+            self._packed.append(packed(plain(facts)))
         except Exception as error:  # as it would end on the thread
             self.writer.fail(error)
         finally:
@@ -359,7 +389,7 @@ class _Series:
 
     def _block(self) -> list[Fact]:
         """The next facts, as plain values."""
-        waiting = self._facts
+        waiting = self.facts
         facts = []
         rows = size = 0
         while waiting and rows < FACTS_PER_BLOCK:

@@ -225,7 +225,7 @@ class Account:
         operation: str | None,
         answer: Shared,
         first: int,
-        entries: Sequence[tuple[str, str, bytes, dict[str, str] | None]],
+        entries: Sequence[tuple[str, str, tuple[bytes, dict[str, str] | None]]],
     ) -> None:
         client = self._clients[name]
         broker, is_leased, lease, server_us, *polled = answer
@@ -242,8 +242,8 @@ class Account:
         rows = sheet.rows[PLACED_DELIVER]
         seq, now = self._seq, mono_ns / 1e9
         handed: set[tuple[str, bool]] = set()
-        for position, (topic, body_sha, packed, travelled) in enumerate(entries):
-            named, came, properties = properties_from(packed, travelled)
+        for position, (topic, body_sha, travelled) in enumerate(entries):
+            named, came, properties = properties_from(*travelled)
             lite_topic, queue, offset, message_id, message_group, tag, priority = named
             attempt, handle, due_us, born_us, stored_us, transaction_id = came
             name_of = fingerprint(handle) if is_leased and handle else None

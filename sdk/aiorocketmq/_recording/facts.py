@@ -124,7 +124,7 @@ def _of_delivered(
     wires: Sequence[Travelled],
 ) -> Fact:
     entries = [
-        (message.topic, digest_of(message.body), *properties_of(wire))
+        (message.topic, digest_of(message.body), properties_of(wire))
         for message, wire in zip(messages, wires, strict=True)
     ]
     shared: Shared = (

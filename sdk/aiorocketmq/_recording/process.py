@@ -46,6 +46,8 @@ class ScribeProcess:
         assert self._child.stdin is not None
         assert self._child.stdout is not None
         self._in, self._out = self._child.stdin, self._child.stdout
+        self._poll = select.poll()  # not `select`, which knows a thousand open files
+        self._poll.register(self._out, select.POLLIN)
         self._said = b""
         """What it has said beside dots."""
         os.set_blocking(self._out.fileno(), False)
@@ -73,7 +75,9 @@ class ScribeProcess:
             raise
 
     def close(self) -> None:
-        """Let it complete its files, and wait for that; raises OSError with what went wrong."""
+        """Let it complete its files, and wait for that; raises OSError with what went wrong. Once is enough."""
+        if self._out.closed:
+            return
         self._in.close()
         os.set_blocking(self._out.fileno(), True)
         while self._listen():
@@ -107,7 +111,7 @@ class ScribeProcess:
                         raise
                 else:
                     return offset
-            select.select([self._out], [], [])
+            self._poll.poll()
             if not self._listen():
                 raise BrokenPipeError
 
@@ -130,7 +134,7 @@ class ScribeProcess:
 
 def _started(spool: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-c", f"from {__package__}.serving import main; main({os.getpid()}, {spool})"],
+        [sys.executable, "-P", "-c", f"from {__package__}.serving import main; main({os.getpid()}, {spool})"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         bufsize=0,

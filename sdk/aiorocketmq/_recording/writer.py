@@ -138,7 +138,7 @@ class Writer:
             if self._process is not None:
                 self._process.abandon()
             (self._scribe.close if self._failed is None else self._scribe.stop)()
-        elif self._process is not None and self._failed is None:
+        elif self._process is not None:
             self._process.close()
 
 

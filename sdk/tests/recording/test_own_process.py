@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from aiorocketmq._recording.facts import exact, packed, plain
 from aiorocketmq._recording.writer import BUSY, BUSY_SECONDS, Pace
-from aiorocketmq.hooks import ClientEvent, Phase
-from aiorocketmq.recording import Recorder
+from aiorocketmq.hooks import ClientEvent, HandleEvent, Phase
+from aiorocketmq.recording import BLOCKS_AT_ONCE, FACTS_PER_BLOCK, Recorder
 
 from sdk.tests.recording.told import CONSUMER, PRODUCER, Instants, asked, delivered, received, rows_of
 
@@ -141,6 +141,19 @@ def test_a_disk_that_fails_there_is_told_at_close(tmp_path: Path) -> None:
         recorder.close()
 
 
+def test_a_fact_that_cannot_become_a_row_ends_the_recording_and_the_process(tmp_path: Path) -> None:
+    recorder = moved(begun(tmp_path / "runs"))
+    child = child_of(recorder)
+    recorder.observe(HandleEvent(client=PRODUCER, phase=Phase.OK, message=None))  # type: ignore[arg-type]
+    for number in range(FACTS_PER_BLOCK):
+        recorder.observe(asked(number))
+    with pytest.raises(AttributeError):
+        recorder.close()
+    assert child.returncode == 0
+    rows = [row for file in recorder.folder.glob("*.parquet") for row in parquet.read_table(file).to_pylist()]
+    assert "recorder.end" not in {row["kind"] for row in rows}
+
+
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_signals_that_are_meant_for_the_program_do_not_end_it(name: str, tmp_path: Path) -> None:
     recorder = moved(begun(tmp_path / "runs"))
@@ -180,6 +193,26 @@ def test_where_there_is_no_room_it_is_waited_for_and_nothing_is_lost(
     for number in range(20_000):
         recorder.observe(asked(number))
     assert len(rows_of(recorder)) == 20_000 + 3
+
+
+def test_what_waits_for_a_process_that_stands_still_is_bounded_and_the_gap_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aiorocketmq._recording.process.ROOM", 200_000)
+    monkeypatch.setattr("aiorocketmq.recording.MOST_WAITING", 2_000)
+    recorder = moved(begun(tmp_path / "runs"))
+    series = recorder._series
+    assert series is not None
+    child = child_of(recorder)
+    os.kill(child.pid, signal.SIGSTOP)
+    for number in range(30_000):
+        recorder.observe(asked(number))
+    assert len(series.facts) <= 2_000 + FACTS_PER_BLOCK
+    assert len(series._packed) <= 2 * BLOCKS_AT_ONCE
+    os.kill(child.pid, signal.SIGCONT)
+    seqs = [row["seq"] for row in rows_of(recorder)]
+    assert seqs[-1] > len(seqs) - 1 > 1_000
+    assert len(set(seqs)) == len(seqs)
 
 
 def test_many_rows_within_seconds_are_busy_and_as_many_within_a_minute_are_not(
