@@ -34,9 +34,9 @@ _F_SETPIPE_SZ = 1031
 class ScribeProcess:
     """Starts the process, hands facts over to it, and ends it."""
 
-    def __init__(self, room: int = ROOM) -> None:
+    def __init__(self) -> None:
         """Raises OSError where no process can be started."""
-        self._ring = Ring(room)
+        self._ring = Ring(ROOM)
         self._spool = TemporaryFile(buffering=0)  # noqa: SIM115  # open for as long as the process
         try:
             self._child = _started(self._spool.fileno())
