@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aiorocketmq import _telling
 from aiorocketmq.config import Compression
-from aiorocketmq.errors import RocketMQError
+from aiorocketmq.errors import LeaseLost, PermissionDenied
 from aiorocketmq.hooks import AckEvent, DeliverEvent, Event, HandleEvent, Hook, SendEvent
 from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.producer import Producer
@@ -69,8 +69,8 @@ async def live(broker: FakeBroker, *hooks: Hook) -> None:
         await producer.send(Message("later", b"in a minute", delay=60.0))
         async with producer.transaction(Message("sure", b"half")):
             pass
-        with pytest.raises(RocketMQError):
-            await producer.send(Message("nowhere", b"lost"))
+        with broker.faults.refuse("SendMessage", "FORBIDDEN"), pytest.raises(PermissionDenied):
+            await producer.send(Message("plain", b"unwanted"))
         all_handled = asyncio.Event()
         handled: list[ReceivedMessage] = []
 
@@ -90,7 +90,9 @@ async def live(broker: FakeBroker, *hooks: Hook) -> None:
             messages = await simple.receive(max_messages=6, invisible=30, wait=5)
             await messages[0].extend(60)
             await messages[1].release()
-            await simple.ack([messages[0], *messages[2:]])
+            with broker.faults.refuse("AckMessage", "INVALID_RECEIPT_HANDLE"), pytest.raises(LeaseLost):
+                await messages[2].ack()
+            await simple.ack([messages[0], *messages[3:]])
         async with PullConsumer(endpoint, group="pull", start=Offset.BEGIN, hooks=hooks) as pull:
             pull.assign(await pull.queues("plain"))
             seen = 0
@@ -114,6 +116,7 @@ async def test_facts_without_events_become_the_rows_that_events_become(
     kinds = [row["kind"] for row in rows]
     assert {"send", "receive", "deliver", "handle.start", "handle.end", "ack", "change"} <= set(kinds)
     assert kinds.count("deliver") >= 3 * 6
+    assert {("send", "fail"), ("ack", "fail")} <= {(row["kind"], row["phase"]) for row in rows}
     assert rows == expected
 
 
