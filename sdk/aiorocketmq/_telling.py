@@ -2,7 +2,7 @@
 
 Hooks get an event for each. A tap, which is what a `Recorder` is, gets the same facts without the events, whole answers
 and batches at a time, and messages by numbers: an event costs as much as ten such facts. All other facts are events for
-everybody (`Session.emit`).
+everybody (`Telling.event`).
 """
 
 from __future__ import annotations

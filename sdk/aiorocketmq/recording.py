@@ -170,16 +170,10 @@ class Recorder(Hook):
 class _Tap:
     """Takes the frequent facts of clients down for a recorder."""
 
-    __slots__ = ("_recorder",)
+    __slots__ = ("_of",)
 
     def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
-
-    def _of(self, client: ClientIdentity) -> _Series:
-        series = self._recorder._series
-        if series is not None and client.client_id in series.clients:
-            return series
-        return self._recorder._of(client)
+        self._of = recorder._of
 
     def introduced(self, client: ClientIdentity, serial: int, message: ReceivedMessage) -> None:
         series = self._of(client)
@@ -196,35 +190,16 @@ class _Tap:
         series.add(fact, count=len(messages), size=size)
 
     def handling(self, client: ClientIdentity, operation: int, serial: int, attempt: int) -> None:
-        series, name = self._recorder._series, client.client_id
-        if series is None or name not in series.clients:
-            series = self._recorder._of(client)
-        if series.clock is None:
-            fact: Fact = (told.HANDLING, time_ns(), monotonic_ns(), None, name, operation, serial, attempt)
-        else:
-            fact = (told.HANDLING, *series.now(), name, operation, serial, attempt)
-        if series.room > 1:
-            series.room -= 1
-            series.facts.append(fact)
-        else:
-            series.add(fact)
+        series = self._of(client)
+        series.add_one((told.HANDLING, *series.now(), client.client_id, operation, serial, attempt))
 
     def handled(
         self, client: ClientIdentity, operation: int, serial: int, attempt: int, is_success: bool
     ) -> None:
-        series, name = self._recorder._series, client.client_id
-        if series is None or name not in series.clients:
-            series = self._recorder._of(client)
-        end = (name, operation, serial, attempt, is_success)
-        if series.clock is None:
-            fact: Fact = (told.HANDLED, time_ns(), monotonic_ns(), None, *end)
-        else:
-            fact = (told.HANDLED, *series.now(), *end)
-        if series.room > 1:
-            series.room -= 1
-            series.facts.append(fact)
-        else:
-            series.add(fact)
+        series = self._of(client)
+        series.add_one(
+            (told.HANDLED, *series.now(), client.client_id, operation, serial, attempt, is_success)
+        )
 
     def acking(self, client: ClientIdentity, acking: Acking) -> None:
         series = self._of(client)
@@ -264,14 +239,13 @@ class _Series:
         self.writer = writer
         self.clients: set[str] = set()
         """Clients that have not stopped."""
-        self.clock = clock
+        self._clock = clock
         # The event loop adds on one side, the thread takes from the other; neither needs a lock for that.
-        self.facts: deque[Fact] = deque()
+        self._facts: deque[Fact] = deque()
         self._begun = self._granted = self._taken = 0
         """Facts; an answer counts as many as it has messages."""
-        self.room = 0
-        """Rows until the next block is handed over. As long as there is more than one, a fact of one row without a body
-        may be put to `facts` without `add`, which takes half the time."""
+        self._room = 0
+        """Rows until the next block is handed over; 0 while facts are left out."""
         self._grant(FACTS_PER_BLOCK)
         self._bytes_added = self._bytes_handed_over = self._bytes_taken = 0
         self._left_out = 0
@@ -287,9 +261,9 @@ class _Series:
 
     def now(self) -> tuple[int, int, int | None]:
         """The time of a fact, as facts begin with it."""
-        if self.clock is None:
+        if self._clock is None:
             return time_ns(), monotonic_ns(), None
-        wall_ns = round(self.clock() * 1e6) * 1000
+        wall_ns = round(self._clock() * 1e6) * 1000
         return wall_ns, wall_ns, time_ns()
 
     def meet(self, client: ClientIdentity) -> None:
@@ -317,13 +291,21 @@ class _Series:
             self._grant(FACTS_PER_BLOCK)
         self.put(fact)
         self._bytes_added += size
-        self.room -= count
-        if self.room <= 0 or self._bytes_added - self._bytes_handed_over >= BYTES_PER_BLOCK:
+        self._room -= count
+        if self._room <= 0 or self._bytes_added - self._bytes_handed_over >= BYTES_PER_BLOCK:
             self._hand_over()
+
+    def add_one(self, fact: Fact) -> None:
+        """The same for one row without a body, in half the time: how much waits is looked at once for a block."""
+        if self._room > 1:
+            self._room -= 1
+            self._facts.append(fact)
+        else:
+            self.add(fact)
 
     def put(self, fact: Fact) -> None:
         """Keep a fact that must not be left out."""
-        self.facts.append(fact)
+        self._facts.append(fact)
 
     def end(self) -> None:
         """Write the last row and let the files be completed."""
@@ -338,11 +320,11 @@ class _Series:
     @property
     def _added(self) -> int:
         """Rows that were not left out."""
-        return self._begun + self._granted - self.room
+        return self._begun + self._granted - self._room
 
     def _grant(self, rows: int) -> None:
         self._begun = self._added
-        self._granted = self.room = rows
+        self._granted = self._room = rows
 
     def _tell_left_out(self) -> None:
         self.put((told.LEFT_OUT, *self.now(), self._left_out))
@@ -366,13 +348,13 @@ class _Series:
         """Pack a block for another process at once, unless the thread is about to: that costs less than to have the
         thread do it, for the two would wait for each other. False where it is time to hand over what is packed, or the
         thread is behind: what it has not taken is counted as waiting."""
-        if len(self._packed) >= 2 * BLOCKS_AT_ONCE or len(self.facts) > 2 * FACTS_PER_BLOCK:
+        if len(self._packed) >= 2 * BLOCKS_AT_ONCE or len(self._facts) > 2 * FACTS_PER_BLOCK:
             return False
         if not self._taking.acquire(blocking=False):
             return False
         try:
-            facts = list(self.facts)
-            self.facts.clear()
+            facts = list(self._facts)
+            self._facts.clear()
             self._taken, self._bytes_taken = self._added, self._bytes_added
             self._packed.append(packed(plain(facts)))
         except Exception as error:  # as it would end on the thread
@@ -389,7 +371,7 @@ class _Series:
 
     def _block(self) -> list[Fact]:
         """The next facts, as plain values."""
-        waiting = self.facts
+        waiting = self._facts
         facts = []
         rows = size = 0
         while waiting and rows < FACTS_PER_BLOCK:

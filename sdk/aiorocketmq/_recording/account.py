@@ -20,6 +20,7 @@ from aiorocketmq._recording.rows import (
     PLACED_ACK,
     PLACED_DELIVER,
     PLACED_HANDLE,
+    RECEIVE,
     SEND,
     START,
     Cells,
@@ -87,21 +88,20 @@ class Account:
 
     def take(self, facts: Iterable[Fact], sheet: Sheet) -> None:
         """Make rows of the next facts, and put them into `sheet`."""
-        for fact in facts:
-            _TAKE[fact[0]](self, sheet, *fact[1:])
+        for kind, wall_ns, mono_ns, real_ns, *rest in facts:
+            at = wall_ns // 1000, mono_ns, None if real_ns is None else real_ns // 1000
+            _TAKE[kind](self, sheet, at, *rest)
 
     # What a recorder says by itself
 
-    def _begin(
-        self, sheet: Sheet, wall_ns: int, mono_ns: int, real_ns: int | None, cfg: dict[str, str]
-    ) -> None:
-        self._say(sheet, START, _moment(wall_ns, mono_ns, real_ns), cfg)
+    def _begin(self, sheet: Sheet, at: Moment, cfg: dict[str, str]) -> None:
+        self._say(sheet, START, at, cfg)
 
-    def _end(self, sheet: Sheet, wall_ns: int, mono_ns: int, real_ns: int | None) -> None:
-        self._say(sheet, END, _moment(wall_ns, mono_ns, real_ns))
+    def _end(self, sheet: Sheet, at: Moment) -> None:
+        self._say(sheet, END, at)
 
-    def _leave_out(self, sheet: Sheet, wall_ns: int, mono_ns: int, real_ns: int | None, count: int) -> None:
-        del sheet, wall_ns, mono_ns, real_ns
+    def _leave_out(self, sheet: Sheet, at: Moment, count: int) -> None:
+        del sheet, at
         self._seq += count
         self._drains = None
 
@@ -118,22 +118,18 @@ class Account:
     def _meet(
         self,
         sheet: Sheet,
-        wall_ns: int,
-        mono_ns: int,
-        real_ns: int | None,
+        at: Moment,
         name: str,
         role: str,
         group: str | None,
     ) -> None:
-        del sheet, wall_ns, mono_ns, real_ns
+        del sheet, at
         if name not in self._clients:
             self._epochs[name] = epoch = self._epochs.get(name, 0) + 1
             self._clients[name] = _Client(epoch, role, group, OrderedDict(), OrderedDict())
 
-    def _know(
-        self, sheet: Sheet, wall_ns: int, mono_ns: int, real_ns: int | None, serial: int, cells: Cells
-    ) -> None:
-        del sheet, wall_ns, mono_ns, real_ns
+    def _know(self, sheet: Sheet, at: Moment, serial: int, cells: Cells) -> None:
+        del sheet, at
         self._messages[serial % KNOWN] = serial, cells
 
     def _message(self, sheet: Sheet, serial: int) -> int | None:
@@ -151,9 +147,7 @@ class Account:
     def _note(
         self,
         sheet: Sheet,
-        wall_ns: int,
-        mono_ns: int,
-        real_ns: int | None,
+        at: Moment,
         name: str,
         number: int,
         kind: str | None,
@@ -165,7 +159,6 @@ class Account:
     ) -> None:
         client = self._clients[name]
         if kind is not None:
-            at = _moment(wall_ns, mono_ns, real_ns)
             shape = BY_NUMBER[number]
             seq, self._seq = self._seq, self._seq + 1
             if shape is DELIVER:
@@ -181,7 +174,7 @@ class Account:
                 )
             sheet.rows[shape].append(head + cells)
             if note is not None and self._drains is not None:
-                drained = self._drains.note(name, client.group, note, mono_ns / 1e9, at[0], seq)
+                drained = self._drains.note(name, client.group, note, at[1] / 1e9, at[0], seq)
                 if drained is not None:
                     self._say_drained(sheet, at, drained)
         if note is not None and note[0] == told.STOPPED:
@@ -203,7 +196,7 @@ class Account:
             client.began(operation, (at[0], seq))
             return _NO_CALL
         # A poll is forgotten later: some clients tell its end before what it brought.
-        keep = shape is DELIVER or shape is BY_NUMBER[_RECEIVE]
+        keep = shape is DELIVER or shape is RECEIVE
         calls = client.calls
         return self._found(calls.get(operation) if keep else calls.pop(operation, None))
 
@@ -218,9 +211,7 @@ class Account:
     def _deliver(
         self,
         sheet: Sheet,
-        wall_ns: int,
-        mono_ns: int,
-        real_ns: int | None,
+        at: Moment,
         name: str,
         operation: str | None,
         answer: Shared,
@@ -228,19 +219,15 @@ class Account:
         entries: Sequence[tuple[str, str, tuple[bytes, dict[str, str] | None]]],
     ) -> None:
         client = self._clients[name]
-        broker, is_leased, lease, server_us, *polled = answer
-        call = self._found(None if operation is None else client.calls.get(operation))
-        if operation is None:
-            call = _NO_CALL
+        broker, is_leased, lease, server_us, *about = answer
+        call = _NO_CALL if operation is None else self._found(client.calls.get(operation))
         if call is None:
             self._seq += len(entries)
             return
-        at = _moment(wall_ns, mono_ns, real_ns)
         before = ("deliver", *at, client.epoch, *call, name, client.role, client.group, None)
-        about = (*polled,)
         batch = None if operation is None else f"{name}/{operation}"
         rows = sheet.rows[PLACED_DELIVER]
-        seq, now = self._seq, mono_ns / 1e9
+        seq, now = self._seq, at[1] / 1e9
         handed: set[tuple[str, bool]] = set()
         for position, (topic, body_sha, travelled) in enumerate(entries):
             named, came, properties = properties_from(*travelled)
@@ -267,22 +254,19 @@ class Account:
             row += (attempt,)
             row += content_of(body_sha, properties)
             row += (name_of, batch, position)
-            row += about
-            row += (due_us, born_us, stored_us, server_us, transaction_id, sheet.place(serial, cells))
+            row += (*about, due_us, born_us, stored_us, server_us, transaction_id, sheet.place(serial, cells))
             rows.append(row)
             seq += 1
             handed.add((topic, lite_topic is None))
         self._seq = seq
         if self._drains is not None:
             for topic, is_plain in handed:
-                self._drains.delivered(client.group, now, topic, lease, is_plain and not polled[-1])
+                self._drains.delivered(client.group, now, topic, lease, is_plain and not about[-1])
 
     def _start_handler(
         self,
         sheet: Sheet,
-        wall_ns: int,
-        mono_ns: int,
-        real_ns: int | None,
+        at: Moment,
         name: str,
         operation: int,
         serial: int,
@@ -293,19 +277,16 @@ class Account:
         place = self._message(sheet, serial)
         if place is None:
             return
-        wall_us, real_us = wall_ns // 1000, None if real_ns is None else real_ns // 1000
-        client.began(operation, (wall_us, seq))
-        row: Cells = (seq, "handle.start", wall_us, mono_ns, real_us, client.epoch, None, None)
+        client.began(operation, (at[0], seq))
+        row: Cells = (seq, "handle.start", *at, client.epoch, None, None)
         row += (name, client.role, client.group, None, attempt, None, place)
         sheet.rows[PLACED_HANDLE].append(row)
-        self._moved(client, sheet.messages[place][:1], mono_ns)
+        self._moved(client, sheet.messages[place][:1], at)
 
     def _end_handler(
         self,
         sheet: Sheet,
-        wall_ns: int,
-        mono_ns: int,
-        real_ns: int | None,
+        at: Moment,
         name: str,
         operation: int,
         serial: int,
@@ -318,24 +299,20 @@ class Account:
         call = self._found(client.calls.pop(operation, None))
         if place is None or call is None:
             return
-        wall_us, real_us = wall_ns // 1000, None if real_ns is None else real_ns // 1000
-        row: Cells = (seq, "handle.end", wall_us, mono_ns, real_us, client.epoch, *call)
+        row: Cells = (seq, "handle.end", *at, client.epoch, *call)
         row += (name, client.role, client.group, None, attempt, "success" if is_success else "failure", place)
         sheet.rows[PLACED_HANDLE].append(row)
-        self._moved(client, sheet.messages[place][:1], mono_ns)
+        self._moved(client, sheet.messages[place][:1], at)
 
     def _ask_acks(
         self,
         sheet: Sheet,
-        wall_ns: int,
-        mono_ns: int,
-        real_ns: int | None,
+        at: Moment,
         name: str,
         first: int,
         entries: Sequence[AckEntry],
     ) -> None:
         client = self._clients[name]
-        at = _moment(wall_ns, mono_ns, real_ns)
         before = ("ack", *at, client.epoch, None, None, name, client.role, client.group, None, _INVOKE)
         rows = sheet.rows[PLACED_ACK]
         topics: set[object] = set()
@@ -352,21 +329,19 @@ class Account:
             row += (f"{name}/{operation}", attempt, used, place)
             rows.append(row)
             topics.add(message[0])
-        self._moved(client, topics, mono_ns)
+        self._moved(client, topics, at)
 
     def _answer_acks(
         self,
         sheet: Sheet,
-        wall_ns: int,
-        mono_ns: int,
-        real_ns: int | None,
+        at: Moment,
         name: str,
         codes: Sequence[tuple[str, int | None]] | None,
         first: int,
         entries: Sequence[AckEntry],
     ) -> None:
         client = self._clients[name]
-        before = ("ack", *_moment(wall_ns, mono_ns, real_ns), client.epoch)
+        before = ("ack", *at, client.epoch)
         role, group = client.role, client.group
         rows = sheet.rows[PLACED_ACK]
         topics: set[object] = set()
@@ -386,26 +361,23 @@ class Account:
             row += (name, role, group, code, phase, f"{name}/{operation}", attempt, used, place)
             rows.append(row)
             topics.add(message[0])
-        self._moved(client, topics, mono_ns)
+        self._moved(client, topics, at)
 
-    def _moved(self, client: _Client, topics: Iterable[Any], mono_ns: int) -> None:
+    def _moved(self, client: _Client, topics: Iterable[Any], at: Moment) -> None:
         if self._drains is not None:
             for topic in topics:
-                self._drains.moved(client.group, mono_ns / 1e9, topic)
+                self._drains.moved(client.group, at[1] / 1e9, topic)
 
     def _send(
         self,
         sheet: Sheet,
-        wall_ns: int,
-        mono_ns: int,
-        real_ns: int | None,
+        at: Moment,
         name: str,
         operation: int,
         cells: tuple[Any, ...],  # the first one is the topic
         delay: float,
     ) -> None:
         client = self._clients[name]
-        at = _moment(wall_ns, mono_ns, real_ns)
         seq, self._seq = self._seq, self._seq + 1
         client.sends[operation] = (at[0], seq), cells, delay
         if len(client.sends) > OPEN_CALLS:
@@ -413,14 +385,12 @@ class Account:
         head = (seq, "send", *at, client.epoch, None, None, name, client.role, client.group, None)
         sheet.rows[SEND].append((*head, _INVOKE, f"{name}/{operation}", *cells, None, None))
         if self._drains is not None:
-            self._drains.sent(mono_ns / 1e9, cells[0], delay)
+            self._drains.sent(at[1] / 1e9, cells[0], delay)
 
     def _sent(
         self,
         sheet: Sheet,
-        wall_ns: int,
-        mono_ns: int,
-        real_ns: int | None,
+        at: Moment,
         name: str,
         operation: int,
         phase: str,
@@ -433,16 +403,13 @@ class Account:
             # What was sent is known from the call alone. Without an end it says that nobody knows.
             self._seq += self._drains is None
             return
-        at = _moment(wall_ns, mono_ns, real_ns)
         seq, self._seq = self._seq, self._seq + 1
         call, cells, delay = begun
         head = (seq, "send", *at, client.epoch, *call, name, client.role, client.group, code)
         sheet.rows[SEND].append((*head, phase, f"{name}/{operation}", *cells, *stored))
         if self._drains is not None:
-            self._drains.sent(mono_ns / 1e9, cells[0], delay)
+            self._drains.sent(at[1] / 1e9, cells[0], delay)
 
-
-_RECEIVE = next(number for number, shape in enumerate(BY_NUMBER) if shape.kind == "receive")
 
 _TAKE: dict[int, Callable[..., None]] = {
     told.BEGIN: Account._begin,
@@ -459,7 +426,3 @@ _TAKE: dict[int, Callable[..., None]] = {
     told.SENDING: Account._send,
     told.SENT: Account._sent,
 }
-
-
-def _moment(wall_ns: int, mono_ns: int, real_ns: int | None) -> Moment:
-    return wall_ns // 1000, mono_ns, None if real_ns is None else real_ns // 1000

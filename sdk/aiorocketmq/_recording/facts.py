@@ -135,9 +135,8 @@ def _of_delivered(
 
 
 def _of_sending(wall_ns: int, mono_ns: int, real_ns: int | None, client_id: str, told: Sent) -> Fact:
-    due_us = told.due_us
-    cells = sent(told.message, told.message_id, due_us, told.attempt)
-    delay = 0.0 if due_us is None else (due_us - wall_ns // 1000) / 1e6
+    cells = sent(told.message, told.message_id, told.due_us, told.attempt)
+    delay = _delay(told.due_us, wall_ns // 1000)
     return SENDING, wall_ns, mono_ns, real_ns, client_id, told.operation, cells, delay
 
 
@@ -158,8 +157,7 @@ _PLAIN: dict[int, Callable[..., Fact]] = {
 
 
 def _sent(event: SendEvent, wall_us: int) -> Note:
-    delay = 0.0 if event.due_us is None else (event.due_us - wall_us) / 1e6
-    return "sent", event.message.topic, delay
+    return "sent", event.message.topic, _delay(event.due_us, wall_us)
 
 
 def _resolved(event: TransactionEndEvent, wall_us: int) -> Note:
@@ -209,6 +207,11 @@ _NOTES: dict[type[Event], Callable[[Any, int], Note | None]] = {
     ReceiveEvent: _polled,
     ClientEvent: _lived,
 }
+
+
+def _delay(due_us: int | None, wall_us: int) -> float:
+    """How long a message that is sent now is kept back, in seconds."""
+    return 0.0 if due_us is None else (due_us - wall_us) / 1e6
 
 
 def lease_of(invisible: float | None) -> float:

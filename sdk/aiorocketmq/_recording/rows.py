@@ -371,6 +371,7 @@ SHAPES: dict[type[Event], Shape] = {
 
 SEND = SHAPES[SendEvent]
 DELIVER = SHAPES[DeliverEvent]
+RECEIVE = SHAPES[ReceiveEvent]
 PLACED_DELIVER = _placed_shape("attempt", *_CONTENT, "handle", *_CAME, placed=PLACED)
 PLACED_HANDLE = _placed_shape("attempt", "result", placed=PLACED[:-1])
 PLACED_ACK = _placed_shape(*OPERATION, "attempt", "handle", placed=PLACED)

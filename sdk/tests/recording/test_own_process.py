@@ -207,7 +207,7 @@ def test_what_waits_for_a_process_that_stands_still_is_bounded_and_the_gap_is_to
     os.kill(child.pid, signal.SIGSTOP)
     for number in range(30_000):
         recorder.observe(asked(number))
-    assert len(series.facts) <= 2_000 + FACTS_PER_BLOCK
+    assert len(series._facts) <= 2_000 + FACTS_PER_BLOCK
     assert len(series._packed) <= 2 * BLOCKS_AT_ONCE
     os.kill(child.pid, signal.SIGCONT)
     seqs = [row["seq"] for row in rows_of(recorder)]
