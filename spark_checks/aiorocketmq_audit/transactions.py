@@ -2,12 +2,15 @@
 
 INV-TX: of a transaction that the account knows, nothing is delivered before a commit was tried. Where only a
 client tells, and nobody rolled back, another producer of its group may have committed unseen: possible, not
-proven. INV-TX-CHECK: when a decision was answered OK, the server stops asking within one interval of checks.
+proven. INV-TX-CHECK: when a decision was answered OK, the server stops asking within one interval of checks. A
+decision ends one half message, and a send that the network repeated stores several of one transaction. Where the
+broker tells of several, it may ask about those that are left; where it does not tell how many there are, one
+decision is possible only, and two are proof.
 """
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, functions as F
+from pyspark.sql import Column, DataFrame, Window, functions as F
 
 from aiorocketmq_audit.findings import BROKEN, POSSIBLE, finding, place
 
@@ -16,7 +19,7 @@ NAME = "transactions"
 CHECK_US = 31_000_000
 """One interval between checks (30 s) and a second: a decision is written in batches (broker-semantics R9.11)."""
 
-_TRANSACTION = ("run_id", "case_id", "observer", "topic", "tx_id")
+_TRANSACTION = ("run_id", "case_id", "topic", "tx_id")
 
 
 def facts(events: DataFrame) -> DataFrame:
@@ -38,12 +41,16 @@ def facts(events: DataFrame) -> DataFrame:
             second=(F.coalesce("given.recorder", "began.recorder"), F.coalesce("given.seq", "began.seq")),
         )
     )
-    asked = F.col("asked.at") > F.col("decided.at") + CHECK_US
-    checked = known.where("asked is not null and decided is not null").select(
+    proof = F.when(F.col("halves") == 1, F.col("decided")).otherwise(F.get("decisions", F.lit(1)))
+
+    def late(decided: Column) -> Column:
+        return F.col("asked.at") > decided.getField("at") + CHECK_US
+
+    checked = known.where("asked is not null and decided is not null and halves <= 1").select(
         finding(
             NAME,
             F.lit("INV-TX-CHECK"),
-            F.when(asked, F.lit(BROKEN)),
+            F.when(late(proof), F.lit(BROKEN)).when(late(F.col("decided")), F.lit(POSSIBLE)),
             margin=F.col("asked.at") - F.col("decided.at"),
             at=F.col("asked.at"),
             first=(F.col("decided.recorder"), F.col("decided.seq")),
@@ -59,12 +66,17 @@ def _transactions(events: DataFrame) -> DataFrame:
     ended = (kind == "tx.end") & (F.coalesce(phase, F.lit("info")) != "fail")
     commit, rollback = F.col("resolution") == "commit", F.col("resolution") == "rollback"
     of_them = events.where("tx_id is not null and kind in ('send', 'deliver', 'tx.end', 'tx.check')")
-    seen = of_them.groupBy(*_TRANSACTION).agg(
+    seen = of_them.groupBy("observer", *_TRANSACTION).agg(
         F.min(F.when(kind != "deliver", here)).alias("began"),
         F.min(F.when(kind == "deliver", here)).alias("given"),
         F.min(F.when(ended & commit, F.coalesce("invoked_us", "t_wall_us"))).alias("commit_lo"),
         F.min(F.when(ended & rollback & (phase == "ok"), here)).alias("rolled"),
-        F.min(F.when(ended & (commit | rollback) & (phase == "ok"), here)).alias("decided"),
+        F.array_sort(F.collect_list(F.when(ended & (commit | rollback) & (phase == "ok"), here))).alias(
+            "decisions"
+        ),
+        F.count_if((kind == "send") & (phase == "ok") & (F.col("observer") == "broker")).alias("stored"),
         F.max(F.when(kind == "tx.check", here)).alias("asked"),
     )
-    return seen.where(F.col("began").isNotNull())
+    told = seen.where(F.col("began").isNotNull())
+    halves = F.sum("stored").over(Window.partitionBy(*_TRANSACTION))
+    return told.withColumn("halves", halves).withColumn("decided", F.get("decisions", F.lit(0)))

@@ -208,6 +208,20 @@ MUTANTS = (
         "CHECK_US = -31_000_000",
         ("transactions",),
     ),
+    Mutant(
+        "one half message of a transaction",
+        transactions,
+        "decided is not null and halves <= 1",
+        "decided is not null",
+        ("transactions",),
+    ),
+    Mutant(
+        "half messages that nobody told of are none",
+        transactions,
+        """.otherwise(F.get("decisions", F.lit(1)))""",
+        """.otherwise(F.col("decided"))""",
+        ("transactions",),
+    ),
     Mutant("no race", recall, "RACE_US = 1_000_000", "RACE_US = 0", ("recall",)),
     Mutant("no rebalances", queues, "REBALANCE_US = 30_000_000", "REBALANCE_US = 0", ("queues",)),
     Mutant(

@@ -8,9 +8,12 @@ from typing import Any
 
 import anyio
 import pytest
-from aiorocketmq import Message, Producer, RocketMQError, SimpleConsumer
+from aiorocketmq import Message, Producer, ReceivedMessage, RocketMQError, SimpleConsumer
+from aiorocketmq.hooks import Event, Hook, TransactionCheckEvent
 from aiorocketmq.recording import Recorder
+from aiorocketmq.transaction import Resolution
 from aiorocketmq_audit.oracle import judge
+from aiorocketmq_audit.transactions import CHECK_US
 from aiorocketmq_fake import FakeBroker
 from pyarrow import parquet
 
@@ -81,7 +84,53 @@ async def test_nobody_honest_is_accused(seed: int, tmp_path: Path) -> None:
     async with FakeBroker(clock="manual", record=folder) as broker:
         with Recorder(folder, clock=broker.clock.now) as recorder, anyio.fail_after(120):
             await Play(broker, recorder, seed).run()
-    rows = [row for file in folder.glob("*.parquet") for row in parquet.read_table(file).to_pylist()]
+    rows = _rows(folder)
     kinds = {row["kind"] for row in rows}
     assert {"deliver", "ack", "client.stop"} <= kinds
     assert [(found.invariant, found.verdict, found.row) for found in judge(rows)] == []
+
+
+async def test_a_half_message_that_the_network_repeats_may_be_asked_about_after_a_commit(
+    tmp_path: Path,
+) -> None:
+    asked = Asked()
+    folder = tmp_path / "runs"
+    async with FakeBroker(clock="manual", record=folder) as broker:
+        await broker.create_topic("payments", type="TRANSACTION")
+        with Recorder(folder, clock=broker.clock.now) as recorder, anyio.fail_after(120):
+            async with Producer(
+                broker.endpoint, hooks=[recorder, asked], transaction_checker=_knows_nothing
+            ) as producer:
+                with broker.faults.duplicate("SendMessage", times=1):
+                    async with producer.transaction(Message("payments", b"x")):
+                        pass
+                while asked.times < 2:
+                    await broker.clock.advance(seconds=20, patience=0.05)
+    rows = _rows(folder)
+    checks, decided = _times(rows, "client", "tx.check"), _times(rows, "client", "tx.end")
+    assert max(checks) > min(decided) + CHECK_US
+    assert len(_times(rows, "broker", "send")) == 2
+    assert [(found.invariant, found.verdict, found.row) for found in judge(rows)] == []
+    alone = [row for row in rows if row["observer"] == "client"]
+    assert [(found.invariant, found.verdict) for found in judge(alone)] == [("INV-TX-CHECK", "possible")]
+
+
+class Asked(Hook):
+    """Counts the checks that reach a producer."""
+
+    times = 0
+
+    def observe(self, event: Event) -> None:
+        self.times += isinstance(event, TransactionCheckEvent)
+
+
+async def _knows_nothing(_: ReceivedMessage) -> Resolution:
+    return Resolution.UNKNOWN
+
+
+def _rows(folder: Path) -> list[dict[str, Any]]:
+    return [row for file in folder.glob("*.parquet") for row in parquet.read_table(file).to_pylist()]
+
+
+def _times(rows: list[dict[str, Any]], observer: str, kind: str) -> list[int]:
+    return [row["t_wall_us"] for row in rows if (row["observer"], row["kind"]) == (observer, kind)]

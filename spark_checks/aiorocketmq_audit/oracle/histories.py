@@ -5,7 +5,7 @@ Everything here is slow on purpose: lists, loops, one history at a time.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -56,6 +56,8 @@ class Account:
     settings: Mapping[str, Settings]
     marks: Sequence[Row]
     """Resets, crashes and restarts that any observer told of."""
+    halves: Mapping[tuple[str, str], int]
+    """How many half messages the broker told of, by topic and transaction; 0 where it told of none."""
 
     def of(self, *kinds: str) -> list[Row]:
         """Rows of these kinds."""
@@ -130,9 +132,14 @@ def accounts(rows: Iterable[Row]) -> Iterator[Account]:
     for together in by_run.values():
         settings = _settings(together)
         marks = [row for row in together if _excuse(row)]
+        halves = Counter(
+            (row["topic"], row["tx_id"])
+            for row in together
+            if (row["observer"], row["kind"], row["phase"]) == ("broker", "send", "ok")
+        )
         for observer in sorted({row["observer"] for row in together}):
             mine = [row for row in together if row["observer"] == observer]
-            yield Account(observer, mine, settings, marks)
+            yield Account(observer, mine, settings, marks, halves)
 
 
 def ways(account: Account) -> Iterator[Way]:

@@ -24,7 +24,7 @@ def _by(rows: Iterable[Row], *names: str) -> dict[tuple[Any, ...], list[Row]]:
 def transactions(account: Account) -> Iterator[Found]:
     """A half message comes after a commit was tried; who was answered is not asked any more."""
     rows = [row for row in account.of("send", "deliver", "tx.end", "tx.check") if row.get("tx_id")]
-    for told in _by(rows, "topic", "tx_id").values():
+    for transaction, told in _by(rows, "topic", "tx_id").items():
         given = [row for row in told if row["kind"] == "deliver"]
         ends = [row for row in told if row["kind"] == "tx.end" and row.get("phase") not in ("fail",)]
         if len(given) == len(told):
@@ -40,8 +40,12 @@ def transactions(account: Account) -> Iterator[Found]:
             if row["phase"] == "ok" and row["resolution"] in ("commit", "rollback")
         ]
         asked = [row for row in told if row["kind"] == "tx.check"]
-        if decided and asked and asked[-1]["t_wall_us"] > decided[0] + CHECKED_US:
-            yield Found("transactions", "INV-TX-CHECK", BROKEN, asked[-1])
+        halves = account.halves[transaction]
+        if asked and halves < 2:
+            before = sum(at + CHECKED_US < asked[-1]["t_wall_us"] for at in decided)
+            proven = before > 1 or halves == 1
+            if before:
+                yield Found("transactions", "INV-TX-CHECK", BROKEN if proven else POSSIBLE, asked[-1])
 
 
 def recalls(account: Account) -> Iterator[Found]:

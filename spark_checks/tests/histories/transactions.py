@@ -11,6 +11,12 @@ def decide(h: Any, at: float, resolution: str = "commit", *, phase: str = "ok", 
     h.note("tx.end", at, phase=phase, topic="t", tx_id="T", resolution=resolution, **more)
 
 
+def asked_again(h: Any, at: float, **more: Any) -> None:
+    h.send("/0", 0, tx_id="T", **more)
+    decide(h, 1, **more)
+    h.note("tx.check", at, topic="t", tx_id="T", **more)
+
+
 @history("a message comes when it was committed")
 def _(h: Any) -> None:
     h.send("/0", 0, tx_id="T")
@@ -59,18 +65,50 @@ def _(h: Any) -> None:
     h.deliver("/0", 2, tx_id="T")
 
 
-@history("a check that was under way when the decision came")
-def _(h: Any) -> None:
-    h.send("/0", 0, tx_id="T")
-    decide(h, 1)
-    h.note("tx.check", 32, topic="t", tx_id="T")
-
-
 @history("asked again and again", ("INV-TX-CHECK", "broken"))
 def _(h: Any) -> None:
-    h.send("/0", 0, tx_id="T")
-    decide(h, 1)
-    h.note("tx.check", 32.1, topic="t", tx_id="T")
+    asked_again(h, 32.1, observer="broker")
+
+
+@history("asked again and again while the broker tells of one half message", ("INV-TX-CHECK", "broken"))
+def _(h: Any) -> None:
+    h.send("/0", 0, tx_id="T", observer="broker")
+    asked_again(h, 32.1)
+
+
+@history("asked about what may be a second half message of one transaction", ("INV-TX-CHECK", "possible"))
+def _(h: Any) -> None:
+    asked_again(h, 32.1)
+
+
+@history("asked though both half messages that a send can have left were decided", ("INV-TX-CHECK", "broken"))
+def _(h: Any) -> None:
+    decide(h, 5)
+    asked_again(h, 36.1)
+
+
+@history("asked soon after the second of both decisions", ("INV-TX-CHECK", "possible"))
+def _(h: Any) -> None:
+    decide(h, 5)
+    asked_again(h, 36)
+
+
+@history("asked about the second half message of one transaction")
+def _(h: Any) -> None:
+    h.send("/0", 0.1, tx_id="T", observer="broker")
+    asked_again(h, 32.1, observer="broker")
+
+
+@history("the broker tells of the second half message that a client is asked about")
+def _(h: Any) -> None:
+    h.send("/0", 0, tx_id="T", observer="broker")
+    h.send("/0", 0.1, tx_id="T", observer="broker")
+    asked_again(h, 32.1)
+
+
+@history("a check that was under way when the decision came")
+def _(h: Any) -> None:
+    asked_again(h, 32)
 
 
 def recalled(h: Any, at: float, *, phase: str = "ok") -> None:

@@ -70,9 +70,12 @@ def _(s: Scene) -> Accused:
     return _comes(s, mail, 2)
 
 
-def _asked_at(s: Scene, at: float, resolution: str = "commit", *, times: int = 1) -> Accused:
+def _asked_at(
+    s: Scene, at: float, resolution: str = "commit", *, decided: int = 1, times: int = 1
+) -> Accused:
     mail = half(s)
-    end(s, mail, 1, resolution)
+    for second in range(1, decided + 1):
+        end(s, mail, second, resolution)
     for again in range(times):
         s.note("tx.check", at + 30 * again, topic=mail.topic, tx_id="T", message_id=mail.id)
     return mail
@@ -100,7 +103,7 @@ def _(s: Scene) -> Accused:
 
 @_asked("tx-check.seen-by-client", observer="client")
 def _(s: Scene) -> Accused:
-    return _asked_at(s, 61)
+    return _asked_at(s, 61, decided=2)
 
 
 def _taken_back(
