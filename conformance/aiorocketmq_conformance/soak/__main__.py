@@ -55,7 +55,7 @@ def _lines(result: Soaked) -> list[str]:
     return [
         f"{result.seconds:.0f} s, seed {result.plan.seed}, {sum(result.faults.values())} faults: "
         + ", ".join(f"{count} {kind}" for kind, count in result.faults.items()),
-        f"{balance.promised} messages promised, {balance.handled} handlings, "
+        f"{balance.promised} messages promised, {balance.handled} handlings, {balance.buried} dead letters read, "
         f"{sum(balance.repeated.values())} repeated: "
         + (", ".join(f"{count} {reason}" for reason, count in balance.repeated.items()) or "none"),
         f"lost {len(balance.lost)}, unexplained {len(balance.unexplained)}, withdrawn {len(balance.withdrawn)}",

@@ -21,11 +21,13 @@ class Balance:
     handled: int
     """Handlings that ended well, over all groups."""
     lost: tuple[tuple[str, str], ...]
-    """Group and message id of what was promised to a group and never handled by it."""
+    """Group and message id of what was promised to a group, and neither handled by it nor read as its dead letter."""
     unexplained: tuple[tuple[str, str], ...]
     """Group and message id of what was handled once more without any event that would be the reason."""
     withdrawn: tuple[tuple[str, str], ...]
-    """Group and message id of what a transaction had taken back, and was handled all the same."""
+    """Group and message id of what was rolled back or recalled, and handled all the same."""
+    buried: int = 0
+    """Messages that were read as dead letters."""
     repeated: dict[str, int] = field(default_factory=dict)
     """Handlings beyond the first, by their reason."""
 
@@ -44,6 +46,7 @@ class Ledger:
         self._withdrawn: set[str] = set()
         self._copies: Counter[str] = Counter()
         self._handled: dict[str, Counter[str]] = defaultdict(Counter)
+        self._buried: dict[str, set[str]] = defaultdict(set)
         self._reasons: dict[tuple[str, str], str] = {}
         self._repeated: Counter[str] = Counter()
         self._unexplained: list[tuple[str, str]] = []
@@ -54,8 +57,13 @@ class Ledger:
         self._promised[message_id] = topic
 
     def withdrawn(self, message_id: str) -> None:
-        """A transaction was rolled back; nobody may get its message."""
+        """A message was rolled back, or recalled in time; nobody may get it."""
         self._withdrawn.add(message_id)
+
+    def buried(self, group: str, message_id: str) -> None:
+        """A message was read as a dead letter of `group`."""
+        self._news.set()
+        self._buried[group].add(message_id)
 
     def handled(self, group: str, message_id: str) -> None:
         """A group has done its work on a message."""
@@ -88,17 +96,17 @@ class Ledger:
                 self._reasons[event.group, event.message.content.message_id] = "a change with a spent handle"
 
     async def something_handled(self) -> None:
-        """Wait for the next handling."""
+        """Wait for the next handling or dead letter."""
         self._news.clear()
         await self._news.wait()
 
     def missing(self) -> list[tuple[str, str]]:
-        """Group and message id of what is still to be handled."""
+        """Group and message id of what is still to be handled or given up."""
         return [
             (group, message_id)
             for message_id, topic in self._promised.items()
             for group in self._groups.get(topic, ())
-            if message_id not in self._handled[group]
+            if message_id not in self._handled[group] and message_id not in self._buried[group]
         ]
 
     def balance(self) -> Balance:
@@ -113,5 +121,6 @@ class Ledger:
                 for group, seen in self._handled.items()
                 for message_id in self._withdrawn & set(seen)
             ),
+            buried=sum(map(len, self._buried.values())),
             repeated=dict(sorted(self._repeated.items())),
         )

@@ -22,7 +22,9 @@ from aiorocketmq import (
     RocketMQError,
     SimpleConsumer,
     Timeouts,
+    TopicNotFound,
     TransactionUnconfirmed,
+    dead_letters,
 )
 from aiorocketmq.transaction import Resolution
 from aiorocketmq_fake import FakeBroker
@@ -32,19 +34,30 @@ from aiorocketmq_conformance.soak.ledger import Ledger
 logger = logging.getLogger(__name__)
 
 NORMAL, FIFO, DELAYED, PAID = "soak-normal", "soak-fifo", "soak-delayed", "soak-paid"
-TOPICS = {NORMAL: "NORMAL", FIFO: "FIFO", DELAYED: "DELAY", PAID: "TRANSACTION"}
+STRICT = "soak-strict"
+"""Read by a group of few attempts, whose dead letters another one reads."""
+TOPICS = {NORMAL: "NORMAL", FIFO: "FIFO", DELAYED: "DELAY", PAID: "TRANSACTION", STRICT: "NORMAL"}
 GROUPS = {
     NORMAL: ("push", "simple", "pull"),
     FIFO: ("ordered",),
     DELAYED: ("push",),
     PAID: ("push",),
+    STRICT: ("strict",),
 }
 ATTEMPTS = 1000
 """So many that no message becomes a dead letter: then each that was promised has to be handled."""
+FEW_ATTEMPTS = 3
+"""Of the group `strict`, which has to handle what it was promised, or to give it up."""
+BURYING = "burying"
+"""The group that reads the dead letters of `strict`."""
+POISONED = 0.3
+"""Part of the messages for `strict` that it never handles."""
 FAILING = 0.03
 """Part of the handlings that fail on purpose."""
 EXPECTED = (AckManyError, LeaseLost, TransactionUnconfirmed)
 """Errors after which an application goes on without trying the same again: the broker sees to the message."""
+RECALLED_BEFORE = 6.0
+"""Seconds before which no message that is taken back is due."""
 PAUSE = 0.2
 """Seconds that an application waits after an error that may pass."""
 
@@ -53,9 +66,10 @@ async def prepare(broker: FakeBroker) -> None:
     """Create topics and groups."""
     for topic, kind in TOPICS.items():
         await broker.create_topic(topic, type=kind)
-    for group in sorted({group for groups in GROUPS.values() for group in groups}):
+    for group in sorted({BURYING, *(group for groups in GROUPS.values() for group in groups)}):
+        attempts = FEW_ATTEMPTS if group == "strict" else ATTEMPTS
         await broker.create_group(
-            group, ordered=group == "ordered", max_attempts=ATTEMPTS, backoff=(0.5, 1.0, 2.0)
+            group, ordered=group == "ordered", max_attempts=attempts, backoff=(0.5, 1.0, 2.0)
         )
 
 
@@ -73,9 +87,12 @@ class Load:
         transactions: bool = True,
         gathering: bool = True,
         pulling: bool = True,
+        burying: bool = True,
+        recalling: bool = True,
         timeouts: Timeouts | None = None,
     ) -> None:
-        """Prepare; without `gathering` all messages travel alone, without `pulling` there is no PullConsumer."""
+        """Prepare; without `gathering` all messages travel alone, without `pulling` there is no PullConsumer, without
+        `burying` nothing is sent to STRICT, and without `recalling` nothing is taken back."""
         self.surprises: list[str] = []
         """Errors that no fault of the soak may lead to."""
         self.errors: Counter[str] = Counter()
@@ -87,6 +104,8 @@ class Load:
         self._transactions = transactions
         self._gathering = gathering
         self._pulling = pulling
+        self._burying = burying
+        self._recalling = recalling
         self._sending: list[asyncio.Task[None]] = []
         self._fetching: list[asyncio.Task[None]] = []
         self._stack = AsyncExitStack()
@@ -98,7 +117,10 @@ class Load:
         single = await enter(Producer(self._connection, hooks=self._hooks, transaction_checker=_decide))
         linger = 0.005 if self._gathering else None
         gathering = await enter(Producer(self._connection, hooks=self._hooks, linger=linger))
-        for group, topics in (("push", [NORMAL, DELAYED, PAID]), ("ordered", [FIFO])):
+        pushed = {"push": [NORMAL, DELAYED, PAID], "ordered": [FIFO]}
+        if self._burying:
+            pushed["strict"] = [STRICT]
+        for group, topics in pushed.items():
             await enter(
                 PushConsumer(
                     self._connection,
@@ -113,7 +135,9 @@ class Load:
         simple = await enter(
             SimpleConsumer(self._connection, group="simple", subscriptions=[NORMAL], hooks=self._hooks)
         )
-        self._begin(self._fetching, self._fetch(simple))
+        self._begin(self._fetching, self._fetch(simple, self._ledger.handled, "simple"))
+        if self._burying:
+            self._begin(self._fetching, self._bury())
         if self._pulling:
             pull = await enter(
                 PullConsumer(self._connection, group="pull", auto_commit=1.0, hooks=self._hooks)
@@ -130,6 +154,10 @@ class Load:
         ]
         if self._transactions:
             senders.append(self._pay(single, 0.03))
+        if self._burying:
+            senders.append(self._send(single, 0.05, self._strict))
+        if self._recalling:
+            senders.append(self._recall(single, 0.03))
         self._begin(self._sending, *senders)
         return self
 
@@ -168,6 +196,10 @@ class Load:
     def _ordered(self) -> Message:
         return Message(FIFO, self._body(), message_group=f"group {self._rng.randrange(8)}")
 
+    def _strict(self) -> Message:
+        fate = "poison" if self._rng.random() < POISONED else "food"
+        return Message(STRICT, self._body(), properties={"fate": fate})
+
     async def _send(self, producer: Producer, part: float, make: Callable[[], Message]) -> None:
         while True:
             await asyncio.sleep(self._rng.expovariate(self._rate * part))
@@ -200,21 +232,49 @@ class Load:
 
             await self._forgiving(pay)
 
+    async def _recall(self, producer: Producer, part: float) -> None:
+        while True:
+            await asyncio.sleep(self._rng.expovariate(self._rate * part))
+            message = Message(DELAYED, self._body(), delay=self._rng.uniform(RECALLED_BEFORE, 10.0))
+
+            async def recall(message: Message = message) -> None:
+                began = asyncio.get_running_loop().time()
+                receipt = await producer.send(message)
+                await producer.recall(receipt)
+                if asyncio.get_running_loop().time() < began + RECALLED_BEFORE - 2.0:
+                    self._ledger.withdrawn(receipt.message_id)
+
+            await self._forgiving(recall)
+
     async def _handle(self, message: ReceivedMessage) -> None:
         await asyncio.sleep(self._rng.uniform(0.0, 0.02))
-        if self._rng.random() < FAILING:
+        if self._rng.random() < FAILING or message.properties.get("fate") == "poison":
             raise RuntimeError("fails on purpose")
         self._ledger.handled(message.group or "", message.message_id)
 
-    async def _fetch(self, consumer: SimpleConsumer) -> None:
+    async def _fetch(self, consumer: SimpleConsumer, done: Callable[[str, str], None], group: str) -> None:
         async def once() -> None:
             messages = await consumer.receive(max_messages=32, invisible=10.0, wait=5.0)
             for message in messages:
-                self._ledger.handled("simple", message.message_id)
+                done(group, message.message_id)
             await consumer.ack(messages)
 
         while True:
             await self._forgiving(once)
+
+    async def _bury(self) -> None:
+        async def read() -> None:
+            topic = dead_letters("strict")
+            async with SimpleConsumer(
+                self._connection, group=BURYING, subscriptions=[topic], hooks=self._hooks
+            ) as consumer:
+                await self._fetch(consumer, self._ledger.buried, "strict")
+
+        while True:
+            try:
+                await self._forgiving(read)
+            except TopicNotFound:
+                await asyncio.sleep(PAUSE)  # Nothing was given up yet.
 
     async def _pull(self, consumer: PullConsumer) -> None:
         async for batch in consumer:
@@ -225,6 +285,8 @@ class Load:
         """Go on after what a fault may cause; keep what none may."""
         try:
             await call()
+        except TopicNotFound:
+            raise
         except RocketMQError as error:
             self.errors[type(error).__name__] += 1
             if not (error.may_retry or isinstance(error, EXPECTED)):

@@ -21,6 +21,14 @@ def test_what_was_promised_to_a_group_and_not_handled_by_it_is_lost(ledger: Ledg
     assert ledger.balance().is_kept
 
 
+def test_what_a_group_gave_up_is_not_lost_when_somebody_reads_it(ledger: Ledger) -> None:
+    ledger.promised("orders", "1")
+    ledger.handled("audit", "1")
+    ledger.buried("billing", "1")
+    assert ledger.balance().is_kept
+    assert ledger.balance().buried == 1
+
+
 def test_a_repetition_without_a_reason_is_not_explained(ledger: Ledger) -> None:
     ledger.handled("billing", "1")
     ledger.handled("billing", "1")
