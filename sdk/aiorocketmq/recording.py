@@ -112,6 +112,24 @@ class Recorder(Hook):
             if not series.clients:
                 self._end()
 
+    def note_fault(self, kind: str, *, target: str = "", state: str = "") -> None:
+        """Note that a server is disturbed: a row of kind `fault` (recording.md).
+
+        Clients cannot tell a restart from a broken network, so whoever restarts a server under test says so. By the
+        kinds `restart` (in good order) and `crash` the audit excuses what a server may forget or repeat then (E4);
+        others are kept for people. `target` names what was disturbed. `state` is `start` or `stop` where it lasts:
+        note both. Raises ValueError for an empty kind, or another state."""
+        if not kind:
+            raise ValueError("a fault needs a kind, such as 'restart' or 'crash'")
+        if state not in ("", "start", "stop"):
+            raise ValueError(f"the state of a fault is 'start', 'stop' or nothing, not {state!r}")
+        fault = {"kind": kind} | {
+            name: value for name, value in (("target", target), ("state", state)) if value
+        }
+        if self._series is None:
+            self._series = self._begin()
+        self._series.add((told.FAULT, *self._series.now(), fault))
+
     # A tap: see `Telling`. Nothing here must take long, for it is done for every message.
 
     def _tap(self) -> Tap | None:

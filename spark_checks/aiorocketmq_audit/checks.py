@@ -38,6 +38,9 @@ class Material:
     settings: DataFrame
     deliveries: DataFrame
     marks: DataFrame
+    """What excuses, as `excuses.marks` tells it."""
+    away: DataFrame
+    """When servers were away from clients, as `excuses.away` tells it."""
     traces: DataFrame
     stored: DataFrame
     around: DataFrame

@@ -164,6 +164,8 @@ def _packed(known: DataFrame, *, cut_at: dict[str, int]) -> DataFrame:
                 F.coalesce("apart_us", F.lit(0)).alias("apart"),
                 step().alias("step"),
                 _cut(cut_at).alias("cut"),
+                F.coalesce("store_us", "lo").alias("stored"),
+                (F.col("hi") - F.coalesce("invoked_us", "hi")).alias("polled"),
                 "odd",
                 "whole",
             ),
@@ -277,7 +279,7 @@ def _folded(numbered: DataFrame) -> DataFrame:
 def _with_successor(folded: DataFrame) -> DataFrame:
     message = Window.partitionBy("lane", "message").orderBy("number")
     whole = Window.partitionBy("lane", "message")
-    names = ("lo", "hi", "hold", "recorder", "seq", "batch", "again", "attempt")
+    names = ("lo", "hi", "hold", "recorder", "seq", "batch", "again", "attempt", "polled")
     following = F.lead(F.struct(*names)).over(message)
     first_place = F.when(F.col("attempt") == 1, F.struct("place", "offset"))
     paired = folded.withColumns(
@@ -288,10 +290,12 @@ def _with_successor(folded: DataFrame) -> DataFrame:
             ),
             # By the clock of one recorder, or of several.
             "one_clock": F.min("least_teller").over(whole) == F.max("most_teller").over(whole),
+            # Since when the message was there, as far as anybody tells.
+            "since": F.min("stored").over(whole),
         }
     )
     paired = paired.select("*", *(F.col(f"next.{name}").alias(f"n_{name}") for name in names)).drop(
-        "next", "least_teller", "most_teller"
+        "next", "least_teller", "most_teller", "stored"
     )
     held = with_hold(paired)
     return held.withColumn("done_lo", F.min("end_lo").over(whole))

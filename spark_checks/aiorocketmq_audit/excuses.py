@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, functions as F
 
+from aiorocketmq_audit.findings import BROKEN, POSSIBLE
+
 RESET, OWNER_GONE, RESTARTED, QUEUE_LOCKED = "E2 reset", "E3 owner gone", "E4 restart", "E5 queue locked"
 ASSIGNED = "E3 assigned anew"
 RESENT, ANSWER_LOST = "resent by its producer", "E7 answer lost"
@@ -18,8 +20,20 @@ FLUSH_US = 6_000_000
 
 MOST_MARKS = 10_000
 
+LINGERS_US = 120_000_000
+"""So long a server that was away may go on with what it knew twice: old leases end, and are noticed late."""
+AWAY_US = 10_000_000
+"""Times at which a server was away are told by slices of so many microseconds."""
+SERVERS_FAULT = 50_000
+"""Error codes from here on are the server's own failures."""
+
 RESETS, GONE, RESTARTS = ("reset", "seek"), ("client.stop", "client.crash"), ("restart", "crash")
 """Kinds of events, and of faults."""
+FORGOTTEN = (
+    *("INV-EXCL", "INV-ACKED", "INV-EARLY", "INV-LATE", "INV-ATTEMPT", "INV-ORD", "INV-ORD-FIRST"),
+    *("INV-OFFSET", "INV-OFFSET-ORD", "INV-COMMIT", "INV-PULL-ORD"),
+)
+"""What a server may break that has forgotten, in a restart, what it had not yet written."""
 _CLIENTS = (*GONE, "assign")
 MARKING = (*RESETS, "fault", *_CLIENTS)
 """Kinds of events that may be marks."""
@@ -53,21 +67,59 @@ def marks(events: DataFrame) -> DataFrame:
     return few.agg(F.sort_array(all_).alias("marks"))
 
 
-def with_excuse(suspects: DataFrame, marks: DataFrame, *, moves: bool = False) -> DataFrame:
+def away(events: DataFrame) -> DataFrame:
+    """One row holding an array of (by, since, until): when polls of a client's recorder failed because the server
+    could not be reached, or failed itself.
+
+    A client cannot tell a restart from a broken network, so that this excuses nothing, and leaves a doubt."""
+    code = F.col("code")
+    failed = (F.col("phase") == "fail") & (code.isNull() | (code >= SERVERS_FAULT))
+    polls = events.where((F.col("kind") == "receive") & (F.col("observer") != "broker") & failed)
+    slices = (
+        polls.groupBy(F.xxhash64("recorder").alias("by"), F.floor(F.col("t_wall_us") / AWAY_US))
+        .agg(F.min("t_wall_us").alias("since"), F.max("t_wall_us").alias("until"))
+        .limit(MOST_MARKS)
+    )
+    return slices.agg(F.collect_list(F.struct("by", "since", "until")).alias("away"))
+
+
+def doubted(findings: DataFrame, away: DataFrame) -> DataFrame:
+    """Turn broken into possible where the recorder of the first event saw its server away within LINGERS_US before the
+    second one; for acks as with restarts."""
+    forgotten = ", ".join(f"'{name}'" for name in FORGOTTEN)
+    doubt = F.expr(
+        f"""invariant in ({forgotten}) and exists(away, a -> a.by = first_recorder
+                and a.since < at_us and a.until > at_us - {LINGERS_US}
+                and (invariant <> 'INV-ACKED' or a.since < at_us - margin_us + {FLUSH_US}))"""
+    )
+    verdict = F.when((F.col("verdict") == BROKEN) & doubt, F.lit(POSSIBLE)).otherwise(F.col("verdict"))
+    return findings.crossJoin(F.broadcast(away)).withColumn("verdict", verdict).drop("away")
+
+
+def with_excuse(
+    suspects: DataFrame, marks: DataFrame, *, moves: bool = False, only: str | None = None
+) -> DataFrame:
     """Add `excuse`: the first mark between a delivery (`lo`) and the one that looks wrong (`n_hi`), or null.
 
     With a manual clock much happens at one instant; there the recorder's own numbers tell what came first.
-    `moves` lets assignments of queues excuse too, for consumers that own them.
+    A server that went down may hold two states of what it knew of then, and go on with both: a restart counts for
+    whatever was there before it (`since`, or `lo` where nobody tells). `moves` lets assignments of queues excuse too,
+    for consumers that own them. `only` is the one excuse to look for.
     """
     others = "true" if moves else f"m.excuse <> '{ASSIGNED}'"
+    if only is not None:
+        others = f"m.excuse = '{only}'"
     found = F.expr(
         f"""get(filter(marks, m -> m.scope = scope and {others}
-                   and (m.at > lo or (m.at = lo and m.by = recorder and m.number > seq))
+                   and (m.at > lo or (m.at = lo and m.by = recorder and m.number > seq)
+                        or (m.excuse = '{RESTARTED}' and m.at > since))
                    and (m.at < n_hi or (m.at = n_hi and m.by = n_recorder and m.number < n_seq))
                    and (m.key is null or m.key = who or m.key = client)
                    and (m.excuse <> '{RESTARTED}' or acked_hi is null or acked_hi > m.at - {FLUSH_US})
             ), 0).excuse"""
     )
+    if "since" not in suspects.columns:
+        suspects = suspects.withColumn("since", F.col("lo"))
     return suspects.crossJoin(F.broadcast(marks)).withColumn("excuse", found).drop("marks")
 
 

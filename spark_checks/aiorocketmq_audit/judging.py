@@ -28,7 +28,8 @@ def material_of(events: DataFrame, gate: gates.Gates, settings: DataFrame | None
     settings = reading.settings(events) if settings is None else settings
     deliveries = deliveries_of(events, settings, cut_at=gate.cut_at, clocks_agree=not gate.clocks)
     traces, stored = origin.traces(events), loss.expected(events, settings)
-    return Material(events, settings, deliveries, excuses.marks(events), traces, stored, events)
+    marks, away = excuses.marks(events), excuses.away(events)
+    return Material(events, settings, deliveries, marks, away, traces, stored, events)
 
 
 def screened_material(
@@ -40,8 +41,8 @@ def screened_material(
     `is_cut` tells that calls may have answers which are not among the events."""
     near = closeup.closeup(events, settings, gate, has_open_calls=is_cut or gate.has_open_settling)
     traces, stored = origin.traces(events), loss.expected(events, settings)
-    marks = excuses.marks(events)
-    return Material(events, settings, near.deliveries, marks, traces, stored, events), near.cells
+    marks, away = excuses.marks(events), excuses.away(events)
+    return Material(events, settings, near.deliveries, marks, away, traces, stored, events), near.cells
 
 
 def numbers_of(
@@ -96,7 +97,7 @@ def findings_of(
             unsure = gate.makes_unsure(depends_on_time=check.depends_on_time)
             parts.append(findings.softened(check.find(material), has_gaps=unsure))
     parts += sides.findings(_sources(material, gate), gate, checks, only=sides_asked)
-    return reduce(DataFrame.unionByName, parts)
+    return excuses.doubted(reduce(DataFrame.unionByName, parts), material.away)
 
 
 def _sources(material: Material, gate: gates.Gates) -> sides.Sources:

@@ -119,6 +119,7 @@ def material(
         settings,
         reading.worked_out(given) if is_tiny else given.persist(),
         excuses.marks(around),
+        excuses.away(around),
         origin.traces(events),
         loss.expected(events, settings),
         around,

@@ -4,7 +4,8 @@ someone asks for it.
 INV-EARLY: after a change of its lease that asked for a retry, a message is not handed out before that time.
 INV-LATE: when a hold has ended and a poll of the group stays open from then until the bound, the message has
 come by then. Without such a poll nothing is said: nobody asked. Ordered groups are left out of INV-LATE, as
-others may have to go first.
+others may have to go first; so is what comes by a poll that was out already when the hold ended, because servers
+before 5.4 wake none for what comes again (live-broker-consumption.md V1).
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from aiorocketmq_audit.findings import BROKEN, EXCUSED, POSSIBLE, finding
 
 NAME = "retry timing"
 
+PARKED_US = 30_000_000
+"""No server lets a poll wait for as long as that."""
 _SLICE_US = 20_000_000
 """Polls are looked up by the slices of time that they span: looking through all polls of a group for each late message
 would take time in the square of a recording's length. Servers let no poll wait for longer, so mostly they are two."""
@@ -26,7 +29,7 @@ _MOST_SLICES = 10_000
 def retry_timing(deliveries: DataFrame, polls: DataFrame, marks: DataFrame, *, ended: DataFrame) -> DataFrame:
     """Retries that came too early or too late: rows of FINDING. `ended` tells the last instant of each
     observer's account."""
-    return _early(deliveries, marks).unionByName(_late(deliveries, polls, ended))
+    return _early(deliveries, marks).unionByName(_late(deliveries, polls, marks, ended))
 
 
 def is_suspiciously_early() -> Column:
@@ -96,7 +99,7 @@ def _early(deliveries: DataFrame, marks: DataFrame) -> DataFrame:
     )
 
 
-def _late(deliveries: DataFrame, polls: DataFrame, ended: DataFrame) -> DataFrame:
+def _late(deliveries: DataFrame, polls: DataFrame, marks: DataFrame, ended: DataFrame) -> DataFrame:
     bound = F.col("until_hi") + F.col("late")
     suspects = deliveries.join(F.broadcast(ended), "account").where(is_suspiciously_late(F.col("ended_us")))
     covered = suspects.join(
@@ -108,16 +111,20 @@ def _late(deliveries: DataFrame, polls: DataFrame, ended: DataFrame) -> DataFram
         & (F.col("p_to") >= bound),
         "left_semi",
     )
+    parked = (F.col("n_polled") < PARKED_US) & (F.col("n_hi") - F.col("n_polled") <= F.col("until_hi"))
+    covered = covered.where(~F.coalesce(parked, F.lit(False)))
     at = F.coalesce("n_hi", "ended_us")
-    return covered.select(
+    judged = excuses.with_excuse(covered.withColumn("n_hi", at), marks, only=excuses.RESTARTED)
+    return judged.select(
         finding(
             NAME,
             F.lit("INV-LATE"),
-            F.lit(BROKEN),
-            margin=at - F.col("until_hi"),
-            at=at,
+            F.when(F.col("excuse").isNotNull(), F.lit(EXCUSED)).otherwise(F.lit(BROKEN)),
+            margin=F.col("n_hi") - F.col("until_hi"),
+            at=F.col("n_hi"),
             first=(F.col("recorder"), F.col("seq")),
             second=(F.col("n_recorder"), F.col("n_seq")),
+            excuse=F.col("excuse"),
             cut=F.col("cut"),
         )
     )

@@ -335,6 +335,35 @@ MUTANTS = (
         (_DD,),
     ),
     Mutant("a crash of long ago", excuses, "m.at > lo or", "m.at > 0 or", (_DD,)),
+    Mutant("servers are never away", excuses, "== BROKEN) & doubt", "== BROKEN) & ~doubt", (_DD,)),
+    Mutant("refusals are outages", excuses, "code >= SERVERS_FAULT", "F.lit(True)", (_DD,)),
+    Mutant("failures are refusals", excuses, "| (code >= SERVERS_FAULT)", "", (_DD,)),
+    Mutant(
+        "clients doubt the broker's word", excuses, '(F.col("observer") != "broker")', "F.lit(True)", (_DD,)
+    ),
+    Mutant("away long before", excuses, "a.until > at_us - {LINGERS_US}", "true", (_DD,)),
+    Mutant("restarts end at once", excuses, "m.at > since", "false", (_DD,)),
+    Mutant("restarts excuse what came later", excuses, "m.at > since", "true", (_DD,)),
+    Mutant("away when all was over", excuses, "a.since < at_us and a.until", "a.until", (_DD,)),
+    Mutant(
+        "whoever is away forgets everything",
+        excuses,
+        "a.since < at_us - margin_us + {FLUSH_US}",
+        "true",
+        (_DD,),
+    ),
+    Mutant("all promises may be forgotten", excuses, "invariant in ({forgotten}) and", "", ("origin",)),
+    Mutant(
+        "every poll is woken",
+        retry_timing,
+        'F.col("n_hi") - F.col("n_polled")',
+        'F.col("n_hi")',
+        (_RT,),
+    ),
+    Mutant(
+        "polls wait for ever", retry_timing, "PARKED_US = 30_000_000", "PARKED_US = 30_000_000_000", (_RT,)
+    ),
+    Mutant("late after a restart", retry_timing, "only=excuses.RESTARTED", "only=excuses.RESET", (_RT,)),
     Mutant("restarts forget everything", excuses, "FLUSH_US = 6_000_000", "FLUSH_US = 6_000_000_000", (_DD,)),
     Mutant(
         "no locked queues",
@@ -361,11 +390,32 @@ TWO_CLOCKS = (
     "of two clocks, the one that is behind tells first of what came second",
 )
 
+DOUBTS = (
+    "nobody could reach a server that may have forgotten an ack",
+    "a server that fails by itself may have forgotten an ack",
+    "a server that refuses a poll has forgotten nothing",
+    "a server that was away forgets no ack of long ago",
+    "a server that was away before and afterwards has forgotten nothing",
+    "a server that was away may go on with an old lease beside a new one",
+    "a broker's own account needs no poll to be sure",
+    "a restarted server may go on with an old lease beside a new one (E4)",
+    "an answer that a crash swallowed comes again though another one was acked (E4)",
+    "what was stored after a restart is held as ever",
+    "a restart may put off what would come again (E4)",
+    "a server that was away may put off what would come again",
+    "a server need not wake a poll that was out already",
+    "a poll that was out for longer than any server lets it wait is none",
+    "a body does not change because its server was away",
+    "asked about what may be a second half message of one transaction",
+    "asked about the second half message of one transaction",
+)
+"""Histories that leave a doubt, or are not far from one: scenes are broken or are not."""
+
 
 @pytest.fixture(scope="module")
 def told(history_type: Callable[[str], Any]) -> dict[str, tuple[list[Row], Findings]]:
-    """Each scene as a case of its own, and what must be found in it; scenes have one clock, so histories of two are
-    beside them."""
+    """Each scene as a case of its own, and what must be found in it; beside them histories of two clocks, as
+    scenes have one, and of doubts."""
     shape = Shape()
     names = Names(shape, "run", is_broker=True)
     cases = {}
@@ -388,6 +438,12 @@ def told(history_type: Callable[[str], Any]) -> dict[str, tuple[list[Row], Findi
         cases[case] = rows, Counter((case, kind.check, kind.invariant, "broken") for _ in each)
     for case in TWO_CLOCKS:
         cases[case] = by_two_clocks(case, history_type(case)), Counter()
+    checks = {kind.invariant: kind.check for kind in KINDS.values()}
+    for case in DOUBTS:
+        page = CHECKED.pages.get(case) or ASIDE.pages[case]
+        found = [(checks[name], name, verdict) for name, verdict in page.found if verdict != "excused"]
+        rows = page.tell(history_type(case)).end().rows
+        cases[case] = rows, Counter((case, *each) for each in found)
     return cases
 
 
@@ -434,7 +490,7 @@ def broken(mutant: Mutant) -> Iterator[None]:
 def whole(events: DataFrame, gate: gates.Gates) -> Material:
     """What the checks look at, made once: planning it anew for each mutant would take longer than all else."""
     made = material_of(events, gate)
-    names = ("settings", "deliveries", "marks", "traces", "stored")
+    names = ("settings", "deliveries", "marks", "away", "traces", "stored")
     return replace(made, **{name: getattr(made, name).localCheckpoint() for name in names})
 
 
@@ -447,7 +503,7 @@ def plan(
         made = deliveries.deliveries(events, whole.settings, cut_at=gate.cut_at, clocks_agree=True)
         material = replace(material, deliveries=made.localCheckpoint())
     elif module is excuses:
-        material = replace(material, marks=excuses.marks(events))
+        material = replace(material, marks=excuses.marks(events), away=excuses.away(events))
     elif module is origin:
         material = replace(material, traces=origin.traces(events))
     elif module is loss:

@@ -29,12 +29,13 @@ def results(request: pytest.FixtureRequest) -> dict[str, set[tuple[str, str]]]:
         settings,
         given,
         excuses.marks(events),
+        excuses.away(events),
         origin.traces(events),
         loss.expected(events, settings),
         events,
     )
     found = reduce(DataFrame.unionByName, (check.find(material) for check in CHECKS.values() if check.find))
-    results = CHECKED.found(found, events, "first_recorder")
+    results = CHECKED.found(excuses.doubted(found, material.away), events, "first_recorder")
     given.unpersist()
     return results
 

@@ -17,6 +17,7 @@ from aiorocketmq._recording.rows import (
     DELIVER,
     DRAIN,
     END,
+    FAULT,
     PLACED_ACK,
     PLACED_DELIVER,
     PLACED_HANDLE,
@@ -92,7 +93,7 @@ class Account:
             at = wall_ns // 1000, mono_ns, None if real_ns is None else real_ns // 1000
             _TAKE[kind](self, sheet, at, *rest)
 
-    # What a recorder says by itself
+    # What a recorder says by itself, or was told of a server
 
     def _begin(self, sheet: Sheet, at: Moment, cfg: dict[str, str]) -> None:
         self._say(sheet, START, at, cfg)
@@ -104,6 +105,9 @@ class Account:
         del sheet, at
         self._seq += count
         self._drains = None
+
+    def _disturb(self, sheet: Sheet, at: Moment, fault: dict[str, str]) -> None:
+        self._say(sheet, FAULT, at, fault)
 
     def _say(self, sheet: Sheet, shape: Shape, at: Moment, *cells: object, asked: Call = _NO_CALL) -> None:
         sheet.rows[shape].append((self._seq, shape.kind, *at, None, *asked, *cells))
@@ -415,6 +419,7 @@ _TAKE: dict[int, Callable[..., None]] = {
     told.BEGIN: Account._begin,
     told.END: Account._end,
     told.LEFT_OUT: Account._leave_out,
+    told.FAULT: Account._disturb,
     told.CLIENT: Account._meet,
     told.MESSAGE: Account._know,
     told.EVENT: Account._note,

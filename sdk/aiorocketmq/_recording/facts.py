@@ -50,8 +50,8 @@ Shared: TypeAlias = tuple[str, bool, float, "int | None", "str | None", "str | N
 """What all messages of an answer share: their broker, whether they are leased and for how many seconds, the server's
 clock; and as rows tell it, attempt id, filter, lease and whether the server renews it."""
 
-BEGIN, END, LEFT_OUT, CLIENT, MESSAGE, EVENT = range(6)
-DELIVERED, HANDLING, HANDLED, ACKING, ACKED, SENDING, SENT = range(6, 13)
+BEGIN, END, LEFT_OUT, FAULT, CLIENT, MESSAGE, EVENT = range(7)
+DELIVERED, HANDLING, HANDLED, ACKING, ACKED, SENDING, SENT = range(7, 14)
 RAW = 64
 RAW_EVENT, RAW_DELIVERED, RAW_SENDING, RAW_MESSAGE = range(RAW, RAW + 4)
 

@@ -83,6 +83,7 @@ _TYPES: dict[str, pa.DataType] = {
     "queues": _QUEUES,
     "commit_offset": pa.int64(),
     "cfg": pa.map_(pa.string(), pa.string()),
+    "fault": pa.map_(pa.string(), pa.string()),
 }
 SCHEMA = pa.schema(
     [pa.field(name, kind, nullable=name not in _REQUIRED) for name, kind in _TYPES.items()],

@@ -88,7 +88,8 @@ def _placed_shape(*columns: str, placed: tuple[str, ...]) -> Shape:
 START = Shape((*HEAD, "cfg"), kind="recorder.start")
 END = Shape(HEAD, kind="recorder.end")
 DRAIN = Shape((*HEAD, "group", "topic"), kind="drain.ok")
-"""Rows of what a recorder says by itself."""
+FAULT = Shape((*HEAD, "fault"), kind="fault")
+"""Rows that are about no client: what a recorder says by itself, or was told of a server."""
 
 
 class Sheet:

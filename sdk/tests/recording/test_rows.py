@@ -174,6 +174,30 @@ def test_the_groups_settings_are_recorded_as_text(recorder: Recorder) -> None:
     assert dict(row["cfg"]) == {"ordered": "true", "max_attempts": "17", "steps_ms": "1000,5000"}
 
 
+def test_a_fault_that_somebody_notes_is_a_row(recorder: Recorder, clock: Instants) -> None:
+    recorder.note_fault("crash", target="broker-a", state="start")
+    clock.now += 5
+    recorder.note_fault("crash", state="stop")
+    recorder.observe(asked(1))
+    recorder.note_fault("restart")
+    rows = [row for row in rows_of(recorder) if row["kind"] == "fault"]
+    assert [dict(row["fault"]) for row in rows] == [
+        {"kind": "crash", "target": "broker-a", "state": "start"},
+        {"kind": "crash", "state": "stop"},
+        {"kind": "restart"},
+    ]
+    assert rows[1]["t_wall_us"] - rows[0]["t_wall_us"] == 5_000_000
+    assert [row["client_id"] for row in rows] == [None] * 3
+
+
+@pytest.mark.parametrize(("kind", "state"), [("", ""), ("crash", "begin")])
+def test_a_fault_without_kind_or_of_no_known_state_is_refused(
+    kind: str, state: str, recorder: Recorder
+) -> None:
+    with pytest.raises(ValueError, match=r"a fault needs a kind|'start', 'stop' or nothing"):
+        recorder.note_fault(kind, state=state)
+
+
 def test_lists_of_lite_topics_are_operations(recorder: Recorder) -> None:
     for phase in (Phase.INVOKE, Phase.OK):
         recorder.observe(

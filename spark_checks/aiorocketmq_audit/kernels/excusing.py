@@ -82,6 +82,7 @@ class _Given:
             "scope": deliveries.together("run_id", "case_id"),
             "asked": topics(deliveries),
             "client": deliveries.text("client_id"),
+            "stored": np.where(deliveries.told("store_us"), deliveries.number("store_us"), told["lo"]),
             WHOLE: deliveries.number(WHOLE),
         }
         judged = leases.judged(frame, Histories({**told, **beside}, others))
@@ -99,6 +100,7 @@ class _Given:
             "end": hold.end,
             **{name: rows.given(name) for name in (*names, "lane", "place", "offset")},
             **{f"n_{name}": rows.next(name, 0) for name in ("recorder", "seq")},
+            "since": rows.least(rows.given("stored")),
             "n_hi": after.hi,
             "n_attempt": after.attempt,
             "acked_hi": done.acked_hi,
@@ -150,7 +152,7 @@ def _out_of_order(given: _Given, around: _Around) -> Iterator[Excused]:
             **{name: columns[name][each.earlier] for name in ("recorder", "seq")},
             **{name: columns[name][each.later] for name in ("scope", "who")},
             **{f"n_{name}": columns[name][each.later] for name in ("hi", "recorder", "seq")},
-            "lo": columns["hi"][each.earlier],
+            **dict.fromkeys(("lo", "since"), columns["hi"][each.earlier]),
             "client": None,
             "acked_hi": NONE,
         }
@@ -168,6 +170,7 @@ def _excuse(row: Mapping[str, Any], marks: Sequence[tuple[Any, ...]]) -> str | N
     """The first mark between a delivery and the next one: `excuses.with_excuse`."""
     for excuse, scope, key, at, by, number in marks:
         after = at > row["lo"] or (at == row["lo"] and by == row["recorder"] and number > row["seq"])
+        after |= excuse == RESTARTED and at > row["since"]
         before = at < row["n_hi"] or (at == row["n_hi"] and by == row["n_recorder"] and number < row["n_seq"])
         concerned = key is None or key in (row["who"], row["client"])
         forgotten = excuse != RESTARTED or row["acked_hi"] == NONE or row["acked_hi"] > at - FLUSH_US

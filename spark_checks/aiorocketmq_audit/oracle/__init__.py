@@ -4,9 +4,19 @@ against."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from aiorocketmq_audit.oracle import content, leases, numbers, order, others
-from aiorocketmq_audit.oracle.histories import Account, Found, Row, accounts, ways
+from aiorocketmq_audit.oracle.histories import (
+    BROKEN,
+    POSSIBLE,
+    Account,
+    Found,
+    Row,
+    accounts,
+    is_doubtful,
+    ways,
+)
 
 __all__ = ["Found", "judge"]
 
@@ -38,7 +48,9 @@ _OF_WAYS = (leases.redeliveries, leases.lateness, numbers.attempts)
 def judge(rows: Iterable[Row]) -> Iterator[Found]:
     """All that is broken, or may be, in a recording that is whole; what is excused is left out."""
     for account in accounts(rows):
-        yield from _judged(account)
+        for found in _judged(account):
+            doubt = found.verdict == BROKEN and is_doubtful(account, found)
+            yield replace(found, verdict=POSSIBLE) if doubt else found
 
 
 def _judged(account: Account) -> Iterator[Found]:

@@ -17,6 +17,12 @@ FOREVER = float("inf")
 
 BROKEN, POSSIBLE = "broken", "possible"
 
+SERVERS_FAULT = 50_000
+"""Error codes from here on are the server's own failures."""
+
+LINGERS_US = 120_000_000
+"""So long a server that was away may go on with what it knew twice."""
+
 FLUSH_US = 6_000_000
 """What a restarted server may have forgotten of the time before."""
 
@@ -32,6 +38,10 @@ class Found:
     invariant: str
     verdict: str
     row: Row
+    first: Row | None = None
+    """The earlier event that proves it, where a server that was away in between may have forgotten it."""
+    acked: int | None = None
+    """When an ack that it breaks was answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,18 +180,55 @@ def is_about(operation: Row, given: Given) -> bool:
     return operation.get("delivery") in (None, given.row.get("delivery")) or given.row.get("delivery") is None
 
 
-def excused(account: Account, first: Row, then: Row, *, acked: int | None = None) -> bool:
-    """Whether a reset, a client that left, or a restart lies between two deliveries (E2, E3, E4)."""
+def excused(
+    account: Account,
+    first: Row,
+    then: Row,
+    *,
+    acked: int | None = None,
+    since: float = FOREVER,
+    only: str | None = None,
+) -> bool:
+    """Whether a reset, a client that left, or a restart lies between two deliveries (E2, E3, E4), or `only` one of
+    these. A restart counts for what was there before it, `since` some time."""
     for mark in account.marks:
         key, who = _excuse(mark) or ("", None)
+        if only not in (None, key):
+            continue
         after = (mark["t_wall_us"], mark["seq"] if mark["recorder"] == first["recorder"] else -1)
         before = (mark["t_wall_us"], mark["seq"] if mark["recorder"] == then["recorder"] else FOREVER)
         concerned = who is None or who in (first.get("group"), first.get("client_id"))
         forgotten = key != "restart" or acked is None or acked > mark["t_wall_us"] - FLUSH_US
-        span = after > (first["t_wall_us"], first["seq"]) and before < (then["t_wall_us"], then["seq"])
+        began = after > (first["t_wall_us"], first["seq"]) or (key == "restart" and mark["t_wall_us"] > since)
+        span = began and before < (then["t_wall_us"], then["seq"])
         if span and concerned and forgotten:
             return True
     return False
+
+
+def born(way: Way) -> int:
+    """Since when the message was there, as far as anybody tells."""
+    rows = [given.row for given in way.given]
+    return min(begin(row) if row.get("store_us") is None else int(row["store_us"]) for row in rows)
+
+
+def is_doubtful(account: Account, found: Found) -> bool:
+    """Whether the server was away, as far as the recorder of the first event saw, not long before the second one."""
+    first = found.first
+    if first is None or account.is_broker:
+        return False
+    return any(
+        row["recorder"] == first["recorder"]
+        and 0 < _seen(account, found) - row["t_wall_us"] < LINGERS_US
+        and (found.acked is None or row["t_wall_us"] < found.acked + FLUSH_US)
+        for row in account.of("receive")
+        if row["phase"] == "fail" and (row.get("code") is None or row["code"] >= SERVERS_FAULT)
+    )
+
+
+def _seen(account: Account, found: Found) -> int:
+    """When it was seen; what never came, at the end."""
+    return account.ended if found.row is found.first else int(found.row["t_wall_us"])
 
 
 def _excuse(row: Row) -> tuple[str, str | None] | None:

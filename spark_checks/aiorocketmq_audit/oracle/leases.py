@@ -15,9 +15,13 @@ from aiorocketmq_audit.oracle.histories import (
     Row,
     Way,
     begin,
+    born,
     excused,
     is_about,
 )
+
+PARKED_US = 30_000_000
+"""No server lets a poll wait for as long as that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +114,9 @@ def redeliveries(way: Way) -> Iterator[Found]:
             begin(then) + then["invisible_ms"] * 1000 <= given.row["t_wall_us"] + settings.early_us
         )
         definite = (in_time or early) and not other_way
-        if (held.unsure and not definite) or excused(way.account, given.row, then, acked=ack):
+        if (held.unsure and not definite) or excused(
+            way.account, given.row, then, acked=ack, since=born(way)
+        ):
             continue
         if _is_behind_a_gap(way, given, then):
             continue
@@ -119,7 +125,8 @@ def redeliveries(way: Way) -> Iterator[Found]:
         name = "INV-EARLY" if asked else "INV-EXCL"
         if in_time and ack is not None and ack < then["t_wall_us"]:
             name = "INV-ACKED"
-        yield Found(check, name, BROKEN if definite else POSSIBLE, then)
+        acked_at = ack if name == "INV-ACKED" else None
+        yield Found(check, name, BROKEN if definite else POSSIBLE, then, given.row, acked_at)
 
 
 def _is_repeated(first: Row, then: Row) -> bool:
@@ -165,6 +172,8 @@ def lateness(way: Way) -> Iterator[Found]:
             continue
         if (account.ended if then is None else then["t_wall_us"]) <= bound:
             continue
+        if then is not None and then["t_wall_us"] - PARKED_US < begin(then) <= held.most:
+            continue
         if any(
             (poll["topic"], poll["group"]) == (row["topic"], row["group"])
             and poll.get("queue") in (None, row["queue"])
@@ -172,4 +181,6 @@ def lateness(way: Way) -> Iterator[Found]:
             and poll["t_wall_us"] >= bound
             for poll in polls
         ):
-            yield Found("retry timing", "INV-LATE", BROKEN, row if then is None else then)
+            comes = {**row, "t_wall_us": account.ended, "recorder": None} if then is None else then
+            if not excused(account, row, comes, since=born(way), only="restart"):
+                yield Found("retry timing", "INV-LATE", BROKEN, row if then is None else then, row)

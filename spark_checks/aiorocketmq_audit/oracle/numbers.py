@@ -14,6 +14,7 @@ from aiorocketmq_audit.oracle.histories import (
     Row,
     Way,
     begin,
+    born,
     excused,
     ways,
 )
@@ -28,13 +29,13 @@ def attempts(way: Way) -> Iterator[Found]:
         limit = settings.max_attempts
         if row["attempt"] < 1 or (limit and row["attempt"] > limit and settings.ordered is False):
             yield Found("attempts", "INV-LIMIT", BROKEN, row)
-        if then is None or way.copies or excused(account, row, then, acked=None):
+        if then is None or way.copies or excused(account, row, then, since=born(way)):
             continue
         change = hold(given).change
         taken_back = change is not None and change.get("reason") == "undelivered"
         grown = then["attempt"] - row["attempt"]
         if grown < 1 and not _is_repeated(row, then) and not taken_back:
-            yield Found("attempts", "INV-ATTEMPT", BROKEN, then)
+            yield Found("attempts", "INV-ATTEMPT", BROKEN, then, row)
         knows_best = account.is_broker or not settings.told_by_broker
         if knows_best and grown - 1 > max(0, len(_lost_answers(account, then))):
             yield Found("attempts", "INV-ATTEMPT", BROKEN if account.is_broker else POSSIBLE, then)
@@ -66,7 +67,7 @@ def dead_letters(account: Account) -> Iterator[Found]:
             dead = [row["t_wall_us"] for row in given.done if row["kind"] == "dlq.deliver"]
             then = given.then
             comes = then is not None and bool(dead) and min(dead) < begin(then) and not way.copies
-            if then is not None and comes and not excused(account, given.row, then):
+            if then is not None and comes and not excused(account, given.row, then, since=born(way)):
                 yield Found("dead letters", "INV-DLQ", BROKEN, then)
 
 

@@ -48,7 +48,8 @@ def order(account: Account) -> Iterator[Found]:
 
 
 def _judged(account: Account, first: Row, beside: Sequence[Way]) -> Iterator[Found]:
-    passed, opened = [], []
+    passed: list[Row] = []
+    opened: list[tuple[float, int, Row]] = []
     for other in beside:
         before = [each for each in other.given if _at(each.row) < _at(first)]
         if not before:
@@ -64,14 +65,15 @@ def _judged(account: Account, first: Row, beside: Sequence[Way]) -> Iterator[Fou
         tellers = {row["recorder"] for given in other.given for row in (given.row, *given.done)}
         apart = SLACK_US if len(tellers) > 1 else _apart(last.row, first)
         if is_ahead and end > first["t_wall_us"] + apart:
-            opened.append(last.row)
+            opened.append((end, last.row["offset"], last.row))
     # With a higher number it is not the first one, though nobody told of those before.
     if passed and first.get("attempt") in (None, 1):
         highest = max(passed, key=lambda row: int(row["offset"]))
         if not excused(account, {**highest, "client_id": None}, first):
-            yield Found("ordering", "INV-ORD-FIRST", BROKEN, first)
-    elif opened and not all(excused(account, {**row, "client_id": None}, first) for row in opened):
-        yield Found("ordering", "INV-ORD", BROKEN, first)
+            yield Found("ordering", "INV-ORD-FIRST", BROKEN, first, highest)
+    elif opened and not all(excused(account, {**row, "client_id": None}, first) for _, _, row in opened):
+        _, _, latest = max(opened, key=lambda each: each[:2])
+        yield Found("ordering", "INV-ORD", BROKEN, first, latest)
 
 
 def handlers(account: Account) -> Iterator[Found]:

@@ -116,7 +116,7 @@ def pulled(account: Account) -> Iterator[Found]:
                 for row in moves
             )
             if then["offset"] <= first["offset"] and not moved and not excused(account, first, then):
-                yield Found("queues", "INV-PULL-ORD", BROKEN, then)
+                yield Found("queues", "INV-PULL-ORD", BROKEN, then, first)
 
 
 def places(account: Account) -> Iterator[Found]:
@@ -136,7 +136,7 @@ def places(account: Account) -> Iterator[Found]:
         if len(messages) > 1:
             second = next(row for row in rows if row["message_id"] != rows[0]["message_id"])
             if not excused(account, {**rows[0], "group": None, "client_id": None}, second):
-                yield Found("offsets", "INV-OFFSET", BROKEN, second)
+                yield Found("offsets", "INV-OFFSET", BROKEN, second, rows[0])
 
 
 def serial(account: Account) -> Iterator[Found]:
@@ -147,7 +147,7 @@ def serial(account: Account) -> Iterator[Found]:
             after = (first["t_wall_us"], first["seq"]) < (begin(then), called)
             wrong = after and then["offset"] <= first["offset"]
             if wrong and not excused(account, {**first, "group": None, "client_id": None}, then):
-                yield Found("offsets", "INV-OFFSET-ORD", BROKEN, then)
+                yield Found("offsets", "INV-OFFSET-ORD", BROKEN, then, first)
 
 
 def progress(account: Account) -> Iterator[Found]:
@@ -178,7 +178,7 @@ def progress(account: Account) -> Iterator[Found]:
                     and proof is not None
                     and not excused(account, {**proof, "client_id": None}, row)
                 ):
-                    yield Found("commits", "INV-COMMIT", BROKEN, row)
+                    yield Found("commits", "INV-COMMIT", BROKEN, row, proof)
                 last = row
 
 

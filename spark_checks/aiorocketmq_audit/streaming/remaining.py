@@ -259,7 +259,7 @@ class _Kept:
         is_message = events.known("message_id")
         stays = at >= window.done_before
         stays |= ~events.one_of("kind", *PASSING) & ~is_message
-        lost = events.one_of("kind", "receive") & events.one_of("phase", "info")
+        lost = events.one_of("kind", "receive") & events.one_of("phase", "info", "fail")
         stays |= lost & (at >= window.any_before)
         stays |= is_message & _among(_key(events), self.remaining.keys)
         alone = events.one_of("kind", *SINGLE) & ~is_message

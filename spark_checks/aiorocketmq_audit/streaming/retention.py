@@ -60,7 +60,7 @@ def kept(events: DataFrame, window: Window) -> Kept:
         wanted = F.broadcast(wanted) if number <= MOST_BROADCAST else wanted
         rows = keyed.join(wanted, "keep_key", "left")
         is_lasting = ~F.col("kind").isin(*PASSING) & F.col("message_id").isNull()
-        is_unanswered = (F.col("kind") == "receive") & (F.col("phase") == "info")
+        is_unanswered = (F.col("kind") == "receive") & F.col("phase").isin("info", "fail")
         stays = (
             (F.col("t_wall_us") >= window.done_before)
             | F.col("is_kept").isNotNull()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from spark_checks.tests.histories.book import CHECKED as history
+from spark_checks.tests.histories.book import CHECKED as history, SECOND, START
 
 
 @history("a message may come back when its lease has ended")
@@ -129,6 +129,103 @@ def _(h: Any) -> None:
     h.settle("ack", h.deliver("/0", 0), 5)
     h.note("fault", 20, fault={"kind": "restart"})
     h.deliver("/0", 21, attempt=2)
+
+
+@history("nobody could reach a server that may have forgotten an ack", ("INV-ACKED", "possible"))
+def _(h: Any) -> None:
+    h.settle("ack", h.deliver("/0", 0), 5)
+    h.poll(7, 8, phase="fail")
+    h.deliver("/0", 9, attempt=2)
+
+
+@history("a server that fails by itself may have forgotten an ack", ("INV-ACKED", "possible"))
+def _(h: Any) -> None:
+    h.settle("ack", h.deliver("/0", 0), 5)
+    h.poll(7, 8, phase="fail", code=50_001)
+    h.deliver("/0", 9, attempt=2)
+
+
+@history("a server that refuses a poll has forgotten nothing", ("INV-ACKED", "broken"))
+def _(h: Any) -> None:
+    h.settle("ack", h.deliver("/0", 0), 5)
+    h.poll(7, 8, phase="fail", code=42_900)
+    h.deliver("/0", 9, attempt=2)
+
+
+@history("a server that was away forgets no ack of long ago", ("INV-ACKED", "broken"))
+def _(h: Any) -> None:
+    h.settle("ack", h.deliver("/0", 0), 5)
+    h.poll(11, 12, phase="fail")
+    h.deliver("/0", 13, attempt=2)
+
+
+@history("a server that was away before and afterwards has forgotten nothing", ("INV-EXCL", "broken"))
+def _(h: Any) -> None:
+    h.poll(0, 1, phase="fail")
+    h.deliver("/0", 112)
+    h.deliver("/0", 121, attempt=2)
+    h.poll(132, 133, phase="fail")
+
+
+@history("a server that was away may go on with an old lease beside a new one", ("INV-EXCL", "possible"))
+def _(h: Any) -> None:
+    h.poll(0, 1, phase="fail")
+    h.deliver("/0", 111)
+    h.deliver("/0", 120.9, attempt=2)
+
+
+@history("a restarted server may go on with an old lease beside a new one (E4)", ("INV-ACKED", "excused"))
+def _(h: Any) -> None:
+    h.deliver("/0", 0)
+    h.note("fault", 8, fault={"kind": "crash"})
+    h.settle("ack", h.deliver("/0", 40, attempt=2), 41)
+    h.deliver("/0", 50, attempt=3)
+
+
+@history(
+    "an answer that a crash swallowed comes again though another one was acked (E4)", ("INV-ACKED", "excused")
+)
+def _(h: Any) -> None:
+    h.note("fault", 8, fault={"kind": "crash"})
+    h.settle("ack", h.deliver("/0", 40, store_us=START + 7 * SECOND), 41)
+    h.deliver("/0", 50, attempt=2)
+
+
+@history("what was stored after a restart is held as ever", ("INV-ACKED", "broken"))
+def _(h: Any) -> None:
+    h.note("fault", 8, fault={"kind": "crash"})
+    h.settle("ack", h.deliver("/0", 40, store_us=START + 9 * SECOND), 41)
+    h.deliver("/0", 50, attempt=2)
+
+
+@history("a broker's own account needs no poll to be sure", ("INV-EXCL", "broken"))
+def _(h: Any) -> None:
+    h.deliver("/0", 0, observer="broker")
+    h.poll(1, 2, phase="fail", observer="broker")
+    h.deliver("/0", 5, attempt=2, observer="broker")
+
+
+@history("a restart may put off what would come again (E4)", ("INV-LATE", "excused"))
+def _(h: Any) -> None:
+    h.deliver("/0", 0, hold=10)
+    h.note("fault", 5, fault={"kind": "restart"})
+    h.poll(9, 26)
+    h.deliver("/0", 40, attempt=2)
+
+
+@history("a server that was away may put off what would come again", ("INV-LATE", "possible"))
+def _(h: Any) -> None:
+    h.deliver("/0", 0, hold=10)
+    h.poll(5, 6, phase="fail")
+    h.poll(9, 26)
+    h.deliver("/0", 40, attempt=2)
+
+
+@history("a body does not change because its server was away", ("INV-CONTENT", "broken"))
+def _(h: Any) -> None:
+    h.send("/0", 0, body="mine")
+    h.poll(1, 2, phase="fail")
+    h.deliver("/0", 5, body_sha="other")
 
 
 @history(

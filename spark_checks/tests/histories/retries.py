@@ -32,6 +32,20 @@ def _(h: Any) -> None:
     h.deliver("/0", 25.001, attempt=2)
 
 
+@history("a server need not wake a poll that was out already")
+def _(h: Any) -> None:
+    h.deliver("/0", 0, hold=10)
+    h.poll(9, 29)
+    h.deliver("/0", 29, call=9, attempt=2)
+
+
+@history("a poll that was out for longer than any server lets it wait is none", ("INV-LATE", "broken"))
+def _(h: Any) -> None:
+    h.deliver("/0", 0, hold=10)
+    h.poll(9, 60)
+    h.deliver("/0", 60, call=9, attempt=2)
+
+
 @history("without a poll over the whole bound nothing is late")
 def _(h: Any) -> None:
     h.deliver("/0", 0, hold=10)
