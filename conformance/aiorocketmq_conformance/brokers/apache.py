@@ -17,7 +17,7 @@ from aiorocketmq_conformance.brokers.address import JOBS
 from aiorocketmq_conformance.brokers.classic import ClassicAccess, ClassicPreparation, classic_admin
 from aiorocketmq_conformance.brokers.greeting import STARTING, greet
 from aiorocketmq_conformance.brokers.interface import TargetUnavailable
-from aiorocketmq_conformance.brokers.recordings import Recordings
+from aiorocketmq_conformance.brokers.recordings import Disturbed, Recordings
 from aiorocketmq_conformance.brokers.shared_restart import SharedRestart
 from aiorocketmq_conformance.declaration import PREPARATION, Declaration
 from aiorocketmq_conformance.probe.clock import RealClock
@@ -81,14 +81,16 @@ class ApacheBroker:
         clock = RealClock()
         target = Target(server.endpoint, server.declaration, clock, server.preparation, access=server.access)
         async with AsyncExitStack() as stack:
-            await stack.enter_async_context(self._recordings.of(case, clock, self.declaration.order_grain))
+            disturbed = await stack.enter_async_context(
+                self._recordings.of(case, clock, self.declaration.order_grain)
+            )
             if "@proxies" in case.needs:
                 target.second_proxy = await stack.enter_async_context(_another_proxy(server.server))
             if "@restart" in case.needs:
                 await stack.enter_async_context(server.restart.party())
-                target.disturbance = _Process(server.server, server.restart.restart)
+                target.disturbance = _Process(server.server, server.restart.restart, disturbed)
             elif "@process" in case.needs:
-                target.disturbance = _Process(server.server, server.server.restart)
+                target.disturbance = _Process(server.server, server.server.restart, disturbed)
             yield target
 
     async def _server(self, setup: Setup) -> _Running:
@@ -158,28 +160,35 @@ async def _another_proxy(server: ApacheServer) -> AsyncIterator[str]:
 class _Process:
     """What a case may do to the server: restarts are shared, the rest is done by one case at a time."""
 
-    def __init__(self, server: ApacheServer, restart: Callable[[], Awaitable[None]]) -> None:
+    def __init__(
+        self, server: ApacheServer, restart: Callable[[], Awaitable[None]], disturbed: Disturbed
+    ) -> None:
         self._server = server
         self._restart = restart
+        self._disturbed = disturbed
 
     async def restart(self) -> None:
-        await self._restart()
+        with self._disturbed("restart"):
+            await self._restart()
 
     async def down(self, seconds: float) -> None:
-        await self._server.stop()
-        await asyncio.sleep(seconds)
-        await self._start()
+        with self._disturbed("restart"):
+            await self._server.stop()
+            await asyncio.sleep(seconds)
+            await self._start()
 
     async def kill(self) -> None:
-        await self._server.kill()
-        await self._start()
+        with self._disturbed("crash"):
+            await self._server.kill()
+            await self._start()
 
     async def pause(self, seconds: float) -> None:
-        self._server.pause()
-        try:
-            await asyncio.sleep(seconds)
-        finally:
-            self._server.resume()
+        with self._disturbed("pause"):
+            self._server.pause()
+            try:
+                await asyncio.sleep(seconds)
+            finally:
+                self._server.resume()
 
     async def _start(self) -> None:
         await self._server.start()

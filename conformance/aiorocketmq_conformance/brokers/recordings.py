@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from aiorocketmq_conformance.probe.clock import Clock
 from aiorocketmq_conformance.probe.witness import Witness
 from aiorocketmq_conformance.registry import Case
 
+if TYPE_CHECKING:
+    from aiorocketmq.recording import Recorder
+
+Disturbed = Callable[[str], AbstractContextManager[None]]
+"""Notes a fault of that kind from begin to end."""
+
 UNSEEN: Mapping[str, str] = {
-    "@restart": "clients do not see a server restart, which ends leases",
-    "@process": "clients do not see a server killed or stopped, which ends leases",
     "@reset": "clients do not see an administrator move a group, which brings messages back",
     "@delete": "clients do not see a topic deleted, whose places are given to others",
 }
@@ -43,21 +49,31 @@ class Recordings:
         self._run_id = f"conformance-{datetime.now(UTC):%Y%m%dT%H%M%S}"
 
     @asynccontextmanager
-    async def of(self, case: Case, clock: Clock, order_grain: str | None = None) -> AsyncIterator[None]:
-        """Record what clients on `clock` do and see; the files are complete afterwards.
+    async def of(self, case: Case, clock: Clock, order_grain: str | None = None) -> AsyncIterator[Disturbed]:
+        """Record what clients on `clock` do and see; the files are complete afterwards. Gives what notes that the
+        server is disturbed.
 
         `order_grain` is what ordered groups of the server lock, `group` or `queue`."""
         if self._folder is None or left_out(case):
-            yield
+            yield lambda kind: nullcontext()
             return
         from aiorocketmq.recording import Recorder
 
         recorder = Recorder(self._folder, run_id=self._run_id, case_id=case.id)
         clock.traffic.witness = Witness(recorder.observe, order_grain)
         try:
-            yield
+            yield partial(_disturbed, recorder)
         finally:
             await asyncio.to_thread(recorder.close)
+
+
+@contextmanager
+def _disturbed(recorder: Recorder, kind: str) -> Iterator[None]:
+    recorder.note_fault(kind, state="start")
+    try:
+        yield
+    finally:
+        recorder.note_fault(kind, state="stop")
 
 
 def left_out(case: Case) -> str:

@@ -156,11 +156,24 @@ async def test_a_client_that_says_good_bye_has_stopped(client: ProbeClient, even
 
 
 def test_cases_whose_causes_clients_do_not_see_are_left_out() -> None:
-    assert "restart" in left_out(case("@topic", "@restart"))
     assert "administrator" in left_out(case("@reset"))
     assert left_out(case("@topic", "dlq")) == ""
     assert "administrator" in left_out(load()["retry.limit-lowered"])
     assert all(name in load() for name in PROVOKED)
+
+
+async def test_what_a_case_does_to_a_server_is_recorded(tmp_path: Path) -> None:
+    async with Recordings(tmp_path).of(case("@process"), RealClock()) as disturbed:
+        with pytest.raises(OSError, match="not startable"), disturbed("crash"):
+            raise OSError("not startable")
+    faults = [row["fault"] for row in rows_in(tmp_path) if row["kind"] == "fault"]
+    assert faults == [[("kind", "crash"), ("state", state)] for state in ("start", "stop")]
+
+
+async def test_what_is_not_recorded_may_be_disturbed() -> None:
+    async with Recordings(None).of(case("@process"), RealClock()) as disturbed:
+        with disturbed("crash"):
+            pass
 
 
 def rows_in(folder: Path) -> list[dict[str, object]]:

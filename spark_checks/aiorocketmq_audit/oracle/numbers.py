@@ -18,7 +18,7 @@ from aiorocketmq_audit.oracle.histories import (
     excused,
     ways,
 )
-from aiorocketmq_audit.oracle.leases import _is_repeated, hold
+from aiorocketmq_audit.oracle.leases import _is_repeated, acked, hold
 
 
 def attempts(way: Way) -> Iterator[Found]:
@@ -29,7 +29,7 @@ def attempts(way: Way) -> Iterator[Found]:
         limit = settings.max_attempts
         if row["attempt"] < 1 or (limit and row["attempt"] > limit and settings.ordered is False):
             yield Found("attempts", "INV-LIMIT", BROKEN, row)
-        if then is None or way.copies or excused(account, row, then, since=born(way)):
+        if then is None or way.copies or excused(account, row, then, acked=acked(given), since=born(way)):
             continue
         change = hold(given).change
         taken_back = change is not None and change.get("reason") == "undelivered"
@@ -67,7 +67,11 @@ def dead_letters(account: Account) -> Iterator[Found]:
             dead = [row["t_wall_us"] for row in given.done if row["kind"] == "dlq.deliver"]
             then = given.then
             comes = then is not None and bool(dead) and min(dead) < begin(then) and not way.copies
-            if then is not None and comes and not excused(account, given.row, then, since=born(way)):
+            if (
+                then is not None
+                and comes
+                and not excused(account, given.row, then, acked=acked(given), since=born(way))
+            ):
                 yield Found("dead letters", "INV-DLQ", BROKEN, then)
 
 

@@ -41,6 +41,22 @@ def _(s: Scene) -> Accused:
     return ()
 
 
+@_alone("excused.crash-two-lives")
+def _(s: Scene) -> Accused:
+    mail = s.mail()
+    s.deliver(mail, 1)
+    s.note("fault", 4, fault={"kind": "crash"})
+    s.ack(s.deliver(mail, 2 + s.hold, 2), 3 + s.hold)
+    s.ack(s.deliver(mail, 10 + s.hold, 2, client="b"), 11 + s.hold)
+    return ()
+
+
+@_alone("excused.late-after-a-restart")
+def _(s: Scene) -> Accused:
+    s.note("fault", 1.5, fault={"kind": "restart"})
+    return _late(s, 40, polled=50)
+
+
 @_alone("excused.queue-locked")
 def _(s: Scene) -> Accused:
     s.note("config", 0, group=ORDERED, cfg={"order_grain": "queue"})
@@ -89,6 +105,12 @@ def _(s: Scene) -> Accused:
 @kind("acked.crashed-before", "double delivery", "INV-ACKED")
 def _(s: Scene) -> Accused:
     s.note("client.crash", 0.5, client_id=s.client("a"), group=NORMAL)
+    return _came_again(s, 6, acked=2)
+
+
+@_alone("acked.stored-after-the-restart", "double delivery", "INV-ACKED")
+def _(s: Scene) -> Accused:
+    s.note("fault", -1, fault={"kind": "crash"})
     return _came_again(s, 6, acked=2)
 
 
@@ -174,6 +196,15 @@ def _(s: Scene) -> Accused:
 @kind("allowed.asked-for-too-short")
 def _(s: Scene) -> Accused:
     return _late(s, 40, polled=10)
+
+
+@kind("allowed.poll-was-out")
+def _(s: Scene) -> Accused:
+    mail = s.mail()
+    back = s.nack(s.deliver(mail, 1), 2)
+    s.poll(back - 1, back + 19, NORMAL)
+    s.ack(s.deliver(mail, back + 19, 2, invoked_us=s.instant(back - 1)), back + 20)
+    return ()
 
 
 @kind("allowed.ordered-waits")

@@ -106,6 +106,16 @@ def _(s: Scene) -> Accused:
     return _asked_at(s, 61, decided=2)
 
 
+@kind("allowed.second-half")
+def _(s: Scene) -> Accused:
+    """The network repeats a send: the server may ask about the half message that is left."""
+    mail = half(s)
+    s.send(mail, 0.1, tx_id="T", broker=None, queue=None, offset=None, store_us=None)
+    end(s, mail, 1)
+    s.note("tx.check", 61, topic=mail.topic, tx_id="T", message_id=mail.id)
+    return ()
+
+
 def _taken_back(
     s: Scene, at: float, comes: float = 60.1, *, group: str = NORMAL, attempts: int = 1
 ) -> Accused:
