@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 HERE = Path(__file__).resolve().parent
 
@@ -146,7 +147,8 @@ def conformance(session: nox.Session) -> None:
 
 @nox.session
 def real(session: nox.Session) -> None:
-    """Judge a real Apache server, brought by Maven, and test all clients on it; `-- --level all --versions V W`."""
+    """Judge a real Apache server, brought by Maven, audit what was recorded of it, and test all clients on it;
+    `-- --level all --versions V W`."""
     if not java_is_here(session, "the real Apache server"):
         return
     install(session, "test", extras="all")
@@ -157,7 +159,10 @@ def real(session: nox.Session) -> None:
     given, further = options.parse_known_args(session.posargs)
     levels = [] if given.level == "all" else ["--level", given.level]
     for version in given.versions:
-        session.run("aiorocketmq", "conformance", "run", "--target", f"apache:{version}", *levels, *further)
+        with TemporaryDirectory() as recording:
+            target = ("--target", f"apache:{version}", "--record", recording)
+            session.run("aiorocketmq", "conformance", "run", *target, *levels, *further)
+            session.run("aiorocketmq", "audit", recording)
     # The cases have just been run by the command, as users run them; once is enough.
     session.run(
         *("pytest", "-m", "real", "--ignore=conformance/tests/cases"),

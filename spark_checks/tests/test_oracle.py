@@ -80,6 +80,10 @@ def random_history(new_history: Callable[..., Any], number: int) -> Any:
             history.settle(kind, delivered, now, call=call, phase=phase, **more)
         if chance.random() < 0.3:
             history.poll(max(0, now - chance.choice((0, 10, 20))), now + chance.choice((0, 20)))
+        if chance.random() < 0.06:
+            history.poll(now - 1, now, phase="fail", code=chance.choice((None, None, 42_900, 50_001)))
+        if chance.random() < 0.03:
+            history.note("fault", now - 0.5, fault={"kind": chance.choice(("restart", "crash", "pause"))})
     return history.end()
 
 
