@@ -202,14 +202,12 @@ async def test_all_clients_go_on_nothing_confirmed_is_lost_and_nobody_is_accused
     assert load.surprises == []
     assert visits.cancelled()
     if is_installed():
-        audited = await audit(tmp_path / "recording", tmp_path / "audit")
-        print(*(" ".join(words) for words in audited.checks), sep="\n")
+        await audit(tmp_path / "recording", tmp_path / "audit")
         summary = json.loads((tmp_path / "audit" / "summary.json").read_text(encoding="utf-8"))
+        checks = {check["name"]: check for check in summary["checks"]}
+        # Not the verdict: where most redeliveries are excused, nobody can say what was tested.
         wrong = {
-            check["name"]: check["reasons"]
-            for check in summary["checks"]
-            if check["broken"] or check["possible"]
+            name: check["reasons"] for name, check in checks.items() if check["broken"] or check["possible"]
         }
         assert wrong == {}
-        # After a crash most redeliveries are excused, and then nobody can say what was tested.
-        assert audited.verdict == "valid" or fault == "crash"
+        assert min(checks[name]["judged"] for name in ("ordering", "double delivery", "origin")) > BEFORE
