@@ -7,7 +7,7 @@ lost) are part of the check that meets them.
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, functions as F
+from pyspark.sql import DataFrame, Window, functions as F
 
 from aiorocketmq_audit.findings import BROKEN, POSSIBLE
 
@@ -40,8 +40,12 @@ MARKING = (*RESETS, "fault", *_CLIENTS)
 
 
 def marks(events: DataFrame) -> DataFrame:
-    """One row holding an array of (excuse, scope, key, at, by, number); a null key concerns everyone."""
+    """One row holding an array of (excuse, scope, key, at, by, number, until); a null key concerns everyone. A fault
+    that was started lasts until the same recorder says that it has stopped; all else is over at once."""
     fault = F.col("fault").getItem("kind")
+    told = Window.partitionBy("run_id", "case_id", "recorder", fault, F.col("fault").getItem("target"))
+    following = F.lead(F.struct("fault", "t_wall_us")).over(told.orderBy("t_wall_us", "seq"))
+    lasts = (F.col("fault").getItem("state") == "start") & (following["fault"]["state"] == "stop")
     excuse = (
         F.when(F.col("kind").isin(*RESETS), F.lit(RESET))
         .when(F.col("kind").isin(*GONE), F.lit(OWNER_GONE))
@@ -60,9 +64,10 @@ def marks(events: DataFrame) -> DataFrame:
         F.col("t_wall_us").alias("at"),
         F.xxhash64("recorder").alias("by"),
         F.col("seq").alias("number"),
+        F.when(lasts, following["t_wall_us"]).otherwise(F.col("t_wall_us")).alias("until"),
     )
     few = marked.where("excuse is not null").limit(MOST_MARKS)
-    all_ = F.collect_list(F.struct("excuse", "scope", "key", "at", "by", "number"))
+    all_ = F.collect_list(F.struct("excuse", "scope", "key", "at", "by", "number", "until"))
     # In order, so that of several excuses the same one is told every time.
     return few.agg(F.sort_array(all_).alias("marks"))
 
@@ -112,7 +117,7 @@ def with_excuse(
     found = F.expr(
         f"""get(filter(marks, m -> m.scope = scope and {others}
                    and (m.at > lo or (m.at = lo and m.by = recorder and m.number > seq)
-                        or (m.excuse = '{RESTARTED}' and m.at > since))
+                        or (m.excuse = '{RESTARTED}' and m.until > since))
                    and (m.at < n_hi or (m.at = n_hi and m.by = n_recorder and m.number < n_seq))
                    and (m.key is null or m.key = who or m.key = client)
                    and (m.excuse <> '{RESTARTED}' or acked_hi is null or acked_hi > m.at - {FLUSH_US})

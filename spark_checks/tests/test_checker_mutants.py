@@ -342,8 +342,16 @@ MUTANTS = (
         "clients doubt the broker's word", excuses, '(F.col("observer") != "broker")', "F.lit(True)", (_DD,)
     ),
     Mutant("away long before", excuses, "a.until > at_us - {LINGERS_US}", "true", (_DD,)),
-    Mutant("restarts end at once", excuses, "m.at > since", "false", (_DD,)),
-    Mutant("restarts excuse what came later", excuses, "m.at > since", "true", (_DD,)),
+    Mutant("restarts are over at once", excuses, "m.until > since", "m.at > since", (_DD,)),
+    Mutant("restarts concern one delivery", excuses, "m.until > since", "false", (_DD,)),
+    Mutant("restarts excuse what came later", excuses, "m.until > since", "true", (_DD,)),
+    Mutant(
+        "all restarts are one",
+        excuses,
+        'F.col("fault").getItem("target")',
+        "F.lit(1)",
+        (_DD,),
+    ),
     Mutant("away when all was over", excuses, "a.since < at_us and a.until", "a.until", (_DD,)),
     Mutant(
         "whoever is away forgets everything",
@@ -401,6 +409,8 @@ DOUBTS = (
     "a restarted server may go on with an old lease beside a new one (E4)",
     "an answer that a crash swallowed comes again though another one was acked (E4)",
     "what was stored after a restart is held as ever",
+    "what is stored while a server goes down may come again when it is up (E4)",
+    "a fault that stopped before, and another one, excuse nothing",
     "a restart may put off what would come again (E4)",
     "a server that was away may put off what would come again",
     "a server need not wake a poll that was out already",

@@ -83,7 +83,10 @@ def random_history(new_history: Callable[..., Any], number: int) -> Any:
         if chance.random() < 0.06:
             history.poll(now - 1, now, phase="fail", code=chance.choice((None, None, 42_900, 50_001)))
         if chance.random() < 0.03:
-            history.note("fault", now - 0.5, fault={"kind": chance.choice(("restart", "crash", "pause"))})
+            state = chance.choice(({}, {"state": "start"}, {"state": "stop"}))
+            history.note(
+                "fault", now - 0.5, fault={"kind": chance.choice(("restart", "crash", "pause")), **state}
+            )
     return history.end()
 
 

@@ -116,7 +116,7 @@ class _Around:
     """What may excuse deliveries."""
 
     marks: Sequence[tuple[Any, ...]]
-    """As `excuses.marks` has them: excuse, scope, key, at, by and number."""
+    """As `excuses.marks` has them: excuse, scope, key, at, by, number and until."""
     lost: Mapping[int, Numbers]
     """By poll: when those began whose answer nobody knows."""
 
@@ -168,9 +168,9 @@ def _standing(excuse: str | None) -> str:
 
 def _excuse(row: Mapping[str, Any], marks: Sequence[tuple[Any, ...]]) -> str | None:
     """The first mark between a delivery and the next one: `excuses.with_excuse`."""
-    for excuse, scope, key, at, by, number in marks:
+    for excuse, scope, key, at, by, number, until in marks:
         after = at > row["lo"] or (at == row["lo"] and by == row["recorder"] and number > row["seq"])
-        after |= excuse == RESTARTED and at > row["since"]
+        after |= excuse == RESTARTED and until > row["since"]
         before = at < row["n_hi"] or (at == row["n_hi"] and by == row["n_recorder"] and number < row["n_seq"])
         concerned = key is None or key in (row["who"], row["client"])
         forgotten = excuse != RESTARTED or row["acked_hi"] == NONE or row["acked_hi"] > at - FLUSH_US
@@ -180,23 +180,44 @@ def _excuse(row: Mapping[str, Any], marks: Sequence[tuple[Any, ...]]) -> str | N
 
 
 def _marks(events: Events) -> list[tuple[Any, ...]]:
-    kinds = ((RESET, RESETS, "group"), (OWNER_GONE, GONE, "client_id"), (RESTARTED, ("fault",), None))
+    kinds = ((RESET, RESETS, "group"), (OWNER_GONE, GONE, "client_id"))
     found: list[tuple[Any, ...]] = []
     for excuse, names, key in kinds:
         some = events.some(events.one_of("kind", *names))
-        which = np.arange(len(some))
-        faults = [dict(fault or ()).get("kind") for fault in some.plain("fault", which)]
+        at = some.number("t_wall_us")
         rows = zip(
             some.together("run_id", "case_id"),
-            [None] * len(some) if key is None else some.text(key),
-            some.number("t_wall_us"),
+            some.text(key),
+            at,
             some.text("recorder"),
             some.number("seq"),
-            faults,
+            at,
             strict=True,
         )
-        found += [(excuse, *row) for *row, fault in rows if key is not None or fault in RESTARTS]
-    return found
+        found += [(excuse, *row) for row in rows]
+    return found + _restarts(events.some(events.one_of("kind", "fault")))
+
+
+def _restarts(faults: Events) -> list[tuple[Any, ...]]:
+    """Each lasts until its recorder says that it has stopped, if it says so next."""
+    scopes, recorders = faults.together("run_id", "case_id"), faults.text("recorder")
+    at, seq = faults.number("t_wall_us"), faults.number("seq")
+    told = [dict(fault or ()) for fault in faults.plain("fault", np.arange(len(faults)))]
+    found, running = [], dict[tuple[Any, ...], tuple[Any, ...]]()
+    for index in np.lexsort((seq, at)).tolist():
+        fault, scope, recorder = told[index], scopes[index], recorders[index]
+        if fault.get("kind") not in RESTARTS:
+            continue
+        what = (scope, recorder, fault["kind"], fault.get("target"))
+        begun = running.pop(what, None)
+        if begun is not None:
+            found.append((*begun, at[index] if fault.get("state") == "stop" else begun[3]))
+        mark = (RESTARTED, scope, None, at[index], recorder, seq[index])
+        if fault.get("state") == "start":
+            running[what] = mark
+        else:
+            found.append((*mark, at[index]))
+    return found + [(*begun, begun[3]) for begun in running.values()]
 
 
 def _lost(events: Events) -> dict[int, Numbers]:

@@ -141,7 +141,7 @@ def accounts(rows: Iterable[Row]) -> Iterator[Account]:
         by_run[row["run_id"], row["case_id"]].append(row)
     for together in by_run.values():
         settings = _settings(together)
-        marks = [row for row in together if _excuse(row)]
+        marks = [{**row, "until": _until(row, together)} for row in together if _excuse(row)]
         halves = Counter(
             (row["topic"], row["tx_id"])
             for row in together
@@ -199,7 +199,7 @@ def excused(
         before = (mark["t_wall_us"], mark["seq"] if mark["recorder"] == then["recorder"] else FOREVER)
         concerned = who is None or who in (first.get("group"), first.get("client_id"))
         forgotten = key != "restart" or acked is None or acked > mark["t_wall_us"] - FLUSH_US
-        began = after > (first["t_wall_us"], first["seq"]) or (key == "restart" and mark["t_wall_us"] > since)
+        began = after > (first["t_wall_us"], first["seq"]) or (key == "restart" and mark["until"] > since)
         span = began and before < (then["t_wall_us"], then["seq"])
         if span and concerned and forgotten:
             return True
@@ -239,6 +239,27 @@ def _excuse(row: Row) -> tuple[str, str | None] | None:
     if row["kind"] == "fault" and dict(row["fault"]).get("kind") in ("restart", "crash"):
         return "restart", None
     return None
+
+
+def _until(mark: Row, together: Sequence[Row]) -> int:
+    """A fault that was started lasts until the same recorder says that it has stopped; all else is over at once."""
+    at = int(mark["t_wall_us"])
+    if mark["kind"] != "fault" or dict(mark["fault"]).get("state") != "start":
+        return at
+
+    def what(row: Row) -> tuple[Any, ...]:
+        fault = dict(row["fault"])
+        return row["recorder"], fault.get("kind"), fault.get("target")
+
+    later = [
+        row
+        for row in together
+        if row["kind"] == "fault"
+        and (row["t_wall_us"], row["seq"]) > (at, mark["seq"])
+        and what(row) == what(mark)
+    ]
+    then = min(later, key=lambda row: (row["t_wall_us"], row["seq"]), default=None)
+    return at if then is None or dict(then["fault"]).get("state") != "stop" else int(then["t_wall_us"])
 
 
 def _identity(account: Account, row: Row) -> tuple[Any, ...]:

@@ -191,6 +191,26 @@ def _(h: Any) -> None:
     h.deliver("/0", 50, attempt=2)
 
 
+@history(
+    "what is stored while a server goes down may come again when it is up (E4)", ("INV-ACKED", "excused")
+)
+def _(h: Any) -> None:
+    h.note("fault", 8, fault={"kind": "restart", "target": "b", "state": "start"})
+    h.settle("ack", h.deliver("/0", 10, store_us=START + 9 * SECOND), 11)
+    h.deliver("/0", 30, attempt=2)
+    h.note("fault", 40, fault={"kind": "restart", "target": "b", "state": "stop"})
+
+
+@history("a fault that stopped before, and another one, excuse nothing", ("INV-ACKED", "broken"))
+def _(h: Any) -> None:
+    h.note("fault", 7, fault={"kind": "restart", "target": "b", "state": "start"})
+    h.note("fault", 8, fault={"kind": "restart", "target": "b", "state": "stop"})
+    h.note("fault", 8.1, fault={"kind": "crash", "target": "b", "state": "start"})
+    h.settle("ack", h.deliver("/0", 10, store_us=START + 9 * SECOND), 11)
+    h.deliver("/0", 30, attempt=2)
+    h.note("fault", 40, fault={"kind": "crash", "target": "another", "state": "stop"})
+
+
 @history("what was stored after a restart is held as ever", ("INV-ACKED", "broken"))
 def _(h: Any) -> None:
     h.note("fault", 8, fault={"kind": "crash"})
