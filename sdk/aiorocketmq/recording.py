@@ -118,7 +118,8 @@ class Recorder(Hook):
         Clients cannot tell a restart from a broken network, so whoever restarts a server under test says so. By the
         kinds `restart` (in good order) and `crash` the audit excuses what a server may forget or repeat then (E4);
         others are kept for people. `target` names what was disturbed. `state` is `start` or `stop` where it lasts:
-        note both. Raises ValueError for an empty kind, or another state."""
+        note both, with the same kind and target. Call it on the clients' event loop. Raises ValueError for an empty
+        kind, or another state."""
         if not kind:
             raise ValueError("a fault needs a kind, such as 'restart' or 'crash'")
         if state not in ("", "start", "stop"):

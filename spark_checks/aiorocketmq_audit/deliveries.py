@@ -83,8 +83,9 @@ def identified(events: DataFrame, settings: DataFrame, *, clocks_agree: bool) ->
     relevant = relevant.where(F.coalesce("role", F.lit("")) != "pull")
     known = relevant.join(F.broadcast(settings), ["run_id", "case_id", "group"], "left")
     is_deliver = F.col("kind") == "deliver"
-    called = F.coalesce("invoked_us", "t_wall_us")
+    called = there = F.coalesce("invoked_us", "t_wall_us")
     if clocks_agree:
+        there = F.when(F.col("store_us").isNull(), called).otherwise(F.least("store_us", "t_wall_us"))
         # Not by `server_deliver_us`: a server takes a message out first and may write its answer much later.
         stored = F.coalesce(F.col("store_us") - CLOCK_SLACK_US, called)
         called = F.when(is_deliver, F.least(F.greatest(called, stored), "t_wall_us")).otherwise(called)
@@ -99,6 +100,7 @@ def identified(events: DataFrame, settings: DataFrame, *, clocks_agree: bool) ->
             "at": F.when(is_deliver, F.col("t_wall_us")).otherwise(called),
             "at_seq": F.when(is_deliver, F.col("seq")).otherwise(F.coalesce("invoked_seq", "seq")),
             "lo": called,
+            "stored": there,
             "hi": F.col("t_wall_us"),
             "kind_code": _code("kind", KINDS),
             "phase_code": _code("phase", PHASES),
@@ -164,7 +166,7 @@ def _packed(known: DataFrame, *, cut_at: dict[str, int]) -> DataFrame:
                 F.coalesce("apart_us", F.lit(0)).alias("apart"),
                 step().alias("step"),
                 _cut(cut_at).alias("cut"),
-                F.coalesce("store_us", "lo").alias("stored"),
+                "stored",
                 (F.col("hi") - F.coalesce("invoked_us", "hi")).alias("polled"),
                 "odd",
                 "whole",

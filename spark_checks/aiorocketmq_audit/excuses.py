@@ -10,6 +10,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window, functions as F
 
 from aiorocketmq_audit.findings import BROKEN, POSSIBLE
+from aiorocketmq_audit.narrowing import AWAY
+from aiorocketmq_audit.reading import LATE_MS
 
 RESET, OWNER_GONE, RESTARTED, QUEUE_LOCKED = "E2 reset", "E3 owner gone", "E4 restart", "E5 queue locked"
 ASSIGNED = "E3 assigned anew"
@@ -22,16 +24,14 @@ MOST_MARKS = 10_000
 
 LINGERS_US = 120_000_000
 """So long a server that was away may go on with what it knew twice: old leases end, and are noticed late."""
-AWAY_US = 10_000_000
+AWAY_US = 1_000_000
 """Times at which a server was away are told by slices of so many microseconds."""
-SERVERS_FAULT = 50_000
-"""Error codes from here on are the server's own failures."""
 
 RESETS, GONE, RESTARTS = ("reset", "seek"), ("client.stop", "client.crash"), ("restart", "crash")
 """Kinds of events, and of faults."""
 FORGOTTEN = (
     *("INV-EXCL", "INV-ACKED", "INV-EARLY", "INV-LATE", "INV-ATTEMPT", "INV-ORD", "INV-ORD-FIRST"),
-    *("INV-OFFSET", "INV-OFFSET-ORD", "INV-COMMIT", "INV-PULL-ORD"),
+    *("INV-ORD-HANDLE", "INV-TX-CHECK", "INV-OFFSET", "INV-OFFSET-ORD", "INV-COMMIT", "INV-PULL-ORD"),
 )
 """What a server may break that has forgotten, in a restart, what it had not yet written."""
 _CLIENTS = (*GONE, "assign")
@@ -41,11 +41,12 @@ MARKING = (*RESETS, "fault", *_CLIENTS)
 
 def marks(events: DataFrame) -> DataFrame:
     """One row holding an array of (excuse, scope, key, at, by, number, until); a null key concerns everyone. A fault
-    that was started lasts until the same recorder says that it has stopped; all else is over at once."""
+    that was started lasts until somebody says that it has stopped, or for LINGERS_US; all else is over at once."""
     fault = F.col("fault").getItem("kind")
-    told = Window.partitionBy("run_id", "case_id", "recorder", fault, F.col("fault").getItem("target"))
-    following = F.lead(F.struct("fault", "t_wall_us")).over(told.orderBy("t_wall_us", "seq"))
-    lasts = (F.col("fault").getItem("state") == "start") & (following["fault"]["state"] == "stop")
+    told = Window.partitionBy("run_id", "case_id", fault, F.col("fault").getItem("target"))
+    following = F.lead(F.struct("fault", "t_wall_us")).over(told.orderBy("t_wall_us", "recorder", "seq"))
+    stopped = F.when(following["fault"]["state"] == "stop", following["t_wall_us"])
+    lasts = F.coalesce(stopped, F.col("t_wall_us") + LINGERS_US)
     excuse = (
         F.when(F.col("kind").isin(*RESETS), F.lit(RESET))
         .when(F.col("kind").isin(*GONE), F.lit(OWNER_GONE))
@@ -64,7 +65,9 @@ def marks(events: DataFrame) -> DataFrame:
         F.col("t_wall_us").alias("at"),
         F.xxhash64("recorder").alias("by"),
         F.col("seq").alias("number"),
-        F.when(lasts, following["t_wall_us"]).otherwise(F.col("t_wall_us")).alias("until"),
+        F.when(F.col("fault").getItem("state") == "start", lasts)
+        .otherwise(F.col("t_wall_us"))
+        .alias("until"),
     )
     few = marked.where("excuse is not null").limit(MOST_MARKS)
     all_ = F.collect_list(F.struct("excuse", "scope", "key", "at", "by", "number", "until"))
@@ -73,13 +76,11 @@ def marks(events: DataFrame) -> DataFrame:
 
 
 def away(events: DataFrame) -> DataFrame:
-    """One row holding an array of (by, since, until): when polls of a client's recorder failed because the server
-    could not be reached, or failed itself.
+    """One row holding an array of (by, since, until): when polls of a client's recorder told that the server was
+    away: not to be reached, or failing by itself.
 
     A client cannot tell a restart from a broken network, so that this excuses nothing, and leaves a doubt."""
-    code = F.col("code")
-    failed = (F.col("phase") == "fail") & (code.isNull() | (code >= SERVERS_FAULT))
-    polls = events.where((F.col("kind") == "receive") & (F.col("observer") != "broker") & failed)
+    polls = events.where((F.col("kind") == "receive") & (F.col("result") == AWAY))
     slices = (
         polls.groupBy(F.xxhash64("recorder").alias("by"), F.floor(F.col("t_wall_us") / AWAY_US))
         .agg(F.min("t_wall_us").alias("since"), F.max("t_wall_us").alias("until"))
@@ -90,11 +91,12 @@ def away(events: DataFrame) -> DataFrame:
 
 def doubted(findings: DataFrame, away: DataFrame) -> DataFrame:
     """Turn broken into possible where the recorder of the first event saw its server away within LINGERS_US before the
-    second one; for acks as with restarts."""
+    second one; for acks as with restarts, and for what is late, around the time for which it was due."""
     forgotten = ", ".join(f"'{name}'" for name in FORGOTTEN)
     doubt = F.expr(
         f"""invariant in ({forgotten}) and exists(away, a -> a.by = first_recorder
-                and a.since < at_us and a.until > at_us - {LINGERS_US}
+                and a.since < if(invariant = 'INV-LATE', at_us - margin_us + {LATE_MS * 1000}, at_us)
+                and a.until > if(invariant = 'INV-LATE', at_us - margin_us, at_us) - {LINGERS_US}
                 and (invariant <> 'INV-ACKED' or a.since < at_us - margin_us + {FLUSH_US}))"""
     )
     verdict = F.when((F.col("verdict") == BROKEN) & doubt, F.lit(POSSIBLE)).otherwise(F.col("verdict"))
@@ -117,7 +119,7 @@ def with_excuse(
     found = F.expr(
         f"""get(filter(marks, m -> m.scope = scope and {others}
                    and (m.at > lo or (m.at = lo and m.by = recorder and m.number > seq)
-                        or (m.excuse = '{RESTARTED}' and m.until > since))
+                        or (m.excuse = '{RESTARTED}' and m.until > since and m.until > n_hi - {LINGERS_US}))
                    and (m.at < n_hi or (m.at = n_hi and m.by = n_recorder and m.number < n_seq))
                    and (m.key is null or m.key = who or m.key = client)
                    and (m.excuse <> '{RESTARTED}' or acked_hi is null or acked_hi > m.at - {FLUSH_US})

@@ -1,7 +1,7 @@
 """What an audit is told to look at, and how much it lets pass: groups, a span of time, tolerances.
 
 The gates judge the recording as a whole; only then are events left out. What began before the span is as if
-nobody had recorded it, which never makes a finding: checks compare what they have.
+nobody had recorded it, which never makes a finding: checks compare what they have, and what excuses stays.
 """
 
 from __future__ import annotations
@@ -10,8 +10,11 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, functions as F
 
-STAYING = ("config", "lite.sync")
-"""Kinds of events that count, however long ago they were: settings of groups, and lists of lite topics."""
+STAYING = ("config", "lite.sync", "fault", "tx.end")
+"""Kinds of events that count, however long ago they were: settings of groups, lists of lite topics, what was done to
+servers, and ends of transactions; with these their sends, and polls that told that a server was away."""
+AWAY = "away"
+"""The `result` of such a poll, whatever group's it was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +42,13 @@ class Narrowing:
     def events(self, events: DataFrame) -> DataFrame:
         """The events to judge."""
         chosen = events
+        away = (F.col("kind") == "receive") & F.col("result").eqNullSafe(AWAY)
         if self.groups:
-            chosen = chosen.where(F.col("group").isNull() | F.col("group").isin(*self.groups))
+            chosen = chosen.where(F.col("group").isNull() | F.col("group").isin(*self.groups) | away)
         if self.from_us is not None:
-            chosen = chosen.where((F.col("t_wall_us") >= self.from_us) | F.col("kind").isin(*STAYING))
+            is_half = (F.col("kind") == "send") & F.col("tx_id").isNotNull()
+            stays = F.col("kind").isin(*STAYING) | is_half | away
+            chosen = chosen.where((F.col("t_wall_us") >= self.from_us) | stays)
         if self.to_us is not None:
             chosen = chosen.where(F.col("t_wall_us") <= self.to_us)
         return chosen

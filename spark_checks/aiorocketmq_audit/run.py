@@ -360,7 +360,10 @@ def _judge(name: str, counts: Sequence[Row], numbers: figures.Figures, gate: gat
         else:
             by_invariant[row.invariant][row.verdict] += row["count"]
     check = CHECKS[name]
-    broken = sum(each[findings.BROKEN] for each in by_invariant.values())
+    broken, possible = (
+        sum(each[verdict] for each in by_invariant.values())
+        for verdict in (findings.BROKEN, findings.POSSIBLE)
+    )
     doubts = []
     if name == ordering.NAME and numbers.unknown_order:
         doubts.append(
@@ -370,9 +373,12 @@ def _judge(name: str, counts: Sequence[Row], numbers: figures.Figures, gate: gat
         name,
         # A late message that never came is no redelivery, yet it was judged.
         Tally(
-            max(check.judged(numbers) + numbers.judged_aside.get(name, 0), broken),
+            max(
+                check.judged(numbers) + numbers.judged_aside.get(name, 0),
+                broken + possible + sum(excused.values()),
+            ),
             broken,
-            sum(e[findings.POSSIBLE] for e in by_invariant.values()),
+            possible,
             dict(excused),
         ),
         by_invariant,

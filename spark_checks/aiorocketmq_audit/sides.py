@@ -66,7 +66,10 @@ ANSWERS, HANDLERS, DRAINED, NOT_BURIED = (
 SIDES: Mapping[str, Side] = MappingProxyType(
     {
         transactions.NAME: Side(
-            transactions.NAME, lambda of: transactions.facts(of.events), ("tx.end", "tx.check"), True
+            transactions.NAME,
+            lambda of: transactions.facts(of.events, of.marks),
+            ("tx.end", "tx.check"),
+            True,
         ),
         recall.NAME: Side(recall.NAME, lambda of: recall.facts(of.events), ("recall",), True),
         queues.NAME: Side(

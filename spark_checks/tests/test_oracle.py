@@ -81,7 +81,7 @@ def random_history(new_history: Callable[..., Any], number: int) -> Any:
         if chance.random() < 0.3:
             history.poll(max(0, now - chance.choice((0, 10, 20))), now + chance.choice((0, 20)))
         if chance.random() < 0.06:
-            history.poll(now - 1, now, phase="fail", code=chance.choice((None, None, 42_900, 50_001)))
+            history.poll(now - 1, now, phase="fail", result=chance.choice((None, "away", "away")))
         if chance.random() < 0.03:
             state = chance.choice(({}, {"state": "start"}, {"state": "stop"}))
             history.note(

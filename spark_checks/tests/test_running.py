@@ -113,6 +113,40 @@ def test_what_is_left_out_is_not_judged(
     assert [check.tally.broken for check in found.checks] == [broken]
 
 
+@pytest.mark.spark
+@pytest.mark.parametrize("screen", [None, True], ids=["numbers", "Spark"])
+@pytest.mark.parametrize(
+    ("narrowing", "possible"), [(Narrowing(groups=("g",)), 1), (Narrowing(from_us=START + 20_000_000), 0)]
+)
+def test_what_excuses_stays_whatever_is_left_out(
+    narrowing: Narrowing,
+    possible: int,
+    screen: bool | None,
+    new_history: Callable[..., Any],
+    record: Callable[..., Path],
+    spark: SparkSession,
+) -> None:
+    history = new_history()
+    history.config(ordered=False, max_attempts=17)
+    history.note("fault", 8, fault={"kind": "crash"})
+    history.settle("ack", history.deliver("/0", 40, store_us=START + 7_000_000), 41)
+    history.deliver("/0", 50, attempt=2)
+    if possible:
+        history.settle("ack", history.deliver("/1", 300), 301)
+        history.poll(302, 303, group="another", phase="fail", result="away")
+        history.deliver("/1", 304, attempt=2)
+    found = audit(
+        [str(record(history.end()))],
+        checks=["double delivery"],
+        spark=spark,
+        narrowing=narrowing,
+        screen=screen,
+    )
+    (check,) = found.checks
+    assert (check.tally.broken, check.tally.possible) == (0, possible)
+    assert dict(check.tally.excused) == {"E4 restart": 1}
+
+
 def test_a_time_that_is_none_is_refused_in_one_sentence() -> None:
     from aiorocketmq_audit.cli import audit as command
 

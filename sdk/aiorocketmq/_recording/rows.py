@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
 
+from aiorocketmq.errors import ServerFault, TopicAway, Unreachable
 from aiorocketmq.hooks import (
     AckEvent,
     AssignEvent,
@@ -247,6 +248,7 @@ def _receive(event: ReceiveEvent) -> Cells:
         milliseconds(event.invisible),
         event.auto_renew,
         event.attempt_id,
+        "away" if isinstance(event.error, (Unreachable, ServerFault, TopicAway)) else None,
     )
 
 
@@ -355,7 +357,7 @@ SHAPES: dict[type[Event], Shape] = {
     RecallEvent: shape_of("recall", _recall, "topic", "message_id", is_operation=True),
     TransactionEndEvent: shape_of("tx.end", _transaction_end, *_ENDED, is_operation=True),
     TransactionCheckEvent: shape_of("tx.check", _transaction_check, "topic", "message_id", "tx_id"),
-    ReceiveEvent: shape_of("receive", _receive, *_POLLED, is_operation=True),
+    ReceiveEvent: shape_of("receive", _receive, *_POLLED, "result", is_operation=True),
     DeliverEvent: shape_of("deliver", _deliver, *_IDENTIFIED, *_CONTENT, "delivery", "handle", *_CAME),
     AckEvent: shape_of("ack", _settle, *_SETTLED, is_operation=True),
     ChangeEvent: shape_of("change", _change, *_CHANGED, is_operation=True),

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from aiorocketmq._recording.rows import fingerprint
+from aiorocketmq.errors import Busy, RocketMQError, ServerFault, TopicAway, Unreachable
 from aiorocketmq.hooks import (
     AckEvent,
     ChangeEvent,
@@ -23,7 +24,7 @@ from aiorocketmq.hooks import (
     TransactionCheckEvent,
     TransactionEndEvent,
 )
-from aiorocketmq.message import Message, SendReceipt
+from aiorocketmq.message import Message, MessageQueue, SendReceipt
 from aiorocketmq.recording import Recorder
 from aiorocketmq.transaction import Resolution
 
@@ -177,13 +178,13 @@ def test_the_groups_settings_are_recorded_as_text(recorder: Recorder) -> None:
 def test_a_fault_that_somebody_notes_is_a_row(recorder: Recorder, clock: Instants) -> None:
     recorder.note_fault("crash", target="broker-a", state="start")
     clock.now += 5
-    recorder.note_fault("crash", state="stop")
+    recorder.note_fault("crash", target="broker-a", state="stop")
     recorder.observe(asked(1))
     recorder.note_fault("restart")
     rows = [row for row in rows_of(recorder) if row["kind"] == "fault"]
     assert [dict(row["fault"]) for row in rows] == [
         {"kind": "crash", "target": "broker-a", "state": "start"},
-        {"kind": "crash", "state": "stop"},
+        {"kind": "crash", "target": "broker-a", "state": "stop"},
         {"kind": "restart"},
     ]
     assert rows[1]["t_wall_us"] - rows[0]["t_wall_us"] == 5_000_000
@@ -196,6 +197,32 @@ def test_a_fault_without_kind_or_of_no_known_state_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match=r"a fault needs a kind|'start', 'stop' or nothing"):
         recorder.note_fault(kind, state=state)
+
+
+@pytest.mark.parametrize(
+    ("error", "result"),
+    [
+        (Unreachable("gone"), "away"),
+        (ServerFault("broken", code=50_001), "away"),
+        (TopicAway("forgotten", code=40_402), "away"),
+        (Busy("later", code=42_900), None),
+        (None, None),
+    ],
+)
+def test_a_poll_tells_that_its_server_was_away(
+    error: RocketMQError | None, result: str | None, recorder: Recorder
+) -> None:
+    poll = ReceiveEvent(
+        client=CONSUMER,
+        operation="7",
+        phase=Phase.INVOKE,
+        queue=MessageQueue("orders", "b", -1),
+        max_messages=1,
+    )
+    recorder.observe(poll)
+    recorder.observe(replace(poll, phase=Phase.INFO, error=error))
+    rows = [row for row in rows_of(recorder) if row["kind"] == "receive"]
+    assert [(row["phase"], row["result"]) for row in rows] == [("invoke", None), ("info", result)]
 
 
 def test_lists_of_lite_topics_are_operations(recorder: Recorder) -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pyarrow import parquet
 
 from aiorocketmq_audit.kernels.texts import NOBODY, Hashes, hashes, mixed
-from aiorocketmq_audit.narrowing import EVERYTHING, STAYING, Narrowing
+from aiorocketmq_audit.narrowing import AWAY, EVERYTHING, STAYING, Narrowing
 
 Numbers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -91,10 +91,13 @@ class Reader:
 def _narrowed(events: Events, narrowing: Narrowing) -> Events:
     """As `Narrowing.events` does it."""
     here = np.ones(len(events), np.bool_)
+    away = events.one_of("kind", "receive") & events.one_of("result", AWAY)
     if narrowing.groups:
-        here &= ~events.known("group") | events.one_of("group", *narrowing.groups)
+        here &= ~events.known("group") | events.one_of("group", *narrowing.groups) | away
     if narrowing.from_us is not None:
-        here &= (events.number("t_wall_us") >= narrowing.from_us) | events.one_of("kind", *STAYING)
+        is_half = events.one_of("kind", "send") & events.known("tx_id")
+        stays = events.one_of("kind", *STAYING) | is_half | away
+        here &= (events.number("t_wall_us") >= narrowing.from_us) | stays
     if narrowing.to_us is not None:
         here &= events.number("t_wall_us") <= narrowing.to_us
     return events if here.all() else events.some(here)

@@ -19,6 +19,7 @@ from aiorocketmq_audit.excuses import (
     ANSWER_LOST,
     FLUSH_US,
     GONE,
+    LINGERS_US,
     OWNER_GONE,
     RESENT,
     RESET,
@@ -82,7 +83,7 @@ class _Given:
             "scope": deliveries.together("run_id", "case_id"),
             "asked": topics(deliveries),
             "client": deliveries.text("client_id"),
-            "stored": np.where(deliveries.told("store_us"), deliveries.number("store_us"), told["lo"]),
+            "stored": _there(deliveries, clocks_agree=frame.clocks_agree),
             WHOLE: deliveries.number(WHOLE),
         }
         judged = leases.judged(frame, Histories({**told, **beside}, others))
@@ -170,7 +171,7 @@ def _excuse(row: Mapping[str, Any], marks: Sequence[tuple[Any, ...]]) -> str | N
     """The first mark between a delivery and the next one: `excuses.with_excuse`."""
     for excuse, scope, key, at, by, number, until in marks:
         after = at > row["lo"] or (at == row["lo"] and by == row["recorder"] and number > row["seq"])
-        after |= excuse == RESTARTED and until > row["since"]
+        after |= excuse == RESTARTED and until > row["since"] and until > row["n_hi"] - LINGERS_US
         before = at < row["n_hi"] or (at == row["n_hi"] and by == row["n_recorder"] and number < row["n_seq"])
         concerned = key is None or key in (row["who"], row["client"])
         forgotten = excuse != RESTARTED or row["acked_hi"] == NONE or row["acked_hi"] > at - FLUSH_US
@@ -199,25 +200,32 @@ def _marks(events: Events) -> list[tuple[Any, ...]]:
 
 
 def _restarts(faults: Events) -> list[tuple[Any, ...]]:
-    """Each lasts until its recorder says that it has stopped, if it says so next."""
+    """Each that was started lasts until somebody says that it has stopped, or for LINGERS_US."""
     scopes, recorders = faults.together("run_id", "case_id"), faults.text("recorder")
     at, seq = faults.number("t_wall_us"), faults.number("seq")
     told = [dict(fault or ()) for fault in faults.plain("fault", np.arange(len(faults)))]
     found, running = [], dict[tuple[Any, ...], tuple[Any, ...]]()
-    for index in np.lexsort((seq, at)).tolist():
+    for index in np.lexsort((seq, recorders, at)).tolist():
         fault, scope, recorder = told[index], scopes[index], recorders[index]
         if fault.get("kind") not in RESTARTS:
             continue
-        what = (scope, recorder, fault["kind"], fault.get("target"))
+        what = (scope, fault["kind"], fault.get("target"))
         begun = running.pop(what, None)
         if begun is not None:
-            found.append((*begun, at[index] if fault.get("state") == "stop" else begun[3]))
+            found.append((*begun, at[index] if fault.get("state") == "stop" else begun[3] + LINGERS_US))
         mark = (RESTARTED, scope, None, at[index], recorder, seq[index])
         if fault.get("state") == "start":
             running[what] = mark
         else:
             found.append((*mark, at[index]))
-    return found + [(*begun, begun[3]) for begun in running.values()]
+    return found + [(*begun, begun[3] + LINGERS_US) for begun in running.values()]
+
+
+def _there(deliveries: Events, *, clocks_agree: bool) -> Numbers:
+    """Since when each message was there, as far as its delivery tells."""
+    stored = deliveries.number("store_us")
+    known = np.minimum(stored, deliveries.number("t_wall_us"))
+    return np.where((stored != NONE) & clocks_agree, known, deliveries.called())
 
 
 def _lost(events: Events) -> dict[int, Numbers]:

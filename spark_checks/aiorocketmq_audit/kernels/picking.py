@@ -10,13 +10,14 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
-from aiorocketmq_audit.excuses import MARKING, SERVERS_FAULT
+from aiorocketmq_audit.excuses import MARKING
 from aiorocketmq_audit.kernels.blocks import Runs
 from aiorocketmq_audit.kernels.events import Events, Mask, Piece, Reader, put
 from aiorocketmq_audit.kernels.leases import answers_of, lanes_of
 from aiorocketmq_audit.kernels.question import ACCOUNT
 from aiorocketmq_audit.kernels.tasks import Tasks, Workers
 from aiorocketmq_audit.kernels.texts import Hashes
+from aiorocketmq_audit.narrowing import AWAY
 from aiorocketmq_audit.schema import COLUMNS
 
 CHOSEN, WHOLE = "chosen", "whole"
@@ -30,7 +31,7 @@ _NOBODY = np.empty(0, np.uint64)
 
 _TOLD_BESIDE = (
     *("run_id", "case_id", "observer", "recorder", "seq", "boot", "kind", "phase", "t_wall_us", "invoked_us"),
-    *("client_id", "role", "group", "topic", "queue", "code", "cfg", "fault"),
+    *("client_id", "role", "group", "topic", "queue", "result", "cfg", "fault"),
 )
 """What must be known of events that only excuse or prove."""
 
@@ -112,9 +113,7 @@ def _marks(wanted: Wanted, events: Events) -> tuple[Mask, Mask, Mask]:
     if len(wanted.answers):
         chosen |= events.one_of("kind", "deliver") & np.isin(answers_of(events), wanted.answers)
     beside = events.one_of("kind", *_BESIDE)
-    failed = events.one_of("phase", "fail") & ~events.one_of("observer", "broker")
-    own = ~events.told("code") | (events.number("code") >= SERVERS_FAULT)
-    beside |= events.one_of("kind", "receive") & failed & own
+    beside |= events.one_of("kind", "receive") & events.one_of("result", AWAY)
     if wanted.lost_answers:
         beside |= events.one_of("kind", "receive") & events.one_of("phase", "info")
     if wanted.polls_us is not None:

@@ -17,8 +17,8 @@ FOREVER = float("inf")
 
 BROKEN, POSSIBLE = "broken", "possible"
 
-SERVERS_FAULT = 50_000
-"""Error codes from here on are the server's own failures."""
+LATE_US = 15_000_000
+"""So long after that a message may come, if nobody says otherwise."""
 
 LINGERS_US = 120_000_000
 """So long a server that was away may go on with what it knew twice."""
@@ -42,6 +42,8 @@ class Found:
     """The earlier event that proves it, where a server that was away in between may have forgotten it."""
     acked: int | None = None
     """When an ack that it breaks was answered."""
+    due: int | None = None
+    """When what is late could have come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +201,9 @@ def excused(
         before = (mark["t_wall_us"], mark["seq"] if mark["recorder"] == then["recorder"] else FOREVER)
         concerned = who is None or who in (first.get("group"), first.get("client_id"))
         forgotten = key != "restart" or acked is None or acked > mark["t_wall_us"] - FLUSH_US
-        began = after > (first["t_wall_us"], first["seq"]) or (key == "restart" and mark["until"] > since)
+        began = after > (first["t_wall_us"], first["seq"]) or (
+            key == "restart" and mark["until"] > max(since, then["t_wall_us"] - LINGERS_US)
+        )
         span = began and before < (then["t_wall_us"], then["seq"])
         if span and concerned and forgotten:
             return True
@@ -209,26 +213,26 @@ def excused(
 def born(way: Way) -> int:
     """Since when the message was there, as far as anybody tells."""
     rows = [given.row for given in way.given]
-    return min(begin(row) if row.get("store_us") is None else int(row["store_us"]) for row in rows)
-
-
-def is_doubtful(account: Account, found: Found) -> bool:
-    """Whether the server was away, as far as the recorder of the first event saw, not long before the second one."""
-    first = found.first
-    if first is None or account.is_broker:
-        return False
-    return any(
-        row["recorder"] == first["recorder"]
-        and 0 < _seen(account, found) - row["t_wall_us"] < LINGERS_US
-        and (found.acked is None or row["t_wall_us"] < found.acked + FLUSH_US)
-        for row in account.of("receive")
-        if row["phase"] == "fail" and (row.get("code") is None or row["code"] >= SERVERS_FAULT)
+    return min(
+        begin(row) if row.get("store_us") is None else min(row["store_us"], row["t_wall_us"]) for row in rows
     )
 
 
-def _seen(account: Account, found: Found) -> int:
-    """When it was seen; what never came, at the end."""
-    return account.ended if found.row is found.first else int(found.row["t_wall_us"])
+def is_doubtful(account: Account, found: Found) -> bool:
+    """Whether the server was away, as far as the recorder of the first event saw, not long before the second one; of
+    what is late, around the time for which it was `due`."""
+    first = found.first
+    if first is None:
+        return False
+    seen = int(found.row["t_wall_us"])
+    least, most = (seen, seen) if found.due is None else (found.due, found.due + LATE_US)
+    return any(
+        row["recorder"] == first["recorder"]
+        and least - LINGERS_US < row["t_wall_us"] < most
+        and (found.acked is None or row["t_wall_us"] < found.acked + FLUSH_US)
+        for row in account.of("receive")
+        if row.get("result") == "away"
+    )
 
 
 def _excuse(row: Row) -> tuple[str, str | None] | None:
@@ -242,24 +246,24 @@ def _excuse(row: Row) -> tuple[str, str | None] | None:
 
 
 def _until(mark: Row, together: Sequence[Row]) -> int:
-    """A fault that was started lasts until the same recorder says that it has stopped; all else is over at once."""
+    """A fault that was started lasts until somebody says that it has stopped, or for two minutes; all else is over at
+    once."""
     at = int(mark["t_wall_us"])
     if mark["kind"] != "fault" or dict(mark["fault"]).get("state") != "start":
         return at
 
     def what(row: Row) -> tuple[Any, ...]:
         fault = dict(row["fault"])
-        return row["recorder"], fault.get("kind"), fault.get("target")
+        return fault.get("kind"), fault.get("target")
 
     later = [
         row
         for row in together
-        if row["kind"] == "fault"
-        and (row["t_wall_us"], row["seq"]) > (at, mark["seq"])
-        and what(row) == what(mark)
+        if row["kind"] == "fault" and _written(row) > _written(mark) and what(row) == what(mark)
     ]
-    then = min(later, key=lambda row: (row["t_wall_us"], row["seq"]), default=None)
-    return at if then is None or dict(then["fault"]).get("state") != "stop" else int(then["t_wall_us"])
+    then = min(later, key=_written, default=None)
+    is_over = then is not None and dict(then["fault"]).get("state") == "stop"
+    return int(then["t_wall_us"]) if then is not None and is_over else at + LINGERS_US
 
 
 def _identity(account: Account, row: Row) -> tuple[Any, ...]:

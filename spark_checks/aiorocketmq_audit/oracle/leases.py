@@ -183,4 +183,6 @@ def lateness(way: Way) -> Iterator[Found]:
         ):
             comes = {**row, "t_wall_us": account.ended, "recorder": None} if then is None else then
             if not excused(account, row, comes, since=born(way), only="restart"):
-                yield Found("retry timing", "INV-LATE", BROKEN, row if then is None else then, row)
+                yield Found(
+                    "retry timing", "INV-LATE", BROKEN, row if then is None else then, row, due=held.most
+                )

@@ -96,7 +96,7 @@ def handlers(account: Account) -> Iterator[Found]:
             and _are_beside(other, other_until, row, until)
         ]
         if beside and not all(excused(account, other, row) for other in beside):
-            yield Found("ordering", "INV-ORD-HANDLE", BROKEN, row)
+            yield Found("ordering", "INV-ORD-HANDLE", BROKEN, row, beside[-1])
         begun.append((row, until))
 
 

@@ -35,17 +35,17 @@ def transactions(account: Account) -> Iterator[Found]:
             proven = account.is_broker or rolled or bool(commits)
             yield Found("transactions", "INV-TX", BROKEN if proven else POSSIBLE, given[0])
         decided = [
-            row["t_wall_us"]
-            for row in ends
-            if row["phase"] == "ok" and row["resolution"] in ("commit", "rollback")
+            row for row in ends if row["phase"] == "ok" and row["resolution"] in ("commit", "rollback")
         ]
         asked = [row for row in told if row["kind"] == "tx.check"]
         halves = account.halves[transaction]
-        if asked and halves < 2:
-            before = sum(at + CHECKED_US < asked[-1]["t_wall_us"] for at in decided)
-            proven = before > 1 or halves == 1
-            if before:
-                yield Found("transactions", "INV-TX-CHECK", BROKEN if proven else POSSIBLE, asked[-1])
+        if not asked or not decided or halves > 1:
+            continue
+        first, last = decided[0], asked[-1]
+        late = last["t_wall_us"] > first["t_wall_us"] + CHECKED_US
+        if late and not excused(account, first, last, acked=first["t_wall_us"], only="restart"):
+            verdict = BROKEN if halves == 1 else POSSIBLE
+            yield Found("transactions", "INV-TX-CHECK", verdict, last, first)
 
 
 def recalls(account: Account) -> Iterator[Found]:

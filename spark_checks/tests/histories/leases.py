@@ -134,14 +134,14 @@ def _(h: Any) -> None:
 @history("nobody could reach a server that may have forgotten an ack", ("INV-ACKED", "possible"))
 def _(h: Any) -> None:
     h.settle("ack", h.deliver("/0", 0), 5)
-    h.poll(7, 8, phase="fail")
+    h.poll(7, 8, phase="fail", result="away")
     h.deliver("/0", 9, attempt=2)
 
 
 @history("a server that fails by itself may have forgotten an ack", ("INV-ACKED", "possible"))
 def _(h: Any) -> None:
     h.settle("ack", h.deliver("/0", 0), 5)
-    h.poll(7, 8, phase="fail", code=50_001)
+    h.poll(7, 8, phase="info", code=50_001, result="away")
     h.deliver("/0", 9, attempt=2)
 
 
@@ -155,21 +155,21 @@ def _(h: Any) -> None:
 @history("a server that was away forgets no ack of long ago", ("INV-ACKED", "broken"))
 def _(h: Any) -> None:
     h.settle("ack", h.deliver("/0", 0), 5)
-    h.poll(11, 12, phase="fail")
+    h.poll(11, 12, phase="fail", result="away")
     h.deliver("/0", 13, attempt=2)
 
 
 @history("a server that was away before and afterwards has forgotten nothing", ("INV-EXCL", "broken"))
 def _(h: Any) -> None:
-    h.poll(0, 1, phase="fail")
+    h.poll(0, 1, phase="fail", result="away")
     h.deliver("/0", 112)
     h.deliver("/0", 121, attempt=2)
-    h.poll(132, 133, phase="fail")
+    h.poll(132, 133, phase="fail", result="away")
 
 
 @history("a server that was away may go on with an old lease beside a new one", ("INV-EXCL", "possible"))
 def _(h: Any) -> None:
-    h.poll(0, 1, phase="fail")
+    h.poll(0, 1, phase="fail", result="away")
     h.deliver("/0", 111)
     h.deliver("/0", 120.9, attempt=2)
 
@@ -201,14 +201,12 @@ def _(h: Any) -> None:
     h.note("fault", 40, fault={"kind": "restart", "target": "b", "state": "stop"})
 
 
-@history("a fault that stopped before, and another one, excuse nothing", ("INV-ACKED", "broken"))
+@history("faults that stopped before excuse nothing", ("INV-ACKED", "broken"))
 def _(h: Any) -> None:
-    h.note("fault", 7, fault={"kind": "restart", "target": "b", "state": "start"})
-    h.note("fault", 8, fault={"kind": "restart", "target": "b", "state": "stop"})
-    h.note("fault", 8.1, fault={"kind": "crash", "target": "b", "state": "start"})
+    for at, target, state in ((7, "b", "start"), (7.5, "c", "start"), (7.7, "c", "stop"), (8, "b", "stop")):
+        h.note("fault", at, fault={"kind": "restart", "target": target, "state": state})
     h.settle("ack", h.deliver("/0", 10, store_us=START + 9 * SECOND), 11)
     h.deliver("/0", 30, attempt=2)
-    h.note("fault", 40, fault={"kind": "crash", "target": "another", "state": "stop"})
 
 
 @history("what was stored after a restart is held as ever", ("INV-ACKED", "broken"))
@@ -218,11 +216,25 @@ def _(h: Any) -> None:
     h.deliver("/0", 50, attempt=2)
 
 
-@history("a broker's own account needs no poll to be sure", ("INV-EXCL", "broken"))
+@history("what another client's recorder saw of its server is no doubt", ("INV-EXCL", "broken"))
 def _(h: Any) -> None:
-    h.deliver("/0", 0, observer="broker")
-    h.poll(1, 2, phase="fail", observer="broker")
-    h.deliver("/0", 5, attempt=2, observer="broker")
+    h.deliver("/0", 0)
+    h.poll(1, 2, phase="fail", result="away", recorder="another")
+    h.deliver("/0", 5, attempt=2)
+
+
+@history("a restart long before excuses nothing that was there", ("INV-ACKED", "broken"))
+def _(h: Any) -> None:
+    h.note("fault", 8, fault={"kind": "crash"})
+    h.settle("ack", h.deliver("/0", 100, store_us=START + 7 * SECOND), 110)
+    h.deliver("/0", 128.1, attempt=2)
+
+
+@history("a server whose end is not told is up again within two minutes", ("INV-ACKED", "broken"))
+def _(h: Any) -> None:
+    h.note("fault", 8, fault={"kind": "crash", "state": "start"})
+    h.settle("ack", h.deliver("/0", 200, store_us=START + 129 * SECOND), 201)
+    h.deliver("/0", 220, attempt=2)
 
 
 @history("a restart may put off what would come again (E4)", ("INV-LATE", "excused"))
@@ -236,15 +248,38 @@ def _(h: Any) -> None:
 @history("a server that was away may put off what would come again", ("INV-LATE", "possible"))
 def _(h: Any) -> None:
     h.deliver("/0", 0, hold=10)
-    h.poll(5, 6, phase="fail")
+    h.poll(5, 6, phase="fail", result="away")
     h.poll(9, 26)
     h.deliver("/0", 40, attempt=2)
+
+
+@history("a server that was away long before is late by itself", ("INV-LATE", "broken"))
+def _(h: Any) -> None:
+    h.poll(5, 6, phase="fail", result="away")
+    h.deliver("/0", 120, hold=10)
+    h.poll(129, 146)
+    h.deliver("/0", 160, attempt=2)
+
+
+@history("a server that was away when a message was due leaves a doubt for ever", ("INV-LATE", "possible"))
+def _(h: Any) -> None:
+    h.deliver("/0", 0, hold=10)
+    h.poll(5, 6, phase="fail", result="away")
+    h.poll(9, 26)
+    h.poll(190, 200)
+
+
+@history("a server that went away when all was late already is no doubt", ("INV-LATE", "broken"))
+def _(h: Any) -> None:
+    h.deliver("/0", 0, hold=10)
+    h.poll(9, 26)
+    h.poll(28, 29, phase="fail", result="away")
 
 
 @history("a body does not change because its server was away", ("INV-CONTENT", "broken"))
 def _(h: Any) -> None:
     h.send("/0", 0, body="mine")
-    h.poll(1, 2, phase="fail")
+    h.poll(1, 2, phase="fail", result="away")
     h.deliver("/0", 5, body_sha="other")
 
 

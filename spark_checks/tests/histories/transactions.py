@@ -81,16 +81,16 @@ def _(h: Any) -> None:
     asked_again(h, 32.1)
 
 
-@history("asked though both half messages that a send can have left were decided", ("INV-TX-CHECK", "broken"))
+@history("a killed server may ask about what it was told last (E4)", ("INV-TX-CHECK", "excused"))
 def _(h: Any) -> None:
-    decide(h, 5)
-    asked_again(h, 36.1)
+    h.note("fault", 6.9, fault={"kind": "crash"})
+    asked_again(h, 32.1, observer="broker")
 
 
-@history("asked soon after the second of both decisions", ("INV-TX-CHECK", "possible"))
+@history("a killed server knows what it was told long before", ("INV-TX-CHECK", "broken"))
 def _(h: Any) -> None:
-    decide(h, 5)
-    asked_again(h, 36)
+    h.note("fault", 7.1, fault={"kind": "crash"})
+    asked_again(h, 32.1, observer="broker")
 
 
 @history("asked about the second half message of one transaction")

@@ -101,7 +101,7 @@ def _(s: Scene) -> Accused:
     return _asked_at(s, 40, times=5)
 
 
-@_asked("tx-check.seen-by-client", observer="client")
+@_asked("tx-check.decided-twice")
 def _(s: Scene) -> Accused:
     return _asked_at(s, 61, decided=2)
 
