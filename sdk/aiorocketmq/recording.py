@@ -15,20 +15,30 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from time import monotonic_ns, time_ns
 from types import ModuleType, TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from aiorocketmq._recording import facts as told
 from aiorocketmq._recording.facts import Fact, packed, plain
 from aiorocketmq._recording.rows import has_stopped, stored
 from aiorocketmq._telling import AckEnd, Acking, Answer, Sent, Tap
 from aiorocketmq.errors import RocketMQError, UsageError
-from aiorocketmq.hooks import ClientEvent, ClientIdentity, DeliverEvent, Event, Hook, Phase, SendEvent
+from aiorocketmq.hooks import (
+    ClientEvent,
+    ClientIdentity,
+    DeliverEvent,
+    Event,
+    Hook,
+    Phase,
+    SendEvent,
+    SettingsEvent,
+)
 from aiorocketmq.message import ReceivedMessage, SendReceipt
 
 if TYPE_CHECKING:
@@ -71,6 +81,10 @@ class Recorder(Hook):
     `own_process=False` does without; so do file systems of fsspec, and systems other than POSIX. When the disk is too
     slow, facts are left out and the gap is visible; never more than 200,000 facts or 64 MiB of bodies wait in memory.
 
+    `order_grain` says what ordered groups of the recorded server lock, which clients are not told: Apache's lock a
+    whole `queue`, and hand acked messages of it out again behind one that is not (E5), as many times as they like under
+    one number. Without it the audit takes that for broken.
+
     Raises UsageError when pyarrow is missing, or nothing knows the address."""
 
     def __init__(
@@ -84,7 +98,10 @@ class Recorder(Hook):
         seconds_per_file: float = 60.0,
         filesystem: object | None = None,
         own_process: bool = True,
+        order_grain: Literal["message_group", "queue"] | None = None,
     ) -> None:
+        if order_grain not in (None, "message_group", "queue"):
+            raise ValueError(f"order_grain is 'message_group' or 'queue', not {order_grain!r}")
         if rows_per_file < 1 or not seconds_per_file > 0:
             raise ValueError("rows_per_file and seconds_per_file must be positive")
         self._writing = _writing()
@@ -98,6 +115,7 @@ class Recorder(Hook):
         self._rows_per_file = rows_per_file
         self._seconds_per_file = seconds_per_file
         self._own_process = own_process
+        self._order_grain = order_grain
         self._series: _Series | None = None
         self._ended: list[Writer] = []
 
@@ -105,6 +123,8 @@ class Recorder(Hook):
         """Note one fact. Called by the clients, on their event loop."""
         if self._series is None and type(event) is ClientEvent and not event.running:
             return
+        if type(event) is SettingsEvent and event.order_grain is None:
+            event = replace(event, order_grain=self._order_grain)
         series = self._of(event.client)
         series.add((told.RAW_EVENT, *series.now(), event), size=_body_size(event))
         if type(event) is ClientEvent and has_stopped(event):

@@ -1,10 +1,11 @@
 """Check `attempts`: the number of a delivery's attempt grows by one with each delivery, up to the group's limit.
 
 INV-ATTEMPT: of two consecutive deliveries of a message to a group the second has the next number. It may be
-the same where one request was answered twice, or where the broker took back what it could not write. It may
-be more where answers of polls were lost, by one for each (E7). Where only a client saw it, somebody who was
-not recorded may have had the numbers between: that is possible, not proven. INV-LIMIT: no attempt is above
-the maximum of a normal group (ordered groups are given up by their consumers: R7.3).
+the same where one request was answered twice, or where the broker took back what it could not write, and the same
+or less in groups that lock whole queues (E5). It may be more where answers of polls were lost, by one for each (E7).
+Where only a client saw it, somebody who was not recorded may have had the numbers between: that is possible, not
+proven. INV-LIMIT: no attempt is above the maximum of a normal group (ordered groups are given up by their
+consumers: R7.3).
 """
 
 from __future__ import annotations
@@ -66,6 +67,8 @@ def _growth(deliveries: DataFrame, lost: DataFrame, marks: DataFrame) -> DataFra
     excuse = (
         F.when(F.col("copies"), F.lit(excuses.RESENT))
         .when(answer_lost, F.lit(excuses.ANSWER_LOST))
+        # Of an answer with a new message all have its number (live-broker-consumption.md 11.17).
+        .when(does_not_grow() & F.col("locks_queue"), F.lit(excuses.QUEUE_LOCKED))
         .otherwise(F.col("excuse"))
     )
     judged = judged.withColumn("excuse", excuse)

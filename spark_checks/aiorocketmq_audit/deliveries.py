@@ -85,7 +85,9 @@ def identified(events: DataFrame, settings: DataFrame, *, clocks_agree: bool) ->
     is_deliver = F.col("kind") == "deliver"
     called = there = F.coalesce("invoked_us", "t_wall_us")
     if clocks_agree:
-        there = F.when(F.col("store_us").isNull(), called).otherwise(F.least("store_us", "t_wall_us"))
+        # Copies that come again are stored anew.
+        made = F.least("store_us", "born_us")
+        there = F.when(made.isNull(), called).otherwise(F.least(made, "t_wall_us"))
         # Not by `server_deliver_us`: a server takes a message out first and may write its answer much later.
         stored = F.coalesce(F.col("store_us") - CLOCK_SLACK_US, called)
         called = F.when(is_deliver, F.least(F.greatest(called, stored), "t_wall_us")).otherwise(called)

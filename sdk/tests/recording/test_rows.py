@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -173,6 +174,27 @@ def test_the_groups_settings_are_recorded_as_text(recorder: Recorder) -> None:
     recorder.observe(SettingsEvent(client=CONSUMER, ordered=True, max_attempts=17, steps=(1.0, 5.0)))
     row = rows_of(recorder)[1]
     assert dict(row["cfg"]) == {"ordered": "true", "max_attempts": "17", "steps_ms": "1000,5000"}
+
+
+@pytest.mark.parametrize(
+    ("told", "known", "grain"),
+    [(None, "queue", "queue"), ("message_group", "queue", "message_group"), (None, None, None)],
+)
+def test_what_ordered_groups_lock_is_told_where_it_is_known(
+    told: str | None, known: Any, grain: str | None, tmp_path: Path
+) -> None:
+    with Recorder(tmp_path / "runs", order_grain=known) as recorder:
+        recorder.observe(
+            SettingsEvent(client=CONSUMER, ordered=True, max_attempts=3, steps=(), order_grain=told)
+        )
+    (row,) = [row for row in rows_of(recorder) if row["kind"] == "config"]
+    assert dict(row["cfg"]).get("order_grain") == grain
+
+
+def test_a_grain_that_is_none_is_refused(tmp_path: Path) -> None:
+    wrong: Any = "topic"
+    with pytest.raises(ValueError, match="order_grain is 'message_group' or 'queue', not 'topic'"):
+        Recorder(tmp_path, order_grain=wrong)
 
 
 def test_a_fault_that_somebody_notes_is_a_row(recorder: Recorder, clock: Instants) -> None:

@@ -165,7 +165,8 @@ async def test_all_clients_go_on_nothing_confirmed_is_lost_and_nobody_is_accused
 ) -> None:
     groups = await prepared(place)
     books, rng = Books(groups), Random(seed)
-    with Recorder(tmp_path / "recording") as recorder:
+    grain = "message_group" if place.target == "documented" else "queue"
+    with Recorder(tmp_path / "recording", order_grain=grain) as recorder:
         load = Load(
             place.endpoint,
             books,

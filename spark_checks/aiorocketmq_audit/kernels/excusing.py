@@ -223,9 +223,12 @@ def _restarts(faults: Events) -> list[tuple[Any, ...]]:
 
 def _there(deliveries: Events, *, clocks_agree: bool) -> Numbers:
     """Since when each message was there, as far as its delivery tells."""
-    stored = deliveries.number("store_us")
-    known = np.minimum(stored, deliveries.number("t_wall_us"))
-    return np.where((stored != NONE) & clocks_agree, known, deliveries.called())
+    # Copies that come again are stored anew.
+    stored, born = deliveries.number("store_us"), deliveries.number("born_us")
+    known = np.minimum(stored, np.where(born == NONE, stored, born))
+    made = np.where(stored == NONE, born, known)
+    there = np.minimum(made, deliveries.number("t_wall_us"))
+    return np.where((made != NONE) & clocks_agree, there, deliveries.called())
 
 
 def _lost(events: Events) -> dict[int, Numbers]:

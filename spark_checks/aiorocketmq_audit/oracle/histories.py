@@ -212,10 +212,13 @@ def excused(
 
 def born(way: Way) -> int:
     """Since when the message was there, as far as anybody tells."""
-    rows = [given.row for given in way.given]
-    return min(
-        begin(row) if row.get("store_us") is None else min(row["store_us"], row["t_wall_us"]) for row in rows
-    )
+    return min(_there(given.row) for given in way.given)
+
+
+def _there(row: Row) -> int:
+    # Copies that come again are stored anew.
+    made = [int(row[name]) for name in ("store_us", "born_us") if row.get(name) is not None]
+    return min(*made, int(row["t_wall_us"])) if made else begin(row)
 
 
 def is_doubtful(account: Account, found: Found) -> bool:

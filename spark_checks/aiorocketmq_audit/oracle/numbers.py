@@ -34,7 +34,7 @@ def attempts(way: Way) -> Iterator[Found]:
         change = hold(given).change
         taken_back = change is not None and change.get("reason") == "undelivered"
         grown = then["attempt"] - row["attempt"]
-        if grown < 1 and not _is_repeated(row, then) and not taken_back:
+        if grown < 1 and not (_is_repeated(row, then) or taken_back or settings.locks_queue):
             yield Found("attempts", "INV-ATTEMPT", BROKEN, then, row)
         knows_best = account.is_broker or not settings.told_by_broker
         if knows_best and grown - 1 > max(0, len(_lost_answers(account, then))):

@@ -209,6 +209,14 @@ def _(h: Any) -> None:
     h.deliver("/0", 30, attempt=2)
 
 
+@history("a copy that is stored anew is as old as its message (E4)", ("INV-ACKED", "excused"))
+def _(h: Any) -> None:
+    h.note("fault", 8, fault={"kind": "crash"})
+    again = {"store_us": START + 39 * SECOND, "born_us": START + 7 * SECOND}
+    h.settle("ack", h.deliver("/0", 40, **again), 41)
+    h.deliver("/0", 50, attempt=2, **again)
+
+
 @history("what was stored after a restart is held as ever", ("INV-ACKED", "broken"))
 def _(h: Any) -> None:
     h.note("fault", 8, fault={"kind": "crash"})

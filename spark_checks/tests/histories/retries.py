@@ -102,6 +102,17 @@ def _(h: Any) -> None:
     h.deliver("/0", 40, attempt=3)
 
 
+@history(
+    "where whole queues are locked, numbers are those of the answer (E5)",
+    ("INV-ATTEMPT", "excused"),
+    ordered=True,
+)
+def _(h: Any) -> None:
+    h.note("config", 0, group="g", cfg={"order_grain": "queue"})
+    h.deliver("x/0", 0, hold=10)
+    h.deliver("x/0", 10)
+
+
 @history("a restarted server may count anew (E4)", ("INV-ATTEMPT", "excused"))
 def _(h: Any) -> None:
     h.deliver("/0", 0, hold=10)
