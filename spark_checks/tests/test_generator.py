@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from aiorocketmq_audit.errors import WrongUse
 from aiorocketmq_audit.generator import Shape, generate
+from aiorocketmq_audit.generator.planting import chosen
+from aiorocketmq_audit.generator.plants import KINDS
 from aiorocketmq_audit.generator.ways import one_after_the_other
 from aiorocketmq_audit.schema import REQUIRED
 from click.testing import CliRunner
@@ -79,7 +81,7 @@ def test_columns_have_the_types_of_the_contract(recording: Path) -> None:
     for field in made:
         if field.name in SCHEMA.names:
             assert field.equals(SCHEMA.field(field.name)), field.name
-    assert set(made.names) - set(SCHEMA.names) == {"fault", "clk"}
+    assert set(made.names) - set(SCHEMA.names) == {"clk"}
 
 
 def test_no_file_is_longer_than_was_said(recording: Path) -> None:
@@ -144,6 +146,15 @@ def test_the_command_says_what_it_made(command: Make, tmp_path: Path) -> None:
     assert done.exit_code == 0
     assert "in 1 file(s)" in done.output
     assert [file.name for file in (tmp_path / "runs").iterdir()] == ["broker-generated-1-00000.parquet"]
+
+
+def test_what_would_excuse_others_is_planted_by_its_name_only() -> None:
+    restart = "acked.restart-long-after"
+    assert KINDS[restart].alone
+    for name in ("all", "acked"):
+        assert restart not in chosen([name])
+        assert "acked.soon" in chosen([name])
+    assert chosen([restart]) == {restart: 1}
 
 
 @pytest.mark.parametrize(

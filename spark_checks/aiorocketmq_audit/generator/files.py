@@ -239,9 +239,7 @@ class Account:
         arrays["receive_attempt"] = pa.nulls(len(seq), pa.string())
         arrays["queues"] = pa.nulls(len(seq), _TYPES["queues"])
         arrays["cfg"] = _maps(rows["cfg"], settings, _MAP)
-        arrays["fault"] = _maps(
-            rows["fault"], [{"kind": "restart", "target": "broker-0", "state": "start"}], _MAP
-        )
+        arrays["fault"] = _maps(rows["fault"], [{"kind": "restart", "target": "broker-0"}], _MAP)
         samples = [{"offset_us": -int(s), "error_us": 500, "rtt_us": 1_000} for s in self._skew]
         arrays["clk"] = _maps(rows["sample"], samples, _CLK)
         return pa.table([arrays[name] for name in SCHEMA.names], schema=SCHEMA)

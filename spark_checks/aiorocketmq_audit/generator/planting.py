@@ -43,14 +43,17 @@ class Planted:
 
 
 def chosen(wanted: Sequence[str]) -> dict[str, int]:
-    """How often each kind is planted, from `KIND[:COUNT]` texts; a kind may be the first part of names, or `all`.
+    """How often each kind is planted, from `KIND[:COUNT]` texts; a kind may be the first part of names, or `all`: these
+    leave out what concerns whole servers and groups, and would excuse the others.
 
     Raises WrongUse for a kind that does not exist, or a count that is none.
     """
     counts: dict[str, int] = {}
     for text in wanted:
         name, colon, number = text.partition(":")
-        matches = [known for known in KINDS if name in ("all", known, known.partition(".")[0])]
+        parts = [known for known, kind in KINDS.items() if not kind.alone]
+        matches = [known for known in parts if name in ("all", known.partition(".")[0])]
+        matches = [name] if name in KINDS else matches
         if not matches:
             raise WrongUse(
                 f"nothing of the kind {name!r} can be planted: use all, or one of {', '.join(KINDS)}."
