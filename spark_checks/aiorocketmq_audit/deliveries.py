@@ -102,7 +102,7 @@ def identified(events: DataFrame, settings: DataFrame, *, clocks_agree: bool) ->
             "at": F.when(is_deliver, F.col("t_wall_us")).otherwise(called),
             "at_seq": F.when(is_deliver, F.col("seq")).otherwise(F.coalesce("invoked_seq", "seq")),
             "lo": called,
-            "stored": there,
+            "there": there,
             "hi": F.col("t_wall_us"),
             "kind_code": _code("kind", KINDS),
             "phase_code": _code("phase", PHASES),
@@ -168,7 +168,7 @@ def _packed(known: DataFrame, *, cut_at: dict[str, int]) -> DataFrame:
                 F.coalesce("apart_us", F.lit(0)).alias("apart"),
                 step().alias("step"),
                 _cut(cut_at).alias("cut"),
-                "stored",
+                "there",
                 (F.col("hi") - F.coalesce("invoked_us", "hi")).alias("polled"),
                 "odd",
                 "whole",
@@ -295,11 +295,11 @@ def _with_successor(folded: DataFrame) -> DataFrame:
             # By the clock of one recorder, or of several.
             "one_clock": F.min("least_teller").over(whole) == F.max("most_teller").over(whole),
             # Since when the message was there, as far as anybody tells.
-            "since": F.min("stored").over(whole),
+            "since": F.min("there").over(whole),
         }
     )
     paired = paired.select("*", *(F.col(f"next.{name}").alias(f"n_{name}") for name in names)).drop(
-        "next", "least_teller", "most_teller", "stored"
+        "next", "least_teller", "most_teller", "there"
     )
     held = with_hold(paired)
     return held.withColumn("done_lo", F.min("end_lo").over(whole))

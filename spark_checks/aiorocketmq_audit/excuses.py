@@ -10,7 +10,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window, functions as F
 
 from aiorocketmq_audit.findings import BROKEN, POSSIBLE
-from aiorocketmq_audit.narrowing import AWAY
+from aiorocketmq_audit.narrowing import told_away
 from aiorocketmq_audit.reading import LATE_MS
 
 RESET, OWNER_GONE, RESTARTED, QUEUE_LOCKED = "E2 reset", "E3 owner gone", "E4 restart", "E5 queue locked"
@@ -80,9 +80,9 @@ def away(events: DataFrame) -> DataFrame:
     away: not to be reached, or failing by itself.
 
     A client cannot tell a restart from a broken network, so that this excuses nothing, and leaves a doubt."""
-    polls = events.where((F.col("kind") == "receive") & (F.col("result") == AWAY))
     slices = (
-        polls.groupBy(F.xxhash64("recorder").alias("by"), F.floor(F.col("t_wall_us") / AWAY_US))
+        events.where(told_away())
+        .groupBy(F.xxhash64("recorder").alias("by"), F.floor(F.col("t_wall_us") / AWAY_US))
         .agg(F.min("t_wall_us").alias("since"), F.max("t_wall_us").alias("until"))
         .limit(MOST_MARKS)
     )

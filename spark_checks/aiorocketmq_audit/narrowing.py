@@ -8,13 +8,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, functions as F
+from pyspark.sql import Column, DataFrame, functions as F
 
 STAYING = ("config", "lite.sync", "fault", "tx.end")
 """Kinds of events that count, however long ago they were: settings of groups, lists of lite topics, what was done to
 servers, and ends of transactions; with these their sends, and polls that told that a server was away."""
 AWAY = "away"
 """The `result` of such a poll, whatever group's it was."""
+
+
+def told_away() -> Column:
+    """Polls that told so."""
+    return (F.col("kind") == "receive") & F.col("result").eqNullSafe(AWAY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +46,7 @@ class Narrowing:
 
     def events(self, events: DataFrame) -> DataFrame:
         """The events to judge."""
-        chosen = events
-        away = (F.col("kind") == "receive") & F.col("result").eqNullSafe(AWAY)
+        chosen, away = events, told_away()
         if self.groups:
             chosen = chosen.where(F.col("group").isNull() | F.col("group").isin(*self.groups) | away)
         if self.from_us is not None:

@@ -20,9 +20,6 @@ NAME = "transactions"
 CHECK_US = 31_000_000
 """One interval between checks (30 s) and a second: a decision is written in batches (broker-semantics R9.11)."""
 
-_FROM = {"at": "lo", "recorder": "recorder", "seq": "seq"}
-_TO = {"at": "hi", "recorder": "recorder", "seq": "seq"}
-
 _TRANSACTION = ("run_id", "case_id", "topic", "tx_id")
 
 
@@ -52,8 +49,12 @@ def facts(events: DataFrame, marks: DataFrame) -> DataFrame:
         F.lit(None).cast("bigint").alias("who"),
         F.lit(None).cast("bigint").alias("client"),
         F.col("decided.at").alias("acked_hi"),
-        *(F.col(f"decided.{name}").alias(to) for name, to in _FROM.items()),
-        *(F.col(f"asked.{name}").alias(f"n_{to}") for name, to in _TO.items()),
+        F.col("decided.at").alias("lo"),
+        "decided.recorder",
+        "decided.seq",
+        F.col("asked.at").alias("n_hi"),
+        F.col("asked.recorder").alias("n_recorder"),
+        F.col("asked.seq").alias("n_seq"),
         late.alias("late"),
     )
     checked = excuses.with_excuse(asked, marks, only=excuses.RESTARTED).select(

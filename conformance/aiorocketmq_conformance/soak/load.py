@@ -265,16 +265,16 @@ class Load:
     async def _bury(self) -> None:
         async def read() -> None:
             topic = dead_letters("strict")
-            async with SimpleConsumer(
-                self._connection, group=BURYING, subscriptions=[topic], hooks=self._hooks
-            ) as consumer:
-                await self._fetch(consumer, self._ledger.buried, "strict")
-
-        while True:
             try:
-                await self._forgiving(read)
+                async with SimpleConsumer(
+                    self._connection, group=BURYING, subscriptions=[topic], hooks=self._hooks
+                ) as consumer:
+                    await self._fetch(consumer, self._ledger.buried, "strict")
             except TopicNotFound:
                 await asyncio.sleep(PAUSE)  # Nothing was given up yet.
+
+        while True:
+            await self._forgiving(read)
 
     async def _pull(self, consumer: PullConsumer) -> None:
         async for batch in consumer:
@@ -285,8 +285,6 @@ class Load:
         """Go on after what a fault may cause; keep what none may."""
         try:
             await call()
-        except TopicNotFound:
-            raise
         except RocketMQError as error:
             self.errors[type(error).__name__] += 1
             if not (error.may_retry or isinstance(error, EXPECTED)):

@@ -170,10 +170,11 @@ async def test_what_a_case_does_to_a_server_is_recorded(tmp_path: Path) -> None:
     assert faults == [[("kind", "crash"), ("state", state)] for state in ("start", "stop")]
 
 
-async def test_what_is_not_recorded_may_be_disturbed() -> None:
-    async with Recordings(None).of(case("@process"), RealClock()) as disturbed:
+async def test_what_is_not_recorded_may_be_disturbed(tmp_path: Path) -> None:
+    async with Recordings(tmp_path).of(case("@process", "@reset"), RealClock()) as disturbed:
         with disturbed("crash"):
-            pass
+            assert rows_in(tmp_path) == []
+    assert rows_in(tmp_path) == []
 
 
 def rows_in(folder: Path) -> list[dict[str, object]]:

@@ -88,10 +88,15 @@ class Reader:
         return events if piece.narrowing.is_everything else _narrowed(events, piece.narrowing)
 
 
+def told_away(events: Events) -> Mask:
+    """`narrowing.told_away`."""
+    return events.one_of("kind", "receive") & events.one_of("result", AWAY)
+
+
 def _narrowed(events: Events, narrowing: Narrowing) -> Events:
     """As `Narrowing.events` does it."""
     here = np.ones(len(events), np.bool_)
-    away = events.one_of("kind", "receive") & events.one_of("result", AWAY)
+    away = told_away(events)
     if narrowing.groups:
         here &= ~events.known("group") | events.one_of("group", *narrowing.groups) | away
     if narrowing.from_us is not None:

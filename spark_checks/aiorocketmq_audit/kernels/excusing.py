@@ -83,7 +83,7 @@ class _Given:
             "scope": deliveries.together("run_id", "case_id"),
             "asked": topics(deliveries),
             "client": deliveries.text("client_id"),
-            "stored": _there(deliveries, clocks_agree=frame.clocks_agree),
+            "there": _there(deliveries, clocks_agree=frame.clocks_agree),
             WHOLE: deliveries.number(WHOLE),
         }
         judged = leases.judged(frame, Histories({**told, **beside}, others))
@@ -101,7 +101,7 @@ class _Given:
             "end": hold.end,
             **{name: rows.given(name) for name in (*names, "lane", "place", "offset")},
             **{f"n_{name}": rows.next(name, 0) for name in ("recorder", "seq")},
-            "since": rows.least(rows.given("stored")),
+            "since": rows.least(rows.given("there")),
             "n_hi": after.hi,
             "n_attempt": after.attempt,
             "acked_hi": done.acked_hi,

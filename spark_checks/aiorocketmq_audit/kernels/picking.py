@@ -12,12 +12,11 @@ from pyarrow import parquet
 
 from aiorocketmq_audit.excuses import MARKING
 from aiorocketmq_audit.kernels.blocks import Runs
-from aiorocketmq_audit.kernels.events import Events, Mask, Piece, Reader, put
+from aiorocketmq_audit.kernels.events import Events, Mask, Piece, Reader, put, told_away
 from aiorocketmq_audit.kernels.leases import answers_of, lanes_of
 from aiorocketmq_audit.kernels.question import ACCOUNT
 from aiorocketmq_audit.kernels.tasks import Tasks, Workers
 from aiorocketmq_audit.kernels.texts import Hashes
-from aiorocketmq_audit.narrowing import AWAY
 from aiorocketmq_audit.schema import COLUMNS
 
 CHOSEN, WHOLE = "chosen", "whole"
@@ -113,7 +112,7 @@ def _marks(wanted: Wanted, events: Events) -> tuple[Mask, Mask, Mask]:
     if len(wanted.answers):
         chosen |= events.one_of("kind", "deliver") & np.isin(answers_of(events), wanted.answers)
     beside = events.one_of("kind", *_BESIDE)
-    beside |= events.one_of("kind", "receive") & events.one_of("result", AWAY)
+    beside |= told_away(events)
     if wanted.lost_answers:
         beside |= events.one_of("kind", "receive") & events.one_of("phase", "info")
     if wanted.polls_us is not None:

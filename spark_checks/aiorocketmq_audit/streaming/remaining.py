@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from aiorocketmq_audit.kernels.asking import answered
 from aiorocketmq_audit.kernels.blocks import Layout, Rows, Runs
-from aiorocketmq_audit.kernels.events import NONE, Events, Mask, Piece, Reader, put
+from aiorocketmq_audit.kernels.events import NONE, Events, Mask, Piece, Reader, put, told_away
 from aiorocketmq_audit.kernels.places import queues
 from aiorocketmq_audit.kernels.question import ACCOUNT, Question, Table, Told
 from aiorocketmq_audit.kernels.tasks import Look, Tasks, Workers
@@ -259,7 +259,7 @@ class _Kept:
         is_message = events.known("message_id")
         stays = at >= window.done_before
         stays |= ~events.one_of("kind", *PASSING) & ~is_message
-        lost = events.one_of("kind", "receive") & events.one_of("phase", "info", "fail")
+        lost = (events.one_of("kind", "receive") & events.one_of("phase", "info")) | told_away(events)
         stays |= lost & (at >= window.any_before)
         stays |= is_message & _among(_key(events), self.remaining.keys)
         alone = events.one_of("kind", *SINGLE) & ~is_message

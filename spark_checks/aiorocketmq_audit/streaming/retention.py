@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, Window as SqlWindow, functions as F
 
+from aiorocketmq_audit.narrowing import told_away
+
 MOST_BROADCAST = 2_000_000
 """Keys up to this number are sent to every worker; more of them are joined by a shuffle."""
 
@@ -60,7 +62,7 @@ def kept(events: DataFrame, window: Window) -> Kept:
         wanted = F.broadcast(wanted) if number <= MOST_BROADCAST else wanted
         rows = keyed.join(wanted, "keep_key", "left")
         is_lasting = ~F.col("kind").isin(*PASSING) & F.col("message_id").isNull()
-        is_unanswered = (F.col("kind") == "receive") & F.col("phase").isin("info", "fail")
+        is_unanswered = ((F.col("kind") == "receive") & (F.col("phase") == "info")) | told_away()
         stays = (
             (F.col("t_wall_us") >= window.done_before)
             | F.col("is_kept").isNotNull()

@@ -131,32 +131,31 @@ def _(h: Any) -> None:
     h.deliver("/0", 21, attempt=2)
 
 
+def acked_and_again(h: Any, polled: float, **poll: Any) -> None:
+    """A message is acked at 5 s, and comes again a second after the answer to a poll."""
+    h.settle("ack", h.deliver("/0", 0), 5)
+    h.poll(polled - 1, polled, **poll)
+    h.deliver("/0", polled + 1, attempt=2)
+
+
 @history("nobody could reach a server that may have forgotten an ack", ("INV-ACKED", "possible"))
 def _(h: Any) -> None:
-    h.settle("ack", h.deliver("/0", 0), 5)
-    h.poll(7, 8, phase="fail", result="away")
-    h.deliver("/0", 9, attempt=2)
+    acked_and_again(h, 8, phase="fail", result="away")
 
 
 @history("a server that fails by itself may have forgotten an ack", ("INV-ACKED", "possible"))
 def _(h: Any) -> None:
-    h.settle("ack", h.deliver("/0", 0), 5)
-    h.poll(7, 8, phase="info", code=50_001, result="away")
-    h.deliver("/0", 9, attempt=2)
+    acked_and_again(h, 8, phase="info", code=50_001, result="away")
 
 
 @history("a server that refuses a poll has forgotten nothing", ("INV-ACKED", "broken"))
 def _(h: Any) -> None:
-    h.settle("ack", h.deliver("/0", 0), 5)
-    h.poll(7, 8, phase="fail", code=42_900)
-    h.deliver("/0", 9, attempt=2)
+    acked_and_again(h, 8, phase="fail", code=42_900)
 
 
 @history("a server that was away forgets no ack of long ago", ("INV-ACKED", "broken"))
 def _(h: Any) -> None:
-    h.settle("ack", h.deliver("/0", 0), 5)
-    h.poll(11, 12, phase="fail", result="away")
-    h.deliver("/0", 13, attempt=2)
+    acked_and_again(h, 12, phase="fail", result="away")
 
 
 @history("a server that was away before and afterwards has forgotten nothing", ("INV-EXCL", "broken"))
