@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+from google.protobuf.message import DecodeError
 
 from aiorocketmq._calls import Call, Request, Response
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.headers import Headers, HeaderSource
-from aiorocketmq._failures import error_of
+from aiorocketmq._failures import error_of, malformed_answer
 from aiorocketmq._transport.interface import Transport, TransportError
-from aiorocketmq.errors import Closed, refusal
+from aiorocketmq.errors import Closed, RocketMQError, refusal
 from aiorocketmq.wire import messages as pb
+
+_MOST_MALFORMED = 128
+"""Answers of one stream that cannot be decoded, after which it is given up."""
 
 _FINE = frozenset({int(pb.Code.OK), int(pb.Code.MULTIPLE_RESULTS)})
 
@@ -56,14 +62,14 @@ class Calling:
             answer = await self.transport.unary(
                 endpoint, call.path, request.SerializeToString(), headers, timeout
             )
-        except TransportError as failure:
-            closed = self._closed()
-            if closed is not None:
-                raise closed from failure
-            raise error_of(
-                failure, what=call.name, endpoint=endpoint, request_id=request_id, topic=topic, group=group
-            ) from failure
-        response = call.response.FromString(answer)
+        except Exception as error:  # of a transport: whatever it is becomes one of our errors
+            raise self._error(error, endpoint, call.name, request_id, topic, group) from error
+        try:
+            response = call.response.FromString(answer)
+        except DecodeError as error:
+            raise malformed_answer(
+                error, what=call.name, endpoint=endpoint, request_id=request_id, topic=topic, group=group
+            ) from error
         status: pb.Status = response.status  # type: ignore[attr-defined]  # every answer of a unary call has one
         if status.code not in _FINE and status.code not in accept:
             raise refusal(
@@ -89,22 +95,55 @@ class Calling:
         *,
         take: Callable[[Response], None],
     ) -> None:
-        """One call with many answers; network failures are raised, statuses among the answers are for `take`."""
+        """One call with many answers; network failures are raised, statuses among the answers are for `take`.
+
+        An answer that cannot be decoded, or read by `take`, does not end the stream, as those behind it may be whole:
+        MalformedAnswerError is raised at its end."""
         headers, request_id = self.next_headers()
         parse = call.response.FromString
+        malformed: list[Exception] = []
+
+        def decode(answer: bytes) -> None:
+            try:
+                take(parse(answer))
+            except RocketMQError:
+                raise
+            except Exception as error:  # whatever a server has put into its answer
+                malformed.append(error)
+                if len(malformed) >= _MOST_MALFORMED:
+                    raise_malformed()
+
+        def raise_malformed() -> NoReturn:
+            raise malformed_answer(
+                malformed[0],
+                what=call.name,
+                endpoint=endpoint,
+                request_id=request_id,
+                topic=topic,
+                group=group,
+            ) from malformed[0]
+
         try:
             await self.transport.server_stream(
-                endpoint,
-                call.path,
-                request.SerializeToString(),
-                headers,
-                timeout,
-                lambda answer: take(parse(answer)),
+                endpoint, call.path, request.SerializeToString(), headers, timeout, decode
             )
-        except TransportError as failure:
-            closed = self._closed()
-            if closed is not None:
-                raise closed from failure
-            raise error_of(
-                failure, what=call.name, endpoint=endpoint, request_id=request_id, topic=topic, group=group
-            ) from failure
+        except RocketMQError:
+            raise
+        except Exception as error:  # as in `unary`
+            raise self._error(error, endpoint, call.name, request_id, topic, group) from error
+        if malformed:
+            raise_malformed()
+
+    def _error(
+        self,
+        error: Exception,
+        endpoint: Endpoint,
+        what: str,
+        request_id: str,
+        topic: str | None,
+        group: str | None,
+    ) -> RocketMQError:
+        closed = self._closed() if isinstance(error, TransportError) else None
+        return closed or error_of(
+            error, what=what, endpoint=endpoint, request_id=request_id, topic=topic, group=group
+        )

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from aiorocketmq._core.codes import Code
 from aiorocketmq._core.headers import HeaderSource
 from aiorocketmq.config import Credentials, CredentialsProvider
-from aiorocketmq.errors import PermissionDenied
+from aiorocketmq.errors import CredentialsProviderError, PermissionDenied
 
 FRESH = 50.0
 """Seconds for which the answer of a provider is good that does not say until when it is."""
@@ -29,7 +29,7 @@ class CredentialSource:
         self._asked_at = float("-inf")
 
     async def now(self) -> Credentials | None:
-        """The credentials to use; raises what the provider raises."""
+        """The credentials to use; raises CredentialsProviderError."""
         if self._given is None or isinstance(self._given, Credentials):
             return self._given
         async with self._turn:
@@ -48,7 +48,12 @@ class CredentialSource:
             return None if self._current == refused else self._current
 
     async def _ask(self, provider: CredentialsProvider) -> None:
-        self._current = await provider()
+        try:
+            self._current = await provider()
+        except Exception as error:  # foreign code, which may ask a service that is unavailable for a while
+            raise CredentialsProviderError(
+                f"the credentials provider failed with {error!r}; {CredentialsProviderError.remedy}"
+            ) from error
         self._asked_at = asyncio.get_running_loop().time()
 
     def _is_stale(self, current: Credentials) -> bool:

@@ -7,6 +7,7 @@ from aiorocketmq._transport.interface import Failure, TransportError
 from aiorocketmq.errors import (
     Busy,
     GroupNotFound,
+    MalformedAnswerError,
     NotServed,
     PermissionDenied,
     Refused,
@@ -22,8 +23,29 @@ def about(topic: str | None, group: str | None) -> str:
     return f" ({', '.join(facts)})" if facts else ""
 
 
+def malformed_answer(
+    reason: Exception,
+    *,
+    what: str,
+    endpoint: Endpoint,
+    request_id: str | None = None,
+    topic: str | None = None,
+    group: str | None = None,
+) -> MalformedAnswerError:
+    """The error for an answer of `endpoint` to the call `what` that cannot be decoded, because of `reason`."""
+    detail = str(reason) or type(reason).__name__
+    return MalformedAnswerError(
+        f"the answer of {endpoint} to {what}{about(topic, group)} could not be decoded ({detail}); "
+        f"{MalformedAnswerError.remedy}",
+        request_id=request_id,
+        endpoint=str(endpoint),
+        topic=topic,
+        group=group,
+    )
+
+
 def error_of(
-    failure: TransportError,
+    failure: Exception,
     *,
     what: str,
     endpoint: Endpoint,
@@ -31,9 +53,13 @@ def error_of(
     topic: str | None = None,
     group: str | None = None,
 ) -> RocketMQError:
-    """The error for a call `what` to `endpoint` that failed below the contract's own status codes."""
+    """The error for a call `what` to `endpoint` that failed below the contract's own status codes.
+
+    A transport should raise TransportError alone; anything else that it raises means a broken connection."""
     where = str(endpoint)
     context = about(topic, group)
+    if not isinstance(failure, TransportError):
+        failure = TransportError(Failure.CANCELLED, f"{type(failure).__name__}: {failure}", was_sent=True)
     said = " ".join(failure.text.split()).rstrip(".")
     if failure.failure in (Failure.UNREACHABLE, Failure.TIMEOUT, Failure.CANCELLED):
         timed_out = failure.failure is Failure.TIMEOUT

@@ -6,13 +6,16 @@ import asyncio
 import logging
 from typing import Protocol
 
+from google.protobuf.message import DecodeError
+
 from aiorocketmq._calls import TELEMETRY
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.headers import Headers
 from aiorocketmq._core.retries import renewal_delay
 from aiorocketmq._core.session_states import STREAM_TABLE, StreamInput, StreamState, step
-from aiorocketmq._failures import error_of
+from aiorocketmq._failures import error_of, malformed_answer
 from aiorocketmq._signal import Signal
+from aiorocketmq._tasks import Watch
 from aiorocketmq._transport.interface import DuplexStream, Failure, Transport, TransportError
 from aiorocketmq.connection import Surroundings
 from aiorocketmq.errors import Closed, RocketMQError, Unreachable, refusal
@@ -61,9 +64,6 @@ class Link:
         self._writing = asyncio.Lock()
         self._again = Signal()
         self._answer = _Answer()
-        self._failures = 0
-        self._warned: set[str] = set()
-        """What was warned of since the stream was last open."""
 
     async def ready(self) -> None:
         """Wait until the server has answered our settings once; raises what broke the stream that was tried."""
@@ -102,7 +102,7 @@ class Link:
         try:
             async with self._writing:
                 await stream.write(command.SerializeToString())
-        except TransportError as failure:
+        except (TransportError, OSError) as failure:
             raise self._error(failure) from failure
 
     async def renew(self) -> None:
@@ -112,25 +112,31 @@ class Link:
         if stream is not None:
             await stream.close()
 
-    async def run(self) -> None:
-        """Open the stream, read it, and begin anew when it breaks, until cancelled."""
+    async def run(self, watch: Watch) -> None:
+        """Open the stream, read it, and begin again when it breaks, until cancelled."""
         try:
             while True:
-                error = await self._live_once()
-                self._moved(StreamInput.BROKE)
-                self._failures += 1
-                self._tell(str(error))
-                answer, self._answer = self._answer, _Answer()
-                answer.give(error)
-                await self._pause()
+                error = await self._live_once(watch)
+                self._broke(error)
+                await self._pause(watch.failed(error))
                 self._again.clear()
-        finally:
+        except asyncio.CancelledError:
             self.state = StreamState.CLOSED
             self._answer.give(
                 Closed(f"the settings stream to {self.endpoint} was closed", endpoint=str(self.endpoint))
             )
+            raise
+        except Exception as error:  # it is started again; waiters for an answer must not wait for that
+            self._broke(self._error(error))
+            raise
 
-    async def _live_once(self) -> RocketMQError:
+    def _broke(self, error: RocketMQError) -> None:
+        if self.state is not StreamState.CLOSED:
+            self._moved(StreamInput.BROKE)
+        answer, self._answer = self._answer, _Answer()
+        answer.give(error)
+
+    async def _live_once(self, watch: Watch) -> RocketMQError:
         """One stream from its opening to its end, and why it ended."""
         self._moved(StreamInput.OPEN)
         try:
@@ -139,10 +145,10 @@ class Link:
                 self._stream = await self._owner.transport.duplex(self.endpoint, TELEMETRY.path, headers)
                 await self._stream.write(self._owner.settings_command().SerializeToString())
                 while self.state is not StreamState.READY:
-                    await self._read_one(self._stream)
+                    await self._read_one(self._stream, watch)
             while True:
-                await self._read_one(self._stream)
-        except TransportError as failure:
+                await self._read_one(self._stream, watch)
+        except (TransportError, OSError) as failure:
             return self._error(failure)
         except TimeoutError:
             return self._silent()
@@ -153,19 +159,23 @@ class Link:
             if stream is not None:
                 await stream.close()
 
-    async def _read_one(self, stream: DuplexStream) -> None:
+    async def _read_one(self, stream: DuplexStream, watch: Watch) -> None:
         payload = await stream.read()
         if payload is None:
             raise TransportError(Failure.UNREACHABLE, "the server ended the settings stream", was_sent=True)
-        command = pb.TelemetryCommand.FromString(payload)
+        try:
+            self._take(pb.TelemetryCommand.FromString(payload), watch)
+        except (DecodeError, ValueError, OverflowError) as error:
+            raise malformed_answer(
+                error, what="our settings", endpoint=self.endpoint, group=self._owner.group
+            ) from error
+
+    def _take(self, command: pb.TelemetryCommand, watch: Watch) -> None:
         name = command.WhichOneof("command")
         if name == "settings":
             self._owner.take_settings(self.endpoint, command.settings)
             self._moved(StreamInput.SETTINGS)
-            self._failures = 0
-            if self._warned:
-                logger.info("settings stream to %s is open again", self.endpoint)
-                self._warned.clear()
+            watch.worked()
             answer, self._answer = self._answer, _Answer()
             answer.give(None)
         elif name is not None:
@@ -179,25 +189,17 @@ class Link:
                 group=self._owner.group,
             )
 
-    async def _pause(self) -> None:
+    async def _pause(self, failures: int) -> None:
         try:
-            async with asyncio.timeout(renewal_delay(self._failures, self._owner.surroundings.random)):
+            async with asyncio.timeout(renewal_delay(failures, self._owner.surroundings.random)):
                 await self._again.wait()
         except TimeoutError:
             return
 
-    def _tell(self, error: str) -> None:
-        """Warn of what keeps the stream broken, once: a first break is ordinary, and repetitions are no news."""
-        log = logger.info
-        if self._failures > 1 and error not in self._warned:
-            self._warned.add(error)
-            log = logger.warning
-        log("settings stream to %s broke: %s", self.endpoint, error)
-
     def _moved(self, given: StreamInput) -> None:
         self.state = step(STREAM_TABLE, self.state, given)
 
-    def _error(self, failure: TransportError) -> RocketMQError:
+    def _error(self, failure: Exception) -> RocketMQError:
         return error_of(failure, what="our settings", endpoint=self.endpoint, group=self._owner.group)
 
     def _silent(self) -> Unreachable:

@@ -96,10 +96,7 @@ class LiteTopics:
         async with self._changing:
             if not self._names:
                 return
-            try:
-                await self._sync(LiteChange.ALL, tuple(self._names))
-            except RocketMQError as error:
-                logger.warning("the list of lite topics could not be repeated: %s", error)
+            await self._sync(LiteChange.ALL, tuple(self._names))
 
     def _check_quota(self, count: int) -> None:
         quota = self._session.settings.lite_quota

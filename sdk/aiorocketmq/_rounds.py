@@ -8,13 +8,16 @@ from collections.abc import Awaitable, Callable
 from random import Random
 from typing import TypeAlias
 
+from aiorocketmq._core.pauses import failure_pause
 from aiorocketmq._core.timetable import Timetable
+from aiorocketmq._tasks import Tasks, Watch
+from aiorocketmq.errors import Busy, RocketMQError
 
 logger = logging.getLogger(__name__)
 
 Work: TypeAlias = Callable[[], Awaitable[float | None]]
-"""One run of a job; returns the seconds until the next one where they are not the usual ones."""
-Spawn: TypeAlias = Callable[..., asyncio.Task[None]]
+"""One run of a job; returns the seconds until the next one if they are not the usual ones. Raises RocketMQError if it
+failed, which is reported as the client's health."""
 
 
 _STANDSTILL = 5.0
@@ -25,14 +28,15 @@ class Rounds:
     """The regular jobs of one connection; belongs to the event loop on which the first client joins."""
 
     def __init__(self, random: Random) -> None:
+        self.random = random
         self._timetable = Timetable[Job](random)
         self._timer: asyncio.TimerHandle | None = None
         self._armed_for = 0.0
 
-    def join(self, spawn: Spawn) -> Member:
+    def join(self, tasks: Tasks) -> Member:
         """Take in a client, whose jobs run in tasks of its own."""
         self._timetable.clients += 1
-        return Member(self, spawn)
+        return Member(self, tasks)
 
     def leave(self, member: Member) -> None:
         """Plan nothing of a client any more."""
@@ -71,25 +75,26 @@ class Rounds:
                 "find what blocks it, and run it in a thread",
                 late,
             )
-        # A loop may fire a hair early; the core must never see a time before the one it asked for.
-        for job in self._timetable.due(max(deadline, asyncio.get_running_loop().time())):
-            job.start()
+        # A loop may fire slightly early; the core must never see a time before the one it asked for.
+        jobs = self._timetable.due(max(deadline, asyncio.get_running_loop().time()))
         self._arm()
+        for job in jobs:
+            job.start()
 
 
 class Member:
     """One client's place in the rounds."""
 
-    __slots__ = ("_has_left", "_rounds", "jobs", "spawn")
+    __slots__ = ("_has_left", "_rounds", "jobs", "tasks")
 
-    def __init__(self, rounds: Rounds, spawn: Spawn) -> None:
+    def __init__(self, rounds: Rounds, tasks: Tasks) -> None:
         self._rounds = rounds
         self._has_left = False
-        self.spawn = spawn
+        self.tasks = tasks
         self.jobs: list[Job] = []
 
     def every(self, period: float, work: Work, *, name: str) -> Job:
-        """Do `work` every `period` seconds, the first time after one; what it raises is logged."""
+        """Do `work` every `period` seconds, the first time after one; after a failure sooner, with back-off."""
         job = Job(self, self._rounds, period, work, name)
         self.jobs.append(job)
         job.plan(period)
@@ -113,14 +118,14 @@ class Member:
 class Job:
     """One regular job of one client."""
 
-    __slots__ = ("_is_over", "_period", "_rounds", "_task", "_work", "member", "name")
+    __slots__ = ("_is_over", "_period", "_rounds", "_task", "_watch", "_work", "member")
 
     def __init__(self, member: Member, rounds: Rounds, period: float, work: Work, name: str) -> None:
         self.member = member
-        self.name = name
         self._rounds = rounds
         self._period = period
         self._work = work
+        self._watch = member.tasks.watch(name)
         self._is_over = False
         self._task: asyncio.Task[None] | None = None
 
@@ -132,25 +137,30 @@ class Job:
     def end(self) -> None:
         """Do it no more; a run under way goes on."""
         self._is_over = True
+        self._watch.end()
         self._rounds.forget(self)
         if self in self.member.jobs:
             self.member.jobs.remove(self)
 
     def start(self) -> None:
         """Do it once, in a task of its client."""
-        self._task = self.member.spawn(self._run, name=self.name)
+        self._task = self.member.tasks.supervise(self._run, name=self._watch.name, watch=self._watch)
 
     def cancel(self) -> None:
         """Break off a run under way, unless it is the caller."""
         if self._task is not None and self._task is not asyncio.current_task():
             self._task.cancel()
 
-    async def _run(self) -> None:
+    async def _run(self, watch: Watch) -> None:
         pause: float | None = None
         try:
             pause = await self._work()
-        except Exception:  # the outer border of a job that must go on, whatever a credentials provider does
-            logger.exception("the regular job %r of a client failed", self.name)
-        finally:
-            self._task = None
-            self.plan(self._period if pause is None else pause)
+        except RocketMQError as error:
+            retry = failure_pause(
+                watch.failed(error), throttled=isinstance(error, Busy), rng=self._rounds.random
+            )
+            pause = min(retry, self._period)
+        else:
+            watch.worked()
+        self._task = None
+        self.plan(self._period if pause is None else pause)

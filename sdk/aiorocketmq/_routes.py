@@ -67,7 +67,8 @@ class Routes:
         """Ask for every cached route again; one that cannot be had stays as it is.
 
         What another client of the connection has asked in the last `age` seconds is taken over: a thousand consumers
-        of a topic ask as often as one."""
+        of a topic ask as often as one. Raises the first error, after all have been asked for."""
+        failure: RocketMQError | None = None
         for topic, route in tuple(self.cached.items()):
             try:
                 known = self._session.connection.fresh_route(topic, age=age)
@@ -76,7 +77,9 @@ class Routes:
                 elif known is not route:
                     await self._keep(topic, known)
             except RocketMQError as error:
-                logger.warning("the route of topic %r stays as it is: %s", topic, error)
+                failure = failure or error
+        if failure is not None:
+            raise failure
 
     async def introduce(self, endpoints: tuple[Endpoint, ...]) -> None:
         """Wait until each of `endpoints` has answered our settings; raises what hinders the first that does not."""

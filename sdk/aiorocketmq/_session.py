@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 import anyio
@@ -36,14 +38,29 @@ from aiorocketmq._metrics_export import MetricsExport
 from aiorocketmq._rounds import Job, Member, Work
 from aiorocketmq._routes import Routes
 from aiorocketmq._start import FirstCall, start_within
-from aiorocketmq._tasks import Arguments, Result, Tasks
+from aiorocketmq._tasks import MOST_CRASHES, Arguments, Result, Tasks, Watch
 from aiorocketmq._telling import Telling
 from aiorocketmq._transport.interface import Transport
 from aiorocketmq._uninterrupted import uninterrupted
 from aiorocketmq._upkeep import Upkeep
 from aiorocketmq._version import version
-from aiorocketmq.connection import Connection, ConnectionOptions, Surroundings, as_connection, new_client_id
-from aiorocketmq.errors import Closed, PermissionDenied, RocketMQError, SessionForgotten, UsageError
+from aiorocketmq.connection import (
+    Connection,
+    ConnectionOptions,
+    Surroundings,
+    as_connection,
+    loop_time,
+    new_client_id,
+)
+from aiorocketmq.errors import (
+    BackgroundTaskError,
+    Closed,
+    PermissionDenied,
+    RocketMQError,
+    SessionForgotten,
+    UsageError,
+)
+from aiorocketmq.health import Health
 from aiorocketmq.hooks import (
     ClientEvent,
     ClientIdentity,
@@ -106,7 +123,15 @@ class Session:
         self._commands = dict(commands or {})
         self._first_call = first_call
         self._state = ClientState.NEW
-        self._tasks = Tasks(role.value)
+        self.last_success: float | None = None
+        """When a send was last stored or a receive answered, Unix time."""
+        self.started_at = 0.0
+        """When the start began, by the loop's clock."""
+        self.failure: RocketMQError | None = None
+        """What has ended this client for good."""
+        self.on_failure: list[Callable[[], object]] = []
+        """Called once when `failure` is set."""
+        self._tasks = Tasks(role.value, random=self.surroundings.random, gave_up=self._gave_up)
         self._upkeep = Upkeep(self, self.routes)
         self._link_tasks: dict[Endpoint, asyncio.Task[None]] = {}
         self._rounds: Member | None = None
@@ -127,6 +152,7 @@ class Session:
                 f"this {self.role.value} client was started before; make a new one", group=self.group
             ) from None
         watch(self)
+        self.started_at = loop_time()
         self.client_id = new_client_id(self.surroundings)
         self.telling.client = ClientIdentity(self.client_id, self.role, self.group)
         self._emit_life(Phase.INVOKE, running=True)
@@ -142,7 +168,7 @@ class Session:
             if isinstance(error, RocketMQError):
                 self._emit_life(Phase.FAIL, running=True, error=error)
             raise
-        self._rounds = self.connection.rounds.join(self.spawn)
+        self._rounds = self.connection.rounds.join(self._tasks)
         self._upkeep.begin(self._rounds)
         self._emit_life(Phase.OK, running=True)
         logger.info("client %s started at %s", self.client_id, self.access, extra=self.log_facts())
@@ -190,7 +216,7 @@ class Session:
         try:
             await self.call_early(endpoint, TERMINATE, request, group=self.group)
         except RocketMQError as error:
-            logger.debug("%s took no notice of our good-bye: %s", endpoint, error)
+            logger.debug("termination request to %s failed: %s", endpoint, error)
 
     @property
     def is_running(self) -> bool:
@@ -202,7 +228,47 @@ class Session:
         if self._state is not ClientState.RUNNING:
             raise self._closed()
 
+    def check_usable(self) -> None:
+        """Raise Closed unless the client is usable, and what has ended it if it has failed."""
+        if self.failure is not None:
+            raise copy(self.failure) from self.failure.__cause__
+        self.check_running()
+
+    def fail(self, failure: RocketMQError) -> None:
+        """End this client for good: `check_usable` raises `failure` from now on; the first one counts."""
+        if self.failure is None and self._state is ClientState.RUNNING:
+            self.failure = failure
+            logger.error("client %s ends: %s", self.client_id, failure, extra=self.log_facts())
+            for listener in self.on_failure:
+                listener()
+
+    def _gave_up(self, name: str, error: BaseException) -> None:
+        failure = BackgroundTaskError(
+            f"{name} failed {MOST_CRASHES} times in a row, the last time with {error!r}; {BackgroundTaskError.remedy}",
+            endpoint=str(self.access),
+            group=self.group,
+        )
+        failure.__cause__ = error
+        self.fail(failure)
+
     # Facts
+
+    def note_success(self) -> None:
+        """Note that a send was stored or a receive answered."""
+        self.last_success = self.surroundings.wall()
+
+    def health(self) -> Health:
+        """The state of the client now."""
+        last = self.last_success
+        return Health(
+            running=self.is_running,
+            connected=bool(self.links)
+            and all(link.state is StreamState.READY for link in self.links.values()),
+            settings_in_force=self._announced is not None,
+            last_success=None if last is None else datetime.fromtimestamp(last, UTC),
+            degraded=self._tasks.degraded,
+            failure=self.failure,
+        )
 
     @property
     def group(self) -> str | None:
@@ -419,6 +485,20 @@ class Session:
         """Run `function` in a task that ends with the session at the latest; what it raises is logged."""
         return self._tasks.spawn(function, *arguments, name=name)
 
+    def supervise(
+        self,
+        function: Callable[[Watch, *Arguments], Coroutine[Any, Any, None]],
+        *arguments: *Arguments,
+        name: str,
+    ) -> asyncio.Task[None]:
+        """Run `function` in a task that ends with the session at the latest, and start it again if it fails; see
+        `Tasks.supervise`. After too many failures in a row the client fails."""
+        return self._tasks.supervise(function, *arguments, name=name)
+
+    def watch(self, name: str) -> Watch:
+        """A part of the client's health for a loop that runs in a task of the application."""
+        return self._tasks.watch(name)
+
     def every(self, period: float, work: Work, *, name: str) -> Job:
         """Do `work` every `period` seconds, or after as many as it returns, for as long as the client runs."""
         if self._rounds is None:
@@ -428,7 +508,9 @@ class Session:
     def keep_link(self, endpoint: Endpoint) -> Link:
         """Keep a settings stream to `endpoint` open from now on."""
         link = self.links[endpoint] = Link(self, endpoint, answer_timeout=self.timeouts.request)
-        self._link_tasks[endpoint] = self._tasks.spawn(link.run, name=f"settings for {endpoint}")
+        self._link_tasks[endpoint] = self._tasks.supervise(
+            link.run, name=f"the settings stream to {endpoint}"
+        )
         return link
 
     def drop_link(self, endpoint: Endpoint) -> None:

@@ -11,7 +11,7 @@ from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.headers import Headers
 from aiorocketmq._core.settings import Declaration
 from aiorocketmq._links import Link
-from aiorocketmq._tasks import Arguments, Result
+from aiorocketmq._tasks import Arguments, Result, Watch
 from aiorocketmq._transport.interface import Transport
 from aiorocketmq.config import Timeouts
 from aiorocketmq.connection import Connection, Surroundings
@@ -86,6 +86,14 @@ class Standing(Protocol):
         name: str,
     ) -> asyncio.Task[Result]:
         """Run a task that ends with the session at the latest."""
+
+    def supervise(
+        self,
+        function: Callable[[Watch, *Arguments], Coroutine[Any, Any, None]],
+        *arguments: *Arguments,
+        name: str,
+    ) -> asyncio.Task[None]:
+        """Run a task that ends with the session at the latest, and start it again if it fails."""
 
     def next_headers(self) -> tuple[Headers, str]:
         """Headers and request id of a new call."""

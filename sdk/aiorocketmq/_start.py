@@ -15,6 +15,7 @@ from aiorocketmq._standing import Standing
 from aiorocketmq._transport.interface import Diagnosis
 from aiorocketmq.errors import (
     Busy,
+    CredentialsProviderError,
     GroupNotFound,
     RocketMQError,
     ServerFault,
@@ -40,7 +41,11 @@ async def start_within(session: Standing, routes: Routes, first_call: FirstCall 
     attempt = _Attempt(session, routes, first_call)
     try:
         async with asyncio.timeout(session.timeouts.start):
-            await session.sign()
+            try:
+                await session.sign()
+            except CredentialsProviderError as error:
+                assert error.__cause__ is not None  # it is made of one
+                raise error.__cause__ from None  # the application's own code, in its own block
             await attempt.until_it_works()
     except TimeoutError:
         raise attempt.in_vain() from attempt.last

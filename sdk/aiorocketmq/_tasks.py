@@ -1,16 +1,69 @@
-"""The background tasks of one client: they live as long as it does, and none outlives it."""
+"""The background tasks of one client: they live as long as it does, none outlives it, and no loop ends unnoticed."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
+from random import Random
 from typing import Any, TypeVar, TypeVarTuple
+
+from aiorocketmq._core.pauses import failure_pause
 
 logger = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 Arguments = TypeVarTuple("Arguments")
+
+MOST_CRASHES = 8
+"""Unexpected exceptions in a row after which a loop is not started again: by then it has been tried for some 15 s."""
+
+
+class Watch:
+    """Progress of one background loop: the loop reports to it, `health()` reads it.
+
+    A failure is an error that the loop expects and goes on after; a crash is an exception that ended it."""
+
+    __slots__ = ("_kind", "_watches", "crashes", "failures", "name", "reason")
+
+    def __init__(self, name: str, watches: set[Watch]) -> None:
+        self.name = name
+        self.failures = 0
+        """Failures and crashes since it last worked."""
+        self.crashes = 0
+        self.reason: str | None = None
+        """Why it is degraded; None if it works."""
+        self._kind: type[BaseException] | None = None
+        self._watches = watches
+        watches.add(self)
+
+    def failed(self, error: BaseException) -> int:
+        """Count a failure and return how many there were in a row; the first one of its kind is logged as a warning."""
+        self.failures += 1
+        log = logger.debug if type(error) is self._kind else logger.warning
+        self._kind = type(error)
+        log("%s failed, trying again: %s", self.name, error)
+        self.reason = str(error) or type(error).__name__
+        return self.failures
+
+    def crashed(self, error: BaseException) -> int:
+        """Count a crash, log it with its traceback, and return how many there were in a row."""
+        self.failures += 1
+        self.crashes += 1
+        logger.error("%s failed unexpectedly (%d in a row)", self.name, self.crashes, exc_info=error)
+        self.reason = repr(error)
+        return self.crashes
+
+    def worked(self) -> None:
+        """Note that the loop has done its work once."""
+        if self.reason is not None:
+            logger.info("%s works again after %d failures", self.name, self.failures)
+            self.failures = self.crashes = 0
+            self.reason = self._kind = None
+
+    def end(self) -> None:
+        """Report nothing any more."""
+        self._watches.discard(self)
 
 
 class Tasks:
@@ -20,9 +73,13 @@ class Tasks:
     that task when one of its own fails: clients are entered in one task and left in another by test fixtures and exit
     stacks, and a fault in a background job must not cancel the application."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, random: Random, gave_up: Callable[[str, BaseException], None]) -> None:
+        """`gave_up` is called with the name of a loop that is not started again, and its last exception."""
         self._name = name
+        self._random = random
+        self._gave_up = gave_up
         self._tasks: set[asyncio.Task[Any]] = set()  # results of any kind; nobody here looks at them
+        self._watches: set[Watch] = set()
         self._ended = False
 
     def spawn(
@@ -39,6 +96,33 @@ class Tasks:
         task.add_done_callback(self._done)
         return task
 
+    def supervise(
+        self,
+        function: Callable[[Watch, *Arguments], Coroutine[Any, Any, None]],
+        *arguments: *Arguments,
+        name: str,
+        watch: Watch | None = None,
+    ) -> asyncio.Task[None]:
+        """Run `function` with a `Watch` and `arguments` until it returns or `end` cancels it.
+
+        An exception is logged with its traceback, and the function is started again with back-off; after MOST_CRASHES
+        in a row, without `Watch.worked` between them, `gave_up` is called instead. `watch` is given for what runs
+        regularly, each time in a new task."""
+        own = watch or self.watch(name)
+        task = self.spawn(self._supervised, own, lambda: function(own, *arguments), name=name)
+        if watch is None:
+            task.add_done_callback(lambda _: own.end())
+        return task
+
+    def watch(self, name: str) -> Watch:
+        """A watch for what does not run in a task of its own."""
+        return Watch(name, self._watches)
+
+    @property
+    def degraded(self) -> Mapping[str, str]:
+        """The loops that do not work at the moment, by name, with the reason."""
+        return {watch.name: watch.reason for watch in self._watches if watch.reason is not None}
+
     async def end(self, *, spare: asyncio.Task[Any] | None = None) -> None:
         """Cancel every task and wait until each is gone; the caller's own task and `spare` are left alone."""
         self._ended = True
@@ -48,6 +132,23 @@ class Tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+
+    async def _supervised(self, watch: Watch, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        task = asyncio.current_task()
+        assert task is not None  # a coroutine runs in a task
+        while True:
+            try:
+                if watch.crashes:
+                    await asyncio.sleep(failure_pause(watch.crashes, throttled=False, rng=self._random))
+                await run()
+                return
+            except (Exception, asyncio.CancelledError) as error:
+                # A cancellation that nobody asked for comes from something that the loop awaited.
+                if isinstance(error, asyncio.CancelledError) and task.cancelling():
+                    raise
+                if watch.crashed(error) >= MOST_CRASHES:
+                    self._gave_up(watch.name, error)
+                    return
 
     def _done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)

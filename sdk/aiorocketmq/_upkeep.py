@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from dataclasses import dataclass
 from functools import partial
 
@@ -16,8 +15,6 @@ from aiorocketmq._standing import Standing
 from aiorocketmq.connection import loop_time
 from aiorocketmq.errors import RocketMQError, SessionForgotten, Unreachable
 from aiorocketmq.wire import messages as pb
-
-logger = logging.getLogger(__name__)
 
 _FRESH = 2 / 3
 """Part of a period for which a client takes another one's word about a route."""
@@ -54,37 +51,41 @@ class Upkeep:
             member.every(periods.credentials, session.sign, name="credentials")
 
     async def beat(self) -> None:
-        """Send one heartbeat to each server; what it shows is acted upon at once."""
+        """Send one heartbeat to each server; what it shows is acted upon at once.
+
+        Raises the first error, after all have been tried."""
         endpoints = tuple(self._session.links)
         if len(endpoints) == 1:
-            await self._beat(endpoints[0])
+            errors = [await self._beat(endpoints[0])]
         else:
-            await asyncio.gather(*(self._beat(each) for each in endpoints))
+            errors = await asyncio.gather(*(self._beat(each) for each in endpoints))
+        for error in errors:
+            if error is not None:
+                raise error
 
-    async def _beat(self, endpoint: Endpoint) -> None:
+    async def _beat(self, endpoint: Endpoint) -> RocketMQError | None:
         session = self._session
         request = pb.HeartbeatRequest(client_type=pb.ClientType.Value(session.declaration.client_type))
         if session.group is not None:
             request.group.CopyFrom(session.resource(session.group))
         beat, begun = Beat.FAILED, loop_time()
+        failure: RocketMQError | None = None
         try:
             await session.call_early(endpoint, HEARTBEAT, request, group=session.group)
             beat = Beat.ANSWERED
             session.isolated.discard(endpoint)
         except SessionForgotten:
             beat = Beat.ANSWERED
-            await self._introduce_again(endpoint)
+            try:
+                await session.resync(endpoint)
+            except RocketMQError as error:
+                failure = error
         except Unreachable as error:
             beat = Beat.TIMED_OUT if error.timed_out else Beat.FAILED
-            logger.warning("no heartbeat: %s", error, extra=session.log_facts())
+            failure = error
         except RocketMQError as error:
             beat = Beat.ANSWERED
-            logger.warning("heartbeat refused: %s", error, extra=session.log_facts())
+            failure = error
         if session.connection.watch(endpoint).should_reconnect(beat, loop_time(), begun=begun):
             await session.reconnect(endpoint)
-
-    async def _introduce_again(self, endpoint: Endpoint) -> None:
-        try:
-            await self._session.resync(endpoint)
-        except RocketMQError as error:
-            logger.warning("%s does not take our settings: %s", endpoint, error)
+        return failure

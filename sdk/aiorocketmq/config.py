@@ -92,9 +92,12 @@ class Timeouts:
     """One call that does not wait for messages; a receive adds its waiting time."""
     stop: float = 5.0
     """Telling the servers good-bye on leaving `async with`, beyond a consumer's own grace."""
+    not_found_grace: float = 300.0
+    """How long a consumer that has received goes on when its topic or group becomes unknown, which servers also report
+    for a while after a restart; then its `run()` or iteration raises. One that has never received: `start`."""
 
     def __post_init__(self) -> None:
-        for name in ("start", "request", "stop"):
+        for name in ("start", "request", "stop", "not_found_grace"):
             check_seconds(f"Timeouts.{name}", getattr(self, name))
 
 

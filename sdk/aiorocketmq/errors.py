@@ -21,11 +21,14 @@ RocketMQError
 │   ├── QuotaExceeded         a quota of the server is used up
 │   ├── NotServed             the server does not offer this call
 │   └── ServerFault           the server failed at it; trying again may help
+│       └── MalformedAnswerError  its answer could not be decoded
 ├── SendManyError             some of many messages were not stored; both kinds are on it
 ├── TransactionUnconfirmed    its end is not confirmed: the server asks the transaction checker
 ├── AckManyError              some of many acknowledgements had no effect; both kinds are on it
 ├── Busy                      throttled: try again later
 ├── Unreachable               no connection, or no answer in time
+├── CredentialsProviderError  the coroutine that provides credentials raised an exception
+├── BackgroundTaskError       a background task of this client failed again and again: open a new client
 └── Closed                    this client was closed, or not opened yet
 """
 
@@ -203,6 +206,15 @@ class ServerFault(Refused):
     remedy = "try again, and look at the server's log"
 
 
+class MalformedAnswerError(ServerFault):
+    """The answer of a server could not be decoded; whether the call took effect is unknown.
+
+    Something between client and server damages data, or the server speaks another protocol. `__cause__` is what the
+    decoder raised."""
+
+    remedy = "try again, and check what lies between client and server"
+
+
 class Busy(RocketMQError):
     """The server throttles; the same request may pass later."""
 
@@ -245,6 +257,24 @@ class TransactionUnconfirmed(RocketMQError):
     it, and any other producer of the topic with its checker. Doing the block's work again would do it twice."""
 
     remedy = "the server will ask the transaction checker; do not repeat the transaction"
+
+
+class CredentialsProviderError(RocketMQError):
+    """The coroutine function that provides credentials raised an exception, which is `__cause__`.
+
+    At the start the exception itself is raised; a running client asks again, and goes on with what it has."""
+
+    may_retry = True
+    remedy = "look at what it raised"
+
+
+class BackgroundTaskError(RocketMQError):
+    """A background task of this client failed unexpectedly, several times in a row, and is not started again.
+
+    The client has ended: open a new one. `__cause__` is what the task raised; it is a bug of this library, of a hook or
+    of what was passed in."""
+
+    remedy = "open a new client, and report the cause"
 
 
 class Closed(RocketMQError):

@@ -20,6 +20,7 @@ from aiorocketmq._session import Session
 from aiorocketmq.config import Compression, SendRetry, check_count, check_seconds
 from aiorocketmq.connection import Connection, ConnectionOptions
 from aiorocketmq.errors import RocketMQError, UsageError
+from aiorocketmq.health import Health
 from aiorocketmq.hooks import Hook, RecallEvent, Role, SendCall, around_send
 from aiorocketmq.many import SendManyError
 from aiorocketmq.message import Message, MessageType, SendReceipt
@@ -125,6 +126,15 @@ class Producer:
                 await self._gathering.close(self._session.timeouts.stop)
         finally:
             await self._session.stop()
+
+    def health(self) -> Health:
+        """The state of this client now; nothing is sent, and it may be called at any time."""
+        return self._session.health()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it can do its work now: it is open, connected, has its settings, and has not failed."""
+        return self._session.health().is_ready
 
     async def send(self, message: Message, *, timeout: float | None = None) -> SendReceipt:
         """Send one message and return the server's receipt.

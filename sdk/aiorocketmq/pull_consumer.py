@@ -13,16 +13,19 @@ import anyio
 
 from aiorocketmq._convert import filter_text
 from aiorocketmq._core.names import check_group
+from aiorocketmq._core.pauses import failure_pause
 from aiorocketmq._core.pull_positions import lag
 from aiorocketmq._core.settings import Declaration, FilterText
 from aiorocketmq._pull.batch import PullBatch
 from aiorocketmq._pull.calls import Offset, PullCalls
 from aiorocketmq._pull.fetching import Fetched, Fetching
 from aiorocketmq._session import Session
+from aiorocketmq._tasks import Watch
 from aiorocketmq._telling import Answer
 from aiorocketmq._uninterrupted import uninterrupted
 from aiorocketmq.connection import Connection, ConnectionOptions
 from aiorocketmq.errors import Closed, RocketMQError, UsageError
+from aiorocketmq.health import Health
 from aiorocketmq.hooks import AssignEvent, CommitEvent, Hook, Role, SeekEvent
 from aiorocketmq.message import MessageQueue
 from aiorocketmq.subscription import Sql, Subscriptions, Tags, subscriptions_by_topic
@@ -126,8 +129,8 @@ class PullConsumer:
         await session.start()
         self._fetching = Fetching(session, self._calls)
         if self._auto_commit is not None:
-            self._committing = session.spawn(
-                self._commit_forever, self._fetching, self._auto_commit, name="commit offsets"
+            self._committing = session.supervise(
+                self._commit_forever, self._fetching, self._auto_commit, name="committing offsets"
             )
         return self
 
@@ -145,10 +148,20 @@ class PullConsumer:
             if self._committing is not None:
                 self._committing.cancel()
                 with anyio.move_on_after(session.timeouts.stop):
-                    await self._commit_due(fetching)
+                    if (error := await self._commit_due(fetching)) is not None:
+                        logger.warning("the last offsets were not committed: %s", error)
         finally:
             self._fetching = None
             await session.stop()
+
+    def health(self) -> Health:
+        """The state of this client now; nothing is sent, and it may be called at any time."""
+        return self._session.health()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it can do its work now: it is open, connected, has its settings, and has not failed."""
+        return self._session.health().is_ready
 
     async def queues(self, topic: str) -> tuple[MessageQueue, ...]:
         """The readable queues of `topic`, from the server's route."""
@@ -290,19 +303,27 @@ class PullConsumer:
             fetched.messages, Answer(operation=None, broker=fetched.ticket.queue.broker, wanted=asked)
         )
 
-    async def _commit_forever(self, fetching: Fetching, interval: float) -> None:
+    async def _commit_forever(self, watch: Watch, fetching: Fetching, interval: float) -> None:
+        pause = interval
         while True:
-            await asyncio.sleep(interval)
-            await self._commit_due(fetching)
+            await asyncio.sleep(pause)
+            error = await self._commit_due(fetching)
+            if error is None:
+                watch.worked()
+                pause = interval
+            else:
+                rng = self._session.surroundings.random
+                pause = min(interval, failure_pause(watch.failed(error), throttled=False, rng=rng))
 
-    async def _commit_due(self, fetching: Fetching) -> None:
+    async def _commit_due(self, fetching: Fetching) -> RocketMQError | None:
+        """Commit what is due, and return the first error; what was not committed stays due."""
+        failure: RocketMQError | None = None
         for queue, offset in fetching.positions.due_commits().items():
             try:
                 await self._store(fetching, queue, offset)
             except RocketMQError as error:
-                logger.warning(
-                    "offset %d of %s was not committed, it is tried again: %s", offset, queue, error
-                )
+                failure = failure or error
+        return failure
 
     async def _probe(self) -> None:
         await self._calls.probe()

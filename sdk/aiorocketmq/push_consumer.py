@@ -30,6 +30,7 @@ from aiorocketmq._uninterrupted import uninterrupted
 from aiorocketmq.config import CacheLimits
 from aiorocketmq.connection import Connection, ConnectionOptions, loop_time
 from aiorocketmq.errors import Closed, RocketMQError, UsageError
+from aiorocketmq.health import Health
 from aiorocketmq.hooks import Hook, Role
 from aiorocketmq.message import MessageQueue
 from aiorocketmq.subscription import EVERYTHING, Sql, Subscriptions, Tags, filter_of, subscriptions_by_topic
@@ -136,6 +137,9 @@ class PushConsumer:
         )
         self._life = ConsumerLife()
         self._stop_asked = Signal()
+        self._has_raised = False
+        """Whether `run()` has raised what ended the consumer."""
+        self._session.on_failure.append(self.stop)
         self._running: Consumption | None = None
 
     async def __aenter__(self) -> Self:
@@ -160,6 +164,8 @@ class PushConsumer:
         )
         await running.start(until)
         self._running = running
+        if self._session.failure is not None:  # the first polls were refused meanwhile
+            await self.__aexit__(None, None, None)
         return self
 
     async def __aexit__(
@@ -174,14 +180,26 @@ class PushConsumer:
             # A stop is mostly caused by a cancellation, which must not cut it short; another one ends the grace.
             grace = anyio.move_on_after(self._grace)
             await uninterrupted(running.finish(grace), hurry=grace.cancel)
+        if error is None and not self._has_raised:
+            self._raise_failure()
 
     async def run(self) -> None:
         """Wait until stop() is called or the caller is cancelled; messages are handled with or without this.
 
-        Raises Closed outside of `async with`.
+        Raises what ends the consumer for good: an illegal filter, a missing right or a topic of the wrong type at once;
+        an unknown topic or group after `Timeouts.not_found_grace`, or `Timeouts.start` if nothing was ever received;
+        BackgroundTaskError. The consumer has stopped then; without `run()` leaving the block raises it. Raises Closed
+        outside of `async with`.
         """
         self._open()
         await self._stop_asked.wait()
+        self._raise_failure()
+
+    def _raise_failure(self) -> None:
+        failure = self._session.failure
+        if failure is not None:
+            self._has_raised = True
+            raise failure
 
     def stop(self) -> None:
         """Receive no more, start no handler any more, give back what waits, and let run() return.
@@ -286,6 +304,15 @@ class PushConsumer:
             raise Closed("the PushConsumer is not open; use it inside its `async with`", group=self._group)
         self._session.check_running()
         return self._running
+
+    def health(self) -> Health:
+        """The state of this client now; nothing is sent, and it may be called at any time."""
+        return self._session.health()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it can do its work now: it is open, connected, has its settings, and has not failed."""
+        return self._session.health().is_ready
 
     @property
     def client_id(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import Self, Unpack
 
@@ -17,6 +18,8 @@ from aiorocketmq._dead_letters import check_reader
 from aiorocketmq._group import make_group
 from aiorocketmq._handling import Handler, as_coroutine_function, watched
 from aiorocketmq._lite import LiteFrom, LiteTopics
+from aiorocketmq._persistence import Persistence
+from aiorocketmq._retrying import retried
 from aiorocketmq._session import Session
 from aiorocketmq._settling import LONGEST_LEASE, Settling
 from aiorocketmq._simple.keep_alive import KeepAlive
@@ -25,6 +28,7 @@ from aiorocketmq._simple.polls import Polls
 from aiorocketmq._uninterrupted import uninterrupted
 from aiorocketmq.connection import Connection, ConnectionOptions
 from aiorocketmq.errors import UsageError
+from aiorocketmq.health import Health
 from aiorocketmq.hooks import ChangeReason, Hook, Role, around_handle
 from aiorocketmq.many import AckManyError
 from aiorocketmq.message import ReceivedMessage
@@ -118,6 +122,15 @@ class SimpleConsumer:
         await self._polls.release()
         await self._session.stop()
 
+    def health(self) -> Health:
+        """The state of this client now; nothing is sent, and it may be called at any time."""
+        return self._session.health()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it can do its work now: it is open, connected, has its settings, and has not failed."""
+        return self._session.health().is_ready
+
     async def receive(
         self, *, max_messages: int = 32, invisible: float = 30.0, wait: float = 20.0
     ) -> list[ReceivedMessage]:
@@ -135,8 +148,10 @@ class SimpleConsumer:
             raise ValueError(f"invisible must be from 0 to {LONGEST_LEASE:g} seconds, not {invisible!r}")
         if not wait >= 0:
             raise ValueError(f"wait must be a number of seconds from 0, not {wait!r}")
-        self._session.check_running()
-        return await self._polls.receive(max_messages=max_messages, invisible=invisible, wait=wait)
+        self._session.check_usable()
+        messages = await self._polls.receive(max_messages=max_messages, invisible=invisible, wait=wait)
+        self._session.note_success()
+        return messages
 
     async def messages(
         self,
@@ -150,18 +165,26 @@ class SimpleConsumer:
 
         With `keep_alive` the leases of the batch in hand are renewed until each message is settled, or the loop is
         left. Leaving the loop releases nothing that was handed out; messages of the batch that were not are given back.
-        Errors of a poll are raised: wrap the loop to go on after them."""
+
+        The loop survives outages: polls that fail are tried again with back-off. It raises what the server refuses for
+        good: an illegal filter, a missing right, a topic of the wrong type at once; an unknown topic or group after
+        `Timeouts.not_found_grace`, or `Timeouts.start` if nothing was ever received."""
         loop = self._loops.begin()
+        watch = self._session.watch("receiving messages")
+        persistence = Persistence(self._session, watch)
+        poll = partial(self.receive, max_messages=max_messages, invisible=invisible, wait=wait)
         keeper = KeepAlive(self._session, self._settling, invisible) if keep_alive else None
         try:
             while True:
-                batch = await self.receive(max_messages=max_messages, invisible=invisible, wait=wait)
+                batch = await retried(poll, persistence.delay_after)
+                persistence.worked()
                 if keeper is not None:
                     keeper.hold(batch)
                 loop.fill(batch)
                 while (message := loop.next()) is not None:
                     yield message
         finally:
+            watch.end()
             if keeper is not None:
                 keeper.stop()
             await self._loops.end(loop)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Generic, TypeVar
 
 DestinationT = TypeVar("DestinationT", bound=Hashable)
@@ -39,3 +39,7 @@ class AckBatches(Generic[DestinationT, EntryT]):
             del self._waiting[destination]
             return []
         return [waiting.popleft() for _ in range(min(len(waiting), self._max_entries))]
+
+    def put_back(self, destination: DestinationT, batch: Sequence[EntryT]) -> None:
+        """Make `batch`, the last one taken, the first again: nothing became of it."""
+        self._waiting[destination].extendleft(reversed(batch))

@@ -156,7 +156,7 @@ class Sender:
     def parcel_at_once(self, message: Message) -> Parcel | None:
         """What `parcel` gives, where nothing has to be waited for; None otherwise."""
         session = self._session
-        session.check_running()
+        session.check_usable()
         route = session.routes.cached.get(message.topic)
         if route is None or self._compression is not None:
             return None
@@ -165,7 +165,7 @@ class Sender:
 
     async def _route(self, topic: str) -> Route:
         session = self._session
-        session.check_running()
+        session.check_usable()
         route = session.routes.cached.get(topic)
         if route is None:
             route = await session.route(topic)

@@ -6,13 +6,18 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
+from functools import partial
+from typing import NoReturn
 
-from aiorocketmq._core.pauses import failure_pause
 from aiorocketmq._core.pull_positions import PullPositions, PullTicket
+from aiorocketmq._persistence import Persistence
 from aiorocketmq._pull.calls import PullCalls
+from aiorocketmq._retrying import retried
 from aiorocketmq._session import Session
-from aiorocketmq.errors import Busy, NotServed, RocketMQError, TopicNotFound, UsageError
+from aiorocketmq._tasks import Watch
+from aiorocketmq.errors import RocketMQError
 from aiorocketmq.message import MessageQueue, ReceivedMessage
 
 logger = logging.getLogger(__name__)
@@ -38,8 +43,10 @@ class Fetching:
         self._wake: dict[MessageQueue, asyncio.Event] = {}
         self._ready: deque[Fetched] = deque()
         self._changed = asyncio.Condition()
-        self._failure: RocketMQError | None = None
+        self._failures: dict[MessageQueue, RocketMQError] = {}
+        """Why queues are not pulled from any more; an assignment without them, or a seek, clears it."""
         self._is_closed = False
+        session.on_failure.append(partial(session.spawn, self._tell, name="report the end"))
 
     def assign(self, queues: Iterable[MessageQueue]) -> bool:
         """Fetch exactly `queues` from now on; True when that is a change."""
@@ -47,6 +54,7 @@ class Fetching:
         for queue in dropped:
             self._tasks.pop(queue).cancel()
             del self._wake[queue]
+            self._failures.pop(queue, None)
         for queue in added:
             self._wake[queue] = asyncio.Event()
             self._start(queue)
@@ -68,13 +76,16 @@ class Fetching:
     async def position(self, queue: MessageQueue) -> int:
         """Next offset that the user gets; waits until a fresh queue has its first one."""
         while (position := self.positions.position(queue)) is None:
-            self._raise_failure()
+            if queue in self._failures:
+                self._raise(self._failures[queue])
             async with self._changed:
                 await self._changed.wait()
         return position
 
     async def take(self) -> Fetched | None:
-        """Wait for a batch that may be handed out; None once closed. Cancelling takes nothing."""
+        """Wait for a batch that may be handed out; None once closed. Cancelling takes nothing.
+
+        Raises what has ended the client, or a queue that is still assigned, once no other batch is there."""
         async with self._changed:
             while True:
                 if self._is_closed:
@@ -83,7 +94,9 @@ class Fetching:
                 if fetched is not None:
                     self._wake[fetched.ticket.queue].set()
                     return fetched
-                self._raise_failure()
+                self._session.check_usable()
+                for failure in self._failures.values():
+                    self._raise(failure)
                 await self._changed.wait()
 
     async def close(self) -> None:
@@ -103,42 +116,31 @@ class Fetching:
                 self._ready.append(fetched)
         return None
 
-    def _raise_failure(self) -> None:
-        if self._failure is not None:
-            raise self._failure
+    @staticmethod
+    def _raise(failure: RocketMQError) -> NoReturn:
+        raise copy(failure) from failure.__cause__  # several may raise it, each with a traceback of its own
 
     def _start(self, queue: MessageQueue) -> None:
-        self._tasks[queue] = self._session.spawn(self._fetch, queue, name="pull messages")
+        self._failures.pop(queue, None)
+        self._tasks[queue] = self._session.supervise(
+            self._fetch, queue, name=f"pulling from {queue.topic}/{queue.broker}/{queue.id}"
+        )
 
     async def _tell(self) -> None:
         async with self._changed:
             self._changed.notify_all()
 
-    async def _fetch(self, queue: MessageQueue) -> None:
-        failures = 0
-        wake = self._wake[queue]
-        while True:
-            try:
-                await self._fetch_on(queue, wake)
-            except (NotServed, TopicNotFound, UsageError) as error:
-                if self.positions.position(queue) is not None:
-                    failures += 1  # it did work before: a route may lack a broker that restarts
-                    await self._pause(queue, error, failures)
-                    continue
-                self._failure = error
-                await self._tell()
-                return
-            except RocketMQError as error:
-                failures += 1
-                await self._pause(queue, error, failures)
-            else:
-                failures = 0
-
-    async def _pause(self, queue: MessageQueue, error: RocketMQError, failures: int) -> None:
-        log = logger.warning if failures == 1 else logger.debug
-        log("pulling from %s failed, trying again: %s", queue, error)
-        rng = self._session.surroundings.random
-        await asyncio.sleep(failure_pause(failures, throttled=isinstance(error, Busy), rng=rng))
+    async def _fetch(self, watch: Watch, queue: MessageQueue) -> None:
+        persistence = Persistence(self._session, watch)
+        fetch = partial(self._fetch_on, queue, self._wake[queue])
+        try:
+            while True:
+                await retried(fetch, persistence.delay_after)
+                persistence.worked()
+        except RocketMQError as error:
+            logger.error("%s has ended: %s", watch.name, error, extra=self._session.log_facts())
+            self._failures[queue] = error
+            await self._tell()
 
     async def _fetch_on(self, queue: MessageQueue, wake: asyncio.Event) -> None:
         """Place the queue, wait for the next pull to be due, or pull: whichever comes next."""

@@ -79,7 +79,12 @@ class Consumption:
         self._leases = LeaseKeeper(invisible=invisible, change=settling.change, spawn=session.spawn)
         self._settlement = Settlement(session, settling, ended=self._ended, acked=self._acked, rng=rng)
         self._workers = Workers(
-            session, handlers, concurrency=concurrency, is_lost=self._is_lost, finished=self._handled
+            session,
+            handlers,
+            concurrency=concurrency,
+            is_lost=self._is_lost,
+            finished=self._handled,
+            dropped=self._dropped,
         )
         self.receiving = Receiving(
             session,
@@ -216,6 +221,12 @@ class Consumption:
         )
         _log_failure(held, failure, outcome)
         self._carry_out(held, outcome)
+
+    def _dropped(self, held: Held) -> None:
+        """Do nothing more about a message whose end could not be carried out."""
+        self._leases.release(held)
+        if held in self.held and not held.is_settling:
+            self._ended(held, False)
 
     def _carry_out(self, held: Held, outcome: Outcome) -> None:
         if isinstance(outcome, RunAgain):

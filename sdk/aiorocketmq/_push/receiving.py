@@ -11,18 +11,20 @@ from typing import TypeAlias
 from uuid import uuid4
 
 from aiorocketmq._core.assignment import assignment_change
-from aiorocketmq._core.pauses import failure_pause, poll_length, scan_pause
+from aiorocketmq._core.pauses import poll_length, scan_pause
 from aiorocketmq._core.receive_cache import ReceiveCache
 from aiorocketmq._core.route import RouteQueue
 from aiorocketmq._core.settings import FilterText
+from aiorocketmq._persistence import Persistence
 from aiorocketmq._push.assignments import assignments
 from aiorocketmq._receiving import receive
-from aiorocketmq._retrying import tried_until
+from aiorocketmq._retrying import retried, tried_until
 from aiorocketmq._rounds import Job
 from aiorocketmq._session import Session
 from aiorocketmq._signal import Signal
+from aiorocketmq._tasks import Watch
 from aiorocketmq.connection import loop_time
-from aiorocketmq.errors import Busy, RocketMQError
+from aiorocketmq.errors import RocketMQError
 from aiorocketmq.hooks import AssignEvent
 from aiorocketmq.message import MessageQueue, ReceivedMessage, Settler
 
@@ -122,25 +124,16 @@ class Receiving:
                 self._start_poll(queue)
 
     def _keep_scanning(self, topic: str) -> None:
-        unchanged = failures = 0
+        unchanged = 0
 
         async def scan() -> float:
-            nonlocal unchanged, failures
-            try:
-                unchanged = 0 if await self._scan(topic) else unchanged + 1
-                failures = 0
-            except RocketMQError as error:
-                failures += 1
-                log = logger.warning if failures == 1 else logger.debug
-                log(
-                    "assignments of topic %r stay as they are, the server could not be asked: %s",
-                    topic,
-                    error,
-                )
-                return failure_pause(failures, throttled=False, rng=self._rng)
+            nonlocal unchanged
+            unchanged = 0 if await self._scan(topic) else unchanged + 1
             return scan_pause(unchanged)
 
-        self._scans[topic] = self._session.every(scan_pause(0), scan, name="scan assignments")
+        self._scans[topic] = self._session.every(
+            scan_pause(0), scan, name=f"the query for assignments of topic {topic!r}"
+        )
 
     def stop(self) -> None:
         """Start no poll any more; cancel those that wait, and let those end whose answer is arriving.
@@ -206,30 +199,29 @@ class Receiving:
         running = self._polls.get(queue)
         # A poll that was still out when its queue was dropped goes on for a queue that has come back.
         if running is None or running.done() or running.cancelling():
-            self._polls[queue] = self._session.spawn(self._poll_forever, queue, name="receive messages")
+            self._polls[queue] = self._session.supervise(
+                self._poll_forever, queue, name=f"receiving from {queue.topic}/{queue.broker}/{queue.id}"
+            )
 
     def _is_polled(self, queue: MessageQueue) -> RouteQueue | None:
         return None if queue.topic in self.paused else self._assigned.get(queue)
 
-    async def _poll_forever(self, queue: MessageQueue) -> None:
-        failures = 0
+    async def _poll_forever(self, watch: Watch, queue: MessageQueue) -> None:
+        persistence = Persistence(self._session, watch)
         attempt_id = uuid4().hex
-        while (source := self._is_polled(queue)) is not None:
+        while self._is_polled(queue) is not None:
             room = self._cache.room(queue, self._session.settings.receive_batch)
             if room < 1:
                 await self._wait_for_room(queue)
                 continue
             try:
-                messages = await self._receive(source, room, attempt_id, self._session.settings.long_polling)
+                messages = await retried(
+                    partial(self._poll, queue, room, attempt_id), persistence.delay_after
+                )
             except RocketMQError as error:
-                failures += 1
-                log = logger.warning if failures == 1 else logger.debug
-                log("receiving from %s failed, trying again: %s", queue, error)
-                await asyncio.sleep(failure_pause(failures, throttled=isinstance(error, Busy), rng=self._rng))
-                continue
-            if failures:
-                logger.info("receiving from %s works again", queue)
-                failures = 0
+                self._session.fail(error)
+                break
+            persistence.worked()
             if messages:
                 # Kept while nothing came: an ordered group gets the batch of a lost answer again by it (10.3).
                 attempt_id = uuid4().hex
@@ -240,17 +232,27 @@ class Receiving:
         if queue not in self._assigned:
             self._room.pop(queue, None)
 
+    async def _poll(self, queue: MessageQueue, room: int, attempt_id: str) -> Sequence[ReceivedMessage]:
+        source = self._is_polled(queue)  # it may have been dropped, or have moved, since the last try
+        if source is None:
+            return ()
+        return await self._receive(source, room, attempt_id, self._session.settings.long_polling)
+
     def _help(self, queue: MessageQueue) -> None:
         """Poll a queue that has much side by side: an answer's last message is not waited for before more is asked."""
         if len(self._helpers_of(queue)) < MOST_POLLS - 1 and self._cache.room(queue, 1):
-            task = self._session.spawn(self._poll_while_much, queue, name="receive more messages")
+            task = self._session.supervise(
+                self._poll_while_much,
+                queue,
+                name=f"receiving more from {queue.topic}/{queue.broker}/{queue.id}",
+            )
             self._helpers[task] = queue
             task.add_done_callback(self._helpers.pop)
 
     def _helpers_of(self, queue: MessageQueue) -> list[asyncio.Task[None]]:
         return [poll for poll, other in self._helpers.items() if other == queue]
 
-    async def _poll_while_much(self, queue: MessageQueue) -> None:
+    async def _poll_while_much(self, watch: Watch, queue: MessageQueue) -> None:
         room = came = 0
         while came == room and (source := self._is_polled(queue)) is not None:
             room = self._cache.room(queue, self._session.settings.receive_batch)
@@ -261,6 +263,7 @@ class Receiving:
             except RocketMQError as error:  # the first poll of the queue meets it, too, and knows what to do
                 logger.debug("one of several polls of %s failed: %s", queue, error)
                 return
+            watch.worked()
             came = len(messages)
             if messages:
                 self._arrived(queue, messages)

@@ -6,14 +6,17 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeAlias
 
 from aiorocketmq._core.ack_batches import AckBatches
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.pauses import failure_pause
 from aiorocketmq._push.held import Held
+from aiorocketmq._retrying import retried
 from aiorocketmq._session import Session
 from aiorocketmq._settling import Settling
+from aiorocketmq._tasks import Watch
 from aiorocketmq.errors import Busy, LeaseLost, RocketMQError, UsageError
 from aiorocketmq.hooks import ChangeReason
 
@@ -48,74 +51,87 @@ class Settlement:
         """Ack, together with others of the same server and topic."""
         destination = (held.message._source, held.message.topic)
         if self._acks.add(destination, held):
-            self._session.spawn(self._send_acks, destination, name="ack messages")
+            self._session.supervise(
+                self._send_acks, destination, name=f"acknowledging messages of {destination[1]}"
+            )
 
     def give_back(self, held: Held, delay: float, *, suspend: bool = False) -> None:
-        """Let the message come again `delay` seconds from now, to whoever receives then."""
-        self._session.spawn(self._give_back, held, delay, suspend, name="give message back")
+        """Make the message visible again `delay` seconds from now, to whoever receives then."""
+        self._session.supervise(
+            self._give_back, held, delay, suspend, name=f"releasing messages of {held.message.topic}"
+        )
 
     def forward(self, held: Held, reason: str) -> None:
         """Move the message to the dead letters."""
         logger.warning("giving up %r, it goes to the dead letters: %s", held.message, reason)
-        self._session.spawn(self._forward, held, name="forward to dead letters")
+        topic = held.message.topic
+        self._session.supervise(
+            self._forward, held, name=f"forwarding messages of {topic} to the dead letters"
+        )
 
-    async def _send_acks(self, destination: Destination) -> None:
+    async def _send_acks(self, watch: Watch, destination: Destination) -> None:
         while batch := self._acks.next_batch(destination):
-            errors = await self._settling.ack([held.message for held in batch])
+            try:
+                errors = await self._settling.ack([held.message for held in batch])
+            except BaseException:
+                self._acks.put_back(destination, batch)
+                raise
+            watch.worked()
             if not any(errors):
                 self._acked(batch)
                 continue
             again: list[Held] = []
+            throttled = False
             for held, error in zip(batch, errors, strict=True):
                 if error is None:
                     self._ended(held, True)
                 elif self._may_try_again(held, error):
                     again.append(held)
+                    throttled = throttled or isinstance(error, Busy)
                 else:
-                    logger.warning("%r was handled, but will be delivered again: %s", held.message, error)
+                    logger.warning("%r was handled, but will be redelivered: %s", held.message, error)
                     self._ended(held, False)
             if again:
-                self._session.spawn(self._ack_again, again, isinstance(error, Busy), name="repeat acks")
+                pause = failure_pause(again[0].failures, throttled=throttled, rng=self._rng)
+                self._session.supervise(self._ack_again, again, pause, name="repeating acks")
 
-    async def _ack_again(self, batch: list[Held], throttled: bool) -> None:
-        await asyncio.sleep(failure_pause(batch[0].failures, throttled=throttled, rng=self._rng))
+    async def _ack_again(self, watch: Watch, batch: list[Held], pause: float) -> None:
+        await asyncio.sleep(pause)
         for held in batch:
             self.acknowledge(held)
 
-    async def _give_back(self, held: Held, delay: float, suspend: bool) -> None:
-        while True:
-            try:
-                await self._settling.change(held.message, delay, reason=ChangeReason.RETRY, suspend=suspend)
-            except RocketMQError as error:
-                if self._may_try_again(held, error):
-                    await self._pause(held, error)
-                    continue
-                # It comes again all the same, when its lease ends.
-                logger.info("%r comes again when its lease ends: %s", held.message, error)
-            self._ended(held, False)
-            return
+    async def _give_back(self, watch: Watch, held: Held, delay: float, suspend: bool) -> None:
+        try:
+            await retried(
+                partial(
+                    self._settling.change, held.message, delay, reason=ChangeReason.RETRY, suspend=suspend
+                ),
+                partial(self._delay_after, watch, held),
+            )
+        except RocketMQError as error:
+            # It is redelivered all the same, when its lease expires.
+            logger.info("%r is redelivered when its lease expires: %s", held.message, error)
+        self._ended(held, False)
 
-    async def _forward(self, held: Held) -> None:
-        while True:
-            try:
-                await self._settling.forward(
-                    held.message, max_attempts=self._session.settings.backoff.max_attempts
-                )
-            except RocketMQError as error:
-                if self._may_try_again(held, error):
-                    await self._pause(held, error)
-                    continue
-                logger.warning("%r did not go to the dead letters and comes again: %s", held.message, error)
-                self._ended(held, False)
-            else:
-                self._ended(held, True)
-            return
+    async def _forward(self, watch: Watch, held: Held) -> None:
+        max_attempts = self._session.settings.backoff.max_attempts
+        try:
+            await retried(
+                partial(self._settling.forward, held.message, max_attempts=max_attempts),
+                partial(self._delay_after, watch, held),
+            )
+        except RocketMQError as error:
+            logger.warning("%r did not go to the dead letters and is redelivered: %s", held.message, error)
+            self._ended(held, False)
+        else:
+            self._ended(held, True)
 
     def _may_try_again(self, held: Held, error: RocketMQError) -> bool:
-        """Any error may pass but those that say that the lease is over; once it is, the message comes again anyway."""
+        """Any error may pass but those that say that the lease has expired; once it has, the message is redelivered."""
         held.failures += 1
         return not isinstance(error, (LeaseLost, UsageError)) and self._loop.time() < held.lease.ends_at
 
-    async def _pause(self, held: Held, error: RocketMQError) -> None:
-        logger.info("settling %r failed, trying again: %s", held.message, error)
-        await asyncio.sleep(failure_pause(held.failures, throttled=isinstance(error, Busy), rng=self._rng))
+    def _delay_after(self, watch: Watch, held: Held, error: RocketMQError) -> float | None:
+        if not self._may_try_again(held, error):
+            return None
+        return failure_pause(watch.failed(error), throttled=isinstance(error, Busy), rng=self._rng)

@@ -12,6 +12,7 @@ from aiorocketmq._push.handlers import Handlers
 from aiorocketmq._push.held import Held
 from aiorocketmq._session import Session
 from aiorocketmq._signal import Signal
+from aiorocketmq._tasks import Watch
 
 TURNS = 32
 """Handlers that one task runs before it lets others have the loop, in case none of them awaits anything."""
@@ -22,6 +23,9 @@ Finished: TypeAlias = Callable[[Held, Exception | None], None]
 
 class Workers:
     """Tasks that take messages one after the other; they live only while there is something to do.
+
+    `finished` is called when a handler has ended, `dropped` if that fails: nothing more is done about the message then,
+    and it is redelivered when its lease expires.
 
     Only as many tasks wait for their first turn as handlers run, and at least one: handlers that await nothing are
     all run by one task, and where handlers wait the number of tasks doubles with each turn of the loop up to
@@ -36,18 +40,20 @@ class Workers:
         concurrency: int,
         is_lost: Callable[[Held], bool],
         finished: Finished,
+        dropped: Callable[[Held], None],
     ) -> None:
         self._session = session
         self._handlers = handlers
         self._concurrency = concurrency
         self._is_lost = is_lost
         self._finished = finished
+        self._dropped = dropped
         self._unordered = ConcurrentDispatch[Held]()
         self._ordered = FifoDispatch[Held]()
         self._again: list[Held] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._handling: set[Held] = set()
-        self._fresh = 0
+        self._fresh: set[asyncio.Task[None] | None] = set()
         """Tasks that have not had their first turn."""
         self._may_start = True
         self._idle = Signal()
@@ -86,10 +92,10 @@ class Workers:
         if not self._may_start:
             return
         startable = len(self._again) + self._ordered.startable + self._unordered.startable
-        fresh = min(startable, max(1, len(self._handling))) - self._fresh
+        fresh = min(startable, max(1, len(self._handling))) - len(self._fresh)
         for _ in range(min(fresh, self._concurrency - len(self._tasks))):
-            self._fresh += 1
-            task = self._session.spawn(self._work, name="handle messages")
+            task = self._session.supervise(self._work, name="handling messages")
+            self._fresh.add(task)
             self._tasks.add(task)
             task.add_done_callback(self._task_ended)
             self._idle.clear()
@@ -133,8 +139,8 @@ class Workers:
                 return held
         return None
 
-    async def _work(self) -> None:
-        self._fresh -= 1
+    async def _work(self, watch: Watch) -> None:
+        self._fresh.discard(asyncio.current_task())
         turns = 0
         while (held := self._next()) is not None:
             self._handling.add(held)
@@ -145,15 +151,20 @@ class Workers:
                     failure = await watched(self._session, held.message, self._handlers.run)
                 else:
                     failure = await self._handlers.run(held.message)
+                self._finished(held, failure)
+            except Exception:  # of ours: a handler's is a value
+                self._dropped(held)
+                raise
             finally:
                 self._handling.discard(held)
-            self._finished(held, failure)
+            watch.worked()
             turns += 1
             if turns % TURNS == 0:
                 await asyncio.sleep(0)
 
     def _task_ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
+        self._fresh.discard(task)
         # A message that came after the task had found nothing to do, but before this, has nobody else to start it.
         self.wake()
         if not self._tasks:

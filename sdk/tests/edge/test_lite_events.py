@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from aiorocketmq.errors import QuotaExceeded, RocketMQError
+from aiorocketmq.errors import QuotaExceeded, RocketMQError, ServerFault
 from aiorocketmq.hooks import Event, Hook, LiteChange, LiteSyncEvent, Phase
 from aiorocketmq.simple_consumer import SimpleConsumer
 from aiorocketmq_fake import FakeBroker
@@ -72,7 +72,10 @@ async def test_each_list_is_told_as_a_call_and_its_answer(lite: FakeBroker, hear
 
 async def test_a_repeated_list_is_told_as_the_first_one(lite: FakeBroker, heard: Listening) -> None:
     async with consumer_of(lite, "ann", hooks=(heard,)) as consumer:
-        with lite.faults.refuse("SyncLiteSubscription", "INTERNAL_SERVER_ERROR", times=1):
+        with (
+            lite.faults.refuse("SyncLiteSubscription", "INTERNAL_SERVER_ERROR", times=1),
+            pytest.raises(ServerFault),
+        ):
             await consumer._lite_topics()._repeat()
         await consumer._lite_topics()._repeat()
     phases = [phase for phase, *list_told in heard.told if list_told == [ALL, ("ann",)]]

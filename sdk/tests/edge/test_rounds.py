@@ -16,7 +16,7 @@ from aiorocketmq_fake import FakeBroker
 
 @pytest.fixture
 async def tasks() -> AsyncIterator[Tasks]:
-    tasks = Tasks("test")
+    tasks = Tasks("test", random=random.Random(1), gave_up=lambda name, error: None)
     yield tasks
     await tasks.end()
 
@@ -46,16 +46,16 @@ class Runs:
 
 async def test_a_job_goes_on_whatever_it_raises(tasks: Tasks, caplog: pytest.LogCaptureFixture) -> None:
     job = Runs(fails=True)
-    member = Rounds(random.Random(1)).join(tasks.spawn)
+    member = Rounds(random.Random(1)).join(tasks)
     member.every(0.01, job, name="credentials")
     await job.reach(3)
     member.leave()
-    assert "the regular job 'credentials' of a client failed" in caplog.text
+    assert "credentials failed unexpectedly (3 in a row)" in caplog.text
 
 
 async def test_a_job_may_choose_when_it_runs_next(tasks: Tasks) -> None:
     often, rarely = Runs(pause=0.01), Runs(pause=3600.0)
-    member = Rounds(random.Random(1)).join(tasks.spawn)
+    member = Rounds(random.Random(1)).join(tasks)
     member.every(0.01, often, name="often")
     member.every(0.01, rarely, name="rarely")
     await often.reach(5)
@@ -74,7 +74,7 @@ async def test_who_leaves_has_its_runs_broken_off_and_no_timer_left(tasks: Tasks
             ended.set()
 
     rounds = Rounds(random.Random(1))
-    member = rounds.join(tasks.spawn)
+    member = rounds.join(tasks)
     member.every(0.01, long, name="long")
     async with asyncio.timeout(10):
         await begun.wait()
@@ -86,7 +86,7 @@ async def test_who_leaves_has_its_runs_broken_off_and_no_timer_left(tasks: Tasks
 
 async def test_a_job_that_ended_runs_no_more_while_others_go_on(tasks: Tasks) -> None:
     first, second = Runs(), Runs()
-    member = Rounds(random.Random(1)).join(tasks.spawn)
+    member = Rounds(random.Random(1)).join(tasks)
     job = member.every(0.01, first, name="first")
     member.every(0.01, second, name="second")
     await first.reach(1)

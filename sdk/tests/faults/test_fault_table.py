@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -118,6 +119,13 @@ FAULTS: dict[str, Disturb] = {
 }
 
 
+async def beat_three_times(client: Producer | SimpleConsumer | PushConsumer | PullConsumer) -> None:
+    """Send heartbeats as the client does regularly; one that fails is reported as its health."""
+    for _ in range(3):
+        with suppress(RocketMQError):
+            await client._session._upkeep.beat()
+
+
 # Producer
 
 
@@ -131,8 +139,7 @@ async def keep_producing(scene: Scene) -> None:
     async with Producer(scene.broker.endpoint, topics=["orders"], timeouts=scene.timeouts) as producer:
         await scene.arm()
         if scene.rpc == "Heartbeat":
-            for _ in range(3):
-                await producer._session._upkeep.beat()
+            await beat_three_times(producer)
         await producer.send(Message("orders", b"x"))
 
 
@@ -203,8 +210,7 @@ async def fetch(scene: Scene) -> None:
     async with _simple(scene) as consumer:
         await scene.arm()
         if scene.rpc == "Heartbeat":
-            for _ in range(3):
-                await consumer._session._upkeep.beat()
+            await beat_three_times(consumer)
         (message,) = await consumer.receive(wait=5)
         await message.ack()
 
@@ -268,8 +274,7 @@ async def _push(scene: Scene, *, fails: int = 0, group: str = "billing", early: 
                 if scene.rpc in ("Heartbeat", "ReceiveMessage", "Telemetry"):
                     await scene.arm()
                 if scene.rpc == "Heartbeat":
-                    for _ in range(3):
-                        await consumer._session._upkeep.beat()
+                    await beat_three_times(consumer)
                 await persistently(producer, message)
             await scene.until(is_done, consumer)
 
@@ -331,8 +336,7 @@ async def _pull(scene: Scene, at: str) -> None:
         if at == "fetch":
             await scene.arm()
         if scene.rpc == "Heartbeat":
-            for _ in range(3):
-                await consumer._session._upkeep.beat()
+            await beat_three_times(consumer)
         consumer.assign(await consumer.queues("orders"))
         async with asyncio.timeout(PATIENCE):
             batch = None

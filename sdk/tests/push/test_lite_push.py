@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from aiorocketmq.errors import Closed, QuotaExceeded, UsageError
+from aiorocketmq.errors import Closed, QuotaExceeded, ServerFault, UsageError
 from aiorocketmq.message import Message
 from aiorocketmq.producer import Producer
 from aiorocketmq.pull_consumer import Offset
@@ -155,7 +155,10 @@ async def test_the_full_list_is_told_again_and_again(
     lite_broker: FakeBroker, lite_producer: Producer, seen: Any
 ) -> None:
     async with consumer_of(lite_broker, seen, "alice") as consumer:
-        with lite_broker.faults.refuse("SyncLiteSubscription", "INTERNAL_SERVER_ERROR", times=1):
+        with (
+            lite_broker.faults.refuse("SyncLiteSubscription", "INTERNAL_SERVER_ERROR", times=1),
+            pytest.raises(ServerFault),
+        ):
             await consumer._lite_topics()._repeat()
         await consumer._lite_topics()._repeat()
         await send(lite_producer, "alice", b"a1")

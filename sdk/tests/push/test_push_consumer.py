@@ -248,7 +248,7 @@ async def test_an_ack_of_a_lost_lease_is_not_repeated(
             await seen.ends(1)
 
     assert refused.hits == 1
-    assert "will be delivered again" in caplog.text
+    assert "will be redelivered" in caplog.text
 
 
 # Limits

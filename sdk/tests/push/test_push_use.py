@@ -82,7 +82,7 @@ async def test_the_server_may_have_a_message_handled_on_trial(
     assert bad is not None
     assert bad.code == 60000
     assert stacks is not None
-    assert "receive messages" in stacks.text
+    assert "receiving from orders/broker-a" in stacks.text
     assert seen.bodies == [b"1"] * 3
 
 

@@ -30,6 +30,7 @@ class Bench:
     def __init__(self, session: Session, concurrency: int) -> None:
         self.started: list[str] = []
         self.finished: list[str] = []
+        self.dropped: list[Held] = []
         self.gate = asyncio.Event()
         self.gate.set()
         self.on_finished = lambda held: None
@@ -40,6 +41,7 @@ class Bench:
             concurrency=concurrency,
             is_lost=lambda held: False,
             finished=self._finished,
+            dropped=self.dropped.append,
         )
 
     async def _handle(self, message: ReceivedMessage) -> None:

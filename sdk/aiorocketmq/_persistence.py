@@ -1,0 +1,82 @@
+"""How long a consumer goes on receiving after its server has refused it."""
+
+from __future__ import annotations
+
+import logging
+
+from aiorocketmq._core.pauses import failure_pause
+from aiorocketmq._session import Session
+from aiorocketmq._tasks import Watch
+from aiorocketmq.connection import loop_time
+from aiorocketmq.errors import (
+    Busy,
+    Closed,
+    GroupNotFound,
+    IllegalFilter,
+    NotServed,
+    PermissionDenied,
+    RocketMQError,
+    TopicNotFound,
+    TypeMismatch,
+    UsageError,
+)
+
+logger = logging.getLogger(__name__)
+
+_FINAL = (Closed, IllegalFilter, PermissionDenied, TypeMismatch)
+"""Errors that only a change of the program or of the server's configuration can end."""
+_FINAL_AT_FIRST = (NotServed, UsageError)
+"""Final if the loop never worked; later a route may lack a broker, or a gateway its server, that restarts."""
+_NOT_FOUND = (TopicNotFound, GroupNotFound, *_FINAL_AT_FIRST)
+"""Errors that servers also return for a while after a restart: final after `Timeouts.not_found_grace`."""
+
+
+class Persistence:
+    """Decides for one receive loop whether, and when, it tries again after an error."""
+
+    def __init__(self, session: Session, watch: Watch) -> None:
+        self._session = session
+        self._watch = watch
+        self._has_worked = False
+        self._not_found_since: float | None = None
+
+    def worked(self) -> None:
+        """Note that a receive was answered."""
+        self._has_worked = True
+        self._not_found_since = None
+        self._watch.worked()
+        self._session.note_success()
+
+    def delay_after(self, error: RocketMQError) -> float | None:
+        """Seconds until the next try after `error`; None if it is final.
+
+        What the server refuses for good is final at once; an unknown topic or group after `Timeouts.not_found_grace`,
+        or as long as nothing was ever received, `Timeouts.start` after the start."""
+        if isinstance(error, _FINAL) or (isinstance(error, _FINAL_AT_FIRST) and not self._has_worked):
+            return None
+        if isinstance(error, _NOT_FOUND):
+            if self._is_grace_over():
+                return None
+        else:
+            self._not_found_since = None
+        failures = self._watch.failed(error)
+        rng = self._session.surroundings.random
+        return failure_pause(failures, throttled=isinstance(error, Busy), rng=rng)
+
+    def _is_grace_over(self) -> bool:
+        session, now = self._session, loop_time()
+        if self._not_found_since is None:
+            self._not_found_since = now
+            logger.warning(
+                "%s: gives up in %g s if it is not found by then",
+                self._watch.name,
+                max(0.0, self._not_found_until(now) - now),
+                extra=session.log_facts(),
+            )
+        return now >= self._not_found_until(self._not_found_since)
+
+    def _not_found_until(self, since: float) -> float:
+        session = self._session
+        if session.last_success is None:
+            return session.started_at + session.timeouts.start
+        return since + session.timeouts.not_found_grace
