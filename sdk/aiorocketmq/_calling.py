@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from google.protobuf.message import DecodeError
+
 from aiorocketmq._calls import Call, Request, Response
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.headers import Headers, HeaderSource
-from aiorocketmq._failures import error_of
+from aiorocketmq._failures import error_of, unusable
 from aiorocketmq._transport.interface import Transport, TransportError
 from aiorocketmq.errors import Closed, refusal
 from aiorocketmq.wire import messages as pb
@@ -63,7 +65,7 @@ class Calling:
             raise error_of(
                 failure, what=call.name, endpoint=endpoint, request_id=request_id, topic=topic, group=group
             ) from failure
-        response = call.response.FromString(answer)
+        response = self._decoded(call, answer, endpoint, request_id, topic, group)
         status: pb.Status = response.status  # type: ignore[attr-defined]  # every answer of a unary call has one
         if status.code not in _FINE and status.code not in accept:
             raise refusal(
@@ -91,7 +93,6 @@ class Calling:
     ) -> None:
         """One call with many answers; network failures are raised, statuses among the answers are for `take`."""
         headers, request_id = self.next_headers()
-        parse = call.response.FromString
         try:
             await self.transport.server_stream(
                 endpoint,
@@ -99,7 +100,7 @@ class Calling:
                 request.SerializeToString(),
                 headers,
                 timeout,
-                lambda answer: take(parse(answer)),
+                lambda answer: take(self._decoded(call, answer, endpoint, request_id, topic, group)),
             )
         except TransportError as failure:
             closed = self._closed()
@@ -108,3 +109,24 @@ class Calling:
             raise error_of(
                 failure, what=call.name, endpoint=endpoint, request_id=request_id, topic=topic, group=group
             ) from failure
+
+    @staticmethod
+    def _decoded(
+        call: Call[Request, Response],
+        answer: bytes,
+        endpoint: Endpoint,
+        request_id: str,
+        topic: str | None,
+        group: str | None,
+    ) -> Response:
+        try:
+            return call.response.FromString(answer)
+        except DecodeError:
+            raise unusable(
+                "it could not be decoded",
+                what=call.name,
+                endpoint=endpoint,
+                request_id=request_id,
+                topic=topic,
+                group=group,
+            ) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from aiorocketmq._core.bounds import clipped, one_line
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._transport.interface import Failure, TransportError
 from aiorocketmq.errors import (
@@ -34,7 +35,7 @@ def error_of(
     """The error for a call `what` to `endpoint` that failed below the contract's own status codes."""
     where = str(endpoint)
     context = about(topic, group)
-    said = " ".join(failure.text.split()).rstrip(".")
+    said = one_line(failure.text).rstrip(".")
     if failure.failure in (Failure.UNREACHABLE, Failure.TIMEOUT, Failure.CANCELLED):
         timed_out = failure.failure is Failure.TIMEOUT
         text = (
@@ -55,9 +56,29 @@ def error_of(
     remedy = f"; {kind.remedy}" if kind.remedy else ""
     return kind(
         f"the server at {where} refused {what}{context}: {said}{remedy}",
-        server_text=failure.text,
+        server_text=clipped(failure.text),
         request_id=request_id,
         endpoint=where,
+        topic=topic,
+        group=group,
+    )
+
+
+def unusable(
+    why: str,
+    *,
+    what: str,
+    endpoint: Endpoint,
+    request_id: str | None = None,
+    topic: str | None = None,
+    group: str | None = None,
+) -> ServerFault:
+    """Return the error for an answer to `what` that came, and is not one of the contract."""
+    return ServerFault(
+        f"the answer of {endpoint} to {what}{about(topic, group)} cannot be used: {why}; "
+        "check that a RocketMQ proxy runs there, and look at its log",
+        request_id=request_id,
+        endpoint=str(endpoint),
         topic=topic,
         group=group,
     )

@@ -6,12 +6,14 @@ import asyncio
 import logging
 from typing import Protocol
 
+from google.protobuf.message import DecodeError
+
 from aiorocketmq._calls import TELEMETRY
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.headers import Headers
 from aiorocketmq._core.retries import renewal_delay
 from aiorocketmq._core.session_states import STREAM_TABLE, StreamInput, StreamState, step
-from aiorocketmq._failures import error_of
+from aiorocketmq._failures import error_of, unusable
 from aiorocketmq._signal import Signal
 from aiorocketmq._transport.interface import DuplexStream, Failure, Transport, TransportError
 from aiorocketmq.connection import Surroundings
@@ -157,7 +159,15 @@ class Link:
         payload = await stream.read()
         if payload is None:
             raise TransportError(Failure.UNREACHABLE, "the server ended the settings stream", was_sent=True)
-        command = pb.TelemetryCommand.FromString(payload)
+        try:
+            command = pb.TelemetryCommand.FromString(payload)
+        except DecodeError:
+            raise unusable(
+                "it could not be decoded",
+                what="our settings",
+                endpoint=self.endpoint,
+                group=self._owner.group,
+            ) from None
         name = command.WhichOneof("command")
         if name == "settings":
             self._owner.take_settings(self.endpoint, command.settings)
