@@ -6,7 +6,7 @@ import math
 import time
 import tracemalloc
 from collections.abc import Callable, Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -150,6 +150,32 @@ def test_any_times_of_a_message_can_be_read(properties: Any) -> None:
     _, came, _ = _convert.properties_from(properties.SerializeToString(), None)
     for us in came[2:5]:
         assert us is None or -(2**63) <= us < 2**63
+
+
+@pytest.mark.parametrize(
+    ("seconds", "nanos", "moment"),
+    [
+        (2**63 - 1, 0, None),
+        (-(2**63), -(2**31), None),
+        (253_402_300_799, 999_999_999, datetime.max.replace(tzinfo=UTC)),
+        (253_402_300_799, 1_000_000_000, None),
+        (-62_135_596_800, 0, datetime.min.replace(tzinfo=UTC)),
+        (-62_135_596_800, -1, None),
+    ],
+)
+def test_a_time_beyond_the_years_1_to_9999_is_unknown(
+    seconds: int, nanos: int, moment: datetime | None
+) -> None:
+    wire = pb.Message(body=b"x")
+    for timestamp in (
+        wire.system_properties.born_timestamp,
+        wire.system_properties.store_timestamp,
+        wire.system_properties.delivery_timestamp,
+    ):
+        timestamp.seconds, timestamp.nanos = seconds, nanos
+    message = _convert.message_from_wire(wire, endpoint=ACCESS, broker="b", group="g")
+    assert (message.born_at, message.stored_at, message.deliver_at) == (moment, moment, moment)
+    assert _convert.timestamp_us(wire.system_properties.born_timestamp) is None or moment is not None
 
 
 def huge_route(queues: int, addresses: int) -> pb.QueryRouteResponse:
