@@ -67,7 +67,7 @@ def endpoint_to_wire(endpoint: Endpoint) -> pb.Endpoints:
 
 
 def _addresses(endpoints: pb.Endpoints) -> tuple[Address, ...]:
-    """The addresses that can be more than a placeholder, and no more of them than show that they are too many."""
+    """Return the addresses that have a host, at most one more than is allowed; real servers send empty ones, too."""
     listed = endpoints.addresses[: bounds.MAX_ADDRESSES + 1]
     return tuple(Address(each.host, each.port) for each in listed if each.host)
 

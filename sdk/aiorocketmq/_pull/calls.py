@@ -140,7 +140,7 @@ class PullCalls:
             )
         except OffsetNotFound:
             return None
-        # Servers of the classic protocol know no other word for "none".
+        # The classic protocol returns -1 for "nothing committed".
         return answer.offset if answer.offset >= 0 else None
 
     async def commit(self, queue: MessageQueue, offset: int) -> None:
@@ -197,7 +197,7 @@ class PullCalls:
         )
 
     def _checked(self, offset: int, queue: MessageQueue, source: RouteQueue, what: str) -> int:
-        """An offset of a server, from which reading can go on; a negative one is refused."""
+        """Return a server's offset; ServerFault for a negative one, from which nothing can be read."""
         if offset < 0:
             raise unusable(
                 f"its offset for queue {queue.broker}/{queue.id} is {offset}, which must be 0 or more",
