@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from enum import Enum
 from pathlib import Path
 
+from aiorocketmq._core import bounds
 from aiorocketmq._core.session_states import CLIENT_TABLE, STREAM_TABLE
+from aiorocketmq._core.settings import DEFAULT_CONSUMER_ATTEMPTS
 from aiorocketmq._core.stop_states import TRANSITIONS
 
 PAGE = Path(__file__).parents[1] / "explanation/session.md"
@@ -41,6 +43,27 @@ def page_with_tables(text: str) -> str:
 def test_the_tables_of_the_page_are_those_of_the_code() -> None:
     text = PAGE.read_text(encoding="utf-8")
     assert text == page_with_tables(text), f"run python {__file__}"
+
+
+def test_the_bounds_of_the_page_are_those_of_the_code() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    rows = (
+        f"| `receive_batch_size` | 1 to {bounds.MAX_RECEIVE_BATCH:,} |",
+        f"| `long_polling_timeout` | {bounds.MIN_LONG_POLLING:g} s to {bounds.MAX_LONG_POLLING:g} s |",
+        f"| `max_attempts` | 1 to {bounds.MAX_INT32:,} | otherwise {DEFAULT_CONSUMER_ATTEMPTS},",
+        f"| {bounds.MAX_BACKOFF_STEPS:,} steps of 0 s to {bounds.MAX_BACKOFF:,.0f} s |",
+        f"| 0 s to {bounds.MAX_BACKOFF:,.0f} s, multiplier {bounds.MIN_MULTIPLIER:g} to {bounds.MAX_MULTIPLIER:g} |",
+        f"`max_lite_topic_size` | 1 to {bounds.MAX_INT32:,} |",
+        f"| an endpoint of at most {bounds.MAX_ADDRESSES} addresses |",
+        f"| queues | {bounds.MAX_QUEUES:,} |",
+        f"| addresses of one server | {bounds.MAX_ADDRESSES}, ",
+        f"| addresses of all queues | {bounds.MAX_ROUTE_ADDRESSES:,} |",
+        f"| different servers | {bounds.MAX_SERVERS:,} |",
+        f"| name of a broker | {bounds.MAX_BROKER_NAME} printable characters |",
+        f"| queue id | {bounds.ALL_QUEUES} ",
+        f"an error keeps {bounds.MAX_TEXT:,} characters",
+    )
+    assert [row for row in rows if row not in text] == []
 
 
 if __name__ == "__main__":

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import TypeAlias
 
+from aiorocketmq._core import bounds
 from aiorocketmq._core.bodies import unpacked
-from aiorocketmq._core.endpoint import Address, Endpoint, Scheme, endpoint_of
+from aiorocketmq._core.endpoint import Address, Endpoint, endpoint_of
 from aiorocketmq._core.lease import Lease
 from aiorocketmq._core.route import MessageQueue, Route, RouteQueue
 from aiorocketmq._core.settings import Answer, Backoff, Declaration, FilterText
@@ -27,6 +29,9 @@ _DIGESTS = {number: name for name, number in pb.DigestType.items()}
 _NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
 # Messages of one poll share their queue: to look it up costs a tenth of making it.
 _queue = lru_cache(maxsize=1024)(MessageQueue)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST_US, _LAST_US = -62_135_596_800_000_000, 253_402_300_799_999_999
+"""The years 1 to 9999 in microseconds since 1970."""
 _READABLE = (pb.Permission.READ, pb.Permission.READ_WRITE)
 _WRITABLE = (pb.Permission.WRITE, pb.Permission.READ_WRITE)
 
@@ -61,13 +66,10 @@ def endpoint_to_wire(endpoint: Endpoint) -> pb.Endpoints:
     )
 
 
-def endpoint_from_wire(endpoints: pb.Endpoints) -> Endpoint | None:
-    """A server's word for an endpoint; None where it names no address."""
-    addresses = tuple(Address(each.host, each.port) for each in endpoints.addresses if each.host)
-    if not addresses:
-        return None
-    known = endpoints.scheme in (1, 2, 3)
-    return endpoint_of(Scheme(endpoints.scheme) if known else None, addresses)
+def _addresses(endpoints: pb.Endpoints) -> tuple[Address, ...]:
+    """Return the addresses that have a host, at most one more than is allowed; real servers send empty ones, too."""
+    listed = endpoints.addresses[: bounds.MAX_ADDRESSES + 1]
+    return tuple(Address(each.host, each.port) for each in listed if each.host)
 
 
 def queue_to_wire(queue: MessageQueue, namespace: str) -> pb.MessageQueue:
@@ -77,11 +79,23 @@ def queue_to_wire(queue: MessageQueue, namespace: str) -> pb.MessageQueue:
     )
 
 
-def route_queue_from_wire(queue: pb.MessageQueue, access: Endpoint) -> RouteQueue:
-    """One queue of a route or an assignment; where it names no address, `access` serves it."""
+def _queues_from_wire(
+    topic: str, queues: Sequence[pb.MessageQueue], access: Endpoint
+) -> tuple[RouteQueue, ...]:
+    # Before anything is built of them: an address of ours takes ten times the memory of one on the wire.
+    bounds.check_sizes([len(each.broker.endpoints.addresses) for each in queues])
+    built = tuple(_queue_from_wire(topic, each, access) for each in queues)
+    bounds.check_servers(len({each.endpoint for each in built}))
+    return built
+
+
+def _queue_from_wire(topic: str, queue: pb.MessageQueue, access: Endpoint) -> RouteQueue:
+    """One queue of `topic`; if it names no address, `access` serves it."""
+    bounds.check_queue(queue.broker.name, queue.id)
+    addresses = _addresses(queue.broker.endpoints)
     return RouteQueue(
-        queue=MessageQueue(queue.topic.name, queue.broker.name, queue.id),
-        endpoint=endpoint_from_wire(queue.broker.endpoints) or access,
+        queue=MessageQueue(topic, queue.broker.name, queue.id),
+        endpoint=endpoint_of(addresses) if addresses else access,
         broker_id=queue.broker.id,
         readable=queue.permission in _READABLE,
         writable=queue.permission in _WRITABLE,
@@ -94,8 +108,15 @@ def route_queue_from_wire(queue: pb.MessageQueue, access: Endpoint) -> RouteQueu
 
 
 def route_from_wire(topic: str, response: pb.QueryRouteResponse, access: Endpoint) -> Route:
-    """The route of `topic`."""
-    return Route(topic, (route_queue_from_wire(each, access) for each in response.message_queues))
+    """Return the route of `topic`; ValueError for an answer beyond the bounds."""
+    return Route(topic, _queues_from_wire(topic, response.message_queues, access))
+
+
+def assigned_from_wire(
+    topic: str, response: pb.QueryAssignmentResponse, access: Endpoint
+) -> tuple[RouteQueue, ...]:
+    """Return the assigned queues of `topic`; ValueError for an answer beyond the bounds."""
+    return _queues_from_wire(topic, [each.message_queue for each in response.assignments], access)
 
 
 def filter_to_wire(wanted: FilterText) -> pb.FilterExpression:
@@ -115,13 +136,20 @@ def _seconds(duration: pb.Duration) -> float:
     return duration.seconds + duration.nanos / 1_000_000_000
 
 
-def _microseconds(timestamp: pb.Timestamp) -> int:
-    return timestamp.seconds * 1_000_000 + timestamp.nanos // 1_000
+def _microseconds(timestamp: pb.Timestamp) -> int | None:
+    since = timestamp.seconds * 1_000_000 + timestamp.nanos // 1_000
+    return since if _FIRST_US <= since <= _LAST_US else None
 
 
-def timestamp_us(timestamp: pb.Timestamp) -> int:
-    """A server's instant in microseconds since 1970."""
+def timestamp_us(timestamp: pb.Timestamp) -> int | None:
+    """Return a server's instant in microseconds since 1970; None outside of the years 1 to 9999, which are a
+    timestamp's range on the wire and that of Python's datetime."""
     return _microseconds(timestamp)
+
+
+def microseconds_of(moment: datetime) -> int:
+    """Return an instant in microseconds since 1970, negative before that."""
+    return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
 def settings_to_wire(
@@ -157,7 +185,8 @@ def settings_to_wire(
 
 
 def answer_from_wire(settings: pb.Settings, access: Endpoint) -> Answer:
-    """What a server's settings say; a part that it leaves out is None (client-behaviour.md, 6.2)."""
+    """Return a server's settings as they came, to be checked by `bounded_answer`; a part that it leaves out is None
+    (client-behaviour.md, 6.2)."""
     subscription = settings.subscription if settings.HasField("subscription") else None
     publishing = settings.publishing if settings.HasField("publishing") else None
     metrics = settings.metric if settings.HasField("metric") and settings.metric.on else None
@@ -165,7 +194,9 @@ def answer_from_wire(settings: pb.Settings, access: Endpoint) -> Answer:
         backoff=_backoff(settings.backoff_policy) if settings.HasField("backoff_policy") else None,
         max_body=publishing.max_body_size if publishing else None,
         validate_message_type=publishing.validate_message_type if publishing else None,
-        metrics_endpoint=str(endpoint_from_wire(metrics.endpoints) or access) if metrics else None,
+        metrics_endpoint=";".join(map(str, _addresses(metrics.endpoints))) or str(access)
+        if metrics
+        else None,
     )
     if subscription is None:
         return answer
@@ -183,11 +214,14 @@ def answer_from_wire(settings: pb.Settings, access: Endpoint) -> Answer:
 def _backoff(policy: pb.RetryPolicy) -> Backoff:
     formula = policy.exponential_backoff
     return Backoff(
-        max_attempts=max(policy.max_attempts, 1),
-        steps=tuple(_seconds(each) for each in policy.customized_backoff.next),
+        max_attempts=policy.max_attempts,
+        # One more than is allowed shows that there are too many: a million of them stall the event loop.
+        steps=tuple(
+            _seconds(each) for each in policy.customized_backoff.next[: bounds.MAX_BACKOFF_STEPS + 1]
+        ),
         initial=_seconds(formula.initial),
         maximum=_seconds(formula.max),
-        multiplier=formula.multiplier or 1.0,
+        multiplier=formula.multiplier,
     )
 
 
@@ -222,7 +256,7 @@ def fill_message(
     system.body_encoding = _IDENTITY if packed is None else _GZIP
     system.born_host = host
     system.queue_id = queue_id
-    _set_microseconds(system.born_timestamp, int(now * 1_000_000))
+    set_microseconds(system.born_timestamp, int(now * 1_000_000))
     if message.tag is not None:
         system.tag = message.tag
     if message.keys:
@@ -230,7 +264,7 @@ def fill_message(
     if message_type is MessageType.NORMAL:
         return
     if due_us is not None:
-        _set_microseconds(system.delivery_timestamp, due_us)
+        set_microseconds(system.delivery_timestamp, due_us)
     if check_after is not None:
         system.orphaned_transaction_recovery_duration.CopyFrom(seconds_to_wire(check_after))
     if message.message_group is not None:
@@ -260,7 +294,8 @@ def end_to_wire(
     )
 
 
-def _set_microseconds(timestamp: pb.Timestamp, microseconds: int) -> None:
+def set_microseconds(timestamp: pb.Timestamp, microseconds: int) -> None:
+    """Write an instant in microseconds since 1970, which may be negative; its nanoseconds never are."""
     timestamp.seconds = microseconds // 1_000_000
     timestamp.nanos = microseconds % 1_000_000 * 1_000
 

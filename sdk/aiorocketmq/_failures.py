@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from aiorocketmq._core.bounds import clipped, one_line
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._transport.interface import Failure, TransportError
 from aiorocketmq.errors import (
@@ -24,7 +25,7 @@ def about(topic: str | None, group: str | None) -> str:
 
 
 def malformed_answer(
-    reason: Exception,
+    why: Exception | str,
     *,
     what: str,
     endpoint: Endpoint,
@@ -32,11 +33,11 @@ def malformed_answer(
     topic: str | None = None,
     group: str | None = None,
 ) -> MalformedAnswerError:
-    """The error for an answer of `endpoint` to the call `what` that cannot be decoded, because of `reason`."""
-    detail = str(reason) or type(reason).__name__
+    """The error for an answer to `what` that came and is none of the contract: what the decoder raised, or a clause."""
+    if isinstance(why, Exception):
+        why = f"it could not be decoded ({one_line(str(why)) or type(why).__name__})"
     return MalformedAnswerError(
-        f"the answer of {endpoint} to {what}{about(topic, group)} could not be decoded ({detail}); "
-        f"{MalformedAnswerError.remedy}",
+        f"the answer of {endpoint} to {what}{about(topic, group)} cannot be used: {why}; {MalformedAnswerError.remedy}",
         request_id=request_id,
         endpoint=str(endpoint),
         topic=topic,
@@ -60,7 +61,7 @@ def error_of(
     context = about(topic, group)
     if not isinstance(failure, TransportError):
         failure = TransportError(Failure.CANCELLED, f"{type(failure).__name__}: {failure}", was_sent=True)
-    said = " ".join(failure.text.split()).rstrip(".")
+    said = one_line(failure.text).rstrip(".")
     if failure.failure in (Failure.UNREACHABLE, Failure.TIMEOUT, Failure.CANCELLED):
         timed_out = failure.failure is Failure.TIMEOUT
         text = (
@@ -81,7 +82,7 @@ def error_of(
     remedy = f"; {kind.remedy}" if kind.remedy else ""
     return kind(
         f"the server at {where} refused {what}{context}: {said}{remedy}",
-        server_text=failure.text,
+        server_text=clipped(failure.text),
         request_id=request_id,
         endpoint=where,
         topic=topic,

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from aiorocketmq._calls import SYNC_LITE
+from aiorocketmq._convert import microseconds_of
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.names import check_lite_topic
 from aiorocketmq._pull.calls import Offset
@@ -171,7 +172,8 @@ def _fill_start(option: pb.OffsetOption, start: LiteFrom) -> None:
     elif isinstance(start, datetime):
         if start.tzinfo is None:
             raise ValueError("start must be a datetime with a time zone")
-        option.timestamp = int(start.timestamp() * 1000)
+        # From before 1970 is from the beginning; servers give some negative numbers meanings of their own.
+        option.timestamp = max(microseconds_of(start) // 1000, 0)
     elif start < 0:
         raise ValueError(f"start must be an offset from 0, not {start!r}")
     else:

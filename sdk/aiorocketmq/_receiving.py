@@ -14,6 +14,7 @@ from aiorocketmq._session import Session
 from aiorocketmq._telling import Answer
 from aiorocketmq.connection import loop_time
 from aiorocketmq.errors import (
+    MalformedAnswerError,
     PermissionDenied,
     RocketMQError,
     ServerFault,
@@ -179,11 +180,11 @@ class _Poll:
                 group=session.group,
                 take=self._take,
             )
-        except Unreachable as error:
+        except (Unreachable, MalformedAnswerError) as error:
             if not messages:
                 raise
-            # What has arrived is leased to us; the rest of the answer comes again by itself.
-            logger.warning("a poll broke off after %d messages: %s", len(messages), error)
+            # What has arrived is leased to us; the rest of the answer is redelivered.
+            logger.warning("a poll brought %d whole messages, and failed: %s", len(messages), error)
             return messages
         if messages:
             return messages

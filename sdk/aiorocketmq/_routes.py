@@ -11,6 +11,7 @@ from aiorocketmq._calls import QUERY_ROUTE
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.retries import start_delay
 from aiorocketmq._core.route import Route, RouteQueue
+from aiorocketmq._failures import malformed_answer
 from aiorocketmq._standing import Standing
 from aiorocketmq.connection import loop_time
 from aiorocketmq.errors import RocketMQError, TopicNotFound, Unreachable
@@ -133,7 +134,12 @@ class Routes:
         response = await session.call_early(
             session.access, QUERY_ROUTE, request, topic=topic, group=session.group
         )
-        route = _convert.route_from_wire(topic, response, session.access)
+        try:
+            route = _convert.route_from_wire(topic, response, session.access)
+        except ValueError as error:
+            raise malformed_answer(
+                str(error), what=QUERY_ROUTE.name, endpoint=session.access, topic=topic, group=session.group
+            ) from None
         return Route(topic, (self.mapped(each) for each in route.queues))
 
     def _drop_unused_links(self) -> None:

@@ -19,6 +19,7 @@ import anyio
 from aiorocketmq import _convert
 from aiorocketmq._calling import Calling
 from aiorocketmq._calls import TERMINATE, Call, Request, Response
+from aiorocketmq._core.bounds import Adjustment, bounded_answer
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.headers import Headers, HeaderSource
 from aiorocketmq._core.route import Route
@@ -137,6 +138,8 @@ class Session:
         self._rounds: Member | None = None
         self._operations = 0
         self._announced: ServerSettings | None = None
+        self._adjusted: set[frozenset[str]] = set()
+        """Sets of fields of settings whose adjustment was warned of."""
         self._made_calling: Calling | None = None
         self._signing = Signing(self.connection.credential_source)
         self._is_orphaned = False
@@ -422,8 +425,10 @@ class Session:
         if not fits:
             logger.warning("%s sent settings of another kind of client, they are ignored", endpoint)
             return
+        answer, adjustments = bounded_answer(_convert.answer_from_wire(settings, self.access))
+        self._warn_of(endpoint, adjustments)
         self.settings = self.settings.merged(
-            _convert.answer_from_wire(settings, self.access),
+            answer,
             own_attempts=self.declaration.attempts if self.declaration.is_producer else None,
         )
         if self.settings == self._announced:
@@ -441,6 +446,15 @@ class Session:
                     steps=self.settings.backoff.steps,
                 )
             )
+
+    def _warn_of(self, endpoint: Endpoint, adjustments: Sequence[Adjustment]) -> None:
+        """Warn of values beyond their bounds, once for each set of fields: settings come again every five minutes."""
+        fields = frozenset(each.field for each in adjustments)
+        if not fields or fields in self._adjusted:
+            return
+        self._adjusted.add(fields)
+        values = "; ".join(each.text for each in adjustments)
+        logger.warning("settings from %s are out of bounds: %s", endpoint, values, extra=self.log_facts())
 
     # Commands
 

@@ -19,7 +19,14 @@ from aiorocketmq._core.settings import LITE_PUSH, LITE_SIMPLE
 from aiorocketmq._session import Session
 from aiorocketmq._telling import Acking
 from aiorocketmq.connection import loop_time
-from aiorocketmq.errors import LeaseLost, RocketMQError, ServerFault, UsageError, refusal
+from aiorocketmq.errors import (
+    LeaseLost,
+    MalformedAnswerError,
+    RocketMQError,
+    ServerFault,
+    UsageError,
+    refusal,
+)
 from aiorocketmq.hooks import ChangeEvent, ChangeReason, ForwardEvent, Phase
 from aiorocketmq.message import ReceivedMessage
 from aiorocketmq.wire import messages as pb
@@ -391,7 +398,7 @@ def _outcome(error: RocketMQError | None) -> Outcome:
         return Outcome.OK
     if isinstance(error, LeaseLost):
         return Outcome.LOST
-    if isinstance(error, ServerFault):
+    if isinstance(error, ServerFault) and not isinstance(error, MalformedAnswerError):
         # A server that says "internal error" has normally done nothing; one that ran out of time may have.
         return Outcome.UNKNOWN if error.code in _TIMED_OUT_AT_SERVER else Outcome.REFUSED
     return Outcome.UNKNOWN if error.may_have_taken_effect else Outcome.REFUSED

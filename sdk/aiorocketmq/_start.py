@@ -44,8 +44,7 @@ async def start_within(session: Standing, routes: Routes, first_call: FirstCall 
             try:
                 await session.sign()
             except CredentialsProviderError as error:
-                assert error.__cause__ is not None  # it is made of one
-                raise error.__cause__ from None  # the application's own code, in its own block
+                raise error.__cause__ or error from None  # the application's own code, in its own block
             await attempt.until_it_works()
     except TimeoutError:
         raise attempt.in_vain() from attempt.last

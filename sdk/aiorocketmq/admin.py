@@ -284,7 +284,8 @@ class Admin:
         if isinstance(to, datetime):
             if to.tzinfo is None:
                 raise ValueError(f"the time {to} to reset to has no time zone; give it one, for example UTC")
-            moment = int(to.timestamp() * 1000)
+            # A millisecond before 1970 would be the number that stands for the end.
+            moment = max(int(to.timestamp() * 1000), 0)
         else:
             moment = {"beginning": 0, "end": -1}[to]
         fields = {"group": group, "topic": topic, "timestamp": str(moment), "isForce": "true"}

@@ -163,8 +163,7 @@ class Connection:
             return endpoint
         look_up = self._address_map if callable(self._address_map) else self._from_mapping
         mapped = [parse_endpoint(look_up(str(address))) for address in endpoint.addresses]
-        addresses = tuple(address for each in mapped for address in each.addresses)
-        return endpoint_of(mapped[0].scheme, addresses)
+        return endpoint_of(tuple(dict.fromkeys(address for each in mapped for address in each.addresses)))
 
     def _from_mapping(self, address: str) -> str:
         assert isinstance(self._address_map, Mapping)  # the caller has looked

@@ -21,7 +21,7 @@ RocketMQError
 │   ├── QuotaExceeded         a quota of the server is used up
 │   ├── NotServed             the server does not offer this call
 │   └── ServerFault           the server failed at it; trying again may help
-│       └── MalformedAnswerError  its answer could not be decoded
+│       └── MalformedAnswerError  its answer could not be decoded or used
 ├── SendManyError             some of many messages were not stored; both kinds are on it
 ├── TransactionUnconfirmed    its end is not confirmed: the server asks the transaction checker
 ├── AckManyError              some of many acknowledgements had no effect; both kinds are on it
@@ -38,6 +38,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import ClassVar
 
+from aiorocketmq._core.bounds import clipped, one_line
 from aiorocketmq._core.codes import Code, code_name
 
 
@@ -70,7 +71,8 @@ class RocketMQError(Exception):
         self.code = code
         """The server's status code, where it gave one."""
         self.server_text = server_text
-        """The server's own words; with some servers they say more than the code (live-lessons.md, 11)."""
+        """The server's own text, at most 1,000 characters and an ellipsis; with some servers it says more than the code
+        (live-lessons.md, 11)."""
         self.request_id = request_id
         """The id of the call, as it also stands in the server's logs."""
         self.endpoint = endpoint
@@ -207,7 +209,7 @@ class ServerFault(Refused):
 
 
 class MalformedAnswerError(ServerFault):
-    """The answer of a server could not be decoded; whether the call took effect is unknown.
+    """The answer of a server could not be decoded or used; whether the call took effect is unknown.
 
     Something between client and server damages data, or the server speaks another protocol. `__cause__` is what the
     decoder raised."""
@@ -367,14 +369,14 @@ def refusal(
         f"{word} {value!r}" for word, value in (("topic", topic), ("group", group)) if value is not None
     )
     where = f"the server at {endpoint}" if endpoint else "the server"
-    words = " ".join(server_text.split()).rstrip(".")
+    words = one_line(server_text).rstrip(".")
     said = f": {words}" if words else ""
     remedy = f"; {kind.remedy}" if kind.remedy else ""
     refused = " ".join(filter(None, ("refused", what, f"({about})" if about else "")))
     text = f"{where} {refused} with {code_name(code)} ({code}){said}{remedy}"
     return kind(
         text,
-        server_text=server_text,
+        server_text=clipped(server_text),
         code=code,
         request_id=request_id,
         endpoint=endpoint,

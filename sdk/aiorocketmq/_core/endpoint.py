@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
@@ -50,6 +51,8 @@ class Endpoint:
 
 
 _HOST_NAME = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)(\.(?!-)[A-Za-z0-9_-]{1,63}(?<!-))*\.?")
+_MAX_HOST = 255
+"""Characters of a host: a domain name has at most 253, an IPv6 address with its zone fewer."""
 _SCHEME = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*)://")
 
 
@@ -71,35 +74,57 @@ def parse_endpoint(text: str) -> Endpoint:
     if pieces[-1] == "" and len(pieces) > 1:
         pieces.pop()
     parsed = [_parse_address(piece, text) for piece in pieces]
+    return _endpoint(parsed, text)
+
+
+@lru_cache(maxsize=1024)
+def endpoint_of(addresses: tuple[Address, ...]) -> Endpoint:
+    """Return the endpoint of the addresses in a server's answer, of which there is at least one.
+
+    Raises ValueError as `parse_endpoint` does. Its kind follows from the hosts alone: one that does not fit them could
+    not be connected to."""
+    # The text is for errors only, so that it names one address and not thousands.
+    schemes = [_checked_scheme(each.host, each.port, _shown(str(each))) for each in addresses]
+    return _endpoint(tuple(zip(schemes, addresses, strict=True)), _shown(str(addresses[0])))
+
+
+def _endpoint(parsed: Sequence[tuple[Scheme, Address]], whole: str) -> Endpoint:
     scheme = parsed[0][0]
     if any(other is not scheme for other, _ in parsed):
-        raise ValueError(f"endpoint {text!r} mixes kinds of addresses; several must be all IPv4 or all IPv6")
+        raise ValueError(f"endpoint {whole!r} mixes kinds of addresses; several must be all IPv4 or all IPv6")
     if scheme is Scheme.DOMAIN_NAME and len(parsed) > 1:
         raise ValueError(
-            f"endpoint {text!r} lists several host names; give one name that resolves to all servers, "
+            f"endpoint {whole!r} lists several host names; give one name that resolves to all servers, "
             "or IP addresses"
         )
     return Endpoint(scheme, tuple(address for _, address in parsed))
 
 
-@lru_cache(maxsize=1024)
-def endpoint_of(scheme: Scheme | None, addresses: tuple[Address, ...]) -> Endpoint:
-    """The endpoint of a server's answer; the scheme is found from the host where the server leaves it out."""
-    return Endpoint(scheme or _scheme_of(addresses[0].host), addresses)
+def _shown(text: str) -> str:
+    return text if len(text) <= _MAX_HOST + 8 else f"{text[:_MAX_HOST]}…"
 
 
 def _parse_address(piece: str, whole: str) -> tuple[Scheme, Address]:
     host, port_text = _split(piece, whole)
-    if not port_text.isascii() or not port_text.isdigit() or not 1 <= int(port_text) <= 65535:
-        raise ValueError(f"endpoint {whole!r} has the port {port_text!r}; a port is a number from 1 to 65535")
+    is_number = port_text.isascii() and port_text.isdigit() and len(port_text) <= 5
+    port = int(port_text) if is_number else port_text
+    return _checked_scheme(host, port, whole), Address(host, int(port))
+
+
+def _checked_scheme(host: str, port: int | str, whole: str) -> Scheme:
+    """Return the kind of `host`; ValueError if it or the port cannot be."""
+    if not isinstance(port, int) or not 1 <= port <= 65535:
+        raise ValueError(f"endpoint {whole!r} has the port {str(port)!r}; a port is a number from 1 to 65535")
     scheme = _scheme_of(host)
-    if scheme is Scheme.DOMAIN_NAME and not _HOST_NAME.fullmatch(host):
+    if scheme is not Scheme.DOMAIN_NAME:
+        return scheme
+    if len(host) > _MAX_HOST or not _HOST_NAME.fullmatch(host):
         raise ValueError(
-            f"endpoint {whole!r} has {host!r} as host, which is neither a host name nor an IP address"
+            f"endpoint {whole!r} has {_shown(host)!r} as host, which is neither a host name nor an IP address"
         )
-    if scheme is Scheme.DOMAIN_NAME and re.fullmatch(r"[0-9.]+", host):
+    if re.fullmatch(r"[0-9.]+", host):
         raise ValueError(f"endpoint {whole!r} has {host!r} as host, which is not a valid IPv4 address")
-    return scheme, Address(host, int(port_text))
+    return scheme
 
 
 def _split(piece: str, whole: str) -> tuple[str, str]:

@@ -31,9 +31,10 @@ class Backoff:
     multiplier: float = 1.0
 
     def delay(self, attempt: int) -> float:
-        """Seconds to wait after attempt number `attempt`, counting from 1 (client-behaviour.md, 9.3)."""
-        if attempt < 1:
-            raise ValueError(f"attempts count from 1, not {attempt}")
+        """Return the seconds to wait after attempt number `attempt`, counting from 1 (client-behaviour.md, 9.3).
+
+        A server that counts from 0, or not at all, gets what follows the first attempt."""
+        attempt = max(attempt, 1)
         if self.steps:
             return self.steps[min(attempt, len(self.steps)) - 1]
         # The exponent is bounded because a long-lived message would otherwise overflow a float.

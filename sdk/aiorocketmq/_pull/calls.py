@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,11 +12,14 @@ from aiorocketmq._calls import GET_OFFSET, PULL, QUERY_OFFSET, UPDATE_OFFSET
 from aiorocketmq._convert import (
     filter_to_wire,
     message_from_wire,
+    microseconds_of,
     queue_to_wire,
     seconds_to_wire,
+    set_microseconds,
 )
 from aiorocketmq._core.route import RouteQueue
 from aiorocketmq._core.settings import FilterText
+from aiorocketmq._failures import malformed_answer
 from aiorocketmq._session import Session
 from aiorocketmq.errors import NotServed, OffsetNotFound, RocketMQError, Unreachable, UsageError, refusal
 from aiorocketmq.message import MessageQueue, ReceivedMessage
@@ -121,6 +123,8 @@ class PullCalls:
                 status = answer.status
             else:
                 next_offset = answer.next_offset
+        if next_offset is not None:
+            self._checked(next_offset, queue, source, PULL.name)
         return self._pulled(queue, offset, tuple(messages), next_offset, status)
 
     async def committed(self, queue: MessageQueue) -> int | None:
@@ -136,7 +140,8 @@ class PullCalls:
             )
         except OffsetNotFound:
             return None
-        return answer.offset
+        # The classic protocol returns -1 for "nothing committed".
+        return answer.offset if answer.offset >= 0 else None
 
     async def commit(self, queue: MessageQueue, offset: int) -> None:
         """Store the group's next offset."""
@@ -168,8 +173,7 @@ class PullCalls:
             if offset.tzinfo is None:
                 raise ValueError("an offset given as datetime needs a time zone")
             request.query_offset_policy = pb.QueryOffsetPolicy.TIMESTAMP
-            fraction, whole = math.modf(offset.timestamp())
-            request.timestamp.seconds, request.timestamp.nanos = int(whole), int(fraction * 1_000_000) * 1_000
+            set_microseconds(request.timestamp, microseconds_of(offset))
         elif offset is Offset.BEGIN:
             request.query_offset_policy = pb.QueryOffsetPolicy.BEGINNING
         elif offset is Offset.END:
@@ -179,7 +183,7 @@ class PullCalls:
         answer = await self._session.call(
             source.endpoint, QUERY_OFFSET, request, topic=queue.topic, group=self._group
         )
-        return answer.offset
+        return self._checked(answer.offset, queue, source, QUERY_OFFSET.name)
 
     async def _source(self, queue: MessageQueue) -> RouteQueue:
         route = await self._session.route(queue.topic)
@@ -191,6 +195,18 @@ class PullCalls:
             topic=queue.topic,
             group=self._group,
         )
+
+    def _checked(self, offset: int, queue: MessageQueue, source: RouteQueue, what: str) -> int:
+        """Return a server's offset; ServerFault for a negative one, from which nothing can be read."""
+        if offset < 0:
+            raise malformed_answer(
+                f"its offset for queue {queue.broker}/{queue.id} is {offset}, which must be 0 or more",
+                what=what,
+                endpoint=source.endpoint,
+                topic=queue.topic,
+                group=self._group,
+            )
+        return offset
 
     def _received(self, message: pb.Message, queue: MessageQueue, source: RouteQueue) -> ReceivedMessage:
         return message_from_wire(

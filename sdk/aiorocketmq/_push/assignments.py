@@ -5,6 +5,7 @@ from __future__ import annotations
 from aiorocketmq import _convert
 from aiorocketmq._calls import QUERY_ASSIGNMENT
 from aiorocketmq._core.route import RouteQueue
+from aiorocketmq._failures import malformed_answer
 from aiorocketmq._session import Session
 from aiorocketmq.wire import messages as pb
 
@@ -20,7 +21,10 @@ async def assignments(session: Session, topic: str) -> list[RouteQueue]:
         endpoints=_convert.endpoint_to_wire(session.access),
     )
     response = await session.call(endpoint, QUERY_ASSIGNMENT, request, topic=topic, group=session.group)
-    queues = [
-        _convert.route_queue_from_wire(each.message_queue, session.access) for each in response.assignments
-    ]
+    try:
+        queues = _convert.assigned_from_wire(topic, response, session.access)
+    except ValueError as error:
+        raise malformed_answer(
+            str(error), what=QUERY_ASSIGNMENT.name, endpoint=endpoint, topic=topic, group=session.group
+        ) from None
     return [session.routes.mapped(each) for each in queues]

@@ -99,7 +99,32 @@ def test_equal_endpoints_are_the_same_key() -> None:
     assert parse_endpoint("localhost:8081") != parse_endpoint("127.0.0.1:8081")
 
 
-def test_a_server_that_names_no_scheme_is_understood_by_its_host() -> None:
-    assert endpoint_of(None, (Address("10.0.0.1", 1),)).scheme is Scheme.IPV4
-    assert endpoint_of(None, (Address("fe80::1", 1),)).scheme is Scheme.IPV6
-    assert endpoint_of(None, (Address("mq", 1),)).scheme is Scheme.DOMAIN_NAME
+@pytest.mark.parametrize(
+    ("host", "scheme"),
+    [("10.0.0.1", Scheme.IPV4), ("fe80::1", Scheme.IPV6), ("mq", Scheme.DOMAIN_NAME)],
+)
+def test_the_kind_of_a_servers_address_follows_from_its_host(host: str, scheme: Scheme) -> None:
+    assert endpoint_of((Address(host, 1),)).scheme is scheme
+
+
+@pytest.mark.parametrize(
+    ("addresses", "said"),
+    [
+        ([Address("mq", 0)], "a port is a number from 1 to 65535"),
+        ([Address("mq", -1)], "a port is a number from 1 to 65535"),
+        ([Address("10.0.0.1", 65536)], "a port is a number from 1 to 65535"),
+        ([Address("a b", 1)], "neither a host name nor an IP address"),
+        ([Address("a\nb", 1)], "neither a host name nor an IP address"),
+        ([Address("a;b", 1)], "neither a host name nor an IP address"),
+        ([Address("a" * 60 + ".b" * 200, 1)], "neither a host name nor an IP address"),
+        ([Address("10.0.0.300", 1)], "not a valid IPv4 address"),
+        ([Address("10.0.0.1", 1), Address("fe80::1", 1)], "mixes kinds of addresses"),
+        ([Address("a", 1), Address("b", 1)], "lists several host names"),
+    ],
+)
+def test_a_servers_bad_address_is_a_value_error(addresses: list[Address], said: str) -> None:
+    with pytest.raises(ValueError, match="endpoint") as error:
+        endpoint_of(tuple(addresses))
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 800

@@ -16,9 +16,10 @@ def test_a_formula_of_waits_grows_to_its_maximum() -> None:
     assert FORMULA.delay(10_000) == 1.0
 
 
-def test_attempts_count_from_one() -> None:
-    with pytest.raises(ValueError, match="count from 1"):
-        STEPS.delay(0)
+@pytest.mark.parametrize("attempt", [0, -1, -(2**31)])
+def test_an_attempt_below_one_waits_like_the_first(attempt: int) -> None:
+    assert STEPS.delay(attempt) == STEPS.delay(1)
+    assert FORMULA.delay(attempt) == FORMULA.delay(1)
 
 
 def test_an_answer_replaces_what_it_says_and_leaves_the_rest() -> None:

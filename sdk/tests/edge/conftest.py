@@ -14,6 +14,8 @@ from aiorocketmq_fake import FakeBroker
 Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 Awaiting = Callable[[type[object]], AbstractAsyncContextManager[None]]
 Serve = Callable[[Answer], AbstractAsyncContextManager[str]]
+ServeGrpc = Callable[..., AbstractAsyncContextManager[str]]
+"""`serve_grpc(QueryRoute=[first, second], Telemetry=[...])`."""
 
 
 @pytest.fixture
@@ -94,6 +96,48 @@ def serve() -> Serve:
                 for writer in writers:
                     writer.transport.abort()
             await server.wait_closed()
+
+    return serving
+
+
+@pytest.fixture
+def serve_grpc() -> ServeGrpc:
+    """A gRPC server on a free port that answers each call, by its name, with given bytes; gives its endpoint.
+
+    The last bytes of a call are repeated; a call without any is unimplemented."""
+    import grpc
+    import grpc.aio
+
+    @asynccontextmanager
+    async def serving(**answers: list[bytes]) -> AsyncIterator[str]:
+        def next_answer(name: str) -> bytes:
+            left = answers[name]
+            return left.pop(0) if len(left) > 1 else left[0]
+
+        class Handler(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc has no types here
+            def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
+                name = details.method.rpartition("/")[2]
+
+                async def unary(request: bytes, context: object) -> bytes:
+                    return next_answer(name)
+
+                async def duplex(requests: AsyncIterator[bytes], context: object) -> AsyncIterator[bytes]:
+                    async for _ in requests:
+                        yield next_answer(name)
+
+                if name not in answers:
+                    return None
+                if name == "Telemetry":
+                    return grpc.stream_stream_rpc_method_handler(duplex)
+                return grpc.unary_unary_rpc_method_handler(unary)
+
+        server = grpc.aio.server(handlers=[Handler()])
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        try:
+            yield f"127.0.0.1:{port}"
+        finally:
+            await server.stop(None)
 
     return serving
 

@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from aiorocketmq._core.endpoint import Endpoint
+from aiorocketmq._lite import _fill_start
 from aiorocketmq._transport.grpcio import GrpcioTransport
 from aiorocketmq._transport.interface import Metadata
 from aiorocketmq.errors import UsageError
@@ -101,3 +103,17 @@ async def test_lite_topics_need_a_consumer_of_them(broker: FakeBroker) -> None:
         assert plain.lite_topics == frozenset()
         with pytest.raises(UsageError, match="give lite_topics="):
             await plain.add_lite_topics("x")
+
+
+@pytest.mark.parametrize(
+    ("moment", "milliseconds"),
+    [
+        (datetime(2026, 1, 1, 0, 0, 0, 1_000, tzinfo=UTC), 1_767_225_600_001),
+        (datetime(1969, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC), 0),
+        (datetime(1, 1, 1, tzinfo=UTC), 0),
+    ],
+)
+def test_a_start_before_1970_is_the_beginning(moment: datetime, milliseconds: int) -> None:
+    option = pb.OffsetOption()
+    _fill_start(option, moment)
+    assert option.timestamp == milliseconds

@@ -14,8 +14,9 @@ from aiorocketmq._upkeep import Periods, Upkeep
 from aiorocketmq.config import Credentials, SendRetry, Timeouts
 from aiorocketmq.connection import Connection
 from aiorocketmq.errors import Closed, RocketMQError, Unreachable
-from aiorocketmq.message import Message
+from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.producer import Producer
+from aiorocketmq.push_consumer import PushConsumer
 from aiorocketmq.simple_consumer import SimpleConsumer
 from aiorocketmq.wire import messages as pb
 from aiorocketmq_fake import FakeBroker
@@ -418,3 +419,64 @@ async def test_settings_and_commands_that_mean_nothing_to_a_client_are_passed_ov
     assert session.settings == before
     assert "settings of another kind of client" in caplog.text
     assert "does not carry out" in caplog.text
+
+
+async def test_settings_out_of_bounds_are_warned_of_once(
+    producer: Producer, consumer: SimpleConsumer, caplog: pytest.LogCaptureFixture
+) -> None:
+    session = consumer._session
+    before = session.settings
+    endpoint = session.access
+    for batch in (-1, -1, -2):
+        session.take_settings(endpoint, pb.Settings(subscription=pb.Subscription(receive_batch_size=batch)))
+    assert session.settings.receive_batch == before.receive_batch
+    session.take_settings(
+        endpoint,
+        pb.Settings(
+            subscription=pb.Subscription(
+                receive_batch_size=-1, long_polling_timeout=pb.Duration(seconds=10**12)
+            )
+        ),
+    )
+    assert session.settings.long_polling == 120.0
+    warned = [each.getMessage() for each in caplog.records if "out of bounds" in each.getMessage()]
+    ignored = "receive_batch_size -1 is not within 1 to 1024: ignored"
+    assert warned == [
+        f"settings from {endpoint} are out of bounds: {ignored}",
+        f"settings from {endpoint} are out of bounds: {ignored}; "
+        "long_polling_timeout 1e+12 is not within 1 to 120: 120 is used",
+    ]
+
+
+async def test_messages_arrive_whatever_batch_size_a_server_sends(
+    broker: FakeBroker, producer: Producer
+) -> None:
+    """The number of messages that a poll may ask for would be negative, so that no poll ever began."""
+    arrived = asyncio.Event()
+
+    async def handler(message: ReceivedMessage) -> None:
+        arrived.set()
+
+    async with PushConsumer(
+        broker.endpoint, group="billing", subscriptions=["orders"], handler=handler
+    ) as consumer:
+        consumer._session.take_settings(
+            consumer._session.access, pb.Settings(subscription=pb.Subscription(receive_batch_size=-1))
+        )
+        for _ in range(3):  # the polls that were out already take the first ones
+            arrived.clear()
+            await producer.send(Message("orders", b"x"))
+            async with asyncio.timeout(10):
+                await arrived.wait()
+
+
+async def test_metrics_for_an_address_that_cannot_be_end_no_task(
+    broker: FakeBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Producer(broker.endpoint, topics=["orders"]) as producer:
+        session = producer._session
+        metric = pb.Metric(on=True)
+        metric.endpoints.addresses.add(host="a b", port=70000)
+        session.take_settings(session.access, pb.Settings(publishing=pb.Publishing(), metric=metric))
+        assert session.settings.metrics_endpoint is None
+    assert "no metrics are exported: endpoint 'a b:70000' has the port '70000'" in caplog.text

@@ -14,9 +14,11 @@ from aiorocketmq.connection import Connection
 from aiorocketmq.errors import (
     Closed,
     GroupNotFound,
+    NotServed,
     PermissionDenied,
     Refused,
     RocketMQError,
+    ServerFault,
     TopicNotFound,
     Unreachable,
     UsageError,
@@ -24,6 +26,7 @@ from aiorocketmq.errors import (
 from aiorocketmq.message import Message
 from aiorocketmq.producer import Producer
 from aiorocketmq.simple_consumer import SimpleConsumer
+from aiorocketmq.wire import messages as pb
 from aiorocketmq_fake import FakeBroker, ServerTls
 from aiorocketmq_fake.core.events import Refused as CommandRefused
 
@@ -31,6 +34,22 @@ Awaiting = Callable[[type[object]], AbstractAsyncContextManager[None]]
 
 Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 Serve = Callable[[Answer], AbstractAsyncContextManager[str]]
+ServeGrpc = Callable[..., AbstractAsyncContextManager[str]]
+
+GARBAGE = b"\xff\xff\xff"
+
+
+def route_to(port: int | None = None) -> bytes:
+    """The answer of a server whose topic `orders` has one queue, served by itself or by a port of this machine."""
+    answer = pb.QueryRouteResponse(status=pb.Status(code=pb.Code.OK))
+    queue = answer.message_queues.add(permission=pb.Permission.READ_WRITE)
+    queue.broker.name = "broker-a"
+    if port is not None:
+        queue.broker.endpoints.addresses.add(host="127.0.0.1", port=port)
+    return answer.SerializeToString()
+
+
+PRODUCER_SETTINGS = pb.TelemetryCommand(settings=pb.Settings(publishing=pb.Publishing())).SerializeToString()
 
 
 async def start_error(endpoint: str, timeouts: Timeouts, **options: object) -> RocketMQError:
@@ -50,6 +69,7 @@ async def start_error(endpoint: str, timeouts: Timeouts, **options: object) -> R
     with pytest.raises(Closed):
         await consumer.receive()
     error = raised.value
+    assert not isinstance(error, Closed)
     assert endpoint in str(error)
     assert "\n" not in str(error)
     return error
@@ -135,6 +155,74 @@ async def test_a_web_server(serve: Serve, soon: Timeouts) -> None:
         error = await start_error(endpoint, soon)
     assert isinstance(error, Unreachable)
     assert "not the gRPC port of a RocketMQ proxy" in str(error)
+
+
+async def test_an_undecodable_route_is_named_when_time_is_over(serve_grpc: ServeGrpc, soon: Timeouts) -> None:
+    async with serve_grpc(QueryRoute=[GARBAGE]) as endpoint:
+        error = await start_error(endpoint, soon)
+    assert isinstance(error, ServerFault)
+    assert "the answer of" in str(error)
+    assert "to QueryRoute (topic 'orders', group 'billing')" in str(error)
+    assert "could not be decoded" in str(error)
+
+
+async def test_an_undecodable_telemetry_frame_is_named_when_time_is_over(
+    serve_grpc: ServeGrpc, soon: Timeouts
+) -> None:
+    async with serve_grpc(QueryRoute=[route_to()], Telemetry=[GARBAGE]) as endpoint:
+        error = await start_error(endpoint, soon)
+    assert isinstance(error, ServerFault)
+    assert "settings" in str(error)
+    assert "could not be decoded" in str(error)
+
+
+async def test_a_route_beyond_the_bounds_is_refused_in_one_sentence(
+    serve_grpc: ServeGrpc, soon: Timeouts
+) -> None:
+    async with serve_grpc(QueryRoute=[route_to(port=65536)]) as endpoint:
+        error = await start_error(endpoint, soon)
+    assert isinstance(error, ServerFault)
+    assert "'127.0.0.1:65536' has the port '65536'; a port is a number from 1 to 65535" in str(error)
+
+
+async def test_a_start_goes_on_after_answers_that_could_not_be_decoded(serve_grpc: ServeGrpc) -> None:
+    async with (
+        serve_grpc(
+            QueryRoute=[GARBAGE, route_to(port=0), route_to()],
+            Telemetry=[GARBAGE, b"", PRODUCER_SETTINGS],
+        ) as endpoint,
+        Producer(endpoint, topics=["orders"], timeouts=Timeouts(start=10.0, request=0.5)) as producer,
+    ):
+        assert producer._session.is_running
+
+
+async def test_a_server_of_another_grpc_service(serve_grpc: ServeGrpc, soon: Timeouts) -> None:
+    async with serve_grpc() as endpoint:
+        error = await start_error(endpoint, soon)
+    assert isinstance(error, NotServed)
+
+
+async def test_a_server_that_greets_in_http2_and_then_sends_garbage(serve: Serve, soon: Timeouts) -> None:
+    async def garbled(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(64)
+        writer.write(b"\x00\x00\x00\x04\x00\x00\x00\x00\x00" + b"\xff" * 64)
+        await writer.drain()
+        await reader.read()
+
+    async with serve(garbled) as endpoint:
+        error = await start_error(endpoint, soon)
+    assert isinstance(error, Unreachable | ServerFault)
+
+
+async def test_a_server_that_sends_garbage_at_once(serve: Serve, soon: Timeouts) -> None:
+    async def garbled(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"\xde\xad\xbe\xef" * 64)
+        await writer.drain()
+        await reader.read()
+
+    async with serve(garbled) as endpoint:
+        error = await start_error(endpoint, soon)
+    assert isinstance(error, Unreachable)
 
 
 async def test_a_server_that_accepts_and_stays_silent(serve: Serve, soon: Timeouts) -> None:

@@ -43,6 +43,18 @@ def test_every_refusal_is_one_sentence_that_carries_its_facts(code: Code) -> Non
     assert "\n" not in str(error)
 
 
+def test_a_long_text_of_a_server_is_clipped() -> None:
+    error = refusal(Code.BAD_REQUEST, "x" * 5_000_000, endpoint="h:1")
+    assert error.server_text == "x" * 1000 + "…"
+    assert len(str(error)) < 1200
+
+
+def test_a_servers_text_becomes_one_printable_line() -> None:
+    error = refusal(Code.BAD_REQUEST, "no\r\n\x1b[31msuch\x00 user\u2028here.\n")
+    assert ": no \\x1b[31msuch\\x00 user here" in str(error)
+    assert str(error).isprintable()
+
+
 def test_a_code_that_the_contract_does_not_know_is_still_a_refusal() -> None:
     error = refusal(49999, "")
     assert type(error) is Refused

@@ -5,15 +5,21 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from aiorocketmq.errors import Closed, NotServed, UsageError
+from aiorocketmq._core.endpoint import Endpoint
+from aiorocketmq._transport.grpcio import GrpcioTransport
+from aiorocketmq._transport.interface import Metadata
+from aiorocketmq.errors import Closed, NotServed, ServerFault, UsageError
 from aiorocketmq.hooks import AssignEvent, CommitEvent, DeliverEvent, Event, Hook, SeekEvent
 from aiorocketmq.message import Message, MessageQueue
 from aiorocketmq.producer import Producer
 from aiorocketmq.pull_consumer import Offset, PullBatch, PullConsumer
+from aiorocketmq.wire import messages as pb
 from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.core.events import PollParked
+from google.protobuf.message import Message as ProtobufMessage
 
 PATIENCE = 10.0
+OK = pb.Status(code=pb.Code.OK)
 
 
 async def send(producer: Producer, count: int, topic: str = "orders", tag: str | None = None) -> None:
@@ -162,6 +168,55 @@ async def test_seeking_reads_again_or_skips(broker: FakeBroker, producer: Produc
         assert (await read(consumer, 1))[0][0].offset == 0
         await consumer.seek(queue, datetime.now(UTC) + timedelta(hours=1))
         assert await consumer.position(queue) == 5
+
+
+class Answering(GrpcioTransport):
+    """The ordinary transport, but for calls whose answers are given."""
+
+    def __init__(self, answers: dict[str, ProtobufMessage]) -> None:
+        super().__init__()
+        self.answers = answers
+        self.requests: list[bytes] = []
+
+    async def unary(
+        self, endpoint: Endpoint, path: str, payload: bytes, metadata: Metadata, timeout: float
+    ) -> bytes:
+        answer = self.answers.get(path.rpartition("/")[2])
+        if answer is None:
+            return await super().unary(endpoint, path, payload, metadata, timeout)
+        self.requests.append(payload)
+        return answer.SerializeToString()
+
+
+@pytest.mark.parametrize(
+    ("moment", "seconds", "nanos"),
+    [
+        (datetime(1969, 12, 31, 23, 59, 58, 500_000, tzinfo=UTC), -2, 500_000_000),
+        (datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC), -1, 999_999_000),
+        (datetime(2026, 1, 1, 0, 0, 0, 1, tzinfo=UTC), 1_767_225_600, 1_000),
+    ],
+)
+async def test_a_time_before_1970_has_no_negative_nanoseconds(
+    broker: FakeBroker, moment: datetime, seconds: int, nanos: int
+) -> None:
+    transport = Answering({"QueryOffset": pb.QueryOffsetResponse(status=OK)})
+    async with PullConsumer(broker.endpoint, group="audit", transport=transport) as consumer:
+        [queue, _] = await consumer.queues("orders")
+        consumer.assign([queue])
+        await consumer.seek(queue, moment)
+    asked = pb.QueryOffsetRequest.FromString(transport.requests[-1]).timestamp
+    assert (asked.seconds, asked.nanos) == (seconds, nanos)
+
+
+async def test_negative_offsets_of_a_server_are_refused_or_mean_none(broker: FakeBroker) -> None:
+    transport = Answering({"QueryOffset": pb.QueryOffsetResponse(status=OK, offset=-5)})
+    async with PullConsumer(broker.endpoint, group="audit", transport=transport) as consumer:
+        [queue, _] = await consumer.queues("orders")
+        consumer.assign([queue])
+        with pytest.raises(ServerFault, match="is -5, which must be 0 or more"):
+            await consumer.seek(queue, Offset.END)
+        transport.answers["GetOffset"] = pb.GetOffsetResponse(status=OK, offset=-1)
+        assert await consumer.committed(queue) is None
 
 
 async def test_a_seek_beyond_the_end_goes_on_at_the_end(

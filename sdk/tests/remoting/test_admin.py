@@ -232,7 +232,12 @@ async def test_deleting_a_group_drops_its_progress(serve: Serve) -> None:
 
 @pytest.mark.parametrize(
     ("to", "moment"),
-    [("beginning", "0"), ("end", "-1"), (datetime(2026, 1, 1, tzinfo=UTC), "1767225600000")],
+    [
+        ("beginning", "0"),
+        ("end", "-1"),
+        (datetime(2026, 1, 1, tzinfo=UTC), "1767225600000"),
+        (datetime(1969, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC), "0"),
+    ],
 )
 async def test_a_group_is_moved_on_every_master(
     serve: Serve, to: datetime | Literal["beginning", "end"], moment: str

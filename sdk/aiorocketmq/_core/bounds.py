@@ -1,0 +1,179 @@
+"""Bounds of the values that servers send: settings are adjusted to them, anything else beyond them is refused.
+
+Settings may be adjusted because a client works with any of them. Routes and assignments are refused as a whole: the
+queue of a message group depends on how many queues a route has, so that part of a route is another route.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from aiorocketmq._core.endpoint import parse_endpoint
+from aiorocketmq._core.settings import DEFAULT_CONSUMER_ATTEMPTS, Answer, Backoff
+
+Number = TypeVar("Number", int, float)
+
+MAX_INT32 = 2**31 - 1
+"""The largest number of the wire's counts, and what servers send for "unlimited"."""
+
+# Settings
+
+MAX_RECEIVE_BATCH = 1024
+"""Messages of one receive call: a batch has to be handled within one lease. Brokers serve up to 32."""
+MIN_LONG_POLLING = 1.0
+"""Seconds: shorter polls are a busy loop. Proxies make 5 s of what is shorter."""
+MAX_LONG_POLLING = 120.0
+"""Seconds: a longer poll notices a broken connection too late. Proxies serve up to 20 s."""
+MAX_BACKOFF_STEPS = 1000
+"""Steps of a back-off table, of which the last one repeats. Apache's default table has 16."""
+MAX_BACKOFF = 43_200.0
+"""Seconds of one back-off step: no server keeps a message invisible for more than 12 hours."""
+MIN_MULTIPLIER, MAX_MULTIPLIER = 1.0, 100.0
+"""Of an exponential back-off: below it shrinks, above it overflows a float within 64 attempts."""
+
+# Routes and assignments
+
+MAX_QUEUES = 16_384
+"""Queues of one topic: each send looks through them when servers are isolated."""
+MAX_ADDRESSES = 128
+"""Addresses of one server: a connection tries one after the other."""
+MAX_ROUTE_ADDRESSES = 65_536
+"""Addresses of all queues of one answer, of which every queue repeats those of its server."""
+MAX_SERVERS = 1024
+"""Different servers of one topic: each gets a connection, a settings stream and heartbeats."""
+MAX_BROKER_NAME = 255
+"""Characters of a broker's name, which every log line and metric of its queues repeats."""
+ALL_QUEUES = -1
+"""The lowest queue id: it stands for all queues of a broker."""
+
+# Texts
+
+MAX_TEXT = 1000
+"""Characters of a server's text that are kept: errors are logged, recorded and held by tasks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Adjustment:
+    """A value of a server's settings that was not taken as it came."""
+
+    field: str
+    """The contract's name of it."""
+    text: str
+    """What it was, what is allowed, and what became of it."""
+
+
+def bounded_answer(answer: Answer) -> tuple[Answer, tuple[Adjustment, ...]]:
+    """Return `answer` within the bounds, and what had to be adjusted.
+
+    A number that means nothing (0, negative, not a number) is ignored, so that what was in force stays; 0 is how the
+    wire spells "unset", and no adjustment. One out of range becomes the nearest one in range."""
+    changes: list[Adjustment] = []
+    bounded = replace(
+        answer,
+        max_body=_bounded("max_body_size", answer.max_body, 1, MAX_INT32, changes),
+        receive_batch=_bounded("receive_batch_size", answer.receive_batch, 1, MAX_RECEIVE_BATCH, changes),
+        long_polling=_bounded(
+            "long_polling_timeout", answer.long_polling, MIN_LONG_POLLING, MAX_LONG_POLLING, changes
+        ),
+        lite_quota=_bounded("lite_subscription_quota", answer.lite_quota, 1, MAX_INT32, changes),
+        lite_topic_limit=_bounded("max_lite_topic_size", answer.lite_topic_limit, 1, MAX_INT32, changes),
+        backoff=None if answer.backoff is None else _bounded_backoff(answer.backoff, changes),
+        metrics_endpoint=_checked_metrics(answer.metrics_endpoint, changes),
+    )
+    return bounded, tuple(changes)
+
+
+def _bounded(
+    field: str, value: Number | None, lowest: Number, highest: Number, changes: list[Adjustment]
+) -> Number | None:
+    if value is None or value == 0:
+        return None
+    bounded = min(max(value, lowest), highest) if value > 0 else None
+    if bounded != value:
+        became = "ignored" if bounded is None else f"{bounded:g} is used"
+        changes.append(
+            Adjustment(field, f"{field} {value:g} is not within {lowest:g} to {highest:g}: {became}")
+        )
+    return bounded
+
+
+def _bounded_backoff(backoff: Backoff, changes: list[Adjustment]) -> Backoff:
+    attempts = _bounded("max_attempts", backoff.max_attempts, 1, MAX_INT32, changes)
+    steps = backoff.steps[:MAX_BACKOFF_STEPS]
+    if len(backoff.steps) > MAX_BACKOFF_STEPS:
+        changes.append(
+            Adjustment("next", f"next has more than {MAX_BACKOFF_STEPS} steps: the first ones are used")
+        )
+    longest, shortest = max(steps, default=0.0), min(steps, default=0.0)
+    if longest > MAX_BACKOFF or shortest < 0:
+        worst = longest if longest > MAX_BACKOFF else shortest
+        changes.append(
+            Adjustment("next", f"next has a step of {worst:g} s, not within 0 to {MAX_BACKOFF:g}: adjusted")
+        )
+        steps = tuple(min(max(step, 0.0), MAX_BACKOFF) for step in steps)
+    return Backoff(
+        max_attempts=attempts or DEFAULT_CONSUMER_ATTEMPTS,
+        steps=steps,
+        initial=_bounded("initial", backoff.initial, 0.0, MAX_BACKOFF, changes) or 0.0,
+        maximum=_bounded("max", backoff.maximum, 0.0, MAX_BACKOFF, changes) or 0.0,
+        multiplier=_bounded("multiplier", backoff.multiplier, MIN_MULTIPLIER, MAX_MULTIPLIER, changes) or 1.0,
+    )
+
+
+def _checked_metrics(endpoint: str | None, changes: list[Adjustment]) -> str | None:
+    if endpoint is None:
+        return None
+    try:
+        if endpoint.count(";") >= MAX_ADDRESSES:
+            raise ValueError(f"it has more than {MAX_ADDRESSES} addresses")
+        return str(parse_endpoint(endpoint))
+    except ValueError as error:
+        changes.append(Adjustment("metric", f"no metrics are exported: {one_line(str(error))}"))
+        return None
+
+
+def check_sizes(addresses: Sequence[int]) -> None:
+    """Raise ValueError for a route or assignment that is too large, given the number of addresses of each queue."""
+    if len(addresses) > MAX_QUEUES:
+        raise ValueError(f"it has {len(addresses)} queues, at most {MAX_QUEUES} are allowed")
+    if addresses and max(addresses) > MAX_ADDRESSES:
+        raise ValueError(
+            f"it has a server with {max(addresses)} addresses, at most {MAX_ADDRESSES} are allowed"
+        )
+    if sum(addresses) > MAX_ROUTE_ADDRESSES:
+        raise ValueError(
+            f"its queues have {sum(addresses)} addresses, at most {MAX_ROUTE_ADDRESSES} are allowed"
+        )
+
+
+def check_queue(broker: str, queue_id: int) -> None:
+    """Raise ValueError for a queue with a number or a broker name that none can have."""
+    if queue_id < ALL_QUEUES:
+        raise ValueError(f"it has a queue {queue_id}, which must be {ALL_QUEUES} or more")
+    if len(broker) > MAX_BROKER_NAME or not broker.isprintable():
+        raise ValueError(
+            f"it has a broker {one_line(broker)!r}, whose name must be at most {MAX_BROKER_NAME} printable characters"
+        )
+
+
+def check_servers(count: int) -> None:
+    """Raise ValueError for a route or assignment that names too many servers."""
+    if count > MAX_SERVERS:
+        raise ValueError(f"it names {count} servers, at most {MAX_SERVERS} are allowed")
+
+
+def clipped(text: str) -> str:
+    """Return the beginning of a server's text, with an ellipsis if that is not all."""
+    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}…"
+
+
+def one_line(text: str) -> str:
+    """Return a server's text clipped to one line: spaces for white space, escapes for control characters."""
+    line = " ".join(clipped(text).split())
+    return line if line.isprintable() else "".join(map(_printable, line))
+
+
+def _printable(character: str) -> str:
+    return character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
