@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         TopicRoute as TopicRoute,
         TopicType as TopicType,
     )
+    from aiorocketmq.clock import Clock as Clock, ClockUser as ClockUser, Timer as Timer
     from aiorocketmq.config import (
         CacheLimits as CacheLimits,
         Compression as Compression,
@@ -100,6 +101,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "admin": ("Admin", "ExponentialBackoff", "GroupMember", "QueueRange", "TopicRoute", "TopicType"),
+    "clock": ("Clock", "ClockUser", "Timer"),
     "config": ("CacheLimits", "Compression", "Credentials", "SendRetry", "Timeouts", "Tls"),
     "connection": ("Connection", "ConnectionOptions", "Surroundings"),
     "deduplication": (
@@ -162,6 +164,8 @@ __all__ = [
     "Busy",
     "CacheLimits",
     "Claim",
+    "Clock",
+    "ClockUser",
     "Closed",
     "Compression",
     "Connection",
@@ -218,6 +222,7 @@ __all__ = [
     "Surroundings",
     "Tags",
     "Timeouts",
+    "Timer",
     "Tls",
     "TopicAway",
     "TopicNotFound",

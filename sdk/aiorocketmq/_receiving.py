@@ -12,7 +12,6 @@ from aiorocketmq._core.route import RouteQueue
 from aiorocketmq._core.settings import FilterText
 from aiorocketmq._session import Session
 from aiorocketmq._telling import Answer
-from aiorocketmq.connection import loop_time
 from aiorocketmq.errors import (
     MalformedAnswerError,
     PermissionDenied,
@@ -215,7 +214,7 @@ class _Poll:
         """Count from the first message of an answer: the server leases all of them before it writes the first."""
         lease = _AUTO_LEASE if self._invisible is None else self._invisible
         wall_us = int((self._session.surroundings.wall() + lease) * 1_000_000)
-        self._lease_ends = loop_time() + lease, wall_us
+        self._lease_ends = self._session.clock.time() + lease, wall_us
 
     def _leased(self, message: pb.Message) -> ReceivedMessage:
         ends_at, ends_us = self._lease_ends

@@ -45,6 +45,7 @@ from aiorocketmq._transport.interface import Transport
 from aiorocketmq._uninterrupted import uninterrupted
 from aiorocketmq._upkeep import Upkeep
 from aiorocketmq._version import version
+from aiorocketmq.clock import Clock
 from aiorocketmq.connection import (
     Connection,
     ConnectionOptions,
@@ -287,6 +288,11 @@ class Session:
     def surroundings(self) -> Surroundings:
         """Wall clock and chance."""
         return self.connection.surroundings
+
+    @property
+    def clock(self) -> Clock:
+        """What leases and retries in ordered groups go by."""
+        return self.connection.clock
 
     @property
     def transport(self) -> Transport:

@@ -18,7 +18,6 @@ from aiorocketmq._core.lease import Lease, LeaseState, Outcome, Step, StepNotAll
 from aiorocketmq._core.settings import LITE_PUSH, LITE_SIMPLE
 from aiorocketmq._session import Session
 from aiorocketmq._telling import Acking
-from aiorocketmq.connection import loop_time
 from aiorocketmq.errors import (
     LeaseLost,
     MalformedAnswerError,
@@ -126,7 +125,7 @@ class Settling:
             suspend=suspend or None,
         )
         event = partial(self._change_event, message, lease.handle, seconds, reason)
-        begun = loop_time()
+        begun = self._session.clock.time()
         wall = self._session.surroundings.wall()
 
         def ended(response: pb.ChangeInvisibleDurationResponse) -> None:

@@ -23,6 +23,7 @@ from aiorocketmq._credentials import CredentialSource
 from aiorocketmq._forks import watch
 from aiorocketmq._rounds import Rounds
 from aiorocketmq._transport.interface import Transport
+from aiorocketmq.clock import Clock, LoopClock
 from aiorocketmq.config import Credentials, CredentialsProvider, Timeouts, Tls, check_client_properties
 from aiorocketmq.errors import Closed
 
@@ -52,7 +53,8 @@ class Connection:
 
     `address_map` replaces addresses that servers name but this machine cannot reach (Docker, NAT): a mapping
     `{"10.0.0.5:8081": "localhost:18081"}` or a function. `namespace` is put before every topic and group.
-    `client_properties` travel to the server, which may show them to its operators."""
+    `client_properties` travel to the server, which may show them to its operators. `clock` is what leases and retries
+    in ordered groups go by, by default the event loop's; a test gives that of its fake broker."""
 
     def __init__(
         self,
@@ -66,6 +68,7 @@ class Connection:
         client_properties: Mapping[str, str] | None = None,
         transport: Literal["auto", "grpcio"] | Transport = "auto",
         surroundings: Surroundings | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self.endpoint = parse_endpoint(endpoint)
         self.credentials = credentials
@@ -75,6 +78,7 @@ class Connection:
         self.client_properties = dict(client_properties or {})
         check_client_properties(self.client_properties)
         self.surroundings = surroundings or Surroundings()
+        self.clock: Clock = clock or LoopClock()
         self._address_map = address_map
         if isinstance(address_map, Mapping):
             for target in address_map.values():
@@ -189,6 +193,7 @@ class ConnectionOptions(TypedDict, total=False):
     client_properties: Mapping[str, str] | None
     transport: Literal["auto", "grpcio"] | Transport
     surroundings: Surroundings | None
+    clock: Clock | None
 
 
 def as_connection(where: str | Connection, options: ConnectionOptions) -> tuple[Connection, bool]:

@@ -17,12 +17,12 @@ from aiorocketmq._core.settings import LITE_SIMPLE, Declaration
 from aiorocketmq._dead_letters import check_reader
 from aiorocketmq._group import make_group
 from aiorocketmq._handling import Handler, as_coroutine_function, watched
+from aiorocketmq._leases import LeaseKeeper
 from aiorocketmq._lite import LiteFrom, LiteTopics
 from aiorocketmq._persistence import Persistence
 from aiorocketmq._retrying import retried
 from aiorocketmq._session import Session
 from aiorocketmq._settling import LONGEST_LEASE, Settling
-from aiorocketmq._simple.keep_alive import KeepAlive
 from aiorocketmq._simple.loops import Loops
 from aiorocketmq._simple.polls import Polls
 from aiorocketmq._uninterrupted import uninterrupted
@@ -89,7 +89,7 @@ class SimpleConsumer:
         )
         self._settling = Settling(self._session)
         self._polls = Polls(self._session, self._settling)
-        self._loops = Loops(self._settling)
+        self._loops = Loops(self._session, self._settling)
 
     @property
     def client_id(self) -> str:
@@ -169,25 +169,26 @@ class SimpleConsumer:
         The loop survives outages: polls that fail are tried again with back-off. It raises what the server refuses for
         good: an illegal filter, a missing right, a topic of the wrong type at once; an unknown topic or group after
         `Timeouts.not_found_grace`, or `Timeouts.start` if nothing was ever received."""
-        loop = self._loops.begin()
+        loop = self._loops.begin(self._keeper(invisible) if keep_alive else None)
         watch = self._session.watch("receiving messages")
         persistence = Persistence(self._session, watch)
         poll = partial(self.receive, max_messages=max_messages, invisible=invisible, wait=wait)
-        keeper = KeepAlive(self._session, self._settling, invisible) if keep_alive else None
         try:
             while True:
                 batch = await retried(poll, persistence.delay_after)
                 persistence.worked()
-                if keeper is not None:
-                    keeper.hold(batch)
                 loop.fill(batch)
                 while (message := loop.next()) is not None:
                     yield message
         finally:
             watch.end()
-            if keeper is not None:
-                keeper.stop()
             await self._loops.end(loop)
+
+    def _keeper(self, invisible: float) -> LeaseKeeper:
+        session = self._session
+        return LeaseKeeper(
+            invisible=invisible, change=self._settling.change, spawn=session.spawn, clock=session.clock
+        )
 
     async def ack(self, messages: Sequence[ReceivedMessage]) -> None:
         """Acknowledge many in as few calls as possible.

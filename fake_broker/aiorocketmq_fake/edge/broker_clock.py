@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -13,8 +13,10 @@ from types import MappingProxyType
 from aiorocketmq_fake.core.codes import ClientType
 from aiorocketmq_fake.core.events import Acked, Delivered, Event, LeaseChanged, LeaseEnded, ReceiveEnded
 from aiorocketmq_fake.edge.clock import Clock, RealClock
+from aiorocketmq_fake.edge.clock_users import ClockUser, ClockUsers
 from aiorocketmq_fake.edge.driver import Driver
 from aiorocketmq_fake.edge.telemetry import Telemetry
+from aiorocketmq_fake.edge.timers import Timer, Timers
 
 __all__ = ["BrokerClock"]
 
@@ -24,17 +26,25 @@ logger = logging.getLogger(__name__)
 HEARTBEAT = 60.0
 # A caller that does not read its answer must not stop the clock: so long is waited for it, in real seconds.
 WRITING = 5.0
+# Clients that go by this clock have so many real seconds for what they do at one instant, unless a caller says otherwise.
+WORKING = 5.0
 # No step is longer, in seconds: everything that is due on the way happens one after the other.
 CENTURY = 36_525 * 86_400.0
 NOBODY: Mapping[str, int] = MappingProxyType({})
 
 
 class BrokerClock:
-    """What time it is for the broker; `advance` moves a manual clock."""
+    """What time it is for the broker; `advance` moves a manual clock.
+
+    A client on the same event loop that is given it (`clock=broker.clock`) takes leases, renewals and retries in ordered
+    groups from it; `advance` then waits for its work by itself.
+    """
 
     def __init__(self) -> None:
         self._parts: list[tuple[Driver, Telemetry]] = []
         self._moving = asyncio.Lock()
+        self._users = ClockUsers()
+        self._timers = Timers()
 
     def tell(self, driver: Driver, telemetry: Telemetry) -> None:
         """Let one more broker go by this clock; all of them have the same source of time."""
@@ -58,15 +68,32 @@ class BrokerClock:
         """Return the broker's present in Unix seconds."""
         return self._source.now()
 
+    def time(self) -> float:
+        """Return the same, under the name that clients know."""
+        return self.now()
+
+    def call_at(self, when: float, callback: Callable[[], object]) -> Timer:
+        """Run `callback` at `when`, in Unix seconds, or later; never from within this call."""
+        return self._timers.call_at(when, callback, self._source)
+
+    def join(self, user: ClockUser) -> None:
+        """Let `advance` wait for the work of a client from now on; clients do this by themselves."""
+        self._users.join(user)
+
+    def leave(self, user: ClockUser) -> None:
+        """Wait for it no more."""
+        self._users.leave(user)
+
     def utc(self) -> datetime:
         """Return the broker's present as an aware datetime."""
         return datetime.fromtimestamp(self.now(), UTC)
 
     def next_deadline(self) -> float | None:
-        """Tell when something is due next, in Unix seconds; None when nothing is."""
-        return min(
-            (due for driver, _ in self._parts if (due := driver.next_deadline()) is not None), default=None
-        )
+        """Tell when something is due next, for a broker or a client that goes by this clock, in Unix seconds.
+
+        None when nothing is."""
+        dues = [self._timers.next_deadline(), *(driver.next_deadline() for driver, _ in self._parts)]
+        return min((due for due in dues if due is not None), default=None)
 
     def jump(self, seconds: float) -> None:
         """Set the clock forward, or back, as a machine's clock is set.
@@ -87,6 +114,7 @@ class BrokerClock:
                 driver.core.advance(now)
             else:
                 driver.leap(now)
+        self._timers.arm(source)
 
     async def advance(
         self,
@@ -94,14 +122,20 @@ class BrokerClock:
         seconds: float = 0.0,
         minutes: float = 0.0,
         hours: float = 0.0,
-        patience: float = 0.0,
+        patience: float | None = None,
         forget_clients: bool = False,
     ) -> None:
         """Move a manual clock: everything due happens, in order, each at its own time, and every answer is written.
 
-        Clients live in real time. With `patience`, the clock rests at its start and each time that a receive was
+        Clients that were given this clock have their deadlines on it. Before it moves and at each instant at which
+        something happened it rests until they have done their work: renewals, handlers, settling, receives. That takes
+        at most `patience` real seconds, 5 unless it is given; what still goes on then, as a handler that waits for the
+        test itself, is named in a warning and not waited for again, and the clock goes on.
+
+        Other clients live in real time. With `patience`, the clock rests at its start and each time that a receive was
         answered until what was handed out is settled (acknowledged, changed or forwarded) and the consumer waits for
-        more, but at most so many real seconds: a whole ladder of retries passes in one call. With 0 it never waits.
+        more, but at most so many real seconds: a whole ladder of retries passes in one call. Without it, the clock
+        never waits for them; with 0 for nobody.
         Their heartbeats cannot keep up with a clock that jumps, so clients with an open telemetry stream count as
         alive, unless `forget_clients` says otherwise. Two calls at once move the clock one after the other.
         Raises ValueError for a negative step, RuntimeError where the clock is real. Cancelled, it stops where it is.
@@ -114,20 +148,25 @@ class BrokerClock:
         await self._advance(lambda: self.now() + step, patience, forget_clients)
 
     async def advance_to(
-        self, instant: float, *, patience: float = 0.0, forget_clients: bool = False
+        self, instant: float, *, patience: float | None = None, forget_clients: bool = False
     ) -> None:
         """Move a manual clock to a Unix time as `advance` does; one that is past already changes nothing."""
         await self._advance(lambda: instant, patience, forget_clients)
 
-    async def _advance(self, target_of: Callable[[], float], patience: float, forget_clients: bool) -> None:
+    async def _advance(
+        self, target_of: Callable[[], float], patience: float | None, forget_clients: bool
+    ) -> None:
         if not self.is_manual:
             raise RuntimeError(
                 "this broker's clock is real and moves by itself: start it with clock='manual'."
             )
         async with self._moving:
             target = target_of()
+            await self._users_idle(patience)
             if patience:
-                await self._settle(_HandedOut(self._unsettled(), self._expected()), patience)
+                await self._settle(
+                    _HandedOut(self._users.client_ids, self._unsettled(), self._expected()), patience
+                )
             await self._move(self.now(), patience)
             while (instant := self._next_stop(target, forget_clients)) < target:
                 await self._move(instant, patience)
@@ -147,17 +186,31 @@ class BrokerClock:
         due = self.next_deadline()
         return stop if due is None else min(stop, max(due, now))
 
-    async def _move(self, instant: float, patience: float) -> None:
-        handed_out = _HandedOut()
+    async def _move(self, instant: float, patience: float | None) -> None:
+        handed_out = _HandedOut(self._users.client_ids)
         with self._listening(handed_out):
             for driver, _ in self._parts:
                 driver.reach(instant)
+            self._timers.run_due(self.now())
             if not await self._written():
                 logger.warning(
                     "an answer could not be written within %s s: the clock goes on without it", WRITING
                 )
+            await self._users_idle(patience)
         if patience and handed_out.clients:
             await self._settle(handed_out, patience)
+
+    async def _users_idle(self, patience: float | None) -> None:
+        """Wait until the clients that go by this clock have done what is to be done at this instant."""
+
+        def is_settling() -> bool:
+            return self._timers.run_due(self.now()) or any(driver.quiet.working for driver, _ in self._parts)
+
+        def parked(client_id: str) -> int:
+            return sum(driver.parked.count(client_id) for driver, _ in self._parts)
+
+        if patience != 0:
+            await self._users.wait_idle(WORKING if patience is None else patience, parked, is_settling)
 
     async def _written(self) -> bool:
         """Wait until every answer of every broker is written; what one of them says may wake another."""
@@ -171,11 +224,11 @@ class BrokerClock:
     def _unsettled(self) -> set[str]:
         """Return the handles of messages that consumers have and did nothing about: a change makes a new one.
 
-        Who has no telemetry stream any more will never do anything about them.
+        Who has no telemetry stream any more will never do anything about them; users of this clock are asked themselves.
         """
         handles: set[str] = set()
         for driver, telemetry in self._parts:
-            connected = telemetry.client_ids()
+            connected = self._strangers(telemetry)
             held = {lease.receipt_handle for lease in driver.core.leases() if lease.client_id in connected}
             handles |= held.intersection(delivery.receipt_handle for delivery in driver.core.deliveries())
         return handles
@@ -189,8 +242,12 @@ class BrokerClock:
             client.client_id: int(client.settings.client_type is ClientType.PUSH_CONSUMER)
             for driver, telemetry in self._parts
             for client in driver.core.clients()
-            if client.client_id in telemetry.client_ids()
+            if client.client_id in self._strangers(telemetry)
         }
+
+    def _strangers(self, telemetry: Telemetry) -> set[str]:
+        """Return the clients that are there and do not go by this clock."""
+        return set(telemetry.client_ids()) - self._users.client_ids
 
     def _is_back(self, client_id: str, at_least: int) -> bool:
         """Tell whether a client waits at every broker that it is connected to."""
@@ -214,9 +271,12 @@ class BrokerClock:
 
 
 class _HandedOut:
-    """Follows messages in the hands of consumers until they are settled."""
+    """Follows messages in the hands of consumers, but for those of `users` of the clock, until they are settled."""
 
-    def __init__(self, handles: Iterable[str] = (), clients: Mapping[str, int] = NOBODY) -> None:
+    def __init__(
+        self, users: Collection[str], handles: Iterable[str] = (), clients: Mapping[str, int] = NOBODY
+    ) -> None:
+        self._users = users
         self.clients = dict(clients)
         """Who got an answer, or is expected to wait for one, and with how many polls at the least."""
         self._open = set(handles)
@@ -226,6 +286,10 @@ class _HandedOut:
         """Take note of what happened."""
         for event in events:
             match event:
+                case Delivered(client_id=client_id) | ReceiveEnded(client_id=client_id) if (
+                    client_id in self._users
+                ):
+                    pass
                 case Delivered(client_id=client_id, delivery=delivery):
                     self.clients.setdefault(client_id, 0)
                     self._open.add(delivery.receipt_handle)

@@ -257,7 +257,7 @@ class Control:
     async def advance_clock(self, request: ctl.Advance) -> ctl.Instant:
         """Move a manual clock."""
         await self._broker.clock.advance(
-            seconds=request.seconds, patience=request.patience, forget_clients=request.forget_clients
+            seconds=request.seconds, patience=request.patience or None, forget_clients=request.forget_clients
         )
         return await self.read_clock(ctl.Empty())
 

@@ -57,6 +57,10 @@ class Parking:
             del self._now[client_id]
         return answer
 
+    def count(self, client_id: str) -> int:
+        """Return how many polls of a client wait."""
+        return sum(self._now.get(client_id, {}).values())
+
     def is_back(self, client_id: str, at_least: int = 0) -> bool:
         """Tell whether a client waits at as many places as it ever did at once, and at least at so many.
 

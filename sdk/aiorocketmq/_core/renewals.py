@@ -1,9 +1,10 @@
-"""When each lease in hand is renewed: before two thirds of it have passed, never after settling began."""
+"""When each leased message is renewed: before two thirds of its lease have passed, never after settling began."""
 
 from __future__ import annotations
 
+import heapq
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 from typing import Generic, TypeVar
 
 KeyT = TypeVar("KeyT", bound=Hashable)
@@ -14,61 +15,76 @@ RENEW_AT = 0.5
 RETRY_AFTER = 0.1
 """Part of a lease between a failed renewal and the next try: four more tries fit before the lease ends."""
 
+_OUT_OF_ORDER = 0.1
+"""Part of a lease by which `hold` may be late in its order: with RENEW_AT that is still before two thirds."""
+
 
 class Renewals(Generic[KeyT]):
     """Plans the renewals of leases that all last `invisible` seconds.
 
     hold() starts a plan, due() takes out what must be renewed now, and the caller answers each with
-    renewed(), failed(), or release() when settling began. Every call is O(1) per lease: with one length for
-    all, the order of arrival is the order of deadlines.
+    renewed(), failed(), or release() when settling began. hold() and release() of a message that is settled before
+    its first renewal are O(1): with one length for all, the order of arrival is nearly that of deadlines. What was
+    renewed or has failed is in a heap; an entry of what was released meanwhile stays there until its time.
     """
 
-    __slots__ = ("_begun", "_in_flight", "_invisible", "_retries")
+    __slots__ = ("_fresh", "_heap", "_in_flight", "_invisible", "_latest", "_planned", "_serial")
 
     def __init__(self, invisible: float) -> None:
         self._invisible = invisible
-        self._begun: OrderedDict[KeyT, float] = OrderedDict()
-        """When each lease that waits for its renewal began."""
-        self._retries: OrderedDict[KeyT, tuple[float, float]] = OrderedDict()
-        """The next try and the end of each lease whose renewal has failed."""
+        self._fresh: OrderedDict[KeyT, float] = OrderedDict()
+        """The end of each lease that waits for its first renewal, in order but for `_OUT_OF_ORDER`."""
+        self._latest = float("-inf")
+        """The latest end among them so far."""
+        self._planned: dict[KeyT, tuple[int, float]] = {}
+        """The number in the heap and the end of each other lease that waits for a renewal."""
+        self._heap: list[tuple[float, int, KeyT]] = []
+        """When each of those is due."""
+        self._serial = 0
         self._in_flight: dict[KeyT, float] = {}
         """The end of each lease that is being renewed."""
 
     def __len__(self) -> int:
-        return len(self._begun) + len(self._retries) + len(self._in_flight)
+        return len(self._fresh) + len(self._planned) + len(self._in_flight)
 
-    def hold(self, key: KeyT, *, now: float) -> None:
-        """Plan for a lease that began `now`."""
-        self._begun[key] = now
+    @property
+    def in_flight(self) -> Collection[KeyT]:
+        """What is being renewed now."""
+        return self._in_flight.keys()
+
+    def hold(self, key: KeyT, *, ends_at: float) -> None:
+        """Plan for a lease that ends at `ends_at`."""
+        if ends_at < self._latest - self._invisible * _OUT_OF_ORDER:
+            self._plan(key, self._due_of(ends_at), ends_at)
+            return
+        self._fresh[key] = ends_at
+        self._latest = max(self._latest, ends_at)
 
     def release(self, key: KeyT) -> None:
         """Forget a lease that is settled or lost: renewed after an ack it would come back (R6.8)."""
-        if self._begun.pop(key, None) is None and self._retries.pop(key, None) is None:
+        if self._fresh.pop(key, None) is None and self._planned.pop(key, None) is None:
             self._in_flight.pop(key, None)
 
     def due(self, now: float) -> list[KeyT]:
-        """Take out every lease whose renewal starts by `now`, those that failed before first."""
+        """Take out every lease whose renewal starts by `now`, those that were renewed or failed before first."""
         keys: list[KeyT] = []
-        while self._retries:
-            key, (next_try, ends_at) = next(iter(self._retries.items()))
-            if next_try > now:
-                break
-            del self._retries[key]
-            self._in_flight[key] = ends_at
+        while (top := self._next_planned()) is not None and top[0] <= now:
+            _, _, key = heapq.heappop(self._heap)
+            self._in_flight[key] = self._planned.pop(key)[1]
             keys.append(key)
-        while self._begun:
-            key, begun = next(iter(self._begun.items()))
-            if self._due_of(begun) > now:
+        while self._fresh:
+            key, ends_at = next(iter(self._fresh.items()))
+            if self._due_of(ends_at) > now:
                 break
-            del self._begun[key]
-            self._in_flight[key] = begun + self._invisible
+            del self._fresh[key]
+            self._in_flight[key] = ends_at
             keys.append(key)
         return keys
 
-    def renewed(self, key: KeyT, *, now: float) -> None:
-        """Plan on from a renewal that took effect; without effect if the lease was released meanwhile."""
+    def renewed(self, key: KeyT, *, ends_at: float) -> None:
+        """Plan on for a lease that now ends at `ends_at`; without effect if it was released meanwhile."""
         if self._in_flight.pop(key, None) is not None:
-            self.hold(key, now=now)
+            self._plan(key, self._due_of(ends_at), ends_at)
 
     def failed(self, key: KeyT, *, now: float) -> bool:
         """Plan another try; False when the lease is over or released, so that no further try makes sense."""
@@ -76,15 +92,31 @@ class Renewals(Generic[KeyT]):
         next_try = now + self._invisible * RETRY_AFTER
         if ends_at is None or next_try >= ends_at:
             return False
-        self._retries[key] = (next_try, ends_at)
+        self._plan(key, next_try, ends_at)
         return True
 
     def next_deadline(self) -> float | None:
         """When due() will next return something; None when nothing is planned."""
-        deadlines = [next(iter(self._retries.values()))[0]] if self._retries else []
-        if self._begun:
-            deadlines.append(self._due_of(next(iter(self._begun.values()))))
+        planned = self._next_planned()
+        deadlines = [planned[0]] if planned is not None else []
+        if self._fresh:
+            deadlines.append(self._due_of(next(iter(self._fresh.values()))))
         return min(deadlines, default=None)
 
-    def _due_of(self, begun: float) -> float:
-        return begun + self._invisible * RENEW_AT
+    def _plan(self, key: KeyT, due: float, ends_at: float) -> None:
+        self._serial += 1
+        self._planned[key] = self._serial, ends_at
+        heapq.heappush(self._heap, (due, self._serial, key))
+
+    def _next_planned(self) -> tuple[float, int, KeyT] | None:
+        """The first entry of the heap that still holds."""
+        while self._heap:
+            _, serial, key = self._heap[0]
+            planned = self._planned.get(key)
+            if planned is not None and planned[0] == serial:
+                return self._heap[0]
+            heapq.heappop(self._heap)
+        return None
+
+    def _due_of(self, ends_at: float) -> float:
+        return ends_at - self._invisible * (1 - RENEW_AT)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from functools import partial
 from itertools import groupby
 
 import anyio
@@ -24,10 +24,10 @@ from aiorocketmq._core.outcomes import (
 from aiorocketmq._core.receive_cache import ReceiveCache
 from aiorocketmq._core.settings import FilterText
 from aiorocketmq._core.stop_states import ConsumerEvent, ConsumerLife
+from aiorocketmq._leases import LeaseKeeper
 from aiorocketmq._push.counting import Counts, PushStatistics
 from aiorocketmq._push.handlers import Handlers
 from aiorocketmq._push.held import Held, lane_of
-from aiorocketmq._push.leases import LeaseKeeper
 from aiorocketmq._push.receiving import Receiving
 from aiorocketmq._push.settlement import Settlement
 from aiorocketmq._push.workers import Workers
@@ -35,6 +35,7 @@ from aiorocketmq._session import Session
 from aiorocketmq._settling import Settling
 from aiorocketmq._signal import Signal
 from aiorocketmq._uninterrupted import uninterrupted
+from aiorocketmq.clock import Timer
 from aiorocketmq.config import CacheLimits
 from aiorocketmq.message import MessageQueue, ReceivedMessage
 
@@ -65,18 +66,20 @@ class Consumption:
         rng = session.surroundings.random
         self._life = life
         self._session = session
-        self._loop = asyncio.get_running_loop()
+        self._clock = session.clock
         self.counts = Counts()
         self.held: set[Held] = set()
         self._nothing_held = Signal()
-        self._run_again: dict[Held, asyncio.TimerHandle] = {}
+        self._run_again: dict[Held, Timer] = {}
         self._cache = ReceiveCache[MessageQueue](
             max_messages=limits.messages,
             max_bytes=limits.bytes,
             max_ahead=AHEAD * (session.settings.receive_batch + concurrency),
         )
         settling = Settling(session)
-        self._leases = LeaseKeeper(invisible=invisible, change=settling.change, spawn=session.spawn)
+        self._leases = LeaseKeeper(
+            invisible=invisible, change=settling.change, spawn=session.spawn, clock=self._clock
+        )
         self._settlement = Settlement(session, settling, ended=self._ended, acked=self._acked, rng=rng)
         self._workers = Workers(
             session,
@@ -101,6 +104,7 @@ class Consumption:
 
         On an error, what has arrived by then is given back first."""
         self._life.apply(ConsumerEvent.STARTED)
+        self._clock.join(self)
         try:
             await self.receiving.start(until)
         except BaseException:
@@ -143,6 +147,7 @@ class Consumption:
             self._life.apply(ConsumerEvent.RELEASED)
         finally:
             self._leases.close()
+            self._clock.leave(self)
             await self._session.stop()
 
     @property
@@ -163,10 +168,30 @@ class Consumption:
             body_bytes=self._cache.size,
         )
 
+    @property
+    def client_id(self) -> str:
+        """See `ClockUser`."""
+        return self._session.client_id
+
+    @property
+    def polls(self) -> int:
+        """See `ClockUser`."""
+        return self.receiving.polls
+
+    def work(self) -> Mapping[Hashable, str]:
+        """Handlers, settling and renewals; not what waits for its time, see `ClockUser`."""
+        work: dict[Hashable, str] = {
+            ("settling", held): f"settling of {held.message!r}" for held in self.held if held.is_settling
+        }
+        for held in self._workers.handling:
+            work["handler", held] = f"handler of {held.message!r}"
+        if self._workers.may_take:
+            work["start"] = f"{self._workers.waiting} messages are about to be handled"
+        return {**work, **self._leases.work()}
+
     def _arrived(self, queue: MessageQueue, messages: Sequence[ReceivedMessage]) -> None:
         ordered = self._session.in_order
         self.counts.received += len(messages)
-        now = self._loop.time()
         count = size = 0
         for message in messages:
             lease = message._lease
@@ -177,7 +202,7 @@ class Consumption:
             self.held.add(held)
             count += 1
             size += held.size
-            self._leases.hold(held, now)
+            self._leases.hold(message)
             if not self._life.may_handle:
                 held.lane = None
                 self._carry_out(held, GiveBack(0.0))
@@ -206,7 +231,7 @@ class Consumption:
             return
         if not held.lease.is_open:
             # Its handler has settled it by message.ack() or release(), or its lease was lost meanwhile.
-            self._leases.release(held)
+            self._leases.release(held.message)
             self._ended(held, held.lease.state is LeaseState.SETTLED)
             return
         if failure is None:
@@ -236,7 +261,7 @@ class Consumption:
             outcome = GiveBack(outcome.delay)
         held.is_settling = True
         held.outcome = outcome
-        self._leases.release(held)
+        self._leases.release(held.message)
         if isinstance(outcome, Acknowledge):
             self._settlement.acknowledge(held)
         elif isinstance(outcome, GiveBack):
@@ -247,7 +272,9 @@ class Consumption:
     def _run_again_after(self, held: Held, delay: float) -> None:
         held.attempt += 1
         held.message.attempt = held.attempt
-        self._run_again[held] = self._loop.call_later(delay, self._run_again_now, held)
+        self._run_again[held] = self._clock.call_at(
+            self._clock.time() + delay, partial(self._run_again_now, held)
+        )
 
     def _run_again_now(self, held: Held) -> None:
         del self._run_again[held]
@@ -255,10 +282,10 @@ class Consumption:
 
     def _is_lost(self, held: Held) -> bool:
         """Whether the lease was lost while the message waited: others may have it, so no handler sees it here."""
-        if held.lease.is_open and self._loop.time() < held.lease.ends_at:
+        if held.lease.is_open and self._clock.time() < held.lease.ends_at:
             return False
         logger.warning("%r waited longer than its lease lasted, it will be delivered again", held.message)
-        self._leases.release(held)
+        self._leases.release(held.message)
         self._ended(held, False)
         return True
 

@@ -174,6 +174,11 @@ class Receiving:
         """What is assigned now."""
         return tuple(self._assigned)
 
+    @property
+    def polls(self) -> int:
+        """Polls under way, until their answer has been handed over."""
+        return len(self._answers)
+
     async def _scan(self, topic: str) -> bool:
         answer = {source.queue: source for source in await assignments(self._session, topic)}
         if topic not in self._topics:

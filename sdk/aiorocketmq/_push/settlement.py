@@ -45,7 +45,6 @@ class Settlement:
         self._acked = acked
         self._rng = rng
         self._acks = AckBatches[Destination, Held](max_entries=MAX_ACK_ENTRIES)
-        self._loop = asyncio.get_running_loop()
 
     def acknowledge(self, held: Held) -> None:
         """Ack, together with others of the same server and topic."""
@@ -129,7 +128,9 @@ class Settlement:
     def _may_try_again(self, held: Held, error: RocketMQError) -> bool:
         """Any error may pass but those that say that the lease has expired; once it has, the message is redelivered."""
         held.failures += 1
-        return not isinstance(error, (LeaseLost, UsageError)) and self._loop.time() < held.lease.ends_at
+        return (
+            not isinstance(error, (LeaseLost, UsageError)) and self._session.clock.time() < held.lease.ends_at
+        )
 
     def _delay_after(self, watch: Watch, held: Held, error: RocketMQError) -> float | None:
         if not self._may_try_again(held, error):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TypeAlias
 
 from aiorocketmq._core.dispatch import ConcurrentDispatch, FifoDispatch
@@ -91,8 +91,7 @@ class Workers:
         """Start tasks for what may start, up to the limit."""
         if not self._may_start:
             return
-        startable = len(self._again) + self._ordered.startable + self._unordered.startable
-        fresh = min(startable, max(1, len(self._handling))) - len(self._fresh)
+        fresh = min(self._startable, max(1, len(self._handling))) - len(self._fresh)
         for _ in range(min(fresh, self._concurrency - len(self._tasks))):
             task = self._session.supervise(self._work, name="handling messages")
             self._fresh.add(task)
@@ -104,6 +103,20 @@ class Workers:
     def waiting(self) -> int:
         """Messages that wait for a handler."""
         return len(self._again) + self._ordered.waiting + self._unordered.waiting
+
+    @property
+    def _startable(self) -> int:
+        return len(self._again) + self._ordered.startable + self._unordered.startable
+
+    @property
+    def may_take(self) -> bool:
+        """Whether a message waits whose handler is about to start."""
+        return self._may_start and self._startable > 0 and len(self._handling) < self._concurrency
+
+    @property
+    def handling(self) -> Collection[Held]:
+        """The messages whose handlers run."""
+        return self._handling
 
     @property
     def running(self) -> int:

@@ -12,7 +12,6 @@ from aiorocketmq._core.settings import FilterText
 from aiorocketmq._receiving import receive
 from aiorocketmq._session import Session
 from aiorocketmq._settling import Settling
-from aiorocketmq.connection import loop_time
 from aiorocketmq.errors import PermissionDenied, RocketMQError, UsageError
 from aiorocketmq.message import ReceivedMessage
 
@@ -103,12 +102,12 @@ class Polls:
             )
         except RocketMQError as error:
             return _Arrived([], 0.0, error)
-        return _Arrived(messages, loop_time() + invisible * _KEPT_PART, None)
+        return _Arrived(messages, self._session.clock.time() + invisible * _KEPT_PART, None)
 
     async def _take_kept(self, max_messages: int) -> list[ReceivedMessage]:
         messages: list[ReceivedMessage] = []
         stale: list[ReceivedMessage] = []
-        now = loop_time()
+        now = self._session.clock.time()
         while self._kept and len(messages) < max_messages:
             message, good_until = self._kept.popleft()
             (messages if now < good_until else stale).append(message)

@@ -1,0 +1,100 @@
+"""Keeps the leases of received messages alive, with one timer for all of them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Hashable, Mapping
+
+from aiorocketmq._core.renewals import Renewals
+from aiorocketmq.clock import Clock, Timer
+from aiorocketmq.errors import LeaseLost, RocketMQError, UsageError
+from aiorocketmq.message import ReceivedMessage
+
+logger = logging.getLogger(__name__)
+
+Change = Callable[[ReceivedMessage, float], Awaitable[None]]
+Spawn = Callable[..., object]
+
+
+class LeaseKeeper:
+    """Renews by ChangeInvisibleDuration: servers of 5.2 and 5.3 never do it themselves (live-lessons.md 1).
+
+    A push consumer's message is held from its arrival on, also while it waits for a free handler: letting its lease end
+    then would cost one of its attempts without any handler having seen it. Each renewal is a task of its own, so that
+    one without an answer delays no other.
+    """
+
+    def __init__(self, *, invisible: float, change: Change, spawn: Spawn, clock: Clock) -> None:
+        self.invisible = invisible
+        self._change = change
+        self._spawn = spawn
+        self._clock = clock
+        self._renewals = Renewals[ReceivedMessage](invisible)
+        self._timer: Timer | None = None
+        self._armed_for = 0.0
+        self._is_closed = False
+
+    def hold(self, message: ReceivedMessage) -> None:
+        """Renew its lease until release()."""
+        lease = message._lease
+        if lease is None:
+            return
+        self._renewals.hold(message, ends_at=lease.ends_at)
+        if self._timer is None:  # mostly one is set already, and for an earlier time
+            self._arm()
+
+    def release(self, message: ReceivedMessage) -> None:
+        """Renew no more: settling begins, or the lease is lost."""
+        self._renewals.release(message)
+
+    def close(self) -> None:
+        """Renew no more; renewals that are under way end by themselves."""
+        self._is_closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def work(self) -> Mapping[Hashable, str]:
+        """The renewals under way, see `ClockUser`."""
+        return {("renewal", message): f"renewal of {message!r}" for message in self._renewals.in_flight}
+
+    def _arm(self) -> None:
+        """Set the timer for the next deadline, unless it fires by then; too early, it only sets itself again."""
+        deadline = self._renewals.next_deadline()
+        if deadline is None or self._is_closed:
+            return
+        if self._timer is not None:
+            if self._armed_for <= deadline:
+                return
+            self._timer.cancel()
+        self._armed_for = deadline
+        self._timer = self._clock.call_at(deadline, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        # A loop may fire slightly early; the core must never see a time before the one it asked for.
+        for message in self._renewals.due(max(self._armed_for, self._clock.time())):
+            if message.is_settled:  # by its handler
+                self._renewals.release(message)
+            else:
+                self._spawn(self._renew, message, name="renew lease")
+        self._arm()
+
+    async def _renew(self, message: ReceivedMessage) -> None:
+        lease = message._lease
+        assert lease is not None  # hold() has looked
+        try:
+            await self._change(message, self.invisible)
+        except (LeaseLost, UsageError) as error:
+            # UsageError: the answer to an earlier change was lost, and a second one could copy the message.
+            self._renewals.release(message)
+            if lease.is_open or isinstance(error, LeaseLost):
+                logger.warning("cannot keep the lease of %r, it may be delivered again: %s", message, error)
+        except RocketMQError as error:
+            if self._renewals.failed(message, now=self._clock.time()):
+                logger.info("renewing the lease of %r failed, trying again: %s", message, error)
+            else:
+                logger.warning("the lease of %r ends, it will be delivered again: %s", message, error)
+        else:
+            self._renewals.renewed(message, ends_at=lease.ends_at)
+        self._arm()
