@@ -3,7 +3,9 @@
 Opt in with `pytest_plugins = ["aiorocketmq_fake.pytest_plugin"]` in the topmost `conftest.py`, or with the option
 `-p aiorocketmq_fake.pytest_plugin`. It serves asynchronous tests of anyio's plugin and of pytest-asyncio (both modes).
 
-The clock is manual, so that `await rocketmq.clock.advance(hours=2)` decides what happens when. A marker chooses
+The clock is manual, so that `await rocketmq.clock.advance(hours=2)` decides what happens when. Give it to the
+consumers under test as well, `PushConsumer(rocketmq.endpoint, ..., clock=rocketmq.clock)`: their leases and retries go
+by it then, and `advance` waits for their work. A marker chooses
 otherwise, with the keywords of `FakeBroker`: `@pytest.mark.rocketmq(clock="real", profile="apache-5.5")`; for a whole
 suite override the fixture `rocketmq_options`, or parametrize it.
 """

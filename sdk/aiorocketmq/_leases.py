@@ -39,8 +39,8 @@ class LeaseKeeper:
         lease = message._lease
         if lease is None:
             return
-        self._renewals.hold(message, ends_at=lease.ends_at)
-        if self._timer is None:  # mostly one is set already, and for an earlier time
+        due = self._renewals.hold(message, ends_at=lease.ends_at)
+        if self._timer is None or due < self._armed_for:  # mostly one is set already, and for an earlier time
             self._arm()
 
     def release(self, message: ReceivedMessage) -> None:

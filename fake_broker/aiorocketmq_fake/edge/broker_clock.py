@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 HEARTBEAT = 60.0
 # A caller that does not read its answer must not stop the clock: so long is waited for it, in real seconds.
 WRITING = 5.0
-# Clients that go by this clock have so many real seconds for what they do at one instant, unless a caller says otherwise.
+# Clients that go by this clock have so many real seconds for their work at one instant, unless a caller says otherwise.
 WORKING = 5.0
 # No step is longer, in seconds: everything that is due on the way happens one after the other.
 CENTURY = 36_525 * 86_400.0
@@ -36,8 +36,8 @@ NOBODY: Mapping[str, int] = MappingProxyType({})
 class BrokerClock:
     """What time it is for the broker; `advance` moves a manual clock.
 
-    A client on the same event loop that is given it (`clock=broker.clock`) takes leases, renewals and retries in ordered
-    groups from it; `advance` then waits for its work by itself.
+    A client on the same event loop that is given it (`clock=broker.clock`) takes leases, renewals and retries in
+    ordered groups from it; `advance` then waits for its work by itself.
     """
 
     def __init__(self) -> None:
@@ -224,7 +224,7 @@ class BrokerClock:
     def _unsettled(self) -> set[str]:
         """Return the handles of messages that consumers have and did nothing about: a change makes a new one.
 
-        Who has no telemetry stream any more will never do anything about them; users of this clock are asked themselves.
+        Who has no telemetry stream any more will never do anything about them; users of this clock are not among them.
         """
         handles: set[str] = set()
         for driver, telemetry in self._parts:

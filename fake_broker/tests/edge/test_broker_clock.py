@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from aiorocketmq.wire import messages as pb
 from aiorocketmq_fake import FakeBroker
-from aiorocketmq_fake.core.events import PollParked
+from aiorocketmq_fake.core.events import LeaseEnded, PollParked
 
 Happened = Callable[[type], Awaitable[Any]]
 Until = Callable[[Callable[[], object]], Awaitable[None]]
@@ -176,3 +176,156 @@ async def test_the_next_deadline_tells_when_something_is_due(
     deadline = broker.clock.next_deadline()
     assert deadline is not None
     assert deadline - broker.clock.now() == pytest.approx(30, abs=0.01)
+
+
+class User:
+    """A client that goes by the broker's clock, as the clock sees it."""
+
+    def __init__(self, client_id: str = "user-1") -> None:
+        self.client_id = client_id
+        self.polls = 0
+        self.doing: dict[Hashable, str] = {}
+
+    def work(self) -> dict[Hashable, str]:
+        return self.doing
+
+
+async def test_timers_of_clients_and_brokers_fire_in_order_of_time(
+    broker: FakeBroker, client: Any, consumer: Any
+) -> None:
+    await client.send("t", b"1")
+    await consumer.receive("g", "t", invisible=30)
+    begun = broker.clock.now()
+    order: list[tuple[str, float]] = []
+
+    def note(name: str) -> Callable[[], None]:
+        return lambda: order.append((name, round(broker.clock.time() - begun, 3)))
+
+    with broker.events.listen(
+        lambda events: [note("lease")() for event in events if isinstance(event, LeaseEnded)]
+    ):
+        broker.clock.call_at(begun + 40, note("late"))
+        broker.clock.call_at(begun + 10, note("early"))
+        broker.clock.call_at(begun + 20, note("never")).cancel()
+        assert broker.clock.next_deadline() == begun + 10
+        await broker.clock.advance(minutes=1)
+    assert [name for name, _ in order] == ["early", "lease", "late"]
+    assert [at for _, at in order] == pytest.approx([10, 30, 40], abs=0.01)
+
+
+async def test_a_timer_that_is_due_already_fires_without_an_advance(broker: FakeBroker, until: Until) -> None:
+    fired: list[int] = []
+    broker.clock.call_at(broker.clock.time(), lambda: fired.append(1))
+    assert fired == []
+    await until(lambda: fired)
+
+
+async def test_a_timer_that_sets_another_goes_on_within_the_advance(broker: FakeBroker) -> None:
+    begun = broker.clock.now()
+    fired: list[float] = []
+
+    def again() -> None:
+        fired.append(round(broker.clock.time() - begun))
+        broker.clock.call_at(broker.clock.time() + 15, again)
+
+    broker.clock.call_at(begun + 15, again)
+    await broker.clock.advance(minutes=1)
+    assert fired == [15, 30, 45, 60]
+
+
+async def test_an_error_in_a_timer_stops_no_other(broker: FakeBroker) -> None:
+    errors: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: errors.append(context))
+    fired: list[int] = []
+    broker.clock.call_at(broker.clock.time() + 1, lambda: 1 // 0)
+    broker.clock.call_at(broker.clock.time() + 2, lambda: fired.append(1))
+    await broker.clock.advance(seconds=3)
+    assert fired == [1]
+    assert isinstance(errors[0]["exception"], ZeroDivisionError)
+
+
+async def test_timers_on_a_real_clock_follow_its_jumps(
+    running: Callable[..., Awaitable[FakeBroker]], until: Until
+) -> None:
+    broker = await running(clock="real")
+    fired: list[str] = []
+    broker.clock.call_at(broker.clock.time() + 0.01, lambda: fired.append("soon"))
+    broker.clock.call_at(broker.clock.time() + 600, lambda: fired.append("later"))
+    await until(lambda: fired)
+    assert fired == ["soon"]
+    broker.clock.jump(700)
+    await until(lambda: len(fired) == 2)
+
+
+async def test_advance_waits_until_its_users_have_done_their_work(broker: FakeBroker) -> None:
+    """Work that a timer begins is over before the next instant."""
+    user = User()
+    broker.clock.join(user)
+    begun = broker.clock.now()
+    ended: list[float] = []
+
+    async def work() -> None:
+        await asyncio.sleep(0.05)
+        user.doing = {}
+        ended.append(round(broker.clock.now() - begun))
+
+    tasks: list[asyncio.Task[None]] = []
+
+    def begin() -> None:
+        user.doing = {1: "something"}
+        tasks.append(asyncio.create_task(work()))
+
+    broker.clock.call_at(begun + 10, begin)
+    broker.clock.call_at(begun + 20, begin)
+    await broker.clock.advance(minutes=1)
+    assert ended == [10, 20]
+
+
+async def test_advance_waits_until_the_polls_of_its_users_are_parked(
+    broker: FakeBroker, consumer: Any
+) -> None:
+    user = User("consumer-1")
+    user.polls = 1
+    broker.clock.join(user)
+    begun = broker.clock.now()
+
+    async def poll() -> float:
+        await asyncio.sleep(0.05)
+        await consumer.receive("g", "t", wait=20, deadline=None)
+        user.polls = 0
+        return broker.clock.now() - begun
+
+    async with asyncio.TaskGroup() as tasks:
+        polling = tasks.create_task(poll())
+        await broker.clock.advance(minutes=1)
+    assert polling.result() == pytest.approx(20, abs=0.01)
+
+
+async def test_work_that_does_not_end_is_named_once_and_waited_for_once(
+    broker: FakeBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    user = User()
+    user.doing = {1: "handler of order 17"}
+    broker.clock.join(user)
+    begun = asyncio.get_running_loop().time()
+    await broker.clock.advance(minutes=10, patience=0.2)
+    await broker.clock.advance(minutes=10, patience=0.2)
+    assert asyncio.get_running_loop().time() - begun < 0.4
+    [record] = caplog.records
+    assert "user-1: handler of order 17" in record.getMessage()
+    caplog.clear()
+    user.doing = {2: "another"}
+    await broker.clock.advance(minutes=10, patience=0.2)
+    assert "user-1: another" in caplog.text
+
+
+async def test_without_patience_the_clock_waits_for_no_user(
+    broker: FakeBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    user = User()
+    user.doing = {1: "something"}
+    broker.clock.join(user)
+    await broker.clock.advance(minutes=10, patience=0)
+    broker.clock.leave(user)
+    await broker.clock.advance(minutes=10)
+    assert caplog.text == ""

@@ -52,13 +52,15 @@ class Renewals(Generic[KeyT]):
         """What is being renewed now."""
         return self._in_flight.keys()
 
-    def hold(self, key: KeyT, *, ends_at: float) -> None:
-        """Plan for a lease that ends at `ends_at`."""
+    def hold(self, key: KeyT, *, ends_at: float) -> float:
+        """Plan for a lease that ends at `ends_at`; returns when its renewal is due."""
+        due = self._due_of(ends_at)
         if ends_at < self._latest - self._invisible * _OUT_OF_ORDER:
-            self._plan(key, self._due_of(ends_at), ends_at)
-            return
-        self._fresh[key] = ends_at
-        self._latest = max(self._latest, ends_at)
+            self._plan(key, due, ends_at)
+        else:
+            self._fresh[key] = ends_at
+            self._latest = max(self._latest, ends_at)
+        return due
 
     def release(self, key: KeyT) -> None:
         """Forget a lease that is settled or lost: renewed after an ack it would come back (R6.8)."""

@@ -1,13 +1,15 @@
-"""Leases here last an hour; the tests fire the keeper's timer themselves."""
+"""Leases here last an hour of a clock that the tests move."""
 
 import asyncio
+import heapq
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 import pytest
 from aiorocketmq._core.lease import Lease, Outcome, Step
-from aiorocketmq._push.held import Held, lane_of
-from aiorocketmq._push.leases import LeaseKeeper
+from aiorocketmq._leases import LeaseKeeper
+from aiorocketmq._push.held import lane_of
+from aiorocketmq.clock import ClockUser
 from aiorocketmq.errors import LeaseLost, Unreachable, UsageError
 from aiorocketmq.message import MessageQueue, ReceivedMessage
 
@@ -15,144 +17,246 @@ LEASE = 3600.0
 QUEUE = MessageQueue("orders", "broker-a", 0)
 
 
-def held(name: str = "01") -> Held:
-    lease = Lease(f"handle-{name}", ends_at=0.0)
-    message = ReceivedMessage(topic="orders", body=b"x", message_id=name, queue=QUEUE, offset=0, lease=lease)
-    return Held(message, lease, QUEUE, None, 1)
+class Alarm:
+    """A timer of `HandClock`."""
+
+    def __init__(self, callback: Callable[[], object]) -> None:
+        self.callback = callback
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+
+class HandClock:
+    """A clock that stands still between two steps of a test."""
+
+    def __init__(self) -> None:
+        self._now = 1000.0
+        self._alarms: list[tuple[float, int, Alarm]] = []
+
+    def time(self) -> float:
+        return self._now
+
+    def call_at(self, when: float, callback: Callable[[], object]) -> Alarm:
+        alarm = Alarm(callback)
+        heapq.heappush(self._alarms, (when, len(self._alarms), alarm))
+        return alarm
+
+    def join(self, user: ClockUser) -> None:
+        raise AssertionError("the keeper's owner joins")
+
+    leave = join
+
+    @property
+    def alarms(self) -> list[float]:
+        """When the timers that are set fire."""
+        return sorted(when for when, _, alarm in self._alarms if not alarm.is_cancelled)
+
+    async def pass_by(self, seconds: float) -> None:
+        """Let so much time pass, each timer at its time, and what follows from it happen."""
+        end = self._now + seconds
+        while self._alarms and self._alarms[0][0] <= end:
+            when, _, alarm = heapq.heappop(self._alarms)
+            self._now = max(self._now, when)
+            if not alarm.is_cancelled:
+                alarm.callback()
+            await self.settle()
+        self._now = end
+        await self.settle()
+
+    async def settle(self) -> None:
+        for _ in range(5):
+            await asyncio.sleep(0)
 
 
 class Server:
-    """Takes changes, and fails them as told."""
+    """Takes changes, and fails them or leaves them without an answer as told."""
 
-    def __init__(self) -> None:
-        self.changed: list[str] = []
-        self.failures: list[Exception] = []
+    def __init__(self, clock: HandClock) -> None:
+        self._clock = clock
+        self.changed: list[tuple[str, float]] = []
+        """Which messages, and when."""
+        self.failures: list[Exception | None] = []
+        self.hanging: dict[str, asyncio.Event] = {}
+
+    @property
+    def names(self) -> list[str]:
+        return [name for name, _ in self.changed]
+
+    def times(self, name: str) -> list[float]:
+        return [at for changed, at in self.changed if changed == name]
 
     async def change(self, message: ReceivedMessage, seconds: float) -> None:
         assert seconds == LEASE
-        self.changed.append(message.message_id)
-        if self.failures:
-            raise self.failures.pop(0)
-
-
-Keep = Callable[[Server], LeaseKeeper]
+        begun = self._clock.time()
+        self.changed.append((message.message_id, begun))
+        failure = self.failures.pop(0) if self.failures else None
+        if message.message_id in self.hanging:
+            await self.hanging[message.message_id].wait()
+        if failure is not None:
+            raise failure
+        assert message._lease is not None
+        message._lease.ends_at = begun + seconds
 
 
 @pytest.fixture
-async def keep() -> AsyncIterator[Keep]:
-    keepers: list[LeaseKeeper] = []
+def clock() -> HandClock:
+    return HandClock()
+
+
+@pytest.fixture
+def server(clock: HandClock) -> Server:
+    return Server(clock)
+
+
+@pytest.fixture
+async def keeper(clock: HandClock, server: Server) -> AsyncIterator[LeaseKeeper]:
     tasks: set[asyncio.Task[None]] = set()
 
     def spawn(function: Callable[..., Coroutine[Any, Any, None]], *arguments: object, name: str) -> None:
         tasks.add(asyncio.create_task(function(*arguments), name=name))
 
-    def make(server: Server) -> LeaseKeeper:
-        keepers.append(LeaseKeeper(invisible=LEASE, change=server.change, spawn=spawn))
-        return keepers[-1]
-
-    yield make
-    for keeper in keepers:
-        keeper.close()
+    keeper = LeaseKeeper(invisible=LEASE, change=server.change, spawn=spawn, clock=clock)
+    yield keeper
+    keeper.close()
+    for gate in server.hanging.values():
+        gate.set()
     await asyncio.gather(*tasks)
 
 
-def now() -> float:
-    return asyncio.get_running_loop().time()
+@pytest.fixture
+def leased(clock: HandClock) -> Callable[..., ReceivedMessage]:
+    """Make a message whose lease began just now, or so many seconds ago."""
+
+    def make(name: str = "01", age: float = 0.0) -> ReceivedMessage:
+        lease = Lease(f"handle-{name}", ends_at=clock.time() - age + LEASE)
+        return ReceivedMessage(topic="orders", body=b"x", message_id=name, queue=QUEUE, offset=0, lease=lease)
+
+    return make
 
 
-async def fire(keeper: LeaseKeeper) -> None:
-    """Let the time come for which the timer is set, and what is due then happen."""
-    assert keeper._timer is not None
-    due = keeper._timer.when()
-    keeper._timer.cancel()
-    keeper._on_timer(due)
-    for _ in range(5):
-        await asyncio.sleep(0)
+Leased = Callable[..., ReceivedMessage]
 
 
-async def test_the_timer_is_set_before_two_thirds_of_the_lease_have_passed(keep: Keep) -> None:
-    keeper = keep(Server())
-    keeper.hold(held(), now())
-
-    assert keeper._timer is not None
-    assert 0 < keeper._timer.when() - now() < LEASE * 2 / 3
-
-
-async def test_a_lease_in_hand_is_renewed_again_and_again(keep: Keep) -> None:
-    server = Server()
-    keeper = keep(server)
-    keeper.hold(held(), now())
-    for _ in range(3):
-        await fire(keeper)
-
-    assert server.changed == ["01"] * 3
+async def test_a_lease_is_renewed_again_and_again(
+    keeper: LeaseKeeper, server: Server, clock: HandClock, leased: Leased
+) -> None:
+    keeper.hold(leased())
+    await clock.pass_by(3 * LEASE)
+    assert [at - 1000.0 for at in server.times("01")] == [LEASE / 2 * n for n in range(1, 7)]
 
 
-async def test_a_released_lease_is_not_renewed(keep: Keep) -> None:
-    server = Server()
-    keeper = keep(server)
-    done, other = held("done"), held("other")
-    keeper.hold(done, now())
-    keeper.hold(other, now())
+async def test_a_released_lease_is_not_renewed(
+    keeper: LeaseKeeper, server: Server, clock: HandClock, leased: Leased
+) -> None:
+    done, other = leased("done"), leased("other")
+    keeper.hold(done)
+    keeper.hold(other)
     keeper.release(done)
-    await fire(keeper)  # set for the one that was released: finds nothing
-    await fire(keeper)
-    await fire(keeper)
-
-    assert server.changed == ["other", "other"]
+    await clock.pass_by(LEASE)
+    assert server.names == ["other", "other"]
 
 
-async def test_a_message_that_its_handler_settled_itself_is_not_renewed(keep: Keep) -> None:
-    server = Server()
-    keeper = keep(server)
-    settled, other = held("settled"), held("other")
-    settled.lease.begin(Step.ACK)
-    settled.lease.end(Outcome.OK)
-    keeper.hold(settled, now())
-    keeper.hold(other, now())
-    await fire(keeper)
-    await fire(keeper)
-    await fire(keeper)
-
-    assert set(server.changed) == {"other"}
+async def test_a_message_that_its_handler_settled_itself_is_not_renewed(
+    keeper: LeaseKeeper, server: Server, clock: HandClock, leased: Leased
+) -> None:
+    settled, other = leased("settled"), leased("other")
+    assert settled._lease is not None
+    settled._lease.begin(Step.ACK)
+    settled._lease.end(Outcome.OK)
+    keeper.hold(settled)
+    keeper.hold(other)
+    await clock.pass_by(LEASE)
+    assert set(server.names) == {"other"}
 
 
-async def test_a_renewal_that_fails_in_passing_is_repeated(keep: Keep) -> None:
-    server = Server()
+async def test_a_failed_renewal_is_repeated_in_time_beside_another_lease(
+    keeper: LeaseKeeper, server: Server, clock: HandClock, leased: Leased
+) -> None:
+    """The timer was set for the other lease already, which is due later than the next try."""
     server.failures = [Unreachable("gone")]
-    keeper = keep(server)
-    keeper.hold(held(), now())
-    await fire(keeper)
-    await fire(keeper)
+    keeper.hold(leased("first"))
+    await clock.pass_by(0.4 * LEASE)
+    keeper.hold(leased("other"))
+    await clock.pass_by(0.3 * LEASE)
+    assert server.times("first") == pytest.approx([1000 + 0.5 * LEASE, 1000 + 0.6 * LEASE])
 
-    assert server.changed == ["01", "01"]
-    assert server.failures == []
+
+async def test_a_renewal_without_an_answer_delays_no_other(
+    keeper: LeaseKeeper, server: Server, clock: HandClock, leased: Leased
+) -> None:
+    server.hanging["stuck"] = asyncio.Event()
+    keeper.hold(leased("stuck"))
+    keeper.hold(leased("other"))
+    await clock.pass_by(LEASE)
+    assert server.names == ["stuck", "other", "other"]
+
+
+async def test_a_lease_that_began_before_it_was_held_is_renewed_in_time(
+    keeper: LeaseKeeper, server: Server, clock: HandClock, leased: Leased
+) -> None:
+    """What a simple consumer kept for its next call has used up a part of its lease, beside another that has not."""
+    keeper.hold(leased("fresh"))
+    keeper.hold(leased("kept", age=0.45 * LEASE))
+    await clock.pass_by(0.1 * LEASE)
+    assert server.names == ["kept"]
+
+
+async def test_a_slow_renewal_counts_from_when_it_was_sent(
+    keeper: LeaseKeeper, server: Server, clock: HandClock, leased: Leased
+) -> None:
+    """The answer took 0.4 of a lease; counted from there, the next one would come when 0.9 of the lease are gone."""
+    gate = server.hanging["01"] = asyncio.Event()
+    keeper.hold(leased())
+    await clock.pass_by(0.9 * LEASE)
+    gate.set()
+    await clock.pass_by(0.0)
+    await clock.pass_by(0.2 * LEASE)
+    assert server.times("01") == [1000 + 0.5 * LEASE, 1000 + LEASE]
 
 
 @pytest.mark.parametrize("error", [LeaseLost("over"), UsageError("in doubt")])
-async def test_a_lost_lease_is_let_go(keep: Keep, error: Exception, caplog: pytest.LogCaptureFixture) -> None:
-    server = Server()
+async def test_a_lost_lease_is_let_go(
+    keeper: LeaseKeeper,
+    server: Server,
+    clock: HandClock,
+    leased: Leased,
+    error: Exception,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     server.failures = [error]
-    keeper = keep(server)
-    keeper.hold(held("lost"), now())
-    await fire(keeper)
-    keeper.hold(held("next"), now())
-    await fire(keeper)
-
-    assert server.changed == ["lost", "next"]
+    keeper.hold(leased("lost"))
+    await clock.pass_by(0.6 * LEASE)
+    keeper.hold(leased("next"))
+    await clock.pass_by(0.6 * LEASE)
+    assert server.names == ["lost", "next"]
     assert "may be delivered again" in caplog.text
 
 
-async def test_a_keeper_with_nothing_in_hand_sets_no_timer_anew(keep: Keep) -> None:
-    server = Server()
-    keeper = keep(server)
-    only = held()
-    keeper.hold(only, now())
+async def test_a_keeper_with_nothing_to_keep_sets_no_timer(
+    keeper: LeaseKeeper, server: Server, clock: HandClock, leased: Leased
+) -> None:
+    only = leased()
+    keeper.hold(only)
     keeper.release(only)
-    await fire(keeper)
-
+    await clock.pass_by(LEASE)
     assert server.changed == []
-    assert keeper._timer is None
+    assert clock.alarms == []
+
+
+async def test_a_closed_keeper_renews_no_more(
+    keeper: LeaseKeeper, server: Server, clock: HandClock, leased: Leased
+) -> None:
+    gate = server.hanging["01"] = asyncio.Event()
+    keeper.hold(leased())
+    await clock.pass_by(0.5 * LEASE)
+    keeper.close()
+    gate.set()
+    await clock.pass_by(0.0)
+    await clock.pass_by(2 * LEASE)
+    assert server.names == ["01"]
+    assert clock.alarms == []
 
 
 @pytest.mark.parametrize(

@@ -170,6 +170,29 @@ async def test_a_simple_consumers_keep_alive_goes_by_the_clock() -> None:
         assert [delivery.attempt for delivery in broker.deliveries("orders")] == [1]
 
 
+async def test_a_renewal_without_an_answer_costs_no_other_lease_of_a_loop() -> None:
+    """In a simple consumer's loop, the other message is renewed all the time, and so delivered once."""
+    async with AsyncExitStack() as stack:
+        broker = await broker_with(stack, ordered=False, backoff=[1], max_attempts=3)
+        producer = await stack.enter_async_context(Producer(broker.endpoint))
+        await producer.send_many([Message("orders", b"1"), Message("orders", b"2")])
+        consumer = await stack.enter_async_context(
+            SimpleConsumer(broker.endpoint, group="billing", subscriptions=["orders"], clock=broker.clock)
+        )
+        loop = consumer.messages(keep_alive=True, invisible=30)
+        messages = [await anext(loop)]
+        while len(messages) < 2:
+            messages.append(await anext(loop))
+        with broker.faults.lose("ChangeInvisibleDuration", times=1) as lost:
+            await broker.clock.advance(seconds=80, patience=0.2)
+        assert lost.hits == 1
+        attempts = Counter(delivery.body for delivery in broker.deliveries("orders"))
+        assert attempts == {b"1": 1, b"2": 1}
+        kept = [lease for lease in broker.leases("billing") if lease.ends_at > broker.clock.now()]
+        assert len(kept) == 1
+        await loop.aclose()  # type: ignore[attr-defined]
+
+
 async def test_a_real_clock_can_be_given_too() -> None:
     async with FakeBroker() as broker:
         await broker.create_topic("orders", type="FIFO")
@@ -194,7 +217,7 @@ STEPS = st.one_of(
 
 
 @settings(
-    max_examples=20,
+    max_examples=40,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
