@@ -1,12 +1,11 @@
-"""The clock that leases and retries of a client go by: the event loop's, or one that is passed in."""
+"""What a clock for the leases and retries of a client must have, and what a client shows to it."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Hashable, Mapping
 from typing import Protocol
 
-__all__ = ["Clock", "ClockUser", "LoopClock", "Timer"]
+__all__ = ["Clock", "ClockUser", "Timer"]
 
 
 class Timer(Protocol):
@@ -49,21 +48,3 @@ class Clock(Protocol):
 
     def leave(self, user: ClockUser) -> None:
         """It does no more; without effect if it had not joined."""
-
-
-class LoopClock:
-    """The clock of the event loop that runs."""
-
-    def time(self) -> float:
-        """Return the loop's time in seconds."""
-        return asyncio.get_running_loop().time()
-
-    def call_at(self, when: float, callback: Callable[[], object]) -> Timer:
-        """Run `callback` at the loop's time `when`."""
-        return asyncio.get_running_loop().call_at(when, callback)
-
-    def join(self, user: ClockUser) -> None:
-        """Real time waits for nobody."""
-
-    def leave(self, user: ClockUser) -> None:
-        """Nothing to forget."""

@@ -21,9 +21,10 @@ from aiorocketmq._core.message_ids import MessageIds
 from aiorocketmq._core.route import Route
 from aiorocketmq._credentials import CredentialSource
 from aiorocketmq._forks import watch
+from aiorocketmq._loop_clock import LoopClock
 from aiorocketmq._rounds import Rounds
 from aiorocketmq._transport.interface import Transport
-from aiorocketmq.clock import Clock, LoopClock
+from aiorocketmq.clock import Clock
 from aiorocketmq.config import Credentials, CredentialsProvider, Timeouts, Tls, check_client_properties
 from aiorocketmq.errors import Closed
 

@@ -1,0 +1,26 @@
+"""The clock of clients that are given no other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from aiorocketmq.clock import ClockUser, Timer
+
+
+class LoopClock:
+    """The clock of the event loop that runs."""
+
+    def time(self) -> float:
+        """Return the loop's time in seconds."""
+        return asyncio.get_running_loop().time()
+
+    def call_at(self, when: float, callback: Callable[[], object]) -> Timer:
+        """Run `callback` at the loop's time `when`."""
+        return asyncio.get_running_loop().call_at(when, callback)
+
+    def join(self, user: ClockUser) -> None:
+        """Real time waits for nobody."""
+
+    def leave(self, user: ClockUser) -> None:
+        """Nothing to forget."""
