@@ -90,7 +90,9 @@ class LeaseKeeper:
             self._renewals.release(message)
             if lease.is_open or isinstance(error, LeaseLost):
                 logger.warning("cannot keep the lease of %r, it may be delivered again: %s", message, error)
-        except RocketMQError as error:
+        except Exception as error:  # also what nobody expects: one bad answer must not cost the lease
+            if not isinstance(error, RocketMQError):
+                logger.error("renewing the lease of %r failed unexpectedly", message, exc_info=error)
             if self._renewals.failed(message, now=self._clock.time()):
                 logger.info("renewing the lease of %r failed, trying again: %s", message, error)
             else:

@@ -249,7 +249,7 @@ class Consumption:
 
     def _dropped(self, held: Held) -> None:
         """Do nothing more about a message whose end could not be carried out."""
-        self._leases.release(held)
+        self._leases.release(held.message)
         if held in self.held and not held.is_settling:
             self._ended(held, False)
 

@@ -183,6 +183,17 @@ async def test_a_failed_renewal_is_repeated_in_time_beside_another_lease(
     assert server.times("first") == pytest.approx([1000 + 0.5 * LEASE, 1000 + 0.6 * LEASE])
 
 
+async def test_a_renewal_that_fails_unexpectedly_is_logged_and_repeated(
+    keeper: LeaseKeeper, server: Server, clock: HandClock, leased: Leased, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.failures = [ValueError("garbled")]
+    keeper.hold(leased())
+    await clock.pass_by(0.7 * LEASE)
+    assert server.names == ["01", "01"]
+    assert "failed unexpectedly" in caplog.text
+    assert "ValueError: garbled" in caplog.text
+
+
 async def test_a_renewal_without_an_answer_delays_no_other(
     keeper: LeaseKeeper, server: Server, clock: HandClock, leased: Leased
 ) -> None:
