@@ -23,6 +23,9 @@ from aiorocketmq.errors import (
 
 logger = logging.getLogger(__name__)
 
+SHORT_POLL = 5.0
+"""Seconds; servers take no shorter polls (live-broker-consumption.md, 2)."""
+
 _FINAL = (Closed, IllegalFilter, PermissionDenied, TypeMismatch)
 """Errors that only a change of the program or of the server's configuration can end."""
 _FINAL_AT_FIRST = (NotServed, UsageError)
@@ -46,6 +49,10 @@ class Persistence:
         self._not_found_since = None
         self._watch.worked()
         self._session.note_success()
+
+    def poll_length(self, usual: float) -> float:
+        """Seconds for the next poll: a short one after a failure, so that it soon shows whether receiving works."""
+        return min(usual, SHORT_POLL) if self._watch.failures else usual
 
     def delay_after(self, error: RocketMQError) -> float | None:
         """Seconds until the next try after `error`; None if it is final.

@@ -346,6 +346,10 @@ _OF_NO_TYPE = "the expected type is UNSPECIFIED"
 """So servers say that they know no such topic, when a message for it comes (live-lessons.md, 11)."""
 
 
+_UNREADABLE_FILTER = "parse the consumer's subscription failed"
+"""How servers refuse a SQL expression, with INTERNAL_SERVER_ERROR (seen on 5.5.0)."""
+
+
 def refusal(
     code: int,
     server_text: str,
@@ -363,6 +367,8 @@ def refusal(
     kind = ERROR_OF_CODE.get(code, Refused)
     if kind is TypeMismatch and _OF_NO_TYPE in server_text:
         kind = TopicNotFound
+    if kind is ServerFault and _UNREADABLE_FILTER in server_text:
+        kind = IllegalFilter
     if kind is TopicNotFound and topic_known:
         kind = TopicAway
     about = ", ".join(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import replace
-from functools import partial
 from types import TracebackType
 from typing import Self, Unpack
 
@@ -172,7 +171,11 @@ class SimpleConsumer:
         loop = self._loops.begin(self._keeper(invisible) if keep_alive else None)
         watch = self._session.watch("receiving messages")
         persistence = Persistence(self._session, watch)
-        poll = partial(self.receive, max_messages=max_messages, invisible=invisible, wait=wait)
+
+        async def poll() -> list[ReceivedMessage]:
+            length = persistence.poll_length(wait)
+            return await self.receive(max_messages=max_messages, invisible=invisible, wait=length)
+
         try:
             while True:
                 batch = await retried(poll, persistence.delay_after)

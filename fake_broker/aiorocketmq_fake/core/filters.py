@@ -114,6 +114,8 @@ def _parsed(expression: FilterExpression, profile: Profile) -> Filter:
         node = parse_sql(text, profile.sql)
     except SqlError as error:
         raise Refusal(
-            profile.sql_refusal_code, f"The SQL filter expression {text[:80]!r} cannot be read: {error}."
+            profile.sql_refusal_code,
+            # Apache's servers return these first words and no others (seen on 5.5.0).
+            f"parse the consumer's subscription failed: the SQL expression {text[:80]!r} cannot be read: {error}.",
         ) from error
     return SqlFilter(node, profile.sql_sees_server_properties)

@@ -115,7 +115,9 @@ class BatchSending:
                 packed=parcel.packed,
             )
         response = await session.call(chosen.endpoint, SEND, request, topic=topic)
-        return self._outcomes(response.entries, chosen, topic)
+        outcomes = self._outcomes(response.entries, chosen, topic)
+        session.note_success()
+        return outcomes
 
     def _outcomes(
         self, entries: Sequence[pb.SendResultEntry], chosen: RouteQueue, topic: str

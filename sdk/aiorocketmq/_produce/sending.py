@@ -131,6 +131,7 @@ class Sending:
                 topic=topic,
                 topic_known=True,
             )
+        session.note_success()
         if half is not None:
             half.endpoint = chosen.endpoint
         return SendReceipt(

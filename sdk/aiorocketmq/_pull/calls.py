@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
@@ -92,8 +92,9 @@ class PullCalls:
         except RocketMQError as error:
             logger.debug("the probe for pull calls was refused, so they are served: %s", error)
 
-    async def pull(self, queue: MessageQueue, offset: int) -> Pulled:
-        """Read from `offset` on, waiting for messages as long as configured."""
+    async def pull(self, queue: MessageQueue, offset: int, poll_length: Callable[[float], float]) -> Pulled:
+        """Read from `offset` on, waiting for messages as long as `poll_length` makes of what is configured."""
+        wait = poll_length(self._wait)
         source = await self._source(queue)
         request = pb.PullMessageRequest(
             group=self._session.resource(self._group),
@@ -101,14 +102,14 @@ class PullCalls:
             offset=offset,
             batch_size=self._max_messages,
             filter_expression=filter_to_wire(self._filters.get(queue.topic, FilterText())),
-            long_polling_timeout=seconds_to_wire(self._wait),
+            long_polling_timeout=seconds_to_wire(wait),
         )
         answers: list[pb.PullMessageResponse] = []
         await self._session.stream(
             source.endpoint,
             PULL,
             request,
-            timeout=self._wait + max(MARGIN, self._session.timeouts.request),
+            timeout=wait + max(MARGIN, self._session.timeouts.request),
             topic=queue.topic,
             group=self._group,
             take=answers.append,

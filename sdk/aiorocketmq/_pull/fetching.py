@@ -132,7 +132,7 @@ class Fetching:
 
     async def _fetch(self, watch: Watch, queue: MessageQueue) -> None:
         persistence = Persistence(self._session, watch)
-        fetch = partial(self._fetch_on, queue, self._wake[queue])
+        fetch = partial(self._fetch_on, persistence, queue, self._wake[queue])
         try:
             while True:
                 await retried(fetch, persistence.delay_after)
@@ -142,7 +142,7 @@ class Fetching:
             self._failures[queue] = error
             await self._tell()
 
-    async def _fetch_on(self, queue: MessageQueue, wake: asyncio.Event) -> None:
+    async def _fetch_on(self, persistence: Persistence, queue: MessageQueue, wake: asyncio.Event) -> None:
         """Place the queue, wait for the next pull to be due, or pull: whichever comes next."""
         if self.positions.position(queue) is None:
             committed = await self._calls.committed(queue)
@@ -155,7 +155,7 @@ class Fetching:
             await wake.wait()
             return
         try:
-            answer = await self._calls.pull(queue, ticket.offset)
+            answer = await self._calls.pull(queue, ticket.offset, persistence.poll_length)
         except BaseException:
             self.positions.failed(ticket)
             raise

@@ -15,7 +15,7 @@ from aiorocketmq._core.pauses import poll_length, scan_pause
 from aiorocketmq._core.receive_cache import ReceiveCache
 from aiorocketmq._core.route import RouteQueue
 from aiorocketmq._core.settings import FilterText
-from aiorocketmq._persistence import Persistence
+from aiorocketmq._persistence import SHORT_POLL, Persistence
 from aiorocketmq._push.assignments import assignments
 from aiorocketmq._receiving import receive
 from aiorocketmq._retrying import retried, tried_until
@@ -32,8 +32,6 @@ logger = logging.getLogger(__name__)
 
 MOST_POLLS = 4
 """Polls of one queue side by side while it has much: fewer wake-ups for each message. Never in ordered groups."""
-SHORT_POLL = 5.0
-"""Length of those polls in seconds, the shortest that servers take: they end soon where there is no more."""
 LAST_ANSWERS = 1.0
 """Seconds that answers which are arriving at a stop have to arrive."""
 
@@ -221,7 +219,7 @@ class Receiving:
                 continue
             try:
                 messages = await retried(
-                    partial(self._poll, queue, room, attempt_id), persistence.delay_after
+                    partial(self._poll, persistence, queue, room, attempt_id), persistence.delay_after
                 )
             except RocketMQError as error:
                 self._session.fail(error)
@@ -237,11 +235,14 @@ class Receiving:
         if queue not in self._assigned:
             self._room.pop(queue, None)
 
-    async def _poll(self, queue: MessageQueue, room: int, attempt_id: str) -> Sequence[ReceivedMessage]:
+    async def _poll(
+        self, persistence: Persistence, queue: MessageQueue, room: int, attempt_id: str
+    ) -> Sequence[ReceivedMessage]:
         source = self._is_polled(queue)  # it may have been dropped, or have moved, since the last try
         if source is None:
             return ()
-        return await self._receive(source, room, attempt_id, self._session.settings.long_polling)
+        length = persistence.poll_length(self._session.settings.long_polling)
+        return await self._receive(source, room, attempt_id, length)
 
     def _help(self, queue: MessageQueue) -> None:
         """Poll a queue that has much side by side: an answer's last message is not waited for before more is asked."""
