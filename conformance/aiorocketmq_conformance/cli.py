@@ -101,10 +101,10 @@ def run(
 
     Example: aiorocketmq conformance run --target apache:5.5.0 --select 'fifo.*' --report out
     """
-    import os
+    from aiorocketmq.wire.grpcio import load_grpcio
 
-    # Cases break connections on purpose; gRPC's own log of that would be taken for an error of the run.
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    # Cases break connections on purpose; grpcio's log of that would be taken for an error of the run.
+    load_grpcio()
     from aiorocketmq_conformance.command import RunOptions, run_command
 
     options = RunOptions(

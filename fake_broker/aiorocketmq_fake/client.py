@@ -7,6 +7,10 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Literal, TypedDict, TypeVar, Unpack
 
+from aiorocketmq.wire.grpcio import load_grpcio
+
+load_grpcio()
+
 import grpc
 from grpc import aio
 

@@ -23,8 +23,6 @@ _FAILURES = {
     grpc.StatusCode.CANCELLED: Failure.CANCELLED,
 }
 
-_BY_NUMBER = {code.value[0]: code for code in grpc.StatusCode}
-
 # Texts of the library that say that a request never left: there was no connection to send it on.
 _NEVER_SENT = (
     "failed to connect",
@@ -53,14 +51,8 @@ def failed(error: BaseException) -> TransportError:
         return TransportError(Failure.CANCELLED, "the connection was closed", was_sent=True)
     if not isinstance(error, grpc.aio.AioRpcError):
         return TransportError(Failure.UNREACHABLE, str(error), was_sent=False)
-    return ended(error.code(), error.details())
-
-
-def ended(code: grpc.StatusCode | int, details: str | None) -> TransportError:
-    """The error of a call that ended with this status, given as such or as its number on the wire."""
-    known = _BY_NUMBER.get(code, grpc.StatusCode.UNKNOWN) if isinstance(code, int) else code
-    failure = _FAILURES.get(known, Failure.INTERNAL)
-    text = details or known.name
+    code, text = error.code(), error.details() or error.code().name
+    failure = _FAILURES.get(code, Failure.INTERNAL)
     lowered = text.lower()
     was_sent = not (failure is Failure.UNREACHABLE and any(each in lowered for each in _NEVER_SENT))
     return TransportError(failure, text, was_sent=was_sent)

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
-from dataclasses import dataclass
-from importlib.metadata import version
 
 from aiorocketmq._core.endpoint import Endpoint, Scheme
 from aiorocketmq._transport.diagnosis import diagnose
-from aiorocketmq._transport.environment import is_tried, lacking
 from aiorocketmq._transport.interface import (
     Diagnosis,
     DuplexStream,
@@ -22,17 +18,14 @@ from aiorocketmq._transport.interface import (
 from aiorocketmq._transport.trust import first_seen_certificate, read_pem
 from aiorocketmq.config import Tls
 from aiorocketmq.errors import UsageError
+from aiorocketmq.wire.grpcio import load_grpcio
 
-os.environ.update(lacking(os.environ, grpcio=version("grpcio")))
+load_grpcio()
 
 import grpc
 import grpc.aio
 
-from aiorocketmq._transport.batches import BatchedCalls
-from aiorocketmq._transport.calls import Calls, FixedMetadata, PublicCalls
-from aiorocketmq._transport.failures import CALL_ERRORS, failed
-
-logger = logging.getLogger(__name__)
+from aiorocketmq._transport.channel import Channel
 
 _OPTIONS: tuple[tuple[str, int | str], ...] = (
     # No limits of our own: the server's settings say how large a message may be.
@@ -54,29 +47,6 @@ _OPTIONS: tuple[tuple[str, int | str], ...] = (
     ("grpc.minimal_stack", 1),
 )
 
-_POLITE_SECONDS = 0.1
-"""How long the end of a stream may take to be written."""
-
-
-@dataclass(slots=True)
-class _Line:
-    """One channel, and the way calls are made on it."""
-
-    channel: grpc.aio.Channel
-    calls: Calls
-
-    async def close(self) -> None:
-        """End everything at once."""
-        self.calls.end()
-        await self.channel.close()
-
-    async def retire(self, grace: float) -> None:
-        """Let calls end for `grace` seconds, and close; at once when cancelled."""
-        try:
-            await self.calls.under_way.over(grace)
-        finally:
-            await self.close()
-
 
 class GrpcioTransport:
     """Implements `Transport` on `grpc.aio`; belongs to the event loop it is first used on."""
@@ -88,7 +58,7 @@ class GrpcioTransport:
                 "open the first client after the fork, or start processes by 'spawn' or 'forkserver'"
             )
         self._tls = tls
-        self._lines: dict[Endpoint, _Line] = {}
+        self._channels: dict[Endpoint, Channel] = {}
         self._opening: dict[Endpoint, asyncio.Lock] = {}
         self._retiring: set[asyncio.Task[None]] = set()
         self._is_closed = False
@@ -97,30 +67,30 @@ class GrpcioTransport:
         self, endpoint: Endpoint, path: str, payload: bytes, metadata: Metadata, timeout: float
     ) -> bytes:
         """One request, one answer, within `timeout` seconds."""
-        line = self._lines.get(endpoint) or await self._open(endpoint)
-        return await line.calls.unary(path, payload, metadata, timeout)
+        channel = self._channels.get(endpoint) or await self._open(endpoint)
+        return await channel.unary(path, payload, metadata, timeout)
 
     async def server_stream(
         self, endpoint: Endpoint, path: str, payload: bytes, metadata: Metadata, timeout: float, take: Take
     ) -> None:
         """One request, many answers, all within `timeout` seconds; each is given to `take` when it arrives."""
-        line = self._lines.get(endpoint) or await self._open(endpoint)
-        await line.calls.stream(path, payload, metadata, timeout, take)
+        channel = self._channels.get(endpoint) or await self._open(endpoint)
+        await channel.server_stream(path, payload, metadata, timeout, take)
 
     async def duplex(self, endpoint: Endpoint, path: str, metadata: Metadata) -> DuplexStream:
         """Open a stream without a deadline; errors of opening show at the first read or write."""
-        line = self._lines.get(endpoint) or await self._open(endpoint)
-        return _GrpcioStream(line.channel.stream_stream(path)(metadata=FixedMetadata(metadata)))
+        channel = self._channels.get(endpoint) or await self._open(endpoint)
+        return channel.duplex(path, metadata)
 
     async def reconnect(self, endpoint: Endpoint, grace: float = 0.0) -> None:
         """Drop the connection to `endpoint`, so that the next call makes a new one; calls under way have `grace`."""
-        line = self._lines.pop(endpoint, None)
-        if line is None:
+        channel = self._channels.pop(endpoint, None)
+        if channel is None:
             return
         if not grace:
-            await line.close()
+            await channel.close()
             return
-        task = asyncio.get_running_loop().create_task(line.retire(grace), name="retire a connection")
+        task = asyncio.get_running_loop().create_task(channel.retire(grace), name="retire a connection")
         self._retiring.add(task)
         task.add_done_callback(self._retiring.discard)
 
@@ -131,26 +101,25 @@ class GrpcioTransport:
     async def close(self) -> None:
         """Close all connections; calls in flight end with TransportError."""
         self._is_closed = True
-        lines, self._lines = self._lines, {}
+        channels, self._channels = self._channels, {}
         for task in (retiring := tuple(self._retiring)):
             task.cancel()
-        for line in lines.values():
-            await line.close()
+        for channel in channels.values():
+            await channel.close()
         if retiring:
             await asyncio.wait(retiring)
 
-    async def _open(self, endpoint: Endpoint) -> _Line:
+    async def _open(self, endpoint: Endpoint) -> Channel:
         if self._is_closed:
             raise TransportError(Failure.UNREACHABLE, "the connection was closed", was_sent=False)
         lock = self._opening.setdefault(endpoint, asyncio.Lock())
         async with lock:
-            line = self._lines.get(endpoint)
-            if line is None:
-                channel = await self._channel(endpoint)
-                line = self._lines[endpoint] = _Line(channel, calls_of(channel))
-        return line
+            channel = self._channels.get(endpoint)
+            if channel is None:
+                channel = self._channels[endpoint] = Channel(await self._grpcio_channel(endpoint))
+        return channel
 
-    async def _channel(self, endpoint: Endpoint) -> grpc.aio.Channel:
+    async def _grpcio_channel(self, endpoint: Endpoint) -> grpc.aio.Channel:
         _Threads.are_running = True
         target, options = _target(endpoint), list(_OPTIONS)
         if self._tls is None:
@@ -172,16 +141,6 @@ class GrpcioTransport:
         return grpc.aio.secure_channel(target, credentials, options=options)
 
 
-def calls_of(channel: grpc.aio.Channel) -> Calls:
-    """The best way to make calls on `channel` with this version of the library."""
-    if is_tried(grpc.__version__):
-        try:
-            return BatchedCalls(channel)
-        except (AttributeError, ImportError):
-            logger.debug("grpcio %s is not made as expected, calls are made the public way", grpc.__version__)
-    return PublicCalls(channel)
-
-
 class _Threads:
     """What became of the library's threads: it has one poller for a process, and nothing starts it in a child."""
 
@@ -195,39 +154,6 @@ class _Threads:
 
 
 os.register_at_fork(after_in_child=_Threads.stay_behind)
-
-
-class _GrpcioStream:
-    """One stream open in both directions."""
-
-    def __init__(self, call: grpc.aio.StreamStreamCall[bytes, bytes]) -> None:
-        self._call = call
-
-    async def write(self, payload: bytes) -> None:
-        """Send one message."""
-        try:
-            await self._call.write(payload)
-        except CALL_ERRORS as error:
-            raise failed(error) from None
-
-    async def read(self) -> bytes | None:
-        """The next message, or None after a regular end."""
-        try:
-            answer = await self._call.read()
-        except CALL_ERRORS as error:
-            raise failed(error) from None
-        return answer if isinstance(answer, bytes) else None
-
-    async def close(self) -> None:
-        """End the stream from this side."""
-        if not self._call.done():
-            try:
-                # A stream that still waits for its connection cannot be ended politely, and need not be.
-                async with asyncio.timeout(_POLITE_SECONDS):
-                    await self._call.done_writing()
-            except (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError, TimeoutError):
-                logger.debug("the stream was over before it was closed")
-        self._call.cancel()
 
 
 def _target(endpoint: Endpoint) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -62,8 +61,6 @@ def program() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code; every foreseen error is one sentence on standard error."""
-    # grpcio's C core writes lines of its own to standard error, which a terminal table does not survive.
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     try:
         result = program.main(args=list(arguments), prog_name="aiorocketmq", standalone_mode=False)
     except click.exceptions.Abort:

@@ -1,17 +1,15 @@
-"""Both ways of making calls over grpcio, the public one and the one below it: what comes out is the same."""
+"""Calls on a channel of grpcio: answers, errors, cancellation and the end of the channel."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import grpc
 import pytest
-from aiorocketmq._transport.batches import BURST, BatchedCalls
-from aiorocketmq._transport.calls import Calls, PublicCalls
-from aiorocketmq._transport.grpcio import calls_of
+from aiorocketmq._transport.channel import Channel
 from aiorocketmq._transport.interface import Failure, TransportError
 
 MANY, ONE = "/some.Service/Many", "/some.Service/One"
@@ -66,65 +64,36 @@ async def server() -> AsyncIterator[Server]:
     await running.stop(None)
 
 
-@pytest.fixture(params=[BatchedCalls, PublicCalls])
-def way(request: pytest.FixtureRequest) -> Callable[[grpc.aio.Channel], Calls]:
-    chosen: Callable[[grpc.aio.Channel], Calls] = request.param
-    return chosen
-
-
 @pytest.fixture
-async def calls(server: Server, way: Callable[[grpc.aio.Channel], Calls]) -> AsyncIterator[Calls]:
-    async with grpc.aio.insecure_channel(server.address) as channel:
-        yield way(channel)
+async def channel(server: Server) -> AsyncIterator[Channel]:
+    channel = Channel(grpc.aio.insecure_channel(server.address))
+    yield channel
+    await channel.close()
 
 
-async def answers(calls: Calls, request: bytes, timeout: float = 5.0) -> list[bytes]:
+async def answers(channel: Channel, request: bytes, timeout: float = 5.0) -> list[bytes]:
     got: list[bytes] = []
-    await calls.stream(MANY, request, (), timeout, got.append)
+    await channel.server_stream(MANY, request, (), timeout, got.append)
     return got
 
 
-async def test_the_library_of_this_machine_is_used_below_its_public_interface(server: Server) -> None:
-    async with grpc.aio.insecure_channel(server.address) as channel:
-        assert isinstance(calls_of(channel), BatchedCalls)
-
-
-async def test_a_library_made_otherwise_is_used_the_public_way(
-    server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with grpc.aio.insecure_channel(server.address) as channel:
-        with monkeypatch.context() as patched:
-            patched.delattr("grpc._cython.cygrpc.execute_batch")
-            calls = calls_of(channel)
-        assert isinstance(calls, PublicCalls)
-        assert await answers(calls, b"2 OK") == [b"0", b"1"]
-
-
-async def test_an_untried_version_of_the_library_is_used_the_public_way(
-    server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("grpc.__version__", "1.86.0")
-    async with grpc.aio.insecure_channel(server.address) as channel:
-        assert isinstance(calls_of(channel), PublicCalls)
-
-
 @pytest.mark.parametrize("count", [0, 1, 40])
-async def test_all_answers_come_in_order(calls: Calls, count: int) -> None:
-    assert await answers(calls, b"%d OK" % count) == [b"%d" % number for number in range(count)]
+async def test_all_answers_come_in_order(channel: Channel, count: int) -> None:
+    assert await answers(channel, b"%d OK" % count) == [b"%d" % number for number in range(count)]
 
 
-async def test_headers_arrive(calls: Calls, server: Server) -> None:
-    await calls.stream(MANY, b"0 OK", (("x-some", "thing"),), 5.0, lambda answer: None)
+async def test_headers_arrive(channel: Channel, server: Server) -> None:
+    await channel.server_stream(MANY, b"0 OK", (("x-some", "thing"),), 5.0, lambda answer: None)
     assert server.metadata["x-some"] == "thing"
-    await calls.unary(ONE, b"OK", (("x-other", "thing"),), 5.0)
+    await channel.unary(ONE, b"OK", (("x-other", "thing"),), 5.0)
     assert server.metadata["x-other"] == "thing"
 
 
 @pytest.mark.parametrize("count", [0, 3])
-async def test_a_call_that_ends_badly_says_so_after_its_answers(calls: Calls, count: int) -> None:
+async def test_a_call_that_ends_badly_says_so_after_its_answers(channel: Channel, count: int) -> None:
     got: list[bytes] = []
     with pytest.raises(TransportError, match="as asked for") as caught:
-        await calls.stream(MANY, b"%d RESOURCE_EXHAUSTED" % count, (), 5.0, got.append)
+        await channel.server_stream(MANY, b"%d RESOURCE_EXHAUSTED" % count, (), 5.0, got.append)
     assert got == [b"%d" % number for number in range(count)]
     assert caught.value.failure is Failure.EXHAUSTED
     assert caught.value.was_sent
@@ -140,52 +109,52 @@ async def test_a_call_that_ends_badly_says_so_after_its_answers(calls: Calls, co
         ("DATA_LOSS", Failure.INTERNAL),
     ],
 )
-async def test_a_refusal_is_said_with_its_text(calls: Calls, status: str, failure: Failure) -> None:
+async def test_a_refusal_is_said_with_its_text(channel: Channel, status: str, failure: Failure) -> None:
     with pytest.raises(TransportError, match="as asked for") as caught:
-        await calls.unary(ONE, status.encode(), (), 5.0)
+        await channel.unary(ONE, status.encode(), (), 5.0)
     assert caught.value.failure is failure
 
 
-async def test_a_path_that_nobody_serves_is_unimplemented(calls: Calls) -> None:
+async def test_a_path_that_nobody_serves_is_unimplemented(channel: Channel) -> None:
     for call in (
-        calls.unary("/no.Service/One", b"", (), 5.0),
-        calls.stream("/no.Service/Many", b"", (), 5.0, lambda answer: None),
+        channel.unary("/no.Service/One", b"", (), 5.0),
+        channel.server_stream("/no.Service/Many", b"", (), 5.0, lambda answer: None),
     ):
         with pytest.raises(TransportError) as caught:
             await call
         assert caught.value.failure is Failure.UNIMPLEMENTED
 
 
-async def test_an_answer_comes_back_whole(calls: Calls) -> None:
-    assert await calls.unary(ONE, b"OK", (), 5.0) == b"OK"
+async def test_an_answer_comes_back_whole(channel: Channel) -> None:
+    assert await channel.unary(ONE, b"OK", (), 5.0) == b"OK"
 
 
-async def test_a_burst_of_calls_gets_every_answer(calls: Calls, server: Server) -> None:
-    found = await asyncio.gather(*(calls.unary(ONE, b"OK", (), 5.0) for _ in range(5 * BURST)))
-    assert found == [b"OK"] * 5 * BURST
-    waiting = [asyncio.ensure_future(calls.unary(ONE, b"WAIT", (), 60.0)) for _ in range(5 * BURST)]
+async def test_a_burst_of_calls_gets_every_answer(channel: Channel, server: Server) -> None:
+    found = await asyncio.gather(*(channel.unary(ONE, b"OK", (), 5.0) for _ in range(40)))
+    assert found == [b"OK"] * 40
+    waiting = [asyncio.ensure_future(channel.unary(ONE, b"WAIT", (), 60.0)) for _ in range(40)]
     await server.waiting.wait()
     for each in waiting:
         each.cancel()
     ends = await asyncio.gather(*waiting, return_exceptions=True)
     assert all(isinstance(end, asyncio.CancelledError) for end in ends)
-    assert not calls.under_way.calls
-    assert await calls.unary(ONE, b"OK", (), 5.0) == b"OK"
+    assert not channel.in_flight
+    assert await channel.unary(ONE, b"OK", (), 5.0) == b"OK"
 
 
-async def test_nobody_there_is_told_from_what_was_sent(way: Callable[[grpc.aio.Channel], Calls]) -> None:
-    async with grpc.aio.insecure_channel("127.0.0.1:1") as channel:
-        calls = way(channel)
-        for call in (calls.unary(ONE, b"OK", (), 5.0), answers(calls, b"1 OK")):
-            with pytest.raises(TransportError) as caught:
-                await call
-            assert caught.value.failure is Failure.UNREACHABLE
-            assert not caught.value.was_sent
-        assert not calls.under_way.calls
+async def test_nobody_there_is_told_from_what_was_sent() -> None:
+    channel = Channel(grpc.aio.insecure_channel("127.0.0.1:1"))
+    for call in (channel.unary(ONE, b"OK", (), 5.0), answers(channel, b"1 OK")):
+        with pytest.raises(TransportError) as caught:
+            await call
+        assert caught.value.failure is Failure.UNREACHABLE
+        assert not caught.value.was_sent
+    assert not channel.in_flight
+    await channel.close()
 
 
-async def test_a_deadline_ends_a_call_and_the_server_hears_of_it(calls: Calls, server: Server) -> None:
-    for call in (calls.unary(ONE, b"WAIT", (), 0.05), answers(calls, b"0 WAIT", timeout=0.05)):
+async def test_a_deadline_ends_a_call_and_the_server_hears_of_it(channel: Channel, server: Server) -> None:
+    for call in (channel.unary(ONE, b"WAIT", (), 0.05), answers(channel, b"0 WAIT", timeout=0.05)):
         with pytest.raises(TransportError) as caught:
             await call
         assert caught.value.failure is Failure.TIMEOUT
@@ -193,46 +162,43 @@ async def test_a_deadline_ends_a_call_and_the_server_hears_of_it(calls: Calls, s
         server.left.clear()
 
 
-async def test_a_cancelled_call_is_cancelled_at_the_server_too(calls: Calls, server: Server) -> None:
-    for call in (calls.unary(ONE, b"WAIT", (), 60.0), answers(calls, b"0 WAIT", timeout=60.0)):
+async def test_a_cancelled_call_is_cancelled_at_the_server_too(channel: Channel, server: Server) -> None:
+    for call in (channel.unary(ONE, b"WAIT", (), 60.0), answers(channel, b"0 WAIT", timeout=60.0)):
         server.waiting.clear()
         task = asyncio.ensure_future(call)
         await server.waiting.wait()
-        assert len(calls.under_way.calls) == 1
+        assert channel.in_flight == 1
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         await server.left.wait()
         server.left.clear()
-        assert not calls.under_way.calls
+        assert not channel.in_flight
 
 
-async def test_what_a_taker_raises_ends_the_call(calls: Calls, server: Server) -> None:
+async def test_what_a_taker_raises_ends_the_call(channel: Channel, server: Server) -> None:
     def take(answer: bytes) -> None:
         raise LookupError("no thanks")
 
     with pytest.raises(LookupError, match="no thanks"):
-        await calls.stream(MANY, b"1 WAIT", (), 60.0, take)
+        await channel.server_stream(MANY, b"1 WAIT", (), 60.0, take)
     await server.left.wait()
 
 
-async def test_calls_under_way_end_with_an_error_when_their_channel_is_closed(
-    server: Server, way: Callable[[grpc.aio.Channel], Calls]
+async def test_calls_in_flight_end_with_an_error_when_their_channel_is_closed(
+    channel: Channel, server: Server
 ) -> None:
-    channel = grpc.aio.insecure_channel(server.address)
-    calls = way(channel)
     async with asyncio.TaskGroup() as group:
-        one = group.create_task(failure_of(calls.unary(ONE, b"WAIT", (), 60.0)))
+        one = group.create_task(failure_of(channel.unary(ONE, b"WAIT", (), 60.0)))
         await server.waiting.wait()
         server.waiting.clear()
-        many = group.create_task(failure_of(answers(calls, b"1 WAIT", timeout=60.0)))
+        many = group.create_task(failure_of(answers(channel, b"1 WAIT", timeout=60.0)))
         await server.waiting.wait()
-        calls.end()
         await channel.close()
     assert one.result() is many.result() is Failure.CANCELLED
-    assert await failure_of(calls.unary(ONE, b"OK", (), 5.0)) is Failure.UNREACHABLE
-    assert await failure_of(answers(calls, b"1 OK")) is Failure.UNREACHABLE
-    assert not calls.under_way.calls
+    assert await failure_of(channel.unary(ONE, b"OK", (), 5.0)) is Failure.UNREACHABLE
+    assert await failure_of(answers(channel, b"1 OK")) is Failure.UNREACHABLE
+    assert not channel.in_flight
 
 
 async def failure_of(call: Any) -> Failure:
@@ -241,25 +207,30 @@ async def failure_of(call: Any) -> Failure:
     return caught.value.failure
 
 
-async def test_a_channel_that_retires_waits_for_its_calls(calls: Calls, server: Server) -> None:
-    await calls.under_way.over(60.0)
-    task = asyncio.ensure_future(answers(calls, b"1 WAIT", timeout=0.1))
+async def test_a_retiring_channel_waits_for_its_calls_and_closes(channel: Channel, server: Server) -> None:
+    call = asyncio.ensure_future(failure_of(answers(channel, b"1 WAIT", timeout=0.1)))
     await server.waiting.wait()
-    await calls.under_way.over(60.0)
-    assert (await asyncio.gather(task, return_exceptions=True))[0].__class__ is TransportError
-    task = asyncio.ensure_future(answers(calls, b"1 WAIT", timeout=60.0))
-    await asyncio.sleep(0)
-    await calls.under_way.over(0.01)
-    assert len(calls.under_way.calls) == 1
-    task.cancel()
-    await asyncio.wait((task,))
+    await channel.retire(60.0)
+    assert await call is Failure.TIMEOUT
+    assert await failure_of(answers(channel, b"1 OK")) is Failure.UNREACHABLE
 
 
-async def test_a_poll_that_waits_leaves_little_for_the_garbage_collector(
-    calls: Calls, server: Server, way: object
-) -> None:
+async def test_a_retiring_channel_waits_no_longer_than_its_grace(channel: Channel, server: Server) -> None:
+    call = asyncio.ensure_future(failure_of(answers(channel, b"1 WAIT", timeout=60.0)))
+    await server.waiting.wait()
+    await channel.retire(0.01)
+    assert await call is Failure.CANCELLED
+    assert not channel.in_flight
+
+
+async def test_a_channel_without_calls_retires_at_once(channel: Channel) -> None:
+    async with asyncio.timeout(5.0):
+        await channel.retire(60.0)
+
+
+async def test_a_poll_that_waits_leaves_little_for_the_garbage_collector(channel: Channel) -> None:
     async def objects(polls: int) -> int:
-        tasks = [asyncio.ensure_future(answers(calls, b"0 WAIT", timeout=60.0)) for _ in range(polls)]
+        tasks = [asyncio.ensure_future(answers(channel, b"0 WAIT", timeout=60.0)) for _ in range(polls)]
         for _ in range(5):
             await asyncio.sleep(0)
         gc.collect()
@@ -271,4 +242,4 @@ async def test_a_poll_that_waits_leaves_little_for_the_garbage_collector(
 
     await objects(1)
     each = (await objects(101) - await objects(1)) / 100
-    assert each < 25 if way is BatchedCalls else each < 80
+    assert each < 80

@@ -77,7 +77,7 @@ async def broker() -> AsyncIterator[FakeBroker]:
 
 async def output_of(script: str, broker: FakeBroker) -> list[str]:
     """The lines that a program prints, which ends soon by itself."""
-    out, _ = await ended(PROLOGUE + script, broker.endpoint, os.environ | {"GRPC_VERBOSITY": "NONE"})
+    out, _ = await ended(PROLOGUE + script, broker.endpoint, os.environ)
     return out.splitlines()
 
 
