@@ -176,7 +176,7 @@ async def test_a_start_cancelled_at_any_point_leaves_nothing_behind(still: FakeB
         reached, outcome = await struck(transport, consumer.__aenter__(), at)
         if not isinstance(outcome, asyncio.CancelledError):
             await consumer.__aexit__(None, None, None)
-        assert transport._lines == {}
+        assert transport._channels == {}
         # A server whose answer to our settings was not read yet is not told good-bye, and forgets us by itself.
         await still.clock.advance(seconds=300)
         nothing_is_left(still)
@@ -243,7 +243,7 @@ async def test_a_stop_cancelled_at_any_point_stops_all_the_same(still: FakeBroke
         await consumer.__aenter__()
         reached, _ = await struck(transport, consumer.__aexit__(None, None, None), at)
         nothing_is_left(still)
-        assert transport._lines == {}
+        assert transport._channels == {}
         if not reached:
             break
     assert 2 <= at < MOST_POINTS
@@ -282,7 +282,7 @@ async def test_clients_that_come_and_go_leave_no_task_no_line_and_no_object(stil
         async with push(still, first, ignore), simple(still, second):
             pass
         nothing_is_left(still)
-        assert (first._lines, second._lines) == ({}, {})
+        assert (first._channels, second._channels) == ({}, {})
     gc.collect()
     kinds = (PushConsumer, SimpleConsumer)
     assert [each for each in gc.get_objects() if isinstance(each, kinds)] == []

@@ -122,13 +122,13 @@ async def test_one_dead_connection_is_made_anew_once_for_all_who_ask(broker: Fak
         SimpleConsumer(rocketmq, group="billing", subscriptions=["orders"]) as second,
     ):
         (endpoint,) = first._session.links
-        before = rocketmq.open_transport()._lines[endpoint]  # type: ignore[attr-defined]  # grpcio's
+        before = rocketmq.open_transport()._channels[endpoint]  # type: ignore[attr-defined]  # grpcio's
         await first._session.reconnect(endpoint)
         await first.receive(wait=0)
-        after = rocketmq.open_transport()._lines[endpoint]  # type: ignore[attr-defined]  # grpcio's
+        after = rocketmq.open_transport()._channels[endpoint]  # type: ignore[attr-defined]  # grpcio's
         await second._session.reconnect(endpoint)
         assert before is not after
-        assert rocketmq.open_transport()._lines.get(endpoint) is after  # type: ignore[attr-defined]  # grpcio's
+        assert rocketmq.open_transport()._channels.get(endpoint) is after  # type: ignore[attr-defined]  # grpcio's
 
 
 async def test_a_signal_wakes_all_who_wait_and_lets_later_ones_pass() -> None:

@@ -240,8 +240,8 @@ async def test_clients_share_one_connection_and_leave_it_open(
         async with SimpleConsumer(rocketmq, group="billing", subscriptions=["orders"]) as consumer:
             (message,) = await consumer.receive(wait=5)
             await message.ack()
-        assert len(overheard._lines) == 1
-    assert overheard._lines == {}
+        assert len(overheard._channels) == 1
+    assert overheard._channels == {}
     with pytest.raises(Closed, match="the connection was closed"):
         async with Producer(rocketmq):
             pass
