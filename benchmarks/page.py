@@ -18,10 +18,9 @@ Machines differ, ratios travel: compare within a table, not between pages.
 ## Method
 
 - Three clients do the same work against the same server: a bare `grpc.aio` stub with our wire messages and nothing on
-  top, `aiorocketmq`, and Apache's Python client in an environment of its own. The stub takes grpcio as it comes;
-  `aiorocketmq` chooses how it reads from the network, and makes its calls below the asyncio layer of tried versions
-  ([session](../explanation/session.md)), so that it may be quicker than the stub. The server is our fake
-  broker (profile `{profile}`, {queues} queues a topic), in a process of its own, fresh for each round.
+  top, `aiorocketmq`, and Apache's Python client in an environment of its own. All take grpcio as it comes, by its
+  public interface. The server is our fake broker (profile `{profile}`, {queues} queues a topic), in a process of its
+  own, fresh for each round.
 - One process per measurement: {warm_up} s of warm-up after the first message, then {seconds} s.
   The clients take turns within a round, {rounds} rounds in one run; cells are medians
   over the rounds, raw data has them all.
@@ -38,7 +37,8 @@ Machines differ, ratios travel: compare within a table, not between pages.
 - `python -m benchmarks --part NAME` measures one part again and keeps the rest as published: {parts}.
 - The stub acknowledges a whole receive with one call, as our clients do; Apache's client has no such call.
 - Batches: the stub fills requests of 32 messages itself, 8 in flight; our producer gathers what 256 tasks send one by
-  one (`linger`); Apache's client has no batches, and sends one by one with 256 in flight.
+  one, or gets 8 lists of 32 messages at a time by `send_many` (both with `linger`); Apache's client has no batches,
+  and sends one by one with 256 in flight.
 """
 
 
@@ -66,9 +66,8 @@ def median(results: Sequence[Mapping[str, Any]], key: str) -> float | None:
 
 def ratio(run: Mapping[str, Any], work: Work, key: str, other: str, ours: str = OURS) -> float | None:
     """Return ours over another client's, round by round, and of these the middle."""
-    pairs = zip(
-        run["results"][work.title].get(ours, ()), run["results"][work.title].get(other, ()), strict=False
-    )
+    results = run["results"].get(work.title, {})
+    pairs = zip(results.get(ours, ()), results.get(other, ()), strict=False)
     values = [mine[key] / theirs[key] for mine, theirs in pairs if mine[key] and theirs[key]]
     return statistics.median(values) if values else None
 
@@ -91,7 +90,7 @@ def speed_table(run: Mapping[str, Any]) -> list[str]:
     ]
     for work in WORKS:
         for client in CLIENTS:
-            results = run["results"][work.title].get(client)
+            results = run["results"].get(work.title, {}).get(client)
             if not results:
                 continue
             cells = [

@@ -23,6 +23,20 @@ async def linger(orders: Orders, meter: Meter) -> None:
     await send_with(producer, orders, meter)
 
 
+async def many(orders: Orders, meter: Meter) -> None:
+    """Send lists of `batch` messages, so many at a time that `in_flight` messages are under way."""
+    body = orders.body
+    async with Producer(orders.endpoint, linger=0.005, max_batch=orders.batch) as producer:
+
+        async def sender() -> None:
+            while not meter.over:
+                began = time.perf_counter()
+                await producer.send_many([Message(orders.topic, body) for _ in range(orders.batch)])
+                meter.count(orders.batch, time.perf_counter() - began)
+
+        await asyncio.gather(*(sender() for _ in range(orders.in_flight // orders.batch)))
+
+
 async def send_with(producer: Producer, orders: Orders, meter: Meter) -> None:
     """Send from `in_flight` tasks, one message after the other in each."""
     body = orders.body
@@ -90,7 +104,14 @@ async def main() -> None:
     """Do what the orders say and report."""
     orders = Orders.from_arguments()
     meter = Meter(orders)
-    works = {"send": send, "linger": linger, "simple": simple, "push": push, "end_to_end": end_to_end}
+    works = {
+        "send": send,
+        "linger": linger,
+        "many": many,
+        "simple": simple,
+        "push": push,
+        "end_to_end": end_to_end,
+    }
     await works[orders.work](orders, meter)
     meter.report()
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 import os
 
 _SETTINGS = {
-    # Its own handling of forks cannot work beside asyncio, whose poller always runs: about one child in ten crashes.
+    # Its own handling of forks cannot work while its poller runs, which it always does beside asyncio: up to 5 of 60
+    # children that were forked under load crashed.
     "GRPC_ENABLE_FORK_SUPPORT": "0",
-    # It writes a line to standard error for every server that closes a connection; what matters is in our errors and
-    # logs.
+    # By default it logs to standard error when a server closes a connection or the process forks; what matters is in
+    # our errors and logs.
     "GRPC_VERBOSITY": "ERROR",
 }
 
