@@ -135,7 +135,14 @@ def main() -> None:
     """Do what the orders say, report, and leave without waiting for its threads."""
     orders = Orders.from_arguments()
     meter = Meter(orders)
-    works = {"send": send, "linger": send, "many": send, "simple": simple, "push": push, "end_to_end": end_to_end}
+    works = {
+        "send": send,
+        "linger": send,
+        "many": send,
+        "simple": simple,
+        "push": push,
+        "end_to_end": end_to_end,
+    }
     works[orders.work](orders, meter)
     meter.report()
     os._exit(0)

@@ -177,7 +177,14 @@ async def main() -> None:
     orders = Orders.from_arguments()
     stub = Stub(orders)
     meter = Meter(orders)
-    works = {"send": send, "linger": batches, "many": batches, "simple": consume, "push": consume, "end_to_end": end_to_end}
+    works = {
+        "send": send,
+        "linger": batches,
+        "many": batches,
+        "simple": consume,
+        "push": consume,
+        "end_to_end": end_to_end,
+    }
     await works[orders.work](stub, meter)
     meter.report()
     await stub.channel.close()

@@ -101,10 +101,11 @@ def run(
 
     Example: aiorocketmq conformance run --target apache:5.5.0 --select 'fifo.*' --report out
     """
-    from aiorocketmq.wire.grpcio import load_grpcio
+    from aiorocketmq.wire.grpcio_settings import grpcio_settings
 
     # Cases break connections on purpose; grpcio's log of that would be taken for an error of the run.
-    load_grpcio()
+    with grpcio_settings():
+        import grpc.aio  # noqa: F401
     from aiorocketmq_conformance.command import RunOptions, run_command
 
     options = RunOptions(

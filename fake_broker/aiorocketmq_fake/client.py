@@ -7,12 +7,11 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Literal, TypedDict, TypeVar, Unpack
 
-from aiorocketmq.wire.grpcio import load_grpcio
+from aiorocketmq.wire.grpcio_settings import grpcio_settings
 
-load_grpcio()
-
-import grpc
-from grpc import aio
+with grpcio_settings():
+    import grpc
+    from grpc import aio
 
 from aiorocketmq_fake.core.access import User
 from aiorocketmq_fake.core.choices import DiskStage

@@ -1,5 +1,6 @@
 """The servers around the core: everything that can wait or fail."""
 
-from aiorocketmq.wire.grpcio import load_grpcio
+from aiorocketmq.wire.grpcio_settings import grpcio_settings
 
-load_grpcio()
+with grpcio_settings():
+    import grpc.aio  # noqa: F401  # the first import decides about its settings

@@ -18,12 +18,11 @@ from aiorocketmq._transport.interface import (
 from aiorocketmq._transport.trust import first_seen_certificate, read_pem
 from aiorocketmq.config import Tls
 from aiorocketmq.errors import UsageError
-from aiorocketmq.wire.grpcio import load_grpcio
+from aiorocketmq.wire.grpcio_settings import grpcio_settings
 
-load_grpcio()
-
-import grpc
-import grpc.aio
+with grpcio_settings():
+    import grpc
+    import grpc.aio
 
 from aiorocketmq._transport.channel import Channel
 
