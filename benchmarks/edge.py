@@ -32,7 +32,7 @@ METADATA = (
 
 @asynccontextmanager
 async def fake() -> AsyncIterator[str]:
-    """The fake as it comes: it tells grpcio how to read, if it is there first."""
+    """The fake as it comes."""
     from aiorocketmq_fake import FakeBroker
 
     async with FakeBroker() as broker:
