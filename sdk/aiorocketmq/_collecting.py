@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections import deque
 from collections.abc import Callable
 
 import anyio
@@ -40,15 +39,19 @@ class Collecting:
 
     __slots__ = (
         "_aside",
+        "_broker",
         "_endpoint",
         "_grace",
+        "_group",
+        "_keep_wire",
         "_max_messages",
+        "_max_unpacked",
         "_most",
+        "_namespace",
+        "_session",
         "_size",
-        "broker",
         "is_cut",
         "messages",
-        "session",
     )
 
     def __init__(
@@ -61,17 +64,21 @@ class Collecting:
         messages: list[ReceivedMessage] | None = None,
         grace: float = 0.0,
     ) -> None:
-        self.session = session
-        self.broker = broker
+        self._session = session
+        self._endpoint = endpoint
+        self._broker = broker
+        self._group = session.group
+        self._namespace = session.namespace
+        self._keep_wire = session.telling.keeps_wire
+        self._max_unpacked = session.connection.max_decompressed_body
         self.messages = [] if messages is None else messages
         self.is_cut = False
         """Whether the answer went on behind the messages that were kept."""
-        self._endpoint = endpoint
         self._max_messages = max_messages
         self._most = answer_limit(max_messages)
         self._size = 0
         self._grace = grace
-        self._aside: deque[ReceivedMessage] = deque()
+        self._aside: list[ReceivedMessage] = []
         """Messages whose bodies are still compressed, in the order of their arrival."""
 
     def add(
@@ -82,22 +89,22 @@ class Collecting:
         lease_ends_us: int | None = None,
     ) -> None:
         """Keep a message that has arrived; raises EnoughError if it is one too many."""
-        messages, session = self.messages, self.session
+        messages = self.messages
         if len(messages) >= self._max_messages or self._size >= self._most:
             self.is_cut = True
             raise EnoughError
         received = message_from_wire(
             message,
-            endpoint=self._endpoint,
-            broker=self.broker,
-            group=session.group,
-            namespace=session.namespace,
-            settler=settler,
-            lease_ends_at=lease_ends_at,
-            lease_ends_us=lease_ends_us,
-            keep_wire=session.telling.keeps_wire,
-            max_unpacked=session.connection.max_decompressed_body,
-            aside=self._aside,
+            self._endpoint,
+            self._broker,
+            self._group,
+            self._aside,
+            self._namespace,
+            settler,
+            lease_ends_at,
+            lease_ends_us,
+            self._keep_wire,
+            self._max_unpacked,
         )
         self._size += len(received.body)
         messages.append(received)
@@ -114,13 +121,13 @@ class Collecting:
         """Make the call, whose answers `take` passes to `add`; raises what `Session.stream` does."""
         grace = math.inf
         try:
-            await self.session.stream(
+            await self._session.stream(
                 self._endpoint,
                 call,
                 request,
                 timeout=timeout,
                 topic=topic,
-                group=self.session.group,
+                group=self._group,
                 take=take,
             )
         except EnoughError:
@@ -147,20 +154,20 @@ class Collecting:
         await uninterrupted(self._unpack_aside(scope), hurry=hurry)
 
     async def _unpack_aside(self, scope: anyio.CancelScope) -> None:
-        loop, connection = asyncio.get_running_loop(), self.session.connection
+        loop, executor = asyncio.get_running_loop(), self._session.connection.executor
         aside = self._aside
         try:
             with scope:
                 while aside:
                     message = aside[0]
                     message.body, message.corruption = await loop.run_in_executor(
-                        connection.executor, unpacked_body, message.body, connection.max_decompressed_body
+                        executor, unpacked_body, message.body, self._max_unpacked
                     )
-                    aside.popleft()
+                    del aside[0]
         # An executor that is shut down or broken; the scope keeps its own cancellation to itself.
         except (RuntimeError, asyncio.CancelledError) as error:
             raise UsageError(
-                f"the connection's executor cannot decompress a message: {error!r}", group=self.session.group
+                f"the connection's executor cannot decompress a message: {error!r}", group=self._group
             ) from error
         finally:
             if aside:  # what is behind it goes, too, lest an ordered group gets it first
@@ -168,7 +175,7 @@ class Collecting:
                 aside.clear()
 
     def _warn(self, name: str, topic: str) -> None:
-        warned = self.session.overfull
+        warned = self._session.overfull
         log = logger.debug if self._endpoint in warned else logger.warning
         warned.add(self._endpoint)
         log(
@@ -179,7 +186,7 @@ class Collecting:
             topic,
             self._max_messages,
             self._most,
-            extra=self.session.log_facts(),
+            extra=self._session.log_facts(),
         )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-from collections import deque
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
@@ -303,11 +302,10 @@ def set_microseconds(timestamp: pb.Timestamp, microseconds: int) -> None:
 
 def message_from_wire(
     message: pb.Message,
-    *,
     endpoint: Endpoint,
     broker: str,
     group: str | None,
-    aside: deque[ReceivedMessage],
+    aside: list[ReceivedMessage],
     namespace: str = "",
     settler: Settler | None = None,
     lease_ends_at: float = 0.0,

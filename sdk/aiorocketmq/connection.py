@@ -57,7 +57,7 @@ class Connection:
     `address_map` replaces addresses that servers name but this machine cannot reach (Docker, NAT): a mapping
     `{"10.0.0.5:8081": "localhost:18081"}` or a function. `namespace` is put before every topic and group.
     `client_properties` travel to the server, which may show them to its operators. `clock` is what leases and retries
-    in ordered groups go by, by default the event loop's; a test gives that of its fake broker."""
+    in ordered groups go by, by default the event loop's; a test gives that of its fake broker.
 
     A received body of more than `max_decompressed_body` bytes (default 32 MiB, 8 times what servers store) is not
     decompressed: its message is corrupted. Bodies of more than 8 KiB compressed or 64 KiB decompressed are decompressed
