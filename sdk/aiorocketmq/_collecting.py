@@ -19,15 +19,17 @@ from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._session import Session
 from aiorocketmq._uninterrupted import uninterrupted
 from aiorocketmq._unpacking import unpacked_body
-from aiorocketmq.errors import UsageError
+from aiorocketmq.errors import RocketMQError, UsageError
 from aiorocketmq.message import ReceivedMessage, Settler
 from aiorocketmq.wire import messages as pb
 
 logger = logging.getLogger(__name__)
 
 
-class EnoughError(Exception):
-    """Raised while an answer arrives, to end its stream: it brings more than was requested."""
+class EnoughError(RocketMQError):
+    """Raised while an answer arrives that brings more than was requested, to end its stream; never leaves this module.
+
+    One of our errors, as `Calling` takes any other for an answer that cannot be read."""
 
 
 class Collecting:
@@ -92,7 +94,7 @@ class Collecting:
         messages = self.messages
         if len(messages) >= self._max_messages or self._size >= self._most:
             self.is_cut = True
-            raise EnoughError
+            raise EnoughError("the answer brings more than was requested")
         received = message_from_wire(
             message,
             self._endpoint,

@@ -410,7 +410,13 @@ async def test_calls_about_other_queues_and_bad_offsets_are_refused(broker: Fake
 
 
 class Generous(GrpcioTransport):
-    """A network to a server that takes no notice of how many messages a pull asks for."""
+    """A network to a server that takes no notice of how many messages a pull asks for.
+
+    With `garbled`, the second message of the first answer is damaged."""
+
+    def __init__(self, *, garbled: bool) -> None:
+        super().__init__(None)
+        self._garbled = garbled
 
     async def server_stream(
         self, endpoint: Endpoint, path: str, payload: bytes, metadata: Metadata, timeout: float, take: Take
@@ -423,16 +429,19 @@ class Generous(GrpcioTransport):
         )
         # The next offset first: it must not be believed where the messages are not all read.
         answers.sort(key=lambda answer: pb.PullMessageResponse.FromString(answer).HasField("message"))
+        if self._garbled:
+            self._garbled, answers[-9] = False, b"garbage"
         for answer in answers:
             take(answer)
 
 
+@pytest.mark.parametrize("garbled", [False, True])
 async def test_a_pull_that_brings_too_much_is_cut_and_nothing_is_skipped(
-    broker: FakeBroker, producer: Producer, caplog: pytest.LogCaptureFixture
+    broker: FakeBroker, producer: Producer, caplog: pytest.LogCaptureFixture, garbled: bool
 ) -> None:
     await send(producer, 20)
     async with PullConsumer(
-        broker.endpoint, group="audit", max_messages=3, transport=Generous(None)
+        broker.endpoint, group="audit", max_messages=3, transport=Generous(garbled=garbled)
     ) as consumer:
         consumer.assign(await consumer.queues("orders"))
         batches = await read(consumer, 20)
