@@ -427,11 +427,15 @@ class Generous(GrpcioTransport):
         await super().server_stream(
             endpoint, path, request.SerializeToString(), metadata, timeout, answers.append
         )
+        contents = [pb.PullMessageResponse.FromString(answer) for answer in answers]
+        messages = [
+            answer for answer, content in zip(answers, contents, strict=True) if content.HasField("message")
+        ]
+        others = [answer for answer in answers if answer not in messages]
+        if self._garbled and len(messages) > 4:
+            self._garbled, messages[1] = False, b"garbage"
         # The next offset first: it must not be believed where the messages are not all read.
-        answers.sort(key=lambda answer: pb.PullMessageResponse.FromString(answer).HasField("message"))
-        if self._garbled:
-            self._garbled, answers[-9] = False, b"garbage"
-        for answer in answers:
+        for answer in (*others, *messages):
             take(answer)
 
 
