@@ -128,6 +128,8 @@ class Calling:
                 endpoint, call.path, request.SerializeToString(), headers, timeout, decode
             )
         except RocketMQError:
+            if malformed:  # that `take` has ended the stream does not make up for an answer that it lacks
+                raise_malformed()
             raise
         except Exception as error:  # as in `unary`
             raise self._error(error, endpoint, call.name, request_id, topic, group) from error

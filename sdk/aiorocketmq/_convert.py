@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from aiorocketmq._core import bounds
-from aiorocketmq._core.bodies import unpacked
+from aiorocketmq._core.bodies import DEFAULT_MAX_UNPACKED, mismatch, unpacked_at_once
 from aiorocketmq._core.endpoint import Address, Endpoint, endpoint_of
 from aiorocketmq._core.lease import Lease
 from aiorocketmq._core.route import MessageQueue, Route, RouteQueue
@@ -302,27 +302,29 @@ def set_microseconds(timestamp: pb.Timestamp, microseconds: int) -> None:
 
 def message_from_wire(
     message: pb.Message,
-    *,
     endpoint: Endpoint,
     broker: str,
     group: str | None,
+    aside: list[ReceivedMessage],
+    namespace: str = "",
     settler: Settler | None = None,
     lease_ends_at: float = 0.0,
     lease_ends_us: int | None = None,
     keep_wire: bool = False,
+    max_unpacked: int = DEFAULT_MAX_UNPACKED,
 ) -> ReceivedMessage:
     """A message as delivered; with a settler and a handle in it, it carries a lease that ends at
-    `lease_ends_at`. With `keep_wire` it holds what came until it is told as delivered."""
+    `lease_ends_at`. With `keep_wire` it holds what came until it is told as delivered. A message whose compressed
+    body is not small keeps it as it came, and is appended to `aside`: its body is still to be decompressed."""
     system = message.system_properties
     digest = system.body_digest
-    packed = message.body
-    body, corruption = unpacked(
-        packed,
-        packed=system.body_encoding == _GZIP,
-        digest=_DIGESTS.get(digest.type, ""),
-        checksum=digest.checksum,
-        unpacker=unpack_with_extra,
-    )
+    packed = body = message.body
+    checksum = digest.checksum
+    corruption = mismatch(body, _DIGESTS.get(digest.type, ""), checksum) if checksum else None
+    plain: bytes | None = body
+    if system.body_encoding == _GZIP and corruption is None:
+        plain = unpacked_at_once(body, max_unpacked, unpack_with_extra)
+        body = packed if plain is None else plain
     # Set one by one: a constructor with thirty keywords takes as long as all the rest.
     received = ReceivedMessage.__new__(ReceivedMessage)
     topic = received.topic = message.topic.name
@@ -333,6 +335,7 @@ def message_from_wire(
     received.offset = system.queue_offset
     received.attempt = system.delivery_attempt
     received.group = group
+    received.namespace = namespace
     received.message_group = system.message_group if system.HasField("message_group") else None
     received.lite_topic = system.lite_topic if system.HasField("lite_topic") else None
     received._source = endpoint
@@ -350,6 +353,8 @@ def message_from_wire(
         received._rest = partial(_read_rest, message)
     else:
         _read_rest(message, received)
+    if plain is None:
+        aside.append(received)
     return received
 
 

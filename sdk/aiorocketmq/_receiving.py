@@ -7,6 +7,7 @@ from collections.abc import Coroutine
 
 from aiorocketmq import _convert
 from aiorocketmq._calls import RECEIVE
+from aiorocketmq._collecting import Collecting
 from aiorocketmq._core.codes import Code
 from aiorocketmq._core.route import RouteQueue
 from aiorocketmq._core.settings import FilterText
@@ -33,6 +34,8 @@ _SHORTEST_POLL = 5.0
 _MARGIN = 3.0
 """Seconds that the deadline leaves beyond the poll, so that an answer with messages is not lost (live-lessons.md,
 4)."""
+_LAST_BODIES = 1.0
+"""Seconds that bodies which are being decompressed have when their poll is cancelled."""
 _AUTO_LEASE = 60.0
 """The lease that servers give where they are asked to renew it themselves."""
 
@@ -55,11 +58,11 @@ async def receive(
     Each message is leased for `invisible` seconds and settled through `settler`. Raises what the server or the network
     says. A server that has lost our settings fails in odd ways, so they are sent again and the poll is repeated once
     (client-behaviour.md, 2.1). Cancelled or timed out, it may have taken messages, which come again after their lease.
-    Messages are put into `answer` as they arrive, where a caller wants to know them even if it cancels this.
+    Messages are put into `answer` as they arrive, where a caller wants to know them even if it cancels this; it then
+    waits a second at most for bodies that are being decompressed.
     """
-    messages = [] if answer is None else answer
     one = _Poll(
-        session, source, wanted, max_messages, poll, invisible, auto_renew, attempt_id, settler, messages
+        session, source, wanted, max_messages, poll, invisible, auto_renew, attempt_id, settler, answer
     )
     try:
         return await one.run()
@@ -77,10 +80,10 @@ class _Poll:
     """One ReceiveMessage call and its events."""
 
     __slots__ = (
-        "_arrived",
         "_asked",
         "_attempt_id",
         "_auto_renew",
+        "_collecting",
         "_invisible",
         "_lease_ends",
         "_max_messages",
@@ -105,10 +108,17 @@ class _Poll:
         auto_renew: bool,
         attempt_id: str | None,
         settler: Settler | None,
-        messages: list[ReceivedMessage],
+        answer: list[ReceivedMessage] | None,
     ) -> None:
         self._session = session
-        self._arrived = messages
+        self._collecting = Collecting(
+            session,
+            source.endpoint,
+            source.queue.broker,
+            max_messages=max_messages,
+            messages=answer,
+            grace=0.0 if answer is None else _LAST_BODIES,
+        )
         self._source = source
         self._poll = poll
         self._invisible = invisible
@@ -166,18 +176,12 @@ class _Poll:
     async def _messages(self) -> list[ReceivedMessage]:
         session, source = self._session, self._source
         topic = source.queue.topic
-        messages = self._arrived
+        messages = self._collecting.messages
         self._status = None
         deadline = max(self._poll, _SHORTEST_POLL) + max(_MARGIN, session.timeouts.request)
         try:
-            await session.stream(
-                source.endpoint,
-                RECEIVE,
-                self._request,
-                timeout=deadline,
-                topic=topic,
-                group=session.group,
-                take=self._take,
+            await self._collecting.stream(
+                RECEIVE, self._request, timeout=deadline, topic=topic, take=self._take
             )
         except (Unreachable, MalformedAnswerError) as error:
             if not messages:
@@ -202,9 +206,9 @@ class _Poll:
     def _take(self, answer: pb.ReceiveMessageResponse) -> None:
         content = answer.WhichOneof("content")
         if content == "message":
-            if not self._arrived:
+            if not self._collecting.messages:
                 self._begin_leases()
-            self._arrived.append(self._leased(answer.message))
+            self._collecting.add(answer.message, self._settler, *self._lease_ends)
         elif content == "status":
             self._status = answer.status
         elif content == "delivery_timestamp":
@@ -215,19 +219,6 @@ class _Poll:
         lease = _AUTO_LEASE if self._invisible is None else self._invisible
         wall_us = int((self._session.surroundings.wall() + lease) * 1_000_000)
         self._lease_ends = self._session.clock.time() + lease, wall_us
-
-    def _leased(self, message: pb.Message) -> ReceivedMessage:
-        ends_at, ends_us = self._lease_ends
-        return _convert.message_from_wire(
-            message,
-            endpoint=self._source.endpoint,
-            broker=self._source.queue.broker,
-            group=self._session.group,
-            settler=self._settler,
-            lease_ends_at=ends_at,
-            lease_ends_us=ends_us,
-            keep_wire=self._session.telling.keeps_wire,
-        )
 
     def _refusal(self, status: pb.Status) -> RocketMQError | None:
         if int(status.code) in (Code.OK, Code.MESSAGE_NOT_FOUND):

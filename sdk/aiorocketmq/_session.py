@@ -115,6 +115,8 @@ class Session:
         """Called with the settings in force after each answer of a server."""
         self.isolated: set[Endpoint] = set()
         """Endpoints that sends avoid, because a call failed there and no heartbeat has been answered since."""
+        self.overfull: set[Endpoint] = set()
+        """Endpoints that were warned of, because an answer brought more messages than were requested."""
         sources = metric_sources(self.hooks)
         if sources:
             self.on_settings.append(MetricsExport(self, sources).follow)

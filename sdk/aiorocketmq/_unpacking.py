@@ -1,18 +1,22 @@
-"""Undoes the compressions that other clients use and Python brings no module for: LZ4 frames and ZSTD."""
+"""Decompresses bodies, also those of LZ4 frames and ZSTD, which other clients send and Python brings no module for."""
 
 from __future__ import annotations
 
 import importlib
 from types import ModuleType
 
+from aiorocketmq._core.bodies import unpacked
+
+
+def unpacked_body(body: bytes, limit: int) -> tuple[bytes, str | None]:
+    """The decompressed `body` and None, or the body as it came and why it is corrupted; for threads and processes."""
+    return unpacked(body, limit, unpack_with_extra)
+
 
 def unpack_with_extra(name: str, body: bytes, limit: int) -> bytes:
     """`body` without its compression `lz4` or `zstd`; ValueError where it is broken, grows beyond `limit`, or where the
     extra `compression` is not installed."""
-    plain = _lz4(body, limit) if name == "lz4" else _zstd(body, limit)
-    if len(plain) > limit:
-        raise ValueError(f"it unpacks to more than {limit} bytes")
-    return plain
+    return _lz4(body, limit) if name == "lz4" else _zstd(body, limit)
 
 
 def _lz4(body: bytes, limit: int) -> bytes:
@@ -21,33 +25,30 @@ def _lz4(body: bytes, limit: int) -> bytes:
         plain: bytes = stream.decompress(body, max_length=limit + 1)
     except RuntimeError as error:  # what lz4 raises for broken frames
         raise ValueError(str(error)) from error
-    if not stream.eof and len(plain) <= limit:
+    if len(plain) > limit:
+        raise ValueError(f"it unpacks to more than {limit} bytes")
+    if not stream.eof:
         raise ValueError("it is cut short")
+    if stream.unused_data:
+        raise ValueError("it goes on behind its end")
     return plain
 
 
 def _zstd(body: bytes, limit: int) -> bytes:
     zstandard = _module("zstandard", "ZSTD")
-    pieces: list[bytes] = []
-    size = 0
-    stream = zstandard.ZstdDecompressor().decompressobj()
+    stream = zstandard.ZstdDecompressor(max_window_size=max(limit, _ZSTD_WINDOW))
     try:
-        # In pieces, so that a small body that unpacks to something huge is noticed before it is all there.
-        for start in range(0, len(body), _ZSTD_STEP):
-            piece: bytes = stream.decompress(body[start : start + _ZSTD_STEP])
-            pieces.append(piece)
-            size += len(piece)
-            if size > limit:
-                break
+        # A frame that announces its size gets so much memory, whatever the limit.
+        if zstandard.frame_content_size(body) <= limit:
+            plain: bytes = stream.decompress(body, max_output_size=limit, allow_extra_data=False)
+            return plain
     except zstandard.ZstdError as error:
-        raise ValueError(str(error)) from error
-    if not stream.eof and size <= limit:
-        raise ValueError("it is cut short")
-    return b"".join(pieces)
+        raise ValueError(f"it is broken, or unpacks to more than {limit} bytes: {error}") from error
+    raise ValueError(f"it unpacks to more than {limit} bytes")
 
 
-_ZSTD_STEP = 4096
-"""Bytes: at the best ratio of ZSTD, some 100 MiB come out of so many."""
+_ZSTD_WINDOW = 8 * 1024 * 1024
+"""Bytes: what every decoder is to grant (RFC 8878, 3.1.1.1.2), and what the levels up to 19 need."""
 
 
 def _module(name: str, shown: str) -> ModuleType:

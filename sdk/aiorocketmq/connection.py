@@ -8,6 +8,7 @@ import random
 import socket
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from functools import cache
 from types import TracebackType
@@ -15,6 +16,7 @@ from typing import Literal, TypeAlias, TypedDict
 from uuid import getnode
 from weakref import WeakValueDictionary
 
+from aiorocketmq._core.bodies import DEFAULT_MAX_UNPACKED
 from aiorocketmq._core.endpoint import Endpoint, endpoint_of, parse_endpoint
 from aiorocketmq._core.half_open import HalfOpenWatch
 from aiorocketmq._core.message_ids import MessageIds
@@ -55,7 +57,12 @@ class Connection:
     `address_map` replaces addresses that servers name but this machine cannot reach (Docker, NAT): a mapping
     `{"10.0.0.5:8081": "localhost:18081"}` or a function. `namespace` is put before every topic and group.
     `client_properties` travel to the server, which may show them to its operators. `clock` is what leases and retries
-    in ordered groups go by, by default the event loop's; a test gives that of its fake broker."""
+    in ordered groups go by, by default the event loop's; a test gives that of its fake broker.
+
+    A received body of more than `max_decompressed_body` bytes (default 32 MiB, 8 times what servers store) is not
+    decompressed: its message is corrupted. Bodies of more than 8 KiB compressed or 64 KiB decompressed are decompressed
+    by `executor` (threads or processes; default the event loop's own threads), which the caller shuts down, after its
+    clients were closed."""
 
     def __init__(
         self,
@@ -67,6 +74,8 @@ class Connection:
         address_map: AddressMap | None = None,
         timeouts: Timeouts | None = None,
         client_properties: Mapping[str, str] | None = None,
+        executor: Executor | None = None,
+        max_decompressed_body: int = DEFAULT_MAX_UNPACKED,
         transport: Literal["auto", "grpcio"] | Transport = "auto",
         surroundings: Surroundings | None = None,
         clock: Clock | None = None,
@@ -78,6 +87,10 @@ class Connection:
         self.timeouts = timeouts or Timeouts()
         self.client_properties = dict(client_properties or {})
         check_client_properties(self.client_properties)
+        if not max_decompressed_body >= 1:
+            raise ValueError(f"max_decompressed_body must be bytes from 1, not {max_decompressed_body!r}")
+        self.executor = executor
+        self.max_decompressed_body = max_decompressed_body
         self.surroundings = surroundings or Surroundings()
         self.clock: Clock = clock or LoopClock()
         self._address_map = address_map
@@ -192,6 +205,8 @@ class ConnectionOptions(TypedDict, total=False):
     address_map: AddressMap | None
     timeouts: Timeouts | None
     client_properties: Mapping[str, str] | None
+    executor: Executor | None
+    max_decompressed_body: int
     transport: Literal["auto", "grpcio"] | Transport
     surroundings: Surroundings | None
     clock: Clock | None

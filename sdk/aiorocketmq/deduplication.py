@@ -10,6 +10,7 @@ machines, or any object with the four methods of `DeduplicationStore`.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import secrets
 from collections.abc import Callable
@@ -21,17 +22,19 @@ from aiorocketmq._deduplication.interface import Claim as Claim, DeduplicationSt
 from aiorocketmq._deduplication.memory import MemoryStore as MemoryStore
 from aiorocketmq._deduplication.redis import RedisStore as RedisStore
 from aiorocketmq._deduplication.sqlite import SqliteStore as SqliteStore
+from aiorocketmq._uninterrupted import uninterrupted
 from aiorocketmq.hooks import HandleCall, Hook
 from aiorocketmq.message import ReceivedMessage
 
 logger = logging.getLogger(__name__)
 
-_RELEASE_SECONDS = 3.0
+_LAST_SECONDS = 3.0
+"""What the store has to release a claim, and to record a handled message once the handler's task is cancelled."""
 
 
 def message_id_key(message: ReceivedMessage) -> str:
-    """Group, topic and message id: a message is one message, however often it is stored or delivered."""
-    return f"{message.group}/{message.topic}/{message.message_id}"
+    """The message id: a message is one message, however often it is stored or delivered."""
+    return message.message_id
 
 
 class DeduplicationHook(Hook):
@@ -43,8 +46,10 @@ class DeduplicationHook(Hook):
     seconds. A handler that raises gives its claim up, so that the retry is handled. A claim lasts `claim` seconds and
     is renewed while the handler runs: that long does a message wait whose consumer died at it.
 
-    `key` says what makes two messages the same: by default the message id, which a producer's retries share. Two
-    sends of one order are two messages; `key=lambda message: message.keys[0]` makes them one.
+    `key` returns what makes two messages of a topic the same: by default the message id, which a producer's retries
+    share. Two sends of one order are two messages; `key=lambda message: message.keys[0]` makes them one. Messages of
+    another namespace, topic or consumer group are always others, whatever their key; with `across_groups=True` all
+    groups of a topic share its keys, so that of all of them one handles a message.
 
     A store that cannot be asked fails the message, and it comes again later. What no store can do: a process that
     dies between the end of the handler and the note has handled a message that will be handled once more. Where that
@@ -55,6 +60,7 @@ class DeduplicationHook(Hook):
         store: DeduplicationStore,
         *,
         key: Callable[[ReceivedMessage], str] = message_id_key,
+        across_groups: bool = False,
         keep: float = 7 * 86_400.0,
         claim: float = 60.0,
         busy_wait: float = 10.0,
@@ -66,39 +72,62 @@ class DeduplicationHook(Hook):
             raise ValueError(f"busy_wait must be seconds from 0, not {busy_wait!r}")
         self._store = store
         self._key = key
+        self._across_groups = across_groups
         self._keep = keep
         self._claim = claim
         self._busy_wait = busy_wait
 
     async def handle(self, message: ReceivedMessage, call: HandleCall) -> None:
-        """Call the handler unless the message is done."""
-        key, owner = self._key(message), secrets.token_hex(8)
+        """Call the handler unless the message is done.
+
+        Cancelled, the claim of a handler that has not returned is released; a message whose handler has returned is
+        recorded as done before the cancellation is raised."""
+        key, owner = self._stored_key(message), secrets.token_hex(8)
         answer = await self._store.claim(key, owner, self._claim)
         if answer is Claim.DONE:
             logger.info("%r was handled before, its handler is not called", message)
             return
         if answer is Claim.HELD:
             raise RetryLater(self._busy_wait)
+        renewal = _Renewal(self._store, key, owner, self._claim)
+        renewal.start()
         try:
-            async with _Renewal(self._store, key, owner, self._claim):
-                await call(message)
+            await call(message)
         except BaseException:
-            await self._release(key, owner)
+            await uninterrupted(self._release(renewal, key, owner))
             raise
-        await self._note(message, key, owner)
+        limit = anyio.CancelScope()
 
-    async def _note(self, message: ReceivedMessage, key: str, owner: str) -> None:
-        # Shielded: the handler has done its work, and a stop of the consumer must not make it be done again.
-        with anyio.CancelScope(shield=True):
-            try:
+        def hurry() -> None:
+            limit.deadline = min(limit.deadline, anyio.current_time() + _LAST_SECONDS)
+
+        # The handler has done its work, and a stop of the consumer must not make it be done again.
+        await uninterrupted(self._record(renewal, message, key, owner, limit), hurry=hurry)
+
+    def _stored_key(self, message: ReceivedMessage) -> str:
+        """The key with its scope; JSON, so that no two scopes and keys give the same text."""
+        scope = [message.namespace, message.topic]
+        if not self._across_groups:
+            scope.append(message.group or "")
+        return json.dumps([*scope, self._key(message)])
+
+    async def _record(
+        self, renewal: _Renewal, message: ReceivedMessage, key: str, owner: str, limit: anyio.CancelScope
+    ) -> None:
+        await renewal.end()
+        try:
+            with limit:
                 await self._store.done(key, owner, self._keep)
-            except (
-                Exception
-            ):  # a store is foreign code, and raising here would have the message handled twice for sure
-                logger.exception("%r was handled, but that could not be noted", message)
+        except (
+            Exception
+        ):  # a store is foreign code, and raising here would have the message handled twice for sure
+            logger.exception("%r was handled, but that could not be noted", message)
+        if limit.cancelled_caught:
+            logger.error("%r was handled, but that could not be noted within %g s", message, _LAST_SECONDS)
 
-    async def _release(self, key: str, owner: str) -> None:
-        with anyio.move_on_after(_RELEASE_SECONDS, shield=True):
+    async def _release(self, renewal: _Renewal, key: str, owner: str) -> None:
+        await renewal.end()
+        with anyio.move_on_after(_LAST_SECONDS):
             try:
                 await self._store.release(key, owner)
             except Exception:  # what the handler raised matters more; the claim ends by itself
@@ -108,7 +137,7 @@ class DeduplicationHook(Hook):
 
 
 class _Renewal:
-    """Keeps a claim while its block runs; costs a timer, and a task only where the block is a long one."""
+    """Renews a claim from `start` to `end`; costs a timer, and one task if the handler is a long one."""
 
     def __init__(self, store: DeduplicationStore, key: str, owner: str, seconds: float) -> None:
         self._store = store
@@ -119,25 +148,30 @@ class _Renewal:
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
 
-    async def __aenter__(self) -> None:
-        self._rearm()
+    def start(self) -> None:
+        """Renew the claim each third of its time from now on."""
+        self._timer = self._loop.call_later(self._seconds / 3, self._begin)
 
-    async def __aexit__(self, *failure: object) -> None:
+    async def end(self) -> None:
+        """End the renewals, also one that is under way; must not be cancelled."""
         if self._timer is not None:
             self._timer.cancel()
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
 
-    def _rearm(self) -> None:
-        self._timer = self._loop.call_later(self._seconds / 3, self._due)
+    def _begin(self) -> None:
+        self._task = self._loop.create_task(self._keep_renewing(), name="renew a claim")
 
-    def _due(self) -> None:
-        self._task = self._loop.create_task(self._renew())
-        self._rearm()
-
-    async def _renew(self) -> None:
-        try:
-            await self._store.renew(self._key, self._owner, self._seconds)
-        except Exception:  # a store is foreign code; the next renewal may succeed
-            logger.exception("the claim of %r could not be renewed", self._key)
+    async def _keep_renewing(self) -> None:
+        third = self._seconds / 3
+        due = self._loop.time()
+        while True:
+            try:
+                # One at a time: a store that does not answer is asked again when the next renewal is due.
+                async with asyncio.timeout(third):
+                    await self._store.renew(self._key, self._owner, self._seconds)
+            except Exception:  # a store is foreign code; the next renewal may succeed
+                logger.exception("the claim of %r could not be renewed", self._key)
+            due += third
+            await asyncio.sleep(due - self._loop.time())

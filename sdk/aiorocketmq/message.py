@@ -223,6 +223,7 @@ class ReceivedMessage:
         "message_group",
         "message_id",
         "message_type",
+        "namespace",
         "offset",
         "priority",
         "properties",
@@ -255,6 +256,8 @@ class ReceivedMessage:
     """How many times it was handed to the group, counting from 1; 0 where nobody counts (pull)."""
     group: str | None
     """The consumer group it was delivered to."""
+    namespace: str
+    """The namespace of the connection that it was delivered by, empty without one."""
     queue: MessageQueue
     offset: int
     born_host: str
@@ -271,6 +274,7 @@ class ReceivedMessage:
         offset: int,
         attempt: int = 1,
         group: str | None = None,
+        namespace: str = "",
         source: Endpoint | None = None,
         tag: str | None = None,
         keys: tuple[str, ...] = (),
@@ -298,6 +302,7 @@ class ReceivedMessage:
         self.offset = offset
         self.attempt = attempt
         self.group = group
+        self.namespace = namespace
         self._source = source
         self.tag = tag
         self.keys = keys

@@ -11,8 +11,10 @@ import asyncio
 import itertools
 import os
 import shutil
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -218,6 +220,35 @@ class Arrivals:
                 await self._news.wait()
 
 
+class HeldThreads(Executor):
+    """An executor of one thread that starts work only when let go, and tells how much it was given."""
+
+    def __init__(self) -> None:
+        self.given = 0
+        self.was_given = asyncio.Event()
+        self.go_on = threading.Event()
+        self.is_busy = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._threads = ThreadPoolExecutor(1)
+
+    # Any: work of every kind, as of all executors
+    def submit(self, function: Callable[..., Any], /, *given: Any, **named: Any) -> Future[Any]:
+        """Keep the work until it is let go."""
+        self.given += 1
+        self.was_given.set()
+
+        def work() -> Any:
+            self._loop.call_soon_threadsafe(self.is_busy.set)
+            assert self.go_on.wait(20)
+            return function(*given, **named)
+
+        return self._threads.submit(work)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """End the thread."""
+        self._threads.shutdown(wait, cancel_futures=cancel_futures)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Refuse a list of versions that is none, instead of running nothing."""
     if not VERSIONS:
@@ -252,6 +283,15 @@ def real_servers() -> Iterator[RealServers]:
             yield servers
         finally:
             servers.close()
+
+
+@pytest.fixture
+async def executor() -> AsyncIterator[HeldThreads]:
+    """An executor that starts work only when let go."""
+    executor = HeldThreads()
+    yield executor
+    executor.go_on.set()
+    executor.shutdown()
 
 
 OpenPlace = Callable[..., AbstractAsyncContextManager[Place]]

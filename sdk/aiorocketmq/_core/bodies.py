@@ -1,4 +1,4 @@
-"""Packs bodies to send, and checks and unpacks received ones (client-behaviour.md, 9.1 and 10.7)."""
+"""Compresses bodies to send, and checks, bounds and decompresses received ones (client-behaviour.md, 9.1 and 10.7)."""
 
 from __future__ import annotations
 
@@ -7,14 +7,29 @@ import zlib
 from collections.abc import Callable
 from typing import TypeAlias
 
-_UNPACKED_LIMIT = 256 * 1024 * 1024
-"""A body that unpacks to more is taken for an attack, not for a message: servers store 4 MiB."""
+from aiorocketmq._core.settings import DEFAULT_MAX_BODY
 
+DEFAULT_MAX_UNPACKED = 8 * DEFAULT_MAX_BODY
+"""Bytes of a decompressed body, 8 times what servers store by default: more is an attack, not a message."""
+AT_ONCE_PACKED = 8 * 1024
+AT_ONCE = 64 * 1024
+"""Bytes of a compressed and of a decompressed body that may be handled on the event loop: less than a millisecond."""
+_MOST_OF_AN_ANSWER = 32 * DEFAULT_MAX_BODY
+_INPUT_STEP = 64 * 1024
+"""zlib copies the rest of its input at each member's end, so a body of many small members is fed in steps."""
+_OUTPUT_STEP = 1024 * 1024
 
 Unpacker: TypeAlias = Callable[[str, bytes, int], bytes]
 """Undoes `lz4` or `zstd`, which other clients send: name, body, and the most that may come out. Raises ValueError."""
 
 _MAGIC = {b"\x04\x22\x4d\x18": "lz4", b"\x28\xb5\x2f\xfd": "zstd"}
+
+
+def answer_limit(max_messages: int) -> int:
+    """The bytes of bodies after which no more messages of one answer are read.
+
+    As many messages of the protocol's default size as were requested, at most 128 MiB."""
+    return min(max_messages * DEFAULT_MAX_BODY, _MOST_OF_AN_ANSWER)
 
 
 def packed(body: bytes, level: int) -> bytes | None:
@@ -30,24 +45,38 @@ def no_unpacker(name: str, body: bytes, limit: int) -> bytes:
     raise ValueError(f"it is packed with {name}, which cannot be undone here")
 
 
-def unpacked(
-    body: bytes, *, packed: bool, digest: str, checksum: str, unpacker: Unpacker = no_unpacker
-) -> tuple[bytes, str | None]:
-    """The body as the sender meant it, and why it cannot be trusted, or None.
+def mismatch(body: bytes, digest: str, checksum: str) -> str | None:
+    """Why `body`, as it travelled, does not fit its checksum, or None.
 
-    `digest` names the kind of `checksum` (CRC32, MD5, SHA1), which covers the bytes as they travelled; kinds
-    that are not known are taken on trust. What cannot be unpacked is handed on as it came."""
-    if checksum and not _matches(body, digest, checksum):
-        return body, f"its {digest} digest is not {checksum}"
-    if not packed:
-        return body, None
-    foreign = _MAGIC.get(body[:4])
+    `digest` names the kind of `checksum` (CRC32, MD5, SHA1); unknown kinds are taken on trust."""
+    return None if _matches(body, digest, checksum) else f"its {digest} digest is not {checksum}"
+
+
+def unpacked(
+    body: bytes, limit: int = DEFAULT_MAX_UNPACKED, unpacker: Unpacker = no_unpacker
+) -> tuple[bytes, str | None]:
+    """The decompressed `body` of at most `limit` bytes, and None; or `body` as it came, and why it is corrupted.
+
+    Takes memory of at most about twice `limit`, whatever the body contains."""
     try:
-        if foreign is not None:
-            return unpacker(foreign, body, _UNPACKED_LIMIT), None
-        return _inflated(body), None
-    except (zlib.error, OSError, EOFError, ValueError) as error:
+        return _unpacked(body, limit, unpacker), None
+    except (zlib.error, EOFError, ValueError) as error:
         return body, f"it cannot be unpacked: {error}"
+
+
+def unpacked_at_once(body: bytes, limit: int, unpacker: Unpacker = no_unpacker) -> bytes | None:
+    """The decompressed `body` if it is small; None if it is large or corrupted, which `unpacked` finds out."""
+    if len(body) > AT_ONCE_PACKED:
+        return None
+    try:
+        return _unpacked(body, min(limit, AT_ONCE), unpacker)
+    except (zlib.error, EOFError, ValueError):
+        return None
+
+
+def _unpacked(body: bytes, limit: int, unpacker: Unpacker) -> bytes:
+    foreign = _MAGIC.get(body[:4])
+    return _inflated(body, limit) if foreign is None else unpacker(foreign, body, limit)
 
 
 def _matches(body: bytes, digest: str, checksum: str) -> bool:
@@ -64,8 +93,8 @@ def _matches(body: bytes, digest: str, checksum: str) -> bool:
     return True
 
 
-def _inflated(body: bytes) -> bytes:
-    """Undo gzip or zlib, whichever it is: senders label both as GZIP."""
+def _inflated(body: bytes, limit: int) -> bytes:
+    """Undo gzip, of one or more members, or zlib: senders label both as GZIP."""
     if body[:2] == b"\x1f\x8b":
         window = 16 + zlib.MAX_WBITS
     elif body[:1] == b"\x78":
@@ -73,9 +102,24 @@ def _inflated(body: bytes) -> bytes:
     else:
         raise ValueError("it is none of gzip, zlib, LZ4 and ZSTD")
     stream = zlib.decompressobj(window)
-    plain = stream.decompress(body, _UNPACKED_LIMIT)
-    if stream.unconsumed_tail:
-        raise ValueError(f"it unpacks to more than {_UNPACKED_LIMIT} bytes")
+    pieces: list[bytes] = []
+    size = 0
+    for start in range(0, len(body), _INPUT_STEP):
+        rest = body[start : start + _INPUT_STEP]
+        is_full = False
+        while rest or is_full:
+            if stream.eof:
+                if window == zlib.MAX_WBITS:
+                    raise ValueError("it goes on behind its end")
+                stream = zlib.decompressobj(window)  # raises zlib.error if no other member begins here
+            most = min(_OUTPUT_STEP, limit + 1 - size)
+            piece = stream.decompress(rest, most)
+            size += len(piece)
+            if size > limit:
+                raise ValueError(f"it unpacks to more than {limit} bytes")
+            pieces.append(piece)
+            is_full = len(piece) == most and not stream.eof
+            rest = stream.unused_data if stream.eof else stream.unconsumed_tail
     if not stream.eof:
         raise EOFError("it is cut short")
-    return plain
+    return b"".join(pieces)

@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 from aiorocketmq._calls import END_TRANSACTION
-from aiorocketmq._convert import end_to_wire, message_from_wire
+from aiorocketmq._collecting import lone_message
+from aiorocketmq._convert import end_to_wire
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.transactions import Answer, Decisions, Resolution
 from aiorocketmq._produce.sender import Sender
@@ -114,8 +115,8 @@ class Transactions:
     async def on_command(self, endpoint: Endpoint, command: pb.TelemetryCommand) -> None:
         """Answer a server that asks about a transaction; errors are logged, because the server asks again."""
         asked = command.recover_orphaned_transaction_command
-        message = message_from_wire(asked.message, endpoint=endpoint, broker="", group=None)
         session = self._session
+        message = await lone_message(session, asked.message, endpoint)
         if session.telling.is_watched:
             session.telling.event(
                 TransactionCheckEvent(

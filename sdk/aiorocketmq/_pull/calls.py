@@ -9,9 +9,9 @@ from datetime import datetime
 from enum import Enum
 
 from aiorocketmq._calls import GET_OFFSET, PULL, QUERY_OFFSET, UPDATE_OFFSET
+from aiorocketmq._collecting import Collecting
 from aiorocketmq._convert import (
     filter_to_wire,
-    message_from_wire,
     microseconds_of,
     queue_to_wire,
     seconds_to_wire,
@@ -104,29 +104,31 @@ class PullCalls:
             filter_expression=filter_to_wire(self._filters.get(queue.topic, FilterText())),
             long_polling_timeout=seconds_to_wire(wait),
         )
-        answers: list[pb.PullMessageResponse] = []
-        await self._session.stream(
-            source.endpoint,
-            PULL,
-            request,
-            timeout=wait + max(MARGIN, self._session.timeouts.request),
-            topic=queue.topic,
-            group=self._group,
-            take=answers.append,
-        )
-        messages: list[ReceivedMessage] = []
+        collecting = Collecting(self._session, source.endpoint, queue.broker, max_messages=self._max_messages)
         next_offset: int | None = None
         status = pb.Status(code=pb.Code.OK)
-        for answer in answers:
+
+        def take(answer: pb.PullMessageResponse) -> None:
+            nonlocal next_offset, status
             if answer.HasField("message"):
-                messages.append(self._received(answer.message, queue, source))
+                collecting.add(answer.message)
             elif answer.HasField("status"):
                 status = answer.status
             else:
                 next_offset = answer.next_offset
+
+        await collecting.stream(
+            PULL,
+            request,
+            timeout=wait + max(MARGIN, self._session.timeouts.request),
+            topic=queue.topic,
+            take=take,
+        )
         if next_offset is not None:
             self._checked(next_offset, queue, source, PULL.name)
-        return self._pulled(queue, offset, tuple(messages), next_offset, status)
+        if collecting.is_cut:
+            next_offset = None  # the server's is behind what was not read
+        return self._pulled(queue, offset, tuple(collecting.messages), next_offset, status)
 
     async def committed(self, queue: MessageQueue) -> int | None:
         """The group's committed offset, None where there is none."""
@@ -208,15 +210,6 @@ class PullCalls:
                 group=self._group,
             )
         return offset
-
-    def _received(self, message: pb.Message, queue: MessageQueue, source: RouteQueue) -> ReceivedMessage:
-        return message_from_wire(
-            message,
-            endpoint=source.endpoint,
-            broker=queue.broker,
-            group=self._group,
-            keep_wire=self._session.telling.keeps_wire,
-        )
 
     def _pulled(
         self,

@@ -8,7 +8,7 @@ import sys
 import threading
 import traceback
 
-from aiorocketmq._convert import message_from_wire
+from aiorocketmq._collecting import lone_message
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._push.handlers import Handlers
 from aiorocketmq._session import Session
@@ -20,7 +20,7 @@ async def verify_message(
 ) -> None:
     """Run the handler once with the message of the command, outside of cache and leases (client-behaviour.md 7.1)."""
     asked = command.verify_message_command
-    message = message_from_wire(asked.message, endpoint=endpoint, broker="", group=session.declaration.group)
+    message = await lone_message(session, asked.message, endpoint)
     failure: Exception | None
     if handlers.has(message.topic):
         failure = await handlers.run(message)

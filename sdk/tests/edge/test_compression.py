@@ -1,21 +1,28 @@
 """Compressed bodies on their way through a broker."""
 
+import gzip
 import os
+import pickle
 import sys
+import tracemalloc
+import zlib
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 
 import lz4.frame
 import pytest
 import zstandard
-from aiorocketmq._unpacking import unpack_with_extra
+from aiorocketmq._unpacking import unpack_with_extra, unpacked_body
 from aiorocketmq.config import Compression
 from aiorocketmq.errors import MessageTooLarge
 from aiorocketmq.message import Message
 from aiorocketmq.producer import Producer
 from aiorocketmq.simple_consumer import SimpleConsumer
 from aiorocketmq_fake import FakeBroker
+from hypothesis import given, strategies as st
 
-LIMIT = 4 * 1024 * 1024
+MIB = 1024 * 1024
+LIMIT = 4 * MIB
 TEXT = b"the same again and " * 1000
 
 
@@ -81,6 +88,75 @@ def test_what_other_clients_pack_is_unpacked(name: str, pack: Callable[[bytes], 
     for broken in (small[:-7], small[:8], small[:6] + b"garbage" + small[13:]):
         with pytest.raises(ValueError, match=r".+"):
             unpack_with_extra(name, broken, 1_000_000)
+
+
+PACKERS: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": gzip.compress,
+    "zlib": zlib.compress,
+    "lz4": lz4.frame.compress,
+    "lz4 of unknown size": lambda body: lz4.frame.compress(body, store_size=False),
+    "zstd": zstandard.ZstdCompressor().compress,
+    "zstd of unknown size": zstandard.ZstdCompressor(write_content_size=False).compress,
+}
+
+
+@pytest.mark.parametrize("pack", PACKERS.values(), ids=PACKERS)
+@given(body=st.binary(max_size=2000), times=st.integers(1, 200))
+def test_every_compression_comes_out_as_it_went_in(
+    pack: Callable[[bytes], bytes], body: bytes, times: int
+) -> None:
+    plain = b"." + body * times
+    packed = pack(plain)
+    assert unpacked_body(packed, len(plain)) == (plain, None)
+    body, corruption = unpacked_body(packed, len(plain) - 1 or 1)
+    assert (body, corruption is None) == ((packed, False) if len(plain) > 1 else (plain, True))
+
+
+@pytest.mark.parametrize("name", ["lz4", "zstd"])
+def test_what_goes_on_behind_its_end_is_corrupted(name: str) -> None:
+    one = PACKERS[name](TEXT)
+    for body in (one + one, one + b"garbage"):
+        kept, corruption = unpacked_body(body, MIB)
+        assert kept == body
+        assert corruption is not None
+
+
+def zstd_bomb(size: int) -> bytes:
+    stream = zstandard.ZstdCompressor().compressobj()
+    return b"".join(stream.compress(bytes(MIB)) for _ in range(size // MIB)) + stream.flush()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: zstd_bomb(200 * MIB),
+        lambda: zstandard.ZstdCompressor().compress(bytes(200 * MIB)),
+        lambda: lz4.frame.compress(bytes(200 * MIB)),
+    ],
+    ids=["zstd of unknown size", "zstd", "lz4"],
+)
+def test_a_bomb_takes_no_more_memory_than_about_the_limit(make: Callable[[], bytes]) -> None:
+    body = make()
+    unpacked_body(PACKERS["zstd"](b""), MIB)  # its module is loaded
+    tracemalloc.start()
+    try:
+        assert "unpacks to more than" in str(unpacked_body(body, 8 * MIB)[1])
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 17 * MIB
+
+
+def test_a_zstd_body_that_demands_a_huge_window_is_corrupted() -> None:
+    parameters = zstandard.ZstdCompressionParameters(window_log=27)
+    stream = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
+    body = stream.compress(TEXT) + stream.flush()
+    assert "too much memory" in str(unpacked_body(body, 8 * MIB)[1])
+
+
+def test_the_work_of_unpacking_can_go_to_another_process() -> None:
+    work = pickle.loads(pickle.dumps(partial(unpacked_body, gzip.compress(TEXT), MIB)))
+    assert pickle.loads(pickle.dumps(work())) == (TEXT, None)
 
 
 @pytest.mark.parametrize(("name", "module"), [("lz4", "lz4.frame"), ("zstd", "zstandard")])

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from aiorocketmq.connection import Connection
 from aiorocketmq.deduplication import (
     Claim,
     DeduplicationHook,
@@ -20,10 +21,12 @@ from aiorocketmq.deduplication import (
 )
 from aiorocketmq.errors import Closed
 from aiorocketmq.hooks import AckEvent, Event, Hook, Phase
-from aiorocketmq.message import Message, ReceivedMessage
+from aiorocketmq.message import Message, MessageQueue, ReceivedMessage
 from aiorocketmq.producer import Producer
 from aiorocketmq.push_consumer import PushConsumer
+from aiorocketmq.simple_consumer import SimpleConsumer
 from aiorocketmq_fake import FakeBroker
+from hypothesis import given, strategies as st
 
 
 class Clock:
@@ -249,6 +252,75 @@ async def test_two_sends_of_one_order_are_one_by_a_key_of_the_users(broker: Fake
     assert len(bodies) == 1
 
 
+@pytest.mark.parametrize("across_groups", [False, True])
+async def test_each_group_handles_a_message_unless_groups_share_the_keys(
+    broker: FakeBroker, across_groups: bool
+) -> None:
+    await broker.create_group("shipping")
+    bodies: list[bytes] = []
+    store = MemoryStore()
+
+    async def handle(message: ReceivedMessage) -> None:
+        bodies.append(message.body)
+
+    async with Producer(broker.endpoint) as producer:
+        await producer.send(Message("orders", b"1", keys=["order 42"]))
+    for group in ("billing", "shipping"):
+        seen = Deliveries()
+        hook = DeduplicationHook(store, key=lambda message: message.keys[0], across_groups=across_groups)
+        async with PushConsumer(
+            broker.endpoint, group=group, subscriptions=["orders"], handler=handle, hooks=[seen, hook]
+        ):
+            await seen.acked(1)
+    assert bodies == ([b"1"] if across_groups else [b"1", b"1"])
+
+
+async def test_a_received_message_knows_its_namespace(broker: FakeBroker) -> None:
+    await broker.create_topic("shop%orders")
+    await broker.create_group("shop%billing")
+    async with (
+        Connection(broker.endpoint, namespace="shop") as shop,
+        Producer(shop) as producer,
+        SimpleConsumer(shop, group="billing", subscriptions=["orders"]) as consumer,
+    ):
+        await producer.send(Message("orders", b"1"))
+        (message,) = await consumer.receive(max_messages=1, invisible=30, wait=5)
+    assert (message.namespace, message.topic, message.group) == ("shop", "orders", "billing")
+
+
+class Asked(MemoryStore):
+    """Keeps the last key that it was asked for."""
+
+    key = ""
+
+    async def claim(self, key: str, owner: str, seconds: float) -> Claim:
+        self.key = key
+        return Claim.DONE
+
+
+NAMES = st.text(alphabet='a/%,"[] \\\0', max_size=3)
+SCOPES = st.tuples(NAMES, NAMES, NAMES, NAMES)
+
+
+@given(SCOPES, SCOPES, st.booleans())
+async def test_no_two_scopes_and_keys_are_stored_alike(
+    one: tuple[str, ...], other: tuple[str, ...], across_groups: bool
+) -> None:
+    async def never(message: ReceivedMessage) -> None:
+        raise AssertionError("the handler ran")
+
+    keys = []
+    for namespace, topic, group, key in (one, other):
+        store = Asked()
+        hook = DeduplicationHook(store, key=lambda message, key=key: key, across_groups=across_groups)  # type: ignore[misc]
+        await hook.handle(received(namespace=namespace, topic=topic, group=group), never)
+        keys.append(store.key)
+    same = [
+        part for place, part in enumerate(zip(one, other, strict=True)) if place != 2 or not across_groups
+    ]
+    assert (keys[0] == keys[1]) == all(left == right for left, right in same)
+
+
 async def test_a_failed_message_is_handled_again(broker: FakeBroker) -> None:
     attempts: list[int] = []
     seen = Deliveries()
@@ -271,16 +343,15 @@ async def test_a_failed_message_is_handled_again(broker: FakeBroker) -> None:
     assert attempts == [1, 2]
 
 
-def received() -> ReceivedMessage:
-    from aiorocketmq.message import MessageQueue
-
+def received(topic: str = "orders", group: str = "billing", namespace: str = "") -> ReceivedMessage:
     return ReceivedMessage(
-        topic="orders",
+        topic=topic,
         body=b"",
         message_id="1",
-        queue=MessageQueue("orders", "b", 0),
+        queue=MessageQueue(topic, "b", 0),
         offset=0,
-        group="billing",
+        group=group,
+        namespace=namespace,
     )
 
 
@@ -365,6 +436,126 @@ async def test_a_cancelled_handler_gives_its_claim_up() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert len(store) == 0
+
+
+class Slow(MemoryStore):
+    """Does one of its steps only when let go, and ends a cancelled one only then."""
+
+    def __init__(self, slow: str) -> None:
+        super().__init__()
+        self._slow = slow
+        self.begun = 0
+        self.running = 0
+        self.news = asyncio.Event()
+        self.cancelled = asyncio.Event()
+        self.go_on = asyncio.Event()
+
+    async def reached(self, begun: int) -> None:
+        async with asyncio.timeout(20):
+            while self.begun < begun:
+                self.news.clear()
+                await self.news.wait()
+
+    async def renew(self, key: str, owner: str, seconds: float) -> None:
+        await self._wait("renew")
+        await super().renew(key, owner, seconds)
+
+    async def done(self, key: str, owner: str, seconds: float) -> None:
+        await self._wait("done")
+        await super().done(key, owner, seconds)
+
+    async def _wait(self, step: str) -> None:
+        if step != self._slow:
+            return
+        self.begun += 1
+        self.running += 1
+        self.news.set()
+        try:
+            await self.go_on.wait()
+        except asyncio.CancelledError:
+            self.cancelled.set()
+            await self.go_on.wait()
+            raise
+        finally:
+            self.running -= 1
+
+
+async def test_no_renewal_goes_on_behind_its_handler() -> None:
+    store = Slow("renew")
+    side_by_side: list[int] = []
+
+    async def wait(message: ReceivedMessage) -> None:
+        await store.reached(1)
+        # The first one takes longer than until the next is due, and its end takes as long again.
+        asyncio.get_running_loop().call_later(0.1, store.go_on.set)
+        await store.go_on.wait()
+        side_by_side.append(store.running)
+        await store.reached(store.begun + 1)
+
+    await DeduplicationHook(store, claim=0.05).handle(received(), wait)
+    assert side_by_side == [1]
+    assert store.running == 0
+
+
+async def test_a_cancellation_while_the_renewal_ends_keeps_the_message_done() -> None:
+    store = Slow("renew")
+
+    async def wait(message: ReceivedMessage) -> None:
+        await store.reached(1)
+
+    hook = DeduplicationHook(store, claim=0.05)
+    task = asyncio.get_running_loop().create_task(hook.handle(received(), wait))
+    await asyncio.wait_for(store.cancelled.wait(), 20)
+    task.cancel()
+    await asyncio.sleep(0)
+    store.go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await store.claim(store_key(store), "b", 60) is Claim.DONE
+
+
+async def test_a_cancellation_while_the_store_notes_keeps_the_message_done() -> None:
+    store = Slow("done")
+
+    async def handle(message: ReceivedMessage) -> None:
+        return
+
+    task = asyncio.get_running_loop().create_task(DeduplicationHook(store).handle(received(), handle))
+    await store.reached(1)
+    task.cancel()
+    await asyncio.sleep(0)
+    store.go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await store.claim(store_key(store), "b", 60) is Claim.DONE
+
+
+async def test_a_store_that_never_notes_does_not_hold_up_a_cancellation(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("aiorocketmq.deduplication._LAST_SECONDS", 0.01)
+
+    class Silent(Slow):
+        async def done(self, key: str, owner: str, seconds: float) -> None:
+            self.begun += 1
+            self.news.set()
+            await asyncio.Event().wait()
+
+    async def handle(message: ReceivedMessage) -> None:
+        return
+
+    store = Silent("done")
+    task = asyncio.get_running_loop().create_task(DeduplicationHook(store).handle(received(), handle))
+    await store.reached(1)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(task, 20)
+    assert "could not be noted within" in caplog.text
+
+
+def store_key(store: MemoryStore) -> str:
+    (key,) = store._entries
+    return key
 
 
 @pytest.mark.parametrize("wrong", [{"keep": 0}, {"claim": -1}, {"busy_wait": -0.1}])

@@ -13,7 +13,7 @@ def arrived(size: int = 1, **system: object) -> ReceivedMessage:
     message = pb.Message(topic=pb.Resource(name="orders"), body=b"x" * size, user_properties={"a": "b"})
     for name, value in {"message_id": "m1", "queue_id": 3, "queue_offset": 7, **system}.items():
         setattr(message.system_properties, name, value)
-    return _convert.message_from_wire(message, endpoint=HERE, broker="broker-a", group="billing")
+    return _convert.message_from_wire(message, endpoint=HERE, broker="broker-a", group="billing", aside=[])
 
 
 def test_a_late_field_has_the_value_that_travelled() -> None:

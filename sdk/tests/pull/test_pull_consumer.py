@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._transport.grpcio import GrpcioTransport
-from aiorocketmq._transport.interface import Metadata
+from aiorocketmq._transport.interface import Metadata, Take
+from aiorocketmq.config import Compression
 from aiorocketmq.errors import Closed, NotServed, ServerFault, UsageError
 from aiorocketmq.hooks import AssignEvent, CommitEvent, DeliverEvent, Event, Hook, SeekEvent
 from aiorocketmq.message import Message, MessageQueue
@@ -406,3 +407,65 @@ async def test_calls_about_other_queues_and_bad_offsets_are_refused(broker: Fake
             await consumer.commit({first: -1})
         with pytest.raises(TypeError, match="MessageQueue values"):
             consumer.assign(["orders"])  # type: ignore[list-item]  # the point of the test
+
+
+class Generous(GrpcioTransport):
+    """A network to a server that takes no notice of how many messages a pull asks for.
+
+    With `garbled`, the second message of the first answer is damaged."""
+
+    def __init__(self, *, garbled: bool) -> None:
+        super().__init__(None)
+        self._garbled = garbled
+
+    async def server_stream(
+        self, endpoint: Endpoint, path: str, payload: bytes, metadata: Metadata, timeout: float, take: Take
+    ) -> None:
+        request = pb.PullMessageRequest.FromString(payload)
+        request.batch_size = 32
+        answers: list[bytes] = []
+        await super().server_stream(
+            endpoint, path, request.SerializeToString(), metadata, timeout, answers.append
+        )
+        contents = [pb.PullMessageResponse.FromString(answer) for answer in answers]
+        messages = [
+            answer for answer, content in zip(answers, contents, strict=True) if content.HasField("message")
+        ]
+        others = [answer for answer in answers if answer not in messages]
+        if self._garbled and len(messages) > 4:
+            self._garbled, messages[1] = False, b"garbage"
+        # The next offset first: it must not be believed where the messages are not all read.
+        for answer in (*others, *messages):
+            take(answer)
+
+
+@pytest.mark.parametrize("garbled", [False, True])
+async def test_a_pull_that_brings_too_much_is_cut_and_nothing_is_skipped(
+    broker: FakeBroker, producer: Producer, caplog: pytest.LogCaptureFixture, garbled: bool
+) -> None:
+    await send(producer, 20)
+    async with PullConsumer(
+        broker.endpoint, group="audit", max_messages=3, transport=Generous(garbled=garbled)
+    ) as consumer:
+        consumer.assign(await consumer.queues("orders"))
+        batches = await read(consumer, 20)
+
+    assert bodies(batches) == [b"%03d" % number for number in range(20)]
+    assert all(len(batch) <= 3 for batch in batches)
+    assert [each.levelname for each in caplog.records if "that were requested" in each.getMessage()] == [
+        "WARNING"
+    ]
+
+
+async def test_a_pull_decompresses_large_bodies_aside(broker: FakeBroker, executor: Any) -> None:
+    large = b"the same again and " * 10_000
+    executor.go_on.set()
+    async with Producer(broker.endpoint, compression=Compression(threshold=1024)) as packing:
+        for body in (b"1", large):
+            await packing.send(Message("orders", body))
+    async with PullConsumer(broker.endpoint, group="audit", executor=executor) as consumer:
+        consumer.assign(await consumer.queues("orders"))
+        batches = await read(consumer, 2)
+
+    assert bodies(batches) == [b"1", large]
+    assert executor.given == 1

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from aiorocketmq.config import CacheLimits, Timeouts
+from aiorocketmq.config import CacheLimits, Compression, Timeouts
 from aiorocketmq.errors import Closed, PermissionDenied, TopicNotFound, UsageError
 from aiorocketmq.hooks import AckEvent, Event, HandleEvent, Hook, Phase
 from aiorocketmq.message import Message, ReceivedMessage
@@ -183,6 +183,25 @@ async def test_a_trial_of_a_topic_without_handler_has_failed(
 
     assert reply is not None
     assert reply.code == 60000
+
+
+async def test_a_trial_gets_a_large_body_decompressed(
+    broker: FakeBroker, seen: Any, history: Any, executor: Any
+) -> None:
+    body = b"the same again and " * 10_000
+    executor.go_on.set()
+    async with Producer(broker.endpoint, compression=Compression(threshold=1024)) as packing:
+        receipt = await packing.send(Message("orders", body))
+    async with PushConsumer(
+        broker.endpoint, group="billing", subscriptions=["orders"], handler=seen, executor=executor
+    ) as consumer:
+        await history.shows(Acked)
+        reply = await broker.verify_message(consumer.client_id, "orders", receipt.message_id)
+
+    assert reply is not None
+    assert reply.code == 20000
+    assert seen.bodies == [body, body]
+    assert executor.given == 2
 
 
 async def test_a_queue_that_goes_leaves_its_room_to_the_others(

@@ -143,7 +143,7 @@ def test_any_status_is_one_short_printable_sentence(status: Any) -> None:
 @given(some(pb.SystemProperties))
 def test_any_times_of_a_message_can_be_read(properties: Any) -> None:
     message: ReceivedMessage = _convert.message_from_wire(
-        pb.Message(body=b"x", system_properties=properties), endpoint=ACCESS, broker="b", group="g"
+        pb.Message(body=b"x", system_properties=properties), endpoint=ACCESS, broker="b", group="g", aside=[]
     )
     for moment in (message.born_at, message.stored_at, message.deliver_at):
         assert moment is None or isinstance(moment, datetime)
@@ -173,7 +173,7 @@ def test_a_time_beyond_the_years_1_to_9999_is_unknown(
         wire.system_properties.delivery_timestamp,
     ):
         timestamp.seconds, timestamp.nanos = seconds, nanos
-    message = _convert.message_from_wire(wire, endpoint=ACCESS, broker="b", group="g")
+    message = _convert.message_from_wire(wire, endpoint=ACCESS, broker="b", group="g", aside=[])
     assert (message.born_at, message.stored_at, message.deliver_at) == (moment, moment, moment)
     assert _convert.timestamp_us(wire.system_properties.born_timestamp) is None or moment is not None
 

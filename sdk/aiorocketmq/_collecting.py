@@ -1,0 +1,201 @@
+"""Collects the messages of one answer: no more than were requested, with their bodies decompressed.
+
+A large compressed body is kept as it came while the answer arrives, and decompressed by an executor before the messages
+are returned, so that no body stalls the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Callable
+
+import anyio
+
+from aiorocketmq._calls import Call, Request, Response
+from aiorocketmq._convert import message_from_wire
+from aiorocketmq._core.bodies import answer_limit
+from aiorocketmq._core.endpoint import Endpoint
+from aiorocketmq._session import Session
+from aiorocketmq._uninterrupted import uninterrupted
+from aiorocketmq._unpacking import unpacked_body
+from aiorocketmq.errors import RocketMQError, UsageError
+from aiorocketmq.message import ReceivedMessage, Settler
+from aiorocketmq.wire import messages as pb
+
+logger = logging.getLogger(__name__)
+
+
+class EnoughError(RocketMQError):
+    """Raised while an answer arrives that brings more than was requested, to end its stream; never leaves this module.
+
+    One of our errors, as `Calling` takes any other for an answer that cannot be read."""
+
+
+class Collecting:
+    """The messages of one answer of `endpoint`, put into `messages` as they arrive.
+
+    Of an answer that brings more than `max_messages`, or bodies beyond `answer_limit`, the rest is not read; it is
+    redelivered when its leases end. Cancelled, this goes on decompressing for `grace` seconds at most; what is
+    compressed even then, and what came behind it, leaves `messages` and is redelivered, too."""
+
+    __slots__ = (
+        "_aside",
+        "_broker",
+        "_endpoint",
+        "_grace",
+        "_group",
+        "_keep_wire",
+        "_max_messages",
+        "_max_unpacked",
+        "_most",
+        "_namespace",
+        "_session",
+        "_size",
+        "is_cut",
+        "messages",
+    )
+
+    def __init__(
+        self,
+        session: Session,
+        endpoint: Endpoint,
+        broker: str,
+        *,
+        max_messages: int,
+        messages: list[ReceivedMessage] | None = None,
+        grace: float = 0.0,
+    ) -> None:
+        self._session = session
+        self._endpoint = endpoint
+        self._broker = broker
+        self._group = session.group
+        self._namespace = session.namespace
+        self._keep_wire = session.telling.keeps_wire
+        self._max_unpacked = session.connection.max_decompressed_body
+        self.messages = [] if messages is None else messages
+        self.is_cut = False
+        """Whether the answer went on behind the messages that were kept."""
+        self._max_messages = max_messages
+        self._most = answer_limit(max_messages)
+        self._size = 0
+        self._grace = grace
+        self._aside: list[ReceivedMessage] = []
+        """Messages whose bodies are still compressed, in the order of their arrival."""
+
+    def add(
+        self,
+        message: pb.Message,
+        settler: Settler | None = None,
+        lease_ends_at: float = 0.0,
+        lease_ends_us: int | None = None,
+    ) -> None:
+        """Keep a message that has arrived; raises EnoughError if it is one too many."""
+        messages = self.messages
+        if len(messages) >= self._max_messages or self._size >= self._most:
+            self.is_cut = True
+            raise EnoughError("the answer brings more than was requested")
+        received = message_from_wire(
+            message,
+            self._endpoint,
+            self._broker,
+            self._group,
+            self._aside,
+            self._namespace,
+            settler,
+            lease_ends_at,
+            lease_ends_us,
+            self._keep_wire,
+            self._max_unpacked,
+        )
+        self._size += len(received.body)
+        messages.append(received)
+
+    async def stream(
+        self,
+        call: Call[Request, Response],
+        request: Request,
+        *,
+        timeout: float,
+        topic: str,
+        take: Callable[[Response], None],
+    ) -> None:
+        """Make the call, whose answers `take` passes to `add`; raises what `Session.stream` does."""
+        grace = math.inf
+        try:
+            await self._session.stream(
+                self._endpoint,
+                call,
+                request,
+                timeout=timeout,
+                topic=topic,
+                group=self._group,
+                take=take,
+            )
+        except EnoughError:
+            self._warn(call.name, topic)
+        except asyncio.CancelledError:
+            grace = self._grace
+            raise
+        finally:
+            if self._aside:
+                await self.unpack(grace)
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether bodies are still to be decompressed."""
+        return bool(self._aside)
+
+    async def unpack(self, seconds: float = math.inf) -> None:
+        """Decompress what is still compressed, within `seconds`."""
+        scope = anyio.CancelScope(deadline=anyio.current_time() + seconds)
+
+        def hurry() -> None:
+            scope.deadline = min(scope.deadline, anyio.current_time() + self._grace)
+
+        await uninterrupted(self._unpack_aside(scope), hurry=hurry)
+
+    async def _unpack_aside(self, scope: anyio.CancelScope) -> None:
+        loop, executor = asyncio.get_running_loop(), self._session.connection.executor
+        aside = self._aside
+        try:
+            with scope:
+                while aside:
+                    message = aside[0]
+                    message.body, message.corruption = await loop.run_in_executor(
+                        executor, unpacked_body, message.body, self._max_unpacked
+                    )
+                    del aside[0]
+        # An executor that is shut down or broken; the scope keeps its own cancellation to itself.
+        except (RuntimeError, asyncio.CancelledError) as error:
+            raise UsageError(
+                f"the connection's executor cannot decompress a message: {error!r}", group=self._group
+            ) from error
+        finally:
+            if aside:  # what is behind it goes, too, lest an ordered group gets it first
+                del self.messages[self.messages.index(aside[0]) :]
+                aside.clear()
+
+    def _warn(self, name: str, topic: str) -> None:
+        warned = self._session.overfull
+        log = logger.debug if self._endpoint in warned else logger.warning
+        warned.add(self._endpoint)
+        log(
+            "%s answers %s of topic %r with more than the %d messages or %d bytes that were requested; the rest is not "
+            "read, and redelivered when its leases end",
+            self._endpoint,
+            name,
+            topic,
+            self._max_messages,
+            self._most,
+            extra=self._session.log_facts(),
+        )
+
+
+async def lone_message(session: Session, message: pb.Message, endpoint: Endpoint) -> ReceivedMessage:
+    """The message of a server's command, with its body decompressed."""
+    collecting = Collecting(session, endpoint, "", max_messages=1)
+    collecting.add(message)
+    if collecting.is_incomplete:
+        await collecting.unpack()
+    return collecting.messages[0]
