@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 
 import pytest
-from aiorocketmq.config import SendRetry, Timeouts
+from aiorocketmq.config import Retry, Timeouts
 from aiorocketmq.errors import (
     Busy,
     Closed,
@@ -319,7 +319,7 @@ async def test_hooks_wrap_each_message_of_a_batch(broker: FakeBroker) -> None:
 
 async def test_no_more_requests_are_under_way_than_allowed(broker: FakeBroker) -> None:
     async with Producer(
-        broker.endpoint, topics=["orders"], max_in_flight=2, retry=SendRetry(attempts=1)
+        broker.endpoint, topics=["orders"], max_in_flight=2, retry=Retry(attempts=1)
     ) as producer:
         with broker.faults.drop_reply("SendMessage", hang=True) as fault:
             async with broker.events.subscribe() as events:

@@ -4,7 +4,7 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from aiorocketmq.config import SendRetry, Timeouts
+from aiorocketmq.config import Retry, Timeouts
 from aiorocketmq.errors import (
     Busy,
     Closed,
@@ -230,7 +230,7 @@ async def test_a_lost_answer_is_tried_again_and_may_store_the_message_twice(
 
 async def test_a_server_that_does_not_answer_is_unreachable_and_the_effect_open(broker: FakeBroker) -> None:
     timeouts = Timeouts(request=0.2)
-    async with Producer(broker.endpoint, retry=SendRetry(attempts=1), timeouts=timeouts) as producer:
+    async with Producer(broker.endpoint, retry=Retry(attempts=1), timeouts=timeouts) as producer:
         await producer.send(Message("orders", b"x"))
         with broker.faults.drop_reply("SendMessage", hang=True), pytest.raises(Unreachable) as raised:
             await producer.send(Message("orders", b"x"))
@@ -271,7 +271,7 @@ async def test_hooks_see_that_a_sends_own_time_is_over(broker: FakeBroker) -> No
 
 
 async def test_the_total_time_of_all_tries_is_bounded(broker: FakeBroker) -> None:
-    retry = SendRetry(attempts=100, total=0.5)
+    retry = Retry(attempts=100, total=0.5)
     async with Producer(broker.endpoint, retry=retry, topics=["orders"]) as producer:
         begun = asyncio.get_running_loop().time()
         with broker.faults.refuse("SendMessage", "TOO_MANY_REQUESTS"), pytest.raises(Busy):

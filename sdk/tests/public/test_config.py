@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from aiorocketmq.config import CacheLimits, Credentials, SendRetry, Timeouts, Tls
+from aiorocketmq.config import CacheLimits, Credentials, Retry, Timeouts, Tls
 from aiorocketmq.connection import Connection
 from aiorocketmq.errors import Closed
 
@@ -19,8 +19,8 @@ def test_a_timeout_is_a_positive_number_of_seconds(bad: float) -> None:
 
 @pytest.mark.parametrize("bad", [0, -1, 1.5, True, "3"])
 def test_counts_are_integers_from_one(bad: object) -> None:
-    with pytest.raises(ValueError, match=r"SendRetry\.attempts must be an integer of at least 1"):
-        SendRetry(attempts=bad)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"Retry\.attempts must be an integer of at least 1"):
+        Retry(attempts=bad)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"CacheLimits\.messages must be an integer of at least 1"):
         CacheLimits(messages=bad)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"CacheLimits\.bytes must be an integer of at least 1"):
