@@ -56,6 +56,11 @@ class Outages:
     def __contains__(self, endpoint: Endpoint) -> bool:
         return endpoint in self._of
 
+    @property
+    def waiting(self) -> int:
+        """How many sends wait."""
+        return sum(len(outage.sends) for outage in self._of.values())
+
     def failed(self, endpoint: Endpoint, error: RocketMQError, what: object) -> None:
         """Take note of an attempt at `endpoint` that failed."""
         if not isinstance(error, Unreachable):

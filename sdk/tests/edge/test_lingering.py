@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from aiorocketmq.config import Retry, Timeouts
@@ -36,7 +37,8 @@ async def broker(request: pytest.FixtureRequest) -> AsyncIterator[FakeBroker]:
 
 @pytest.fixture
 async def producer(broker: FakeBroker) -> AsyncIterator[Producer]:
-    async with Producer(broker.endpoint, topics=["orders"], linger=0.02) as producer:
+    retry = Retry(attempts=3)
+    async with Producer(broker.endpoint, topics=["orders"], linger=0.02, retry=retry) as producer:
         yield producer
 
 
@@ -258,6 +260,28 @@ async def test_many_are_cut_into_batches_and_have_their_receipts_in_order(
     assert requests.hits == 4
     body_of = {message.message_id: message.body for message in broker.messages("orders")}
     assert [body_of[receipt.message_id] for receipt in receipts] == [b"%d" % number for number in range(100)]
+
+
+async def test_many_start_a_task_for_each_request_and_none_for_one(
+    broker: FakeBroker, producer: Producer
+) -> None:
+    begun = 0
+
+    def counting(loop: asyncio.AbstractEventLoop, coro: Any, **options: Any) -> asyncio.Task[Any]:
+        nonlocal begun
+        begun += getattr(coro, "__qualname__", "") == "ManySends._work"
+        return asyncio.Task(coro, loop=loop, **options)
+
+    await producer.send(Message("orders", b"first"))
+    loop = asyncio.get_running_loop()
+    loop.set_task_factory(counting)
+    try:
+        await producer.send_many(numbered(32))
+        assert begun == 0
+        await producer.send_many(numbered(96))
+        assert begun == 3
+    finally:
+        loop.set_task_factory(None)
 
 
 async def test_many_of_several_kinds_have_an_outcome_each(broker: FakeBroker, producer: Producer) -> None:
