@@ -269,7 +269,7 @@ async def test_many_start_a_task_for_each_request_and_none_for_one(
 
     def counting(loop: asyncio.AbstractEventLoop, coro: Any, **options: Any) -> asyncio.Task[Any]:
         nonlocal begun
-        begun += getattr(coro, "__qualname__", "") == "ManySends._work"
+        begun += "anyio" in coro.cr_code.co_filename  # as a task group starts them
         return asyncio.Task(coro, loop=loop, **options)
 
     await producer.send(Message("orders", b"first"))

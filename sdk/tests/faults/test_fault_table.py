@@ -133,12 +133,16 @@ async def beat_three_times(client: Producer | SimpleConsumer | PushConsumer | Pu
 
 async def start_producing(scene: Scene) -> None:
     await scene.arm()
-    async with Producer(scene.broker.endpoint, topics=["orders"], timeouts=scene.timeouts, retry=RETRY) as producer:
+    async with Producer(
+        scene.broker.endpoint, topics=["orders"], timeouts=scene.timeouts, retry=RETRY
+    ) as producer:
         await producer.send(Message("orders", b"x"))
 
 
 async def keep_producing(scene: Scene) -> None:
-    async with Producer(scene.broker.endpoint, topics=["orders"], timeouts=scene.timeouts, retry=RETRY) as producer:
+    async with Producer(
+        scene.broker.endpoint, topics=["orders"], timeouts=scene.timeouts, retry=RETRY
+    ) as producer:
         await scene.arm()
         if scene.rpc == "Heartbeat":
             await beat_three_times(producer)
@@ -158,7 +162,11 @@ async def commit(scene: Scene) -> None:
 
     async with (
         Producer(
-            scene.broker.endpoint, topics=["payments"], transaction_checker=check, timeouts=scene.timeouts, retry=RETRY
+            scene.broker.endpoint,
+            topics=["payments"],
+            transaction_checker=check,
+            timeouts=scene.timeouts,
+            retry=RETRY,
         ) as producer,
         producer.transaction(Message("payments", b"x")),
     ):
@@ -170,7 +178,11 @@ async def begin_transaction(scene: Scene) -> None:
         return Resolution.UNKNOWN
 
     async with Producer(
-        scene.broker.endpoint, topics=["payments"], transaction_checker=check, timeouts=scene.timeouts, retry=RETRY
+        scene.broker.endpoint,
+        topics=["payments"],
+        transaction_checker=check,
+        timeouts=scene.timeouts,
+        retry=RETRY,
     ) as producer:
         await scene.arm()
         async with producer.transaction(Message("payments", b"x")):
@@ -186,7 +198,9 @@ async def gather(scene: Scene) -> None:
 
 
 async def end_producing(scene: Scene) -> None:
-    async with Producer(scene.broker.endpoint, topics=["orders"], timeouts=scene.timeouts, retry=RETRY) as producer:
+    async with Producer(
+        scene.broker.endpoint, topics=["orders"], timeouts=scene.timeouts, retry=RETRY
+    ) as producer:
         await producer.send(Message("orders", b"x"))
         await scene.arm()
 
