@@ -128,7 +128,10 @@ class Sender:
         until: float,
     ) -> SendReceipt:
         kind = message.message_type if half is None else MessageType.TRANSACTION
-        await self._take_slot(message.topic, until)
+        if self._slots.locked():
+            await self._wait_for_slot(message.topic, until)
+        else:
+            await self._slots.acquire()
         try:
             route = await self._route(message.topic, until)
             packed = (
@@ -167,7 +170,7 @@ class Sender:
         parcels, until = batch.parcels, self.until()
         topic = parcels[0].message.topic
         try:
-            await self._take_slot(topic, until)
+            await self._wait_for_slot(topic, until)
             try:
                 return await self._carry_out(batch, await self._route(topic, until), until)
             finally:
@@ -187,10 +190,9 @@ class Sender:
                 outcomes.append(receipt)
         return outcomes
 
-    async def _take_slot(self, topic: str, until: float) -> None:
-        """Wait for one of the requests in flight to end; raises Unreachable if none does in time."""
-        slots = self._slots
-        if not await acquired(slots, until, is_free=not slots.locked()):
+    async def _wait_for_slot(self, topic: str, until: float) -> None:
+        """Take a slot as soon as one is free; raises Unreachable if none is in time."""
+        if not await acquired(self._slots, until):
             raise self.kept_waiting(
                 topic, f"all {self._max_in_flight} slots for requests in flight are taken"
             )

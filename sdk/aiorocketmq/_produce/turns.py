@@ -47,10 +47,8 @@ class _Group:
         self.members = 0
 
 
-async def acquired(lock: asyncio.Lock | asyncio.Semaphore, until: float, *, is_free: bool) -> bool:
-    """Acquire `lock` and return whether that came true before `until` of the loop's time; no timer `is_free`."""
-    if is_free:
-        return await lock.acquire()
+async def acquired(lock: asyncio.Lock | asyncio.Semaphore, until: float) -> bool:
+    """Acquire `lock` and return whether that came true before `until` of the loop's time."""
     try:
         async with asyncio.timeout_at(until):
             return await lock.acquire()

@@ -2,7 +2,6 @@
 
 from random import Random
 
-import pytest
 from aiorocketmq._core.retries import Outage, exponential, jittered, renewal_delay, send_delay, start_delay
 from aiorocketmq._core.settings import Backoff
 from hypothesis import given, strategies as st
