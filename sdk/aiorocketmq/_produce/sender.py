@@ -354,7 +354,7 @@ class Sender:
                     endpoint=str(chosen.endpoint),
                     topic=route.topic,
                 ) from None
-            self._session.check_running()
+            self._session.check_usable()
         return chosen
 
     def _next_queue(self, way: OnItsWay[Outcome], route: Route, chosen: RouteQueue, turn: int) -> RouteQueue:

@@ -25,9 +25,10 @@ class Turns:
             group = self._groups[name] = _Group()
         group.members += 1
         try:
-            has_turn = await acquired(
-                group.turn, until, is_free=group.members == 1
-            )  # waiters are served in order
+            if group.members == 1:
+                has_turn = await group.turn.acquire()
+            else:  # waiters are served in order
+                has_turn = await acquired(group.turn, until)
             try:
                 yield has_turn
             finally:
