@@ -25,10 +25,9 @@ class Turns:
             group = self._groups[name] = _Group()
         group.members += 1
         try:
-            if group.members == 1:
-                has_turn = await group.turn.acquire()
-            else:  # waiters are served in order
-                has_turn = await acquired(group.turn, until)
+            # Waiters are served in order; without any, no timer is needed.
+            is_free = group.members == 1
+            has_turn: bool = await (group.turn.acquire() if is_free else acquired(group.turn, until))
             try:
                 yield has_turn
             finally:
