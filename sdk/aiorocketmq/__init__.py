@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         CacheLimits as CacheLimits,
         Compression as Compression,
         Credentials as Credentials,
-        SendRetry as SendRetry,
+        Retry as Retry,
         Timeouts as Timeouts,
         Tls as Tls,
     )
@@ -102,7 +102,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "admin": ("Admin", "ExponentialBackoff", "GroupMember", "QueueRange", "TopicRoute", "TopicType"),
     "clock": ("Clock", "ClockUser", "Timer"),
-    "config": ("CacheLimits", "Compression", "Credentials", "SendRetry", "Timeouts", "Tls"),
+    "config": ("CacheLimits", "Compression", "Credentials", "Retry", "Timeouts", "Tls"),
     "connection": ("Connection", "ConnectionOptions", "Surroundings"),
     "deduplication": (
         "Claim",
@@ -209,11 +209,11 @@ __all__ = [
     "RedisStore",
     "Refused",
     "Resolution",
+    "Retry",
     "RetryLater",
     "RocketMQError",
     "SendManyError",
     "SendReceipt",
-    "SendRetry",
     "ServerFault",
     "SessionForgotten",
     "SimpleConsumer",

@@ -1,4 +1,4 @@
-"""Performs the retries that the core has decided on."""
+"""Carries out retries of calls; which errors are retried, and when, is for the core and the caller to decide."""
 
 from __future__ import annotations
 
@@ -14,15 +14,29 @@ Result = TypeVar("Result")
 
 
 async def retried(
-    attempt: Callable[[], Awaitable[Result]], delay_after: Callable[[RocketMQError], float | None]
+    attempt: Callable[[], Awaitable[Result]],
+    delay_after: Callable[[RocketMQError], float | None],
+    *,
+    failed: RocketMQError | None = None,
 ) -> Result:
-    """What `attempt` gives, tried again after each error for which `delay_after` names a wait in seconds.
+    """Return the result of `attempt`, repeated after each error for which `delay_after` returns a wait in seconds.
 
-    None makes an error final: it is raised as it came. Errors that are not ours are always final."""
+    None makes an error final: it is raised as it came. Errors that are not ours are always final. `failed` is the error
+    of a first attempt that the caller has made already. Nothing but an error costs more than calling `attempt`."""
+    if failed is None:
+        try:
+            return await attempt()
+        except RocketMQError as error:
+            failed = error
+    wait = delay_after(failed)
+    try:
+        if wait is None:
+            raise failed
+    finally:
+        failed = None  # or error and frame would keep each other alive until the garbage collector finds them
+    await asyncio.sleep(wait)
     # Imported late: most programs never fail, and the import takes longer than connecting.
     from tenacity import AsyncRetrying, RetryCallState
-
-    wait: float | None = None
 
     def decide(state: RetryCallState) -> bool:
         nonlocal wait

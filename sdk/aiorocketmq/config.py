@@ -102,20 +102,44 @@ class Timeouts:
 
 
 @dataclass(frozen=True, slots=True)
-class SendRetry:
-    """How often and how long a send is tried before its error reaches the caller.
+class Retry:
+    """How long a producer keeps trying to store a message before the error reaches the caller.
 
-    Only what may succeed on another try is tried again (client-behaviour.md, section 9.3); the waits between
-    tries are the server's back-off settings."""
+    Attempts are repeated, with the same message id, after what may pass: a server that is unavailable (Unreachable),
+    throttles (Busy), fails for the moment (ServerFault), or does not know its topic or this client for the moment
+    (TopicAway, SessionForgotten). All other refusals are final at once. A half message of a transaction is repeated
+    only if no earlier attempt can have stored it.
 
-    attempts: int = 3
-    total: float | None = None
-    """Seconds for all tries together; None leaves it to attempts and request timeout."""
+    `budget` is for one send, wherever its time goes: waiting for its turn in its message group, for a slot
+    (`max_in_flight`) and for the route of its topic, all attempts, and the waits between them. When it is spent, no
+    further attempt begins; one under way still has `Timeouts.request`. `send(timeout=...)` bounds the call in
+    addition, and ends an attempt under way. While no connection to a server can be made, its sends wait and one of
+    them at a time tries it for all.
+
+        Producer(endpoint, retry=Retry(budget=60))     # survive outages of a minute
+        Producer(endpoint, retry=Retry(attempts=1))    # leave all retries to the caller"""
+
+    budget: float = 15.0
+    """Seconds, above 0, from the call of `send` until no further attempt begins."""
+    attempts: int | None = None
+    """Attempts of one message, 1 to 1000; None lets only the budget bound them. Servers are told of 3 then."""
+    initial: float = 0.1
+    """Seconds, above 0, to wait after the first failed attempt; doubles with each one, less a random part of up to a
+    quarter. Throttling servers have the waits of their own settings instead."""
+    maximum: float = 2.0
+    """The longest wait between two attempts in seconds, at least `initial`."""
 
     def __post_init__(self) -> None:
-        check_count("SendRetry.attempts", self.attempts)
-        if self.total is not None:
-            check_seconds("SendRetry.total", self.total)
+        for name in ("budget", "initial", "maximum"):
+            check_seconds(f"Retry.{name}", getattr(self, name))
+        if self.maximum < self.initial:
+            raise ValueError(
+                f"Retry.maximum must be at least Retry.initial ({self.initial!r} s), not {self.maximum!r}"
+            )
+        if self.attempts is not None:
+            check_count("Retry.attempts", self.attempts)
+            if self.attempts > 1000:
+                raise ValueError(f"Retry.attempts must be at most 1000, not {self.attempts!r}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import Self, Unpack
 from aiorocketmq._calls import RECALL
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.names import check_topic
+from aiorocketmq._core.retries import DECLARED_ATTEMPTS
 from aiorocketmq._core.settings import Declaration
 from aiorocketmq._produce.gathering import Gathering
 from aiorocketmq._produce.many_sends import ManySends
@@ -17,7 +18,7 @@ from aiorocketmq._produce.sender import Sender
 from aiorocketmq._produce.telling import told
 from aiorocketmq._produce.transactions import TransactionChecker, Transactions
 from aiorocketmq._session import Session
-from aiorocketmq.config import Compression, SendRetry, check_count, check_seconds
+from aiorocketmq.config import Compression, Retry, check_count, check_seconds
 from aiorocketmq.connection import Connection, ConnectionOptions
 from aiorocketmq.errors import RocketMQError, UsageError
 from aiorocketmq.health import Health
@@ -48,7 +49,11 @@ class Producer:
 
     `compression` packs large bodies; they are sent as they are without it.
 
-    At most `max_in_flight` requests are under way at a time; sends beyond that wait for a place.
+    `retry` bounds how long a send is tried when its server is unavailable, throttles, or fails for the moment: 15
+    seconds by default, see `Retry`.
+
+    At most `max_in_flight` requests are under way at a time; sends beyond that wait for a slot, as long as `retry`
+    allows.
 
     `linger` lets messages wait up to so many seconds (0 to 1; 0 means one turn of the event loop) for others of their
     topic, sent concurrently, and travel with them in one request: up to `max_batch` messages or 1 MiB. That costs a
@@ -68,7 +73,7 @@ class Producer:
         where: str | Connection,
         *,
         topics: Iterable[str] = (),
-        retry: SendRetry | None = None,
+        retry: Retry | None = None,
         hooks: Sequence[Hook] = (),
         transaction_checker: TransactionChecker | None = None,
         compression: Compression | None = None,
@@ -88,10 +93,10 @@ class Producer:
             raise ValueError(f"linger must be 0 to {MAX_LINGER:g} seconds or None, not {linger!r}")
         check_count("max_batch", max_batch)
         check_count("max_in_flight", max_in_flight)
-        retry = retry or SendRetry()
+        retry = retry or Retry()
         self._session = Session(
             where,
-            Declaration(client_type="PRODUCER", topics=names, attempts=retry.attempts),
+            Declaration(client_type="PRODUCER", topics=names, attempts=retry.attempts or DECLARED_ATTEMPTS),
             role=Role.PRODUCER,
             hooks=hooks,
             commands={"recover_orphaned_transaction_command": self._recover},
@@ -125,7 +130,10 @@ class Producer:
             if self._gathering is not None and self._session.is_running:
                 await self._gathering.close(self._session.timeouts.stop)
         finally:
-            await self._session.stop()
+            try:
+                await self._session.stop()
+            finally:
+                self._sender.close()
 
     def health(self) -> Health:
         """The state of this client now; nothing is sent, and it may be called at any time."""
@@ -139,16 +147,19 @@ class Producer:
     async def send(self, message: Message, *, timeout: float | None = None) -> SendReceipt:
         """Send one message and return the server's receipt.
 
-        `timeout` bounds the whole call in seconds, all tries and the wait for a place in flight included; None leaves
-        it to `retry` and `timeouts.request`. When it is over, Unreachable is raised, and the message may be stored.
+        `timeout` bounds the whole call in seconds, all attempts and the wait for a slot included; None leaves it to
+        `retry` and `timeouts.request`. When it is over, Unreachable is raised.
 
-        Failures that may pass are tried again, up to `retry.attempts` times on different brokers where there are
-        several, and with the same message id, so that consumers can tell a message that was stored twice. Messages of
-        one message group are stored in the order of the calls, also of concurrent ones: each waits until the one before
-        it is stored or has failed. Raises
-        TopicNotFound, TypeMismatch, MessageTooLarge, PermissionDenied … where the server refuses, Busy where it
-        throttles, Unreachable where it does not answer, Closed after the end. An error whose `may_have_taken_effect`
-        is true leaves open whether the message is stored; so does a cancellation."""
+        Failures that may pass are tried again within `retry.budget`, at another broker if there are several, and with
+        the same message id, so that consumers can tell a message that was stored twice. Messages of one message group
+        are stored in the order of the calls, also of concurrent ones: each waits until the one before it is stored or
+        has failed.
+
+        Raises TopicNotFound, TypeMismatch, MessageTooLarge, PermissionDenied … if the server refuses, Closed after the
+        end. If the budget is spent: Busy if the server throttles, ServerFault if it fails, Unreachable if it cannot be
+        reached, does not answer in time, or if no slot became free (`timed_out`). An error whose
+        `may_have_taken_effect` is true leaves open whether the message is stored, by any of its attempts; so does a
+        cancellation."""
         if timeout is None:
             return await self._send(message)
         check_seconds("timeout", timeout)
@@ -165,7 +176,8 @@ class Producer:
         """Send many side by side, `max_in_flight` requests at a time, and return their receipts in the order given.
 
         Messages of one message group are sent one after the other, so that their order holds. With `linger`, plain
-        messages of one topic travel in batches, without lingering. Every message is tried; where some fail,
+        messages of one topic travel in batches, without lingering. `retry` holds for each message; when none has been
+        stored for `retry.budget` seconds, those whose turn has not come are given up without an attempt. If some fail,
         SendManyError carries an outcome for each. Cancelled, those on their way may or may not be stored."""
         wanted = tuple(messages)
         check_count("max_in_flight", max_in_flight)

@@ -19,8 +19,8 @@ from aiorocketmq import (
     PushConsumer,
     ReceivedMessage,
     Resolution,
+    Retry,
     RocketMQError,
-    SendRetry,
     Timeouts,
 )
 from aiorocketmq.wire import messages as pb
@@ -78,7 +78,7 @@ async def retry_keeps_id(stage: Stage) -> None:
         Producer(
             way["where"],
             topics=[topic],
-            retry=SendRetry(attempts=3),
+            retry=Retry(attempts=3),
             timeouts=Timeouts(request=1.0),
             address_map=way["address_map"],
         ) as producer,

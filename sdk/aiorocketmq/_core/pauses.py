@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+from aiorocketmq._core.retries import exponential
+
 FIRST_PAUSE = 0.2
 LONGEST_PAUSE = 5.0
 THROTTLED_PAUSE = 0.02
@@ -18,14 +20,12 @@ LONGEST_SCAN = 30.0
 
 
 def failure_pause(failures: int, *, throttled: bool, rng: random.Random) -> float:
-    """Seconds to wait after `failures` failures in a row (1 = the first), with jitter of a quarter down.
+    """Seconds to wait after `failures` failures in a row (1 = the first), with the jitter of `exponential`.
 
-    The official clients wait a constant second, which marches a whole fleet in step against a server that has
-    just come back (client-behaviour.md 7.2, 10.3).
+    The official clients wait a constant second (client-behaviour.md 7.2, 10.3).
     """
     first = THROTTLED_PAUSE if throttled else FIRST_PAUSE
-    longest: float = min(LONGEST_PAUSE, first * 2 ** min(failures - 1, 16))
-    return longest * (1 - rng.random() / 4)
+    return exponential(failures, initial=first, maximum=LONGEST_PAUSE, random=rng)
 
 
 def scan_pause(unchanged: int) -> float:

@@ -1,4 +1,4 @@
-"""Which failures are worth another try, and after how long (client-behaviour.md, 9.3; its DEV marks)."""
+"""How long to wait before another attempt, and whether there is one (client-behaviour.md, 9.3; its DEV marks)."""
 
 from __future__ import annotations
 
@@ -6,39 +6,83 @@ from random import Random
 
 from aiorocketmq._core.settings import Backoff
 
-_UNREACHABLE_PAUSE = 0.05
-"""Base of the pause after a broken connection, in seconds: long enough for another server to take over."""
+DECLARED_ATTEMPTS = 3
+"""Attempts that servers are told of if only time bounds them, as official clients do (client-behaviour.md, 6.1)."""
+
+
+def exponential(failures: int, *, initial: float, maximum: float, random: Random) -> float:
+    """Seconds to wait after `failures` in a row: doubles from `initial` to `maximum`, jitter takes off up to a quarter.
+
+    All waits of a client come from here. Without jitter, clients would return to a restarted server in step."""
+    # The exponent is bounded because an outage of hours would otherwise overflow a float.
+    return min(initial * 2.0 ** min(max(failures - 1, 0), 64), maximum) * (1.0 - random.random() / 4.0)
 
 
 def send_delay(
-    *, attempt: int, may_retry: bool, throttled: bool, unreachable: bool, backoff: Backoff, random: Random
+    *,
+    attempt: int,
+    throttled: bool,
+    can_switch: bool,
+    initial: float,
+    maximum: float,
+    remaining: float,
+    server: Backoff,
+    random: Random,
 ) -> float | None:
-    """Seconds to wait after failed try number `attempt` of a send, or None when it is final.
+    """Seconds to wait after attempt number `attempt` of a send has failed for the time being; None if it was the last.
 
-    A throttling server gets the wait of its own back-off settings for the next attempt; a broken connection a
-    short one that grows; anything else that may be tried again goes to the next server at once."""
-    if not may_retry or attempt >= backoff.max_attempts:
+    The one rule of whose back-off counts. A throttling server has the wait of its own settings for the next attempt
+    (client-behaviour.md, 9.3), up to a quarter longer; if they name none, it has the client's, and if the wait exceeds
+    the `remaining` seconds of the budget, the attempt was the last. If another broker can take the message, the second
+    attempt goes there at once. Every other wait is the client's exponential back-off, cut to the remaining budget, so
+    that the last attempt begins when the budget ends."""
+    if remaining <= 0.0:
         return None
     if throttled:
-        return backoff.delay(attempt + 1)
-    if unreachable:
-        return jittered(_UNREACHABLE_PAUSE * 2 ** min(attempt - 1, 5), random)
-    return 0.0
+        asked = server.delay(attempt + 1)
+        if asked > 0.0:
+            delay = asked * (1.0 + random.random() / 4.0)
+            return delay if delay < remaining else None
+    elif can_switch and attempt == 1:
+        return 0.0
+    return min(exponential(attempt, initial=initial, maximum=maximum, random=random), remaining)
 
 
 def renewal_delay(failures: int, random: Random) -> float:
-    """Seconds before a broken stream is opened again, after `failures` in a row: from 1 s, doubling up to 30
-    s.
-
-    Spread, so that many clients do not come back to a restarted server in one moment."""
-    return jittered(min(2.0 ** max(failures - 1, 0), 30.0), random)
+    """Seconds before a broken stream is opened again, after `failures` in a row: from 1 s, doubling up to 30 s."""
+    return exponential(failures, initial=1.0, maximum=30.0, random=random)
 
 
 def start_delay(failures: int, random: Random) -> float:
     """Seconds before the start is tried again, after `failures` in a row: from 0.1 s, doubling up to 1 s."""
-    return jittered(min(0.1 * 2.0 ** max(failures - 1, 0), 1.0), random)
+    return exponential(failures, initial=0.1, maximum=1.0, random=random)
 
 
 def jittered(seconds: float, random: Random, spread: float = 0.2) -> float:
-    """`seconds`, off by up to `spread` of it in either direction."""
+    """`seconds`, off by up to `spread` of it in either direction; for the periods of regular jobs."""
     return seconds * (1.0 - spread + 2.0 * spread * random.random())
+
+
+class Outage:
+    """Schedule of the attempts to reach one unavailable server, which all its callers share.
+
+    While no connection can be made, every call fails alike. So one attempt at a time is made for all: the load of an
+    outage, and the time to notice its end, do not depend on how many wait."""
+
+    __slots__ = ("_initial", "_maximum", "_random", "attempts", "next_attempt", "since")
+
+    def __init__(self, *, now: float, initial: float, maximum: float, random: Random) -> None:
+        self._initial = initial
+        self._maximum = maximum
+        self._random = random
+        self.since = now
+        self.attempts = 0
+        self.next_attempt = now
+        self.attempted(now=now)
+
+    def attempted(self, *, now: float) -> None:
+        """Count an attempt that begins `now`, and set the time of the next one, whatever becomes of this one."""
+        self.attempts += 1
+        self.next_attempt = now + exponential(
+            self.attempts, initial=self._initial, maximum=self._maximum, random=self._random
+        )

@@ -52,7 +52,7 @@ class BatchSending:
     Servers store them one behind the other in one queue, and most give one receipt for all: its offset is that of the
     first message, and its id is none of theirs (R4.15)."""
 
-    __slots__ = ("_session", "attempts", "parcels")
+    __slots__ = ("_session", "attempts", "may_be_stored", "parcels")
 
     message_group = None
 
@@ -60,6 +60,7 @@ class BatchSending:
         self._session = session
         self.parcels = parcels
         self.attempts = 0
+        self.may_be_stored = False
 
     def __str__(self) -> str:
         return f"a batch of {len(self.parcels)} messages"

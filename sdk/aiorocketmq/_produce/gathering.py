@@ -10,8 +10,8 @@ from functools import partial
 import anyio
 
 from aiorocketmq._core.batches import Batches
-from aiorocketmq._produce.batch_sending import Parcel
-from aiorocketmq._produce.sender import Sender, gave_up
+from aiorocketmq._produce.batch_sending import BatchSending, Parcel
+from aiorocketmq._produce.sender import Sender
 from aiorocketmq._session import Session
 from aiorocketmq.errors import Closed, RocketMQError
 from aiorocketmq.message import Message, MessageType, SendReceipt
@@ -20,12 +20,13 @@ from aiorocketmq.message import Message, MessageType, SendReceipt
 class Waiting:
     """One message that waits for its batch, and the send that waits for its receipt."""
 
-    __slots__ = ("has_left", "parcel", "receipt")
+    __slots__ = ("batch", "parcel", "receipt")
 
     def __init__(self, parcel: Parcel, receipt: asyncio.Future[SendReceipt]) -> None:
         self.parcel = parcel
         self.receipt = receipt
-        self.has_left = False
+        self.batch: BatchSending | None = None
+        """What it has left with."""
 
 
 class Gathering:
@@ -36,7 +37,6 @@ class Gathering:
         self._sender = sender
         self._batches = Batches[tuple[str, bool], Waiting](linger=linger, max_count=max_batch)
         self._timer: asyncio.TimerHandle | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._under_way: set[asyncio.Task[Sequence[SendReceipt | RocketMQError]]] = set()
         self._is_closed = False
 
@@ -57,8 +57,9 @@ class Gathering:
                 waiting = self._put(await self._sender.parcel(message))
                 return await self._sent(waiting)
         except TimeoutError as error:
-            has_left = waiting is not None and waiting.has_left
-            raise gave_up(message, seconds, may_have_taken_effect=has_left) from error
+            batch = None if waiting is None else waiting.batch
+            may_be_stored = batch is not None and batch.may_be_stored
+            raise self._sender.gave_up(message.topic, seconds, may_be_stored) from error
 
     async def close(self, within: float) -> None:
         """Send what lingers, take nothing more, and wait up to `within` seconds for what is under way."""
@@ -73,9 +74,7 @@ class Gathering:
     def _put(self, parcel: Parcel) -> Waiting:
         if self._is_closed:
             raise self._closed(parcel.message.topic)
-        loop = self._loop
-        if loop is None:  # asked once: it costs a syscall on Python before 3.12
-            loop = self._loop = asyncio.get_running_loop()
+        loop = self._sender.loop
         waiting = Waiting(parcel, loop.create_future())
         for batch in self._batches.add(parcel.lane, waiting, parcel.size, now=loop.time()):
             self._leave(batch)
@@ -110,10 +109,10 @@ class Gathering:
         self._arm(loop)
 
     def _leave(self, batch: Sequence[Waiting]) -> None:
+        sending = self._sender.batch([waiting.parcel for waiting in batch])
         for waiting in batch:
-            waiting.has_left = True
-        parcels = [waiting.parcel for waiting in batch]
-        task = self._session.spawn(self._sender.send_batch, parcels, name="send a batch")
+            waiting.batch = sending
+        task = self._session.spawn(self._sender.send_batch, sending, name="send a batch")
         self._under_way.add(task)
         task.add_done_callback(partial(self._arrived, batch))
 

@@ -25,9 +25,14 @@ class _Lane:
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """Messages, by their numbers, that travel in one request."""
+    """Messages that travel in one request, with their numbers."""
 
     parcels: Sequence[tuple[int, Parcel]]
+
+    @property
+    def numbers(self) -> Sequence[int]:
+        """Their numbers."""
+        return [number for number, _ in self.parcels]
 
 
 class ManySends:
@@ -41,13 +46,22 @@ class ManySends:
         self._sender = sender
         self._max_batch = max_batch
         self._outcomes: list[SendReceipt | RocketMQError | None] = [None] * len(messages)
+        self._progress = 0.0
+        """When a message was last stored, or sending began."""
+        self._last: RocketMQError | None = None
+        """What has kept messages from being stored since then."""
 
     async def run(self, at_once: int) -> tuple[SendReceipt | RocketMQError, ...]:
         """Send them all and return their outcomes in the order given."""
-        units: Iterator[_Lane | _Batch] = iter([*self._lanes(), *await self._batches()])
-        async with anyio.create_task_group() as group:
-            for _ in range(min(at_once, len(self._messages))):
-                group.start_soon(self._work, units)
+        units: list[_Lane | _Batch] = [*self._lanes(), *await self._batches()]
+        self._progress = self._sender.loop.time()
+        remaining = iter(units)
+        if len(units) == 1:
+            await self._work(remaining)
+        else:
+            async with anyio.create_task_group() as group:
+                for _ in range(min(at_once, len(units))):
+                    group.start_soon(self._work, remaining)
         return tuple(outcome for outcome in self._outcomes if outcome is not None)
 
     def _goes_in_batch(self, message: Message) -> bool:
@@ -67,7 +81,7 @@ class ManySends:
         for number, message in enumerate(self._messages):
             if self._goes_in_batch(message):
                 try:
-                    parcel = await self._sender.parcel(message)
+                    parcel = self._sender.parcel_at_once(message) or await self._sender.parcel(message)
                 except RocketMQError as error:
                     self._outcomes[number] = error
                 else:
@@ -77,15 +91,41 @@ class ManySends:
     async def _work(self, units: Iterator[_Lane | _Batch]) -> None:
         for unit in units:
             if isinstance(unit, _Batch):
-                outcomes = await self._sender.send_batch([parcel for _, parcel in unit.parcels])
-                for (number, _), outcome in zip(unit.parcels, outcomes, strict=True):
-                    self._outcomes[number] = outcome
+                await self._send_batch(unit)
             else:
-                await self._send_in_turn(unit.numbers)
+                for number in unit.numbers:
+                    await self._send_one(number)
 
-    async def _send_in_turn(self, numbers: Sequence[int]) -> None:
-        for number in numbers:
+    async def _send_batch(self, batch: _Batch) -> None:
+        given_up = self._given_up(batch.parcels[0][1].message)
+        if given_up is not None:
+            self._take(batch.numbers, [given_up] * len(batch.parcels))
+            return
+        sending = self._sender.batch([parcel for _, parcel in batch.parcels])
+        self._take(batch.numbers, await self._sender.send_batch(sending))
+
+    async def _send_one(self, number: int) -> None:
+        outcome: SendReceipt | RocketMQError | None = self._given_up(self._messages[number])
+        if outcome is None:
             try:
-                self._outcomes[number] = await self._send(self._messages[number])
+                outcome = await self._send(self._messages[number])
             except RocketMQError as error:
-                self._outcomes[number] = error
+                outcome = error
+        self._take((number,), (outcome,))
+
+    def _take(self, numbers: Sequence[int], outcomes: Sequence[SendReceipt | RocketMQError]) -> None:
+        for number, outcome in zip(numbers, outcomes, strict=True):
+            self._outcomes[number] = outcome
+            if not isinstance(outcome, RocketMQError):
+                self._last = None
+            elif outcome.may_retry:
+                self._last = outcome
+        if self._last is None:
+            self._progress = self._sender.loop.time()
+
+    def _given_up(self, message: Message) -> RocketMQError | None:
+        """The error of a message that has not begun, if nothing was stored for as long as one send may take."""
+        last, sender = self._last, self._sender
+        if last is None or sender.loop.time() - self._progress < sender.retry.budget:
+            return None
+        return sender.kept_waiting(message.topic, f"none of this send_many was stored meanwhile: {last.text}")

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Protocol, TypeVar
 
 import anyio.to_thread
@@ -15,12 +16,13 @@ from aiorocketmq._core.codes import Code
 from aiorocketmq._core.retries import send_delay
 from aiorocketmq._core.route import QueueChoice, Route, RouteQueue
 from aiorocketmq._produce.batch_sending import BatchSending, Parcel
+from aiorocketmq._produce.outages import Outages
 from aiorocketmq._produce.sending import Half, Sending
-from aiorocketmq._produce.turns import Turns
+from aiorocketmq._produce.turns import Turns, acquired
 from aiorocketmq._retrying import retried
 from aiorocketmq._session import Session
-from aiorocketmq.config import Compression, SendRetry
-from aiorocketmq.connection import loop_time, process_message_ids
+from aiorocketmq.config import Compression, Retry
+from aiorocketmq.connection import process_message_ids
 from aiorocketmq.errors import (
     Busy,
     MessageTooLarge,
@@ -44,33 +46,56 @@ Outcome = TypeVar("Outcome", covariant=True)
 
 
 class OnItsWay(Protocol[Outcome]):
-    """A request to store one message or many, over all its tries."""
+    """A request to store one message or many, over all its attempts."""
 
     attempts: int
+    may_be_stored: bool
+    """Whether an attempt is under way, or has failed in a way that leaves open whether it had its effect."""
 
     @property
     def message_group(self) -> str | None:
         """What binds it to one queue."""
 
     def may_repeat(self, error: RocketMQError) -> bool:
-        """Whether another try does no harm after `error`."""
+        """Whether another attempt does no harm after `error`."""
 
     async def attempt(self, chosen: RouteQueue) -> Outcome:
         """Try once at `chosen`."""
 
 
 class Sender:
-    """The way of every request of one producer; at most `max_in_flight` are under way at a time."""
+    """The way of every request of one producer; at most `max_in_flight` are under way at a time.
+
+    Times named `until` are those of the event loop's clock at which the budget of a send is spent."""
 
     def __init__(
-        self, session: Session, retry: SendRetry, max_in_flight: int, compression: Compression | None
+        self, session: Session, retry: Retry, max_in_flight: int, compression: Compression | None
     ) -> None:
+        self.retry = retry
         self._session = session
-        self._retry = retry
         self._compression = compression
         self._queues = QueueChoice(session.surroundings.random)
-        self._places = asyncio.Semaphore(max_in_flight)
+        self._max_in_flight = max_in_flight
+        self._slots = asyncio.Semaphore(max_in_flight)
         self._turns = Turns()
+        self._outages = Outages(retry, session.surroundings.random, session.log_facts)
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop, asked for once: that costs a system call on Python before 3.12."""
+        loop = self._loop
+        if loop is None:
+            loop = self._loop = asyncio.get_running_loop()
+        return loop
+
+    def until(self) -> float:
+        """When the budget of a send that begins now is spent."""
+        return self.loop.time() + self.retry.budget
+
+    def close(self) -> None:
+        """Let sends that wait for a server find the producer closed."""
+        self._outages.close()
 
     async def send(
         self,
@@ -78,14 +103,21 @@ class Sender:
         half: Half | None = None,
         message_id: str | None = None,
         began: Callable[[Sending], None] | None = None,
+        until: float | None = None,
     ) -> SendReceipt:
         """Send `message`: with `half` as the half message of a transaction, with a `message_id` that it has already.
 
-        `began` is told when the message is about to travel. Messages of one message group go one after the other."""
+        `began` is told when the message is about to travel; `until` is by default when the budget is spent. Messages of
+        one message group go one after the other."""
+        until = until or self.until()
         if message.message_group is None:
-            return await self._send_now(message, half, message_id, began)
-        async with self._turns.of(message.topic, message.message_group):
-            return await self._send_now(message, half, message_id, began)
+            return await self._send_now(message, half, message_id, began, until)
+        async with self._turns.of(message.topic, message.message_group, until) as has_turn:
+            if not has_turn:
+                raise self.kept_waiting(
+                    message.topic, f"earlier sends of message group {message.message_group!r} have not ended"
+                )
+            return await self._send_now(message, half, message_id, began, until)
 
     async def _send_now(
         self,
@@ -93,11 +125,15 @@ class Sender:
         half: Half | None,
         message_id: str | None,
         began: Callable[[Sending], None] | None,
+        until: float,
     ) -> SendReceipt:
         kind = message.message_type if half is None else MessageType.TRANSACTION
-        await self._places.acquire()
+        if self._slots.locked():
+            await self._wait_for_slot(message.topic, until)
+        else:
+            await self._slots.acquire()
         try:
-            route = await self._route(message.topic)
+            route = await self._route(message.topic, until)
             packed = (
                 None if self._compression is None else await self._packed(message.body, self._compression)
             )
@@ -109,38 +145,57 @@ class Sender:
             )
             if began is not None:
                 began(sending)
-            return await self._carry_out(sending, route)
+            return await self._carry_out(sending, route, until)
         finally:
-            self._places.release()
+            self._slots.release()
 
     async def send_within(self, message: Message, seconds: float) -> SendReceipt:
-        """Send, and give up after `seconds`, waiting for a place and all tries included."""
+        """Send, and give up after `seconds`, waiting for a slot and all attempts included."""
         began: list[Sending] = []
         try:
             async with asyncio.timeout(seconds):
                 return await self.send(message, began=began.append)
         except TimeoutError as error:
-            raise gave_up(message, seconds, may_have_taken_effect=bool(began)) from error
+            may_be_stored = any(sending.may_be_stored for sending in began)
+            raise self.gave_up(message.topic, seconds, may_be_stored) from error
 
-    async def send_batch(self, parcels: Sequence[Parcel]) -> Sequence[SendReceipt | RocketMQError]:
-        """Send many in one request and tell what became of each.
+    def batch(self, parcels: Sequence[Parcel]) -> BatchSending:
+        """Messages of one topic and encoding, to travel in one request."""
+        return BatchSending(self._session, parcels)
+
+    async def send_batch(self, batch: BatchSending) -> Sequence[SendReceipt | RocketMQError]:
+        """Send many in one request and return the outcome of each.
 
         A batch that is refused for what one of them is goes in single requests, so that only that one fails."""
+        parcels, until = batch.parcels, self.until()
+        topic = parcels[0].message.topic
         try:
-            async with self._places:
-                route = await self._session.route(parcels[0].message.topic)
-                return await self._carry_out(BatchSending(self._session, parcels), route)
+            await self._wait_for_slot(topic, until)
+            try:
+                return await self._carry_out(batch, await self._route(topic, until), until)
+            finally:
+                self._slots.release()
         except RocketMQError as error:
             if error.may_retry or error.may_have_taken_effect or not _is_about_one(error):
                 return [error] * len(parcels)
             logger.info("a batch was refused, its messages go one by one: %s", error)
+        batch.may_be_stored = True  # some will be, and it is not known which
         outcomes: list[SendReceipt | RocketMQError] = []
         for parcel in parcels:
             try:
-                outcomes.append(await self.send(parcel.message, message_id=parcel.message_id))
+                receipt = await self.send(parcel.message, message_id=parcel.message_id, until=until)
             except RocketMQError as error:
                 outcomes.append(error)
+            else:
+                outcomes.append(receipt)
         return outcomes
+
+    async def _wait_for_slot(self, topic: str, until: float) -> None:
+        """Take a slot as soon as one is free; raises Unreachable if none is in time."""
+        if not await acquired(self._slots, until):
+            raise self.kept_waiting(
+                topic, f"all {self._max_in_flight} slots for requests in flight are taken"
+            )
 
     def next_message_id(self) -> str:
         """A fresh id, unique among all clients."""
@@ -148,7 +203,7 @@ class Sender:
 
     async def parcel(self, message: Message) -> Parcel:
         """A plain message, made ready to travel in a batch; raises what forbids it to travel at all."""
-        route = await self._route(message.topic)
+        route = await self._route(message.topic, self.until())
         packed = None if self._compression is None else await self._packed(message.body, self._compression)
         self._check(message, MessageType.NORMAL, route, packed)
         return Parcel(message, self.next_message_id(), packed)
@@ -163,13 +218,29 @@ class Sender:
         self._check(message, MessageType.NORMAL, route, None)
         return Parcel(message, self.next_message_id())
 
-    async def _route(self, topic: str) -> Route:
-        session = self._session
-        session.check_usable()
-        route = session.routes.cached.get(topic)
-        if route is None:
-            route = await session.route(topic)
-            await self._declare(topic)
+    async def _route(self, topic: str, until: float) -> Route:
+        self._session.check_usable()
+        route = self._session.routes.cached.get(topic)
+        return route or await self._look_up(topic, until)
+
+    async def _look_up(self, topic: str, until: float) -> Route:
+        session, retry, failures = self._session, self.retry, 0
+
+        def delay_after(error: RocketMQError) -> float | None:
+            nonlocal failures
+            failures += 1
+            if not error.may_retry or failures == retry.attempts:
+                return None
+            return self._delay(failures, error, can_switch=False, until=until)
+
+        try:
+            async with asyncio.timeout_at(until):
+                route = await retried(partial(session.route, topic), delay_after)
+                await self._declare(topic)
+        except TimeoutError:
+            raise self.kept_waiting(
+                topic, f"{session.access} has not answered where its queues are"
+            ) from None
         return route
 
     @staticmethod
@@ -180,10 +251,8 @@ class Sender:
             return packed(body, compression.level)
         return await anyio.to_thread.run_sync(packed, body, compression.level)
 
-    async def _carry_out(self, way: OnItsWay[Outcome], route: Route) -> Outcome:
-        """The first try stands by itself, because nearly every send ends with it."""
-        # Only asked where it matters: the loop's clock costs a syscall on Python before 3.12.
-        begun = 0.0 if self._retry.total is None else loop_time()
+    async def _carry_out(self, way: OnItsWay[Outcome], route: Route, until: float) -> Outcome:
+        """The first attempt stands by itself, because nearly every send ends with it."""
         turn = 0
         chosen: RouteQueue | None
         if way.message_group is not None:
@@ -198,9 +267,26 @@ class Sender:
                 topic=route.topic,
             )
         try:
-            return await way.attempt(chosen)
+            if self._outages and self.retry.attempts != 1:
+                chosen = await self._available(way, route, chosen, turn, until)
+            return await self._attempt(way, chosen)
         except RocketMQError as error:
-            return await self._try_again(way, route, chosen, turn, begun, error)
+            return await self._try_again(way, route, chosen, turn, until, error)
+
+    async def _attempt(self, way: OnItsWay[Outcome], chosen: RouteQueue) -> Outcome:
+        """Try once at `chosen`, and take note of what that shows."""
+        earlier, way.may_be_stored = way.may_be_stored, True
+        try:
+            outcome = await way.attempt(chosen)
+        except RocketMQError as error:
+            way.may_be_stored = earlier or error.may_have_taken_effect
+            if error.may_retry:
+                self._session.isolated.add(chosen.endpoint)
+            self._outages.failed(chosen.endpoint, error, way)
+            raise
+        if self._outages:
+            self._outages.over(chosen.endpoint)
+        return outcome
 
     async def _try_again(
         self,
@@ -208,43 +294,108 @@ class Sender:
         route: Route,
         chosen: RouteQueue,
         turn: int,
-        begun: float,
+        until: float,
         error: RocketMQError,
     ) -> Outcome:
-        """Carry out the retries that `_core/retries.py` decides on, after the first try has failed with `error`."""
-        session = self._session
-        failed: RocketMQError | None = error
-        until = None if self._retry.total is None else begun + self._retry.total
+        """Carry out the retries that `_core/retries.py` decides on, after the first attempt failed with `error`."""
 
         async def attempt() -> Outcome:
-            nonlocal chosen, failed
-            if failed is not None:
-                earlier, failed = failed, None
-                raise earlier
-            if way.message_group is None:
-                candidates = self._queues.candidates(route, turn, self._retry.attempts, session.isolated)
-                chosen = candidates[way.attempts % len(candidates)]
-            return await way.attempt(chosen)
+            nonlocal chosen
+            chosen = await self._available(
+                way, route, self._next_queue(way, route, chosen, turn), turn, until
+            )
+            return await self._attempt(way, chosen)
 
         def delay_after(error: RocketMQError) -> float | None:
-            if error.may_retry:
-                session.isolated.add(chosen.endpoint)
-            delay = send_delay(
-                attempt=way.attempts,
-                may_retry=error.may_retry and way.may_repeat(error),
-                throttled=isinstance(error, Busy),
-                unreachable=isinstance(error, Unreachable),
-                backoff=replace(session.settings.backoff, max_attempts=self._retry.attempts),
-                random=session.surroundings.random,
-            )
-            if delay is None or (until is not None and loop_time() + delay >= until):
+            if not error.may_retry or not way.may_repeat(error) or way.attempts == self.retry.attempts:
                 return None
-            logger.info(
-                "send %d of %s failed, trying again: %s", way.attempts, way, error, extra=session.log_facts()
+            if chosen.endpoint in self._outages:  # whose schedule decides
+                return 0.0 if self.loop.time() < until else None
+            return self._delay(
+                way.attempts, error, can_switch=self._can_switch(way, route, chosen), until=until
             )
-            return delay
 
-        return await retried(attempt, delay_after)
+        try:
+            return await retried(attempt, delay_after, failed=error)
+        except RocketMQError as last:
+            if way.may_be_stored:  # by an earlier attempt
+                last.may_have_taken_effect = True
+            raise
+
+    def _delay(self, failures: int, error: RocketMQError, *, can_switch: bool, until: float) -> float | None:
+        return send_delay(
+            attempt=failures,
+            throttled=isinstance(error, Busy),
+            can_switch=can_switch,
+            initial=self.retry.initial,
+            maximum=self.retry.maximum,
+            remaining=until - self.loop.time(),
+            server=self._session.settings.backoff,
+            random=self._session.surroundings.random,
+        )
+
+    async def _available(
+        self, way: OnItsWay[Outcome], route: Route, chosen: RouteQueue, turn: int, until: float
+    ) -> RouteQueue:
+        """`chosen`, or another queue, once its server may be tried; raises Unreachable when the budget is spent."""
+        outages = self._outages
+        while chosen.endpoint in outages:
+            other = self._next_queue(way, route, chosen, turn)
+            if other.endpoint not in outages:
+                return other
+            try:
+                if await outages.turn(chosen.endpoint, until):
+                    return chosen
+            except TimeoutError:
+                raise Unreachable(
+                    f"{way} for topic {route.topic!r} was not stored within {self.retry.budget:g} s (Retry.budget), "
+                    f"because {outages.reason(chosen.endpoint)}",
+                    may_have_taken_effect=way.may_be_stored,
+                    endpoint=str(chosen.endpoint),
+                    topic=route.topic,
+                ) from None
+            self._session.check_usable()
+        return chosen
+
+    def _next_queue(self, way: OnItsWay[Outcome], route: Route, chosen: RouteQueue, turn: int) -> RouteQueue:
+        """The queue of the next attempt: that of its message group, or the next broker's, if it can be reached."""
+        route = self._session.routes.cached.get(route.topic, route)
+        if way.message_group is not None:
+            if chosen in route.queues:
+                return chosen
+            return self._queues.of_message_group(route, way.message_group) or chosen
+        candidates = self._queues.candidates(route, turn, len(route.queues), self._session.isolated)
+        if not candidates:
+            return chosen
+        following = candidates[way.attempts % len(candidates)]
+        if following.endpoint in self._outages:
+            return next((each for each in candidates if each.endpoint not in self._outages), following)
+        return following
+
+    def _can_switch(self, way: OnItsWay[Outcome], route: Route, chosen: RouteQueue) -> bool:
+        return way.message_group is None and any(
+            each.endpoint != chosen.endpoint and each.endpoint not in self._session.isolated
+            for each in route.writable
+        )
+
+    def gave_up(self, topic: str, seconds: float, may_be_stored: bool) -> Unreachable:
+        """The error of a send whose own time is over."""
+        return Unreachable(
+            f"a message for topic {topic!r} was not stored within the {seconds:g} s that it was given; "
+            "allow more time, or send less at a time",
+            timed_out=True,
+            may_have_taken_effect=may_be_stored,
+            topic=topic,
+        )
+
+    def kept_waiting(self, topic: str, why: str) -> Unreachable:
+        """The error of a send that never left, because its budget was spent before."""
+        return Unreachable(
+            f"a message for topic {topic!r} was not sent within {self.retry.budget:g} s (Retry.budget), because {why}; "
+            "check that its brokers run, or send less at a time",
+            timed_out=True,
+            topic=topic,
+        )
 
     def _check(self, message: Message, kind: MessageType, route: Route, packed: bytes | None) -> None:
         """Refuse what the server's settings say it would refuse, before it travels."""
@@ -279,15 +430,4 @@ def _is_about_one(error: RocketMQError) -> bool:
     """Whether a batch may have been refused for one of its messages, as opposed to its topic or its sender."""
     return isinstance(error, Refused) and not isinstance(
         error, TopicNotFound | PermissionDenied | QuotaExceeded
-    )
-
-
-def gave_up(message: Message, seconds: float, *, may_have_taken_effect: bool) -> Unreachable:
-    """The error of a send whose own time is over."""
-    return Unreachable(
-        f"a message for topic {message.topic!r} was not stored within the {seconds:g} s that it was given; "
-        "allow more time, or send less at a time",
-        timed_out=True,
-        may_have_taken_effect=may_have_taken_effect,
-        topic=message.topic,
     )

@@ -17,16 +17,22 @@ class Turns:
         return len(self._groups)
 
     @asynccontextmanager
-    async def of(self, topic: str, message_group: str) -> AsyncIterator[None]:
-        """Wait for the turn of a message group, and have it."""
+    async def of(self, topic: str, message_group: str, until: float) -> AsyncIterator[bool]:
+        """Wait for the turn of a message group, and have it; False if it has not come at `until` of the loop's time."""
         name = (topic, message_group)
         group = self._groups.get(name)
         if group is None:
             group = self._groups[name] = _Group()
         group.members += 1
         try:
-            async with group.turn:  # its waiters are served in order
-                yield
+            # Waiters are served in order; without any, no timer is needed.
+            is_free = group.members == 1
+            has_turn: bool = await (group.turn.acquire() if is_free else acquired(group.turn, until))
+            try:
+                yield has_turn
+            finally:
+                if has_turn:
+                    group.turn.release()
         finally:
             group.members -= 1
             if not group.members:
@@ -39,3 +45,12 @@ class _Group:
     def __init__(self) -> None:
         self.turn = asyncio.Lock()
         self.members = 0
+
+
+async def acquired(lock: asyncio.Lock | asyncio.Semaphore, until: float) -> bool:
+    """Acquire `lock` and return whether that came true before `until` of the loop's time."""
+    try:
+        async with asyncio.timeout_at(until):
+            return await lock.acquire()
+    except TimeoutError:
+        return False

@@ -36,7 +36,7 @@ _OPTIONS: tuple[tuple[str, int | str], ...] = (
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.initial_reconnect_backoff_ms", 500),
     ("grpc.min_reconnect_backoff_ms", 3_000),
-    ("grpc.max_reconnect_backoff_ms", 5_000),
+    ("grpc.max_reconnect_backoff_ms", 2_000),
     ("grpc.enable_retries", 0),
     # A replaced channel must not be handed the broken connection of the one before.
     ("grpc.use_local_subchannel_pool", 1),

@@ -3,9 +3,10 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
-from aiorocketmq.config import SendRetry, Timeouts
+from aiorocketmq.config import Retry, Timeouts
 from aiorocketmq.errors import (
     Busy,
     Closed,
@@ -36,7 +37,8 @@ async def broker(request: pytest.FixtureRequest) -> AsyncIterator[FakeBroker]:
 
 @pytest.fixture
 async def producer(broker: FakeBroker) -> AsyncIterator[Producer]:
-    async with Producer(broker.endpoint, topics=["orders"], linger=0.02) as producer:
+    retry = Retry(attempts=3)
+    async with Producer(broker.endpoint, topics=["orders"], linger=0.02, retry=retry) as producer:
         yield producer
 
 
@@ -260,6 +262,28 @@ async def test_many_are_cut_into_batches_and_have_their_receipts_in_order(
     assert [body_of[receipt.message_id] for receipt in receipts] == [b"%d" % number for number in range(100)]
 
 
+async def test_many_start_a_task_for_each_request_and_none_for_one(
+    broker: FakeBroker, producer: Producer
+) -> None:
+    begun = 0
+
+    def counting(loop: asyncio.AbstractEventLoop, coro: Any, **options: Any) -> asyncio.Task[Any]:
+        nonlocal begun
+        begun += "anyio" in coro.cr_code.co_filename  # as a task group starts them
+        return asyncio.Task(coro, loop=loop, **options)
+
+    await producer.send(Message("orders", b"first"))
+    loop = asyncio.get_running_loop()
+    loop.set_task_factory(counting)
+    try:
+        await producer.send_many(numbered(32))
+        assert begun == 0
+        await producer.send_many(numbered(96))
+        assert begun == 3
+    finally:
+        loop.set_task_factory(None)
+
+
 async def test_many_of_several_kinds_have_an_outcome_each(broker: FakeBroker, producer: Producer) -> None:
     await broker.create_topic("fifo", type="FIFO")
     messages = [
@@ -319,7 +343,7 @@ async def test_hooks_wrap_each_message_of_a_batch(broker: FakeBroker) -> None:
 
 async def test_no_more_requests_are_under_way_than_allowed(broker: FakeBroker) -> None:
     async with Producer(
-        broker.endpoint, topics=["orders"], max_in_flight=2, retry=SendRetry(attempts=1)
+        broker.endpoint, topics=["orders"], max_in_flight=2, retry=Retry(attempts=1)
     ) as producer:
         with broker.faults.drop_reply("SendMessage", hang=True) as fault:
             async with broker.events.subscribe() as events:

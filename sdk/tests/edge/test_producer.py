@@ -4,7 +4,7 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from aiorocketmq.config import SendRetry, Timeouts
+from aiorocketmq.config import Retry, Timeouts
 from aiorocketmq.errors import (
     Busy,
     Closed,
@@ -198,13 +198,14 @@ async def test_what_may_pass_is_tried_again_with_the_same_id(
     [("TOO_MANY_REQUESTS", Busy), ("INTERNAL_SERVER_ERROR", ServerFault), ("UNAUTHORIZED", None)],
 )
 async def test_after_the_last_try_the_error_tells_its_facts(
-    broker: FakeBroker, producer: Producer, code: str, kind: type[RocketMQError] | None
+    broker: FakeBroker, code: str, kind: type[RocketMQError] | None
 ) -> None:
-    with (
-        broker.faults.refuse("SendMessage", code, "because") as fault,
-        pytest.raises(RocketMQError) as raised,
-    ):
-        await producer.send(Message("orders", b"x"))
+    async with Producer(broker.endpoint, topics=["orders"], retry=Retry(attempts=3)) as producer:
+        with (
+            broker.faults.refuse("SendMessage", code, "because") as fault,
+            pytest.raises(RocketMQError) as raised,
+        ):
+            await producer.send(Message("orders", b"x"))
     error = raised.value
     assert isinstance(error, kind or PermissionDenied)
     assert fault.hits == (3 if kind else 1)
@@ -230,7 +231,7 @@ async def test_a_lost_answer_is_tried_again_and_may_store_the_message_twice(
 
 async def test_a_server_that_does_not_answer_is_unreachable_and_the_effect_open(broker: FakeBroker) -> None:
     timeouts = Timeouts(request=0.2)
-    async with Producer(broker.endpoint, retry=SendRetry(attempts=1), timeouts=timeouts) as producer:
+    async with Producer(broker.endpoint, retry=Retry(attempts=1), timeouts=timeouts) as producer:
         await producer.send(Message("orders", b"x"))
         with broker.faults.drop_reply("SendMessage", hang=True), pytest.raises(Unreachable) as raised:
             await producer.send(Message("orders", b"x"))
@@ -270,13 +271,15 @@ async def test_hooks_see_that_a_sends_own_time_is_over(broker: FakeBroker) -> No
     assert [type(error) for error in seen] == [Unreachable]
 
 
-async def test_the_total_time_of_all_tries_is_bounded(broker: FakeBroker) -> None:
-    retry = SendRetry(attempts=100, total=0.5)
+async def test_the_budget_bounds_all_attempts(broker: FakeBroker) -> None:
+    retry = Retry(budget=0.5)
     async with Producer(broker.endpoint, retry=retry, topics=["orders"]) as producer:
-        begun = asyncio.get_running_loop().time()
-        with broker.faults.refuse("SendMessage", "TOO_MANY_REQUESTS"), pytest.raises(Busy):
-            await producer.send(Message("orders", b"x"))
-        assert asyncio.get_running_loop().time() - begun < 1.0
+        for code, kind in (("TOO_MANY_REQUESTS", Busy), ("INTERNAL_SERVER_ERROR", ServerFault)):
+            begun = asyncio.get_running_loop().time()
+            with broker.faults.refuse("SendMessage", code) as fault, pytest.raises(kind):
+                await producer.send(Message("orders", b"x"))
+            assert 0.2 < asyncio.get_running_loop().time() - begun < 1.5
+            assert fault.hits > 2
 
 
 async def test_a_server_that_forgot_the_client_is_told_again(broker: FakeBroker, producer: Producer) -> None:

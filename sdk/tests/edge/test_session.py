@@ -11,7 +11,7 @@ from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._transport.grpcio import GrpcioTransport
 from aiorocketmq._transport.interface import Metadata
 from aiorocketmq._upkeep import Periods, Upkeep
-from aiorocketmq.config import Credentials, SendRetry, Timeouts
+from aiorocketmq.config import Credentials, Retry, Timeouts
 from aiorocketmq.connection import Connection
 from aiorocketmq.errors import Closed, RocketMQError, Unreachable
 from aiorocketmq.message import Message, ReceivedMessage
@@ -209,7 +209,7 @@ async def test_a_call_under_way_ends_well_on_the_old_connection(
 async def test_a_failed_send_isolates_its_server_until_a_heartbeat_is_answered(
     broker: FakeBroker,
 ) -> None:
-    async with Producer(broker.endpoint, topics=["orders"], retry=SendRetry(attempts=1)) as producer:
+    async with Producer(broker.endpoint, topics=["orders"], retry=Retry(attempts=1)) as producer:
         with broker.faults.fail("SendMessage", times=1), pytest.raises(Unreachable):
             await producer.send(Message("orders", b"x"))
         assert len(producer._session.isolated) == 1

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from aiorocketmq.config import SendRetry, Timeouts
+from aiorocketmq.config import Retry, Timeouts
 from aiorocketmq.errors import TopicAway, TopicNotFound, TypeMismatch, refusal
 from aiorocketmq.message import Message
 from aiorocketmq.producer import Producer
@@ -27,7 +27,7 @@ async def test_a_batch_outlasts_it_too(broker: Any) -> None:
 
 
 async def test_who_loses_patience_hears_that_another_try_may_help(broker: Any) -> None:
-    async with Producer(broker.endpoint, topics=["orders"], retry=SendRetry(attempts=2)) as producer:
+    async with Producer(broker.endpoint, topics=["orders"], retry=Retry(attempts=2)) as producer:
         broker.faults.refuse("SendMessage", "TOPIC_NOT_FOUND", times=2)
         with pytest.raises(TopicAway, match="look whether its brokers run") as raised:
             await producer.send(Message("orders", b"x"))

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
+from aiorocketmq.config import Retry
 from aiorocketmq.errors import (
     Busy,
     ServerFault,
@@ -35,7 +36,9 @@ async def broker(request: pytest.FixtureRequest) -> AsyncIterator[FakeBroker]:
 
 @pytest.fixture
 async def producer(broker: FakeBroker) -> AsyncIterator[Producer]:
-    async with Producer(broker.endpoint, topics=["payments"], transaction_checker=check) as producer:
+    async with Producer(
+        broker.endpoint, topics=["payments"], transaction_checker=check, retry=Retry(attempts=3)
+    ) as producer:
         yield producer
 
 

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from aiorocketmq.config import Timeouts
+from aiorocketmq.config import Retry, Timeouts
 from aiorocketmq.errors import RocketMQError
 from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.producer import Producer
@@ -30,6 +30,8 @@ PAGE = Path(__file__).parents[3] / "docs/reference/faults.md"
 PATIENT = Timeouts(start=3.0, request=5.0, stop=1.0)
 HURRIED = Timeouts(start=3.0, request=0.6, stop=1.0)
 """For answers that are meant to be too late; elsewhere a slow machine must not make them so."""
+RETRY = Retry(budget=3.0)
+"""Less than by default, as an error that lasts is tried again for so long."""
 PATIENCE = 40.0
 TICK = 0.1
 """Real seconds between two looks at whether anything goes on."""
@@ -131,12 +133,16 @@ async def beat_three_times(client: Producer | SimpleConsumer | PushConsumer | Pu
 
 async def start_producing(scene: Scene) -> None:
     await scene.arm()
-    async with Producer(scene.broker.endpoint, topics=["orders"], timeouts=scene.timeouts) as producer:
+    async with Producer(
+        scene.broker.endpoint, topics=["orders"], timeouts=scene.timeouts, retry=RETRY
+    ) as producer:
         await producer.send(Message("orders", b"x"))
 
 
 async def keep_producing(scene: Scene) -> None:
-    async with Producer(scene.broker.endpoint, topics=["orders"], timeouts=scene.timeouts) as producer:
+    async with Producer(
+        scene.broker.endpoint, topics=["orders"], timeouts=scene.timeouts, retry=RETRY
+    ) as producer:
         await scene.arm()
         if scene.rpc == "Heartbeat":
             await beat_three_times(producer)
@@ -144,7 +150,7 @@ async def keep_producing(scene: Scene) -> None:
 
 
 async def recall(scene: Scene) -> None:
-    async with Producer(scene.broker.endpoint, timeouts=scene.timeouts) as producer:
+    async with Producer(scene.broker.endpoint, timeouts=scene.timeouts, retry=RETRY) as producer:
         receipt = await producer.send(Message("reminders", b"x", delay=600))
         await scene.arm()
         await producer.recall(receipt)
@@ -156,7 +162,11 @@ async def commit(scene: Scene) -> None:
 
     async with (
         Producer(
-            scene.broker.endpoint, topics=["payments"], transaction_checker=check, timeouts=scene.timeouts
+            scene.broker.endpoint,
+            topics=["payments"],
+            transaction_checker=check,
+            timeouts=scene.timeouts,
+            retry=RETRY,
         ) as producer,
         producer.transaction(Message("payments", b"x")),
     ):
@@ -168,7 +178,11 @@ async def begin_transaction(scene: Scene) -> None:
         return Resolution.UNKNOWN
 
     async with Producer(
-        scene.broker.endpoint, topics=["payments"], transaction_checker=check, timeouts=scene.timeouts
+        scene.broker.endpoint,
+        topics=["payments"],
+        transaction_checker=check,
+        timeouts=scene.timeouts,
+        retry=RETRY,
     ) as producer:
         await scene.arm()
         async with producer.transaction(Message("payments", b"x")):
@@ -177,14 +191,16 @@ async def begin_transaction(scene: Scene) -> None:
 
 async def gather(scene: Scene) -> None:
     async with Producer(
-        scene.broker.endpoint, topics=["orders"], linger=0, timeouts=scene.timeouts
+        scene.broker.endpoint, topics=["orders"], linger=0, timeouts=scene.timeouts, retry=RETRY
     ) as producer:
         await scene.arm()
         await producer.send(Message("orders", b"x"))
 
 
 async def end_producing(scene: Scene) -> None:
-    async with Producer(scene.broker.endpoint, topics=["orders"], timeouts=scene.timeouts) as producer:
+    async with Producer(
+        scene.broker.endpoint, topics=["orders"], timeouts=scene.timeouts, retry=RETRY
+    ) as producer:
         await producer.send(Message("orders", b"x"))
         await scene.arm()
 

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from aiorocketmq.config import CacheLimits, Credentials, SendRetry, Timeouts, Tls
+from aiorocketmq.config import CacheLimits, Credentials, Retry, Timeouts, Tls
 from aiorocketmq.connection import Connection
 from aiorocketmq.errors import Closed
 
@@ -19,12 +19,27 @@ def test_a_timeout_is_a_positive_number_of_seconds(bad: float) -> None:
 
 @pytest.mark.parametrize("bad", [0, -1, 1.5, True, "3"])
 def test_counts_are_integers_from_one(bad: object) -> None:
-    with pytest.raises(ValueError, match=r"SendRetry\.attempts must be an integer of at least 1"):
-        SendRetry(attempts=bad)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"Retry\.attempts must be an integer of at least 1"):
+        Retry(attempts=bad)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"CacheLimits\.messages must be an integer of at least 1"):
         CacheLimits(messages=bad)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"CacheLimits\.bytes must be an integer of at least 1"):
         CacheLimits(bytes=bad)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["budget", "initial", "maximum"])
+@pytest.mark.parametrize("bad", [0, -1, float("nan"), float("inf")])
+def test_times_of_retries_are_positive_seconds(name: str, bad: float) -> None:
+    with pytest.raises(ValueError, match=rf"Retry\.{name} must be a positive number of seconds"):
+        Retry(**{name: bad})  # type: ignore[arg-type]
+
+
+def test_bounds_of_retries_fit_together() -> None:
+    assert (Retry().budget, Retry().attempts) == (15.0, None)
+    with pytest.raises(ValueError, match=r"Retry\.maximum must be at least Retry\.initial \(3 s\), not 2"):
+        Retry(initial=3, maximum=2)
+    with pytest.raises(ValueError, match=r"Retry\.attempts must be at most 1000, not 1001"):
+        Retry(attempts=1001)
 
 
 def test_a_secret_is_never_printed() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from aiorocketmq._core.session_states import StreamState
-from aiorocketmq.config import SendRetry, Timeouts
+from aiorocketmq.config import Retry, Timeouts
 from aiorocketmq.connection import Connection
 from aiorocketmq.errors import RocketMQError, Unreachable
 from aiorocketmq.message import Message, ReceivedMessage
@@ -108,7 +108,7 @@ async def test_a_half_open_connection_is_noticed_by_heartbeats_and_replaced(
 ) -> None:
     async with (
         through(wire, broker) as rocketmq,
-        Producer(rocketmq, topics=["orders"], retry=SendRetry(attempts=1)) as producer,
+        Producer(rocketmq, topics=["orders"], retry=Retry(attempts=1)) as producer,
     ):
         await producer.send(Message("orders", b"before"))
         before = wire.connections

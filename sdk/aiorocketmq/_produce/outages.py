@@ -1,0 +1,163 @@
+"""Servers that a producer cannot connect to: their sends wait here, and one at a time tries again for all.
+
+A send that waits costs a future and a timer instead of an attempt each time, so a producer under load is back as soon
+as a quiet one. The schedule is `_core/retries.py`'s."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from random import Random
+
+from aiorocketmq._core.endpoint import Endpoint
+from aiorocketmq._core.retries import Outage
+from aiorocketmq.config import Retry
+from aiorocketmq.errors import RocketMQError, Unreachable
+
+logger = logging.getLogger(__name__)
+
+LOG_PERIOD = 10.0
+"""Seconds within which failures at one server that are no outage are logged once; the others only for debugging."""
+
+
+class _Waiting:
+    """One unavailable server, and the sends that wait for it."""
+
+    __slots__ = ("reason", "schedule", "sends", "timer")
+
+    def __init__(self, schedule: Outage, reason: str) -> None:
+        self.schedule = schedule
+        self.reason = reason
+        self.sends: dict[asyncio.Future[bool], None] = {}  # in order of arrival
+        self.timer: asyncio.TimerHandle | None = None
+
+    def wake(self, is_attempt: bool, count: int) -> None:
+        """Wake the first `count` sends."""
+        for send in tuple(self.sends)[:count]:
+            del self.sends[send]
+            if not send.done():
+                send.set_result(is_attempt)
+
+
+class Outages:
+    """The unavailable servers of one producer."""
+
+    def __init__(self, retry: Retry, random: Random, log_facts: Callable[[], dict[str, object]]) -> None:
+        self._retry = retry
+        self._random = random
+        self._log_facts = log_facts
+        self._of: dict[Endpoint, _Waiting] = {}
+        self._logged: dict[Endpoint, float] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._of)
+
+    def __contains__(self, endpoint: Endpoint) -> bool:
+        return endpoint in self._of
+
+    @property
+    def waiting(self) -> int:
+        """How many sends wait."""
+        return sum(len(outage.sends) for outage in self._of.values())
+
+    def failed(self, endpoint: Endpoint, error: RocketMQError, what: object) -> None:
+        """Take note of an attempt at `endpoint` that failed."""
+        if not isinstance(error, Unreachable):
+            self.over(endpoint)  # it answers
+        elif not error.timed_out and not error.may_have_taken_effect:
+            self._unavailable(endpoint, error)
+            return
+        if error.may_retry:
+            now = asyncio.get_running_loop().time()
+            is_news = now >= self._logged.get(endpoint, now)
+            if is_news:
+                self._logged[endpoint] = now + LOG_PERIOD
+            logger.log(
+                logging.INFO if is_news else logging.DEBUG,
+                "attempt to send %s failed: %s",
+                what,
+                error,
+                extra=self._log_facts(),
+            )
+
+    def over(self, endpoint: Endpoint) -> None:
+        """Let all waiting sends go on, because `endpoint` has answered; those of other servers come back here."""
+        outage = self._of.pop(endpoint, None)
+        if outage is None:
+            return
+        if outage.timer is not None:
+            outage.timer.cancel()
+        logger.info(
+            "%s is available again after %.1f s and %d attempts",
+            endpoint,
+            asyncio.get_running_loop().time() - outage.schedule.since,
+            outage.schedule.attempts,
+            extra=self._log_facts(),
+        )
+        outage.wake(False, len(outage.sends))
+        for other in self._of.values():
+            other.wake(False, len(other.sends))
+
+    def close(self) -> None:
+        """Let all go on, because the producer closes: they find it closed."""
+        outages, self._of = self._of, {}
+        for outage in outages.values():
+            if outage.timer is not None:
+                outage.timer.cancel()
+            outage.wake(False, len(outage.sends))
+
+    async def turn(self, endpoint: Endpoint, until: float) -> bool:
+        """Wait until this send may try `endpoint` for all: True; or until any server has answered: False.
+
+        Raises TimeoutError at `until` of the loop's time."""
+        outage = self._of[endpoint]
+        loop = asyncio.get_running_loop()
+        send: asyncio.Future[bool] = loop.create_future()
+        outage.sends[send] = None
+        if outage.timer is None:
+            outage.timer = loop.call_at(outage.schedule.next_attempt, self._due, loop, outage)
+        try:
+            async with asyncio.timeout_at(until):
+                return await send
+        finally:
+            outage.sends.pop(send, None)
+
+    def reason(self, endpoint: Endpoint) -> str:
+        """Why `endpoint` is unavailable, and for how long, as a clause."""
+        outage = self._of.get(endpoint)
+        if outage is None:
+            return f"{endpoint} was unavailable"
+        seconds = asyncio.get_running_loop().time() - outage.schedule.since
+        return f"{endpoint} has been unavailable for {seconds:.1f} s: {outage.reason}"
+
+    def _unavailable(self, endpoint: Endpoint, error: Unreachable) -> None:
+        outage = self._of.get(endpoint)
+        if outage is not None:
+            outage.reason = error.text
+            logger.debug("%s is still unavailable: %s", endpoint, error, extra=self._log_facts())
+            return
+        retry = self._retry
+        schedule = Outage(
+            now=asyncio.get_running_loop().time(),
+            initial=retry.initial,
+            maximum=retry.maximum,
+            random=self._random,
+        )
+        self._of[endpoint] = _Waiting(schedule, error.text)
+        logger.warning(
+            "%s is unavailable, sends wait for it up to %g s: %s",
+            endpoint,
+            retry.budget,
+            error,
+            extra=self._log_facts(),
+        )
+
+    def _due(self, loop: asyncio.AbstractEventLoop, outage: _Waiting) -> None:
+        outage.timer = None
+        if not outage.sends:
+            return
+        outage.schedule.attempted(now=loop.time())
+        outage.wake(True, 1)
+        if outage.sends:
+            outage.timer = loop.call_at(outage.schedule.next_attempt, self._due, loop, outage)
