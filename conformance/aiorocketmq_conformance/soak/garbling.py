@@ -8,38 +8,24 @@ each damage is checked with the call's own message class and repeated until the 
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import suppress
+from contextlib import asynccontextmanager
 from random import Random
-from types import MappingProxyType, TracebackType
-from typing import Self, cast
+from types import MappingProxyType
+from typing import cast
 
-import grpc
-import grpc.aio
 from aiorocketmq.wire import messages as pb
-from aiorocketmq.wire.methods import METHODS, Method
+from aiorocketmq.wire.methods import Method
 from google.protobuf.message import DecodeError, Message
 
-HOST = "127.0.0.1"
+from aiorocketmq_conformance.probe.proxy import Meddling, meddling_proxy
+
 OVERSIZED = 5 * 1024 * 1024
 """Bytes of an oversized answer: more than the 4 MiB that gRPC accepts by default."""
 _TRIES = 50
 _SURE = b"\xff" * 16
 """Bytes that parse as no message."""
-_OPTIONS = (
-    ("grpc.max_receive_message_length", -1),
-    ("grpc.max_send_message_length", -1),
-    ("grpc.so_reuseport", 0),
-    ("grpc.use_local_subchannel_pool", 1),
-    ("grpc.enable_retries", 0),
-    # A server that was restarted is available again to clients as soon as it is.
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 200),
-)
-_BY_PATH = {method.path: method for method in METHODS.values()}
 _OTHERS = tuple(
     message.SerializeToString()
     for message in (
@@ -50,10 +36,6 @@ _OTHERS = tuple(
     )
 )
 """Valid messages of types that are no answers."""
-
-Requests = AsyncIterator[bytes]
-Call = grpc.aio.StreamStreamCall[bytes, bytes]
-Context = grpc.aio.ServicerContext[bytes, bytes]
 
 
 def _truncated(payload: bytes, rng: Random) -> bytes:
@@ -145,92 +127,34 @@ def damaged(
     return _SURE
 
 
-class StandIn(grpc.GenericRpcHandler):
-    """Serves every call of the contract on a port of its own by making it at `target`; an `async with` block.
+@asynccontextmanager
+async def stand_in(target: str, garbling: Garbling) -> AsyncIterator[str]:
+    """A server on a free loopback port that passes calls on to `target` and garbles answers; yields its endpoint.
 
     Routes and assignments that name `target` name the stand-in instead, so that clients stay behind it.
     """
 
-    def __init__(self, target: str, garbling: Garbling) -> None:
-        host, _, port = target.rpartition(":")
-        self._target = (host, int(port))
-        self._garbling = garbling
-        self._port = 0
+    def answered(method: Method, frame: bytes) -> bytes:
+        return garbling(method, _renamed(method, frame, target, own))
 
-    @property
-    def endpoint(self) -> str:
-        """`host:port` for clients."""
-        return f"{HOST}:{self._port}"
-
-    async def __aenter__(self) -> Self:
-        host, port = self._target
-        self._channel = grpc.aio.insecure_channel(f"{host}:{port}", options=_OPTIONS)
-        self._server = grpc.aio.server(options=_OPTIONS)
-        self._server.add_generic_rpc_handlers((self,))
-        self._port = self._server.add_insecure_port(f"{HOST}:0")
-        await self._server.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._server.stop(None)
-        await self._channel.close()
-
-    def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[bytes, bytes] | None:
-        """Return the relay of one call; unknown ones are UNIMPLEMENTED."""
-        method = _BY_PATH.get(details.method)
-        if method is None:
-            return None
-
-        async def relay(requests: Requests, context: Context) -> None:
-            await self._relay(method, requests, context)
-
-        # On the wire a unary call is a stream of one message, so that one relay serves all calls.
-        return grpc.stream_stream_rpc_method_handler(relay)
-
-    async def _relay(self, method: Method, requests: Requests, context: Context) -> None:
-        metadata = tuple(
-            (key, value)
-            for key, value in context.invocation_metadata() or ()
-            if not key.startswith("grpc-") and key != "user-agent"
-        )
-        call: Call = self._channel.stream_stream(method.path)(
-            metadata=metadata, timeout=context.time_remaining()
-        )
-        sending = asyncio.get_running_loop().create_task(_pass_on(requests, call))
-        try:
-            async for answer in call:
-                await context.write(self._garbling(method, self._renamed(method, answer)))
-            context.set_trailing_metadata(tuple(await call.trailing_metadata() or ()))
-        except grpc.aio.AioRpcError as error:
-            await context.abort(error.code(), error.details() or "", tuple(error.trailing_metadata() or ()))
-        finally:
-            call.cancel()
-            sending.cancel()
-            await asyncio.wait([sending])
-
-    def _renamed(self, method: Method, payload: bytes) -> bytes:
-        if method.name == "QueryRoute":
-            route = pb.QueryRouteResponse.FromString(payload)
-            queues = list(route.message_queues)
-            answer: Message = route
-        elif method.name == "QueryAssignment":
-            assigned = pb.QueryAssignmentResponse.FromString(payload)
-            queues = [assignment.message_queue for assignment in assigned.assignments]
-            answer = assigned
-        else:
-            return payload
-        for queue in queues:
-            for address in queue.broker.endpoints.addresses:
-                if (address.host, address.port) == self._target:
-                    address.host, address.port = HOST, self._port
-        return answer.SerializeToString()
+    async with meddling_proxy(target, Meddling(answered=answered)) as own:
+        yield own
 
 
-async def _pass_on(requests: Requests, call: Call) -> None:
-    # A call that has ended, its answer tells why; nothing more can be sent then.
-    with suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
-        async for request in requests:
-            await call.write(request)
-        await call.done_writing()
+def _renamed(method: Method, frame: bytes, target: str, own: str) -> bytes:
+    """The answer with the address `own` for each `target` that it names."""
+    answer: pb.QueryRouteResponse | pb.QueryAssignmentResponse
+    if method.name == "QueryRoute":
+        answer = pb.QueryRouteResponse.FromString(frame)
+        queues = list(answer.message_queues)
+    elif method.name == "QueryAssignment":
+        answer = pb.QueryAssignmentResponse.FromString(frame)
+        queues = [assignment.message_queue for assignment in answer.assignments]
+    else:
+        return frame
+    host, _, port = own.rpartition(":")
+    for queue in queues:
+        for address in queue.broker.endpoints.addresses:
+            if f"{address.host}:{address.port}" == target:
+                address.host, address.port = host, int(port)
+    return answer.SerializeToString()

@@ -17,7 +17,7 @@ from aiorocketmq_fake import FakeBroker
 
 from aiorocketmq_conformance.demo.audit import AuditFailed, audit, is_installed
 from aiorocketmq_conformance.soak.faults import strike_for_ever
-from aiorocketmq_conformance.soak.garbling import Garbling, StandIn
+from aiorocketmq_conformance.soak.garbling import Garbling, stand_in
 from aiorocketmq_conformance.soak.guests import Guests
 from aiorocketmq_conformance.soak.health import LONGEST, Degraded, HealthWatch, listening
 from aiorocketmq_conformance.soak.ledger import Balance, Ledger
@@ -133,8 +133,8 @@ async def _serving(plan: Plan, recording: Path, garbling: Garbling) -> AsyncIter
     async with FakeBroker(profile=plan.profile, seed=plan.seed, record=recording) as broker:
         await prepare(broker)
         if plan.garble:
-            async with StandIn(broker.endpoint, garbling) as stand_in:
-                yield broker, stand_in.endpoint
+            async with stand_in(broker.endpoint, garbling) as endpoint:
+                yield broker, endpoint
         else:
             yield broker, broker.endpoint
 

@@ -17,8 +17,8 @@ from aiorocketmq_conformance.soak.garbling import (
     DAMAGES,
     OVERSIZED,
     Garbling,
-    StandIn,
     damaged,
+    stand_in,
     states_nothing,
 )
 from aiorocketmq_fake import FakeBroker
@@ -33,13 +33,13 @@ ANSWERS = {
 
 
 @asynccontextmanager
-async def stood_in(rate: float) -> AsyncIterator[tuple[FakeBroker, StandIn, Garbling]]:
+async def stood_in(rate: float) -> AsyncIterator[tuple[FakeBroker, str, Garbling]]:
     garbling = Garbling(rate, Random(1))
     async with FakeBroker() as broker:
         await broker.create_topic("orders")
         await broker.create_group("billing")
-        async with StandIn(broker.endpoint, garbling) as stand_in:
-            yield broker, stand_in, garbling
+        async with stand_in(broker.endpoint, garbling) as endpoint:
+            yield broker, endpoint, garbling
 
 
 async def answers(channel: grpc.aio.Channel, method: Method, client_id: str = "tester") -> list[bytes]:
@@ -87,10 +87,8 @@ def test_a_rate_outside_of_0_to_1_is_rejected(rate: float) -> None:
 
 async def test_with_rate_1_no_answer_of_any_rpc_can_be_used() -> None:
     async with (
-        stood_in(1.0) as (_, stand_in, garbling),
-        grpc.aio.insecure_channel(
-            stand_in.endpoint, options=[("grpc.max_receive_message_length", -1)]
-        ) as channel,
+        stood_in(1.0) as (_, endpoint, garbling),
+        grpc.aio.insecure_channel(endpoint, options=[("grpc.max_receive_message_length", -1)]) as channel,
     ):
         for method in METHODS.values():
             for answer in await answers(channel, method):
@@ -112,17 +110,17 @@ async def test_with_rate_0_answers_are_those_of_the_server() -> None:
     garbling = Garbling(0.0, Random(1))
     async with (
         FakeBroker(clock="manual", start=start) as broker,
-        StandIn(broker.endpoint, garbling) as stand_in,
+        stand_in(broker.endpoint, garbling) as endpoint,
     ):
-        assert await asked(stand_in.endpoint) == direct
+        assert await asked(endpoint) == direct
     assert set(garbling.answers) == set(METHODS)
     assert not garbling.garbled
 
 
 async def test_errors_of_the_server_pass_with_status_and_text() -> None:
     async with (
-        stood_in(0.0) as (broker, stand_in, _),
-        grpc.aio.insecure_channel(stand_in.endpoint) as channel,
+        stood_in(0.0) as (broker, endpoint, _),
+        grpc.aio.insecure_channel(endpoint) as channel,
     ):
         broker.faults.fail("Heartbeat", "RESOURCE_EXHAUSTED")
         with pytest.raises(grpc.aio.AioRpcError) as failure:
@@ -140,13 +138,13 @@ async def test_all_clients_work_behind_it_and_stay_there() -> None:
     async def handle(message: ReceivedMessage) -> None:
         await handled.put(message.body)
 
-    async with stood_in(0.0) as (broker, stand_in, garbling):
+    async with stood_in(0.0) as (broker, endpoint, garbling):
         await broker.create_group("pushing")
         async with (
-            Producer(stand_in.endpoint) as producer,
-            PushConsumer(stand_in.endpoint, group="pushing", subscriptions=["orders"], handler=handle),
-            SimpleConsumer(stand_in.endpoint, group="billing", subscriptions=["orders"]) as simple,
-            PullConsumer(stand_in.endpoint, group="pulling") as pull,
+            Producer(endpoint) as producer,
+            PushConsumer(endpoint, group="pushing", subscriptions=["orders"], handler=handle),
+            SimpleConsumer(endpoint, group="billing", subscriptions=["orders"]) as simple,
+            PullConsumer(endpoint, group="pulling") as pull,
         ):
             await producer.send(Message("orders", b"1"))
             (message,) = await simple.receive(max_messages=1, wait=5.0)
