@@ -39,13 +39,24 @@ logger = logging.getLogger(__name__)
 NORMAL, FIFO, DELAYED, PAID = "soak-normal", "soak-fifo", "soak-delayed", "soak-paid"
 STRICT = "soak-strict"
 """Read by a group of few attempts, whose dead letters another one reads."""
-TOPICS = {NORMAL: "NORMAL", FIFO: "FIFO", DELAYED: "DELAY", PAID: "TRANSACTION", STRICT: "NORMAL"}
+LITE = "soak-lite"
+"""Read by a consumer of lite topics, where the server has them."""
+LITE_TOPICS = ("alice", "bob", "carol")
+TOPICS = {
+    NORMAL: "NORMAL",
+    FIFO: "FIFO",
+    DELAYED: "DELAY",
+    PAID: "TRANSACTION",
+    STRICT: "NORMAL",
+    LITE: "LITE",
+}
 GROUPS = {
     NORMAL: ("push", "simple", "pull"),
     FIFO: ("ordered",),
     DELAYED: ("push",),
     PAID: ("push",),
     STRICT: ("strict",),
+    LITE: ("lite",),
 }
 ATTEMPTS = 1000
 """So many that no message becomes a dead letter: then each that was promised has to be handled."""
@@ -76,7 +87,11 @@ async def prepare(broker: FakeBroker) -> None:
     for group in sorted({BURYING, *(group for groups in GROUPS.values() for group in groups)}):
         attempts = FEW_ATTEMPTS if group == "strict" else ATTEMPTS
         await broker.create_group(
-            group, ordered=group == "ordered", max_attempts=attempts, backoff=(0.5, 1.0, 2.0)
+            group,
+            ordered=group == "ordered",
+            max_attempts=attempts,
+            backoff=(0.5, 1.0, 2.0),
+            lite_topic=LITE if group == "lite" else "",
         )
 
 
@@ -96,10 +111,12 @@ class Load:
         pulling: bool = True,
         burying: bool = True,
         recalling: bool = True,
+        lite: bool = False,
         timeouts: Timeouts | None = None,
     ) -> None:
         """Prepare; without `gathering` all messages travel alone, without `pulling` there is no PullConsumer, without
-        `burying` nothing is sent to STRICT, and without `recalling` nothing is taken back."""
+        `burying` nothing is sent to STRICT, and without `recalling` nothing is taken back; with `lite` there is a
+        consumer of lite topics."""
         self.surprises: list[str] = []
         """Errors that no fault of the soak may lead to."""
         self.errors: Counter[str] = Counter()
@@ -115,6 +132,7 @@ class Load:
         self._pulling = pulling
         self._burying = burying
         self._recalling = recalling
+        self._lite = lite
         self._sending: list[asyncio.Task[None]] = []
         self._fetching: list[asyncio.Task[None]] = []
         self._stack = AsyncExitStack()
@@ -129,6 +147,8 @@ class Load:
         pushed = {"push": [NORMAL, DELAYED, PAID], "ordered": [FIFO]}
         if self._burying:
             pushed["strict"] = [STRICT]
+        if self._lite:
+            pushed["lite"] = [LITE]
         for group, topics in pushed.items():
             consumer = await enter(
                 PushConsumer(
@@ -139,6 +159,7 @@ class Load:
                     hooks=self._hooks,
                     invisible=10.0,
                     grace=10.0,
+                    lite_topics=LITE_TOPICS if group == "lite" else None,
                 )
             )
             self.clients[group] = consumer
@@ -170,6 +191,8 @@ class Load:
             senders.append(self._pay(single, 0.03))
         if self._burying:
             senders.append(self._send(single, 0.05, self._strict))
+        if self._lite:
+            senders.append(self._send(single, 0.05, self._to_lite_topic))
         if self._recalling:
             senders.append(self._recall(single, 0.03))
         self._begin(self._sending, *senders)
@@ -215,6 +238,9 @@ class Load:
         chance = self._rng.random()
         fate = "poison" if chance < POISONED else "rejected" if chance < POISONED + REJECTED else "food"
         return Message(STRICT, self._body(), properties={"fate": fate})
+
+    def _to_lite_topic(self) -> Message:
+        return Message(LITE, self._body(), lite_topic=self._rng.choice(LITE_TOPICS))
 
     async def _send(self, producer: Producer, part: float, make: Callable[[], Message]) -> None:
         while True:

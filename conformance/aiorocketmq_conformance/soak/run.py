@@ -14,6 +14,8 @@ from random import Random
 
 from aiorocketmq import Recorder
 from aiorocketmq_fake import FakeBroker
+from aiorocketmq_fake.core.choices import LiteService
+from aiorocketmq_fake.core.profiles import PROFILES
 
 from aiorocketmq_conformance.demo.audit import AuditFailed, audit, is_installed
 from aiorocketmq_conformance.soak.faults import strike_for_ever
@@ -95,7 +97,13 @@ async def soak(plan: Plan, out: Path) -> Soaked:
         async with _serving(plan, recording, garbling) as (broker, endpoint):
             with broker.events.listen(ledger.watch):
                 load = Load(
-                    endpoint, ledger, rng, (recorder,), rate=plan.rate, transactions=plan.transactions
+                    endpoint,
+                    ledger,
+                    rng,
+                    (recorder,),
+                    rate=plan.rate,
+                    transactions=plan.transactions,
+                    lite=PROFILES[plan.profile].lite_service is LiteService.SERVED,
                 )
                 async with load, background(watch.watch(load.clients)):
                     guests = Guests(endpoint, ledger, Random(plan.seed), (recorder,))

@@ -17,7 +17,7 @@ from aiorocketmq import Recorder, Timeouts
 from aiorocketmq_conformance.demo.audit import audit, is_installed
 from aiorocketmq_conformance.soak.guests import Guests
 from aiorocketmq_conformance.soak.ledger import Ledger
-from aiorocketmq_conformance.soak.load import ATTEMPTS, GROUPS, STRICT, TOPICS, Load
+from aiorocketmq_conformance.soak.load import ATTEMPTS, GROUPS, LITE, STRICT, TOPICS, Load
 
 if TYPE_CHECKING:
     from sdk.tests.conftest import Place
@@ -74,7 +74,7 @@ async def prepared(place: Place) -> dict[str, tuple[str, ...]]:
     groups = {
         topic: tuple(name for name in names if name != "pull" or place.serves_pulls)
         for topic, names in GROUPS.items()
-        if topic != STRICT
+        if topic not in (STRICT, LITE)
     }
     for topic in groups:
         await place.topic(topic, kind=TOPICS[topic], queues=4)
