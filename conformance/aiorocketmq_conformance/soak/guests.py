@@ -17,7 +17,7 @@ from aiorocketmq import (
 )
 
 from aiorocketmq_conformance.soak.ledger import Ledger
-from aiorocketmq_conformance.soak.load import DELAYED, FIFO, NORMAL, PAID
+from aiorocketmq_conformance.soak.load import DELAYED, FIFO, LITE, NORMAL, PAID
 
 PAUSE = 0.2
 """Seconds until the next visit after one that failed."""
@@ -35,8 +35,10 @@ class Guests:
         *,
         ordering: bool = True,
         pulling: bool = True,
+        lite: bool = False,
     ) -> None:
-        """Prepare; without `ordering` none joins the ordered group, without `pulling` none is a PullConsumer."""
+        """Prepare; without `ordering` none joins the ordered group, without `pulling` none is a PullConsumer, and with
+        `lite` some want lite topics."""
         self._endpoint = endpoint
         self._ledger = ledger
         self._rng = rng
@@ -46,6 +48,8 @@ class Guests:
             self._visits.append(self._order)
         if pulling:
             self._visits.append(self._pull)
+        if lite:
+            self._visits.append(self._change_lite_topics)
 
     async def come_and_go(self) -> None:
         """Visit one after the other until cancelled."""
@@ -73,6 +77,20 @@ class Guests:
             grace=2.0,
         ):
             await asyncio.sleep(self._rng.uniform(0.5, 3.0))
+
+    async def _change_lite_topics(self, connection: Connection) -> None:
+        async with PushConsumer(
+            connection,
+            group="lite",
+            subscriptions=[LITE],
+            handler=self._handle,
+            hooks=self._hooks,
+            lite_topics=["dave"],
+            grace=2.0,
+        ) as consumer:
+            await consumer.add_lite_topics("erin", "frank")
+            await consumer.remove_lite_topics("erin")
+            await consumer.remove_lite_topics("frank")
 
     async def _handle(self, message: ReceivedMessage) -> None:
         self._ledger.handled(message.group or "", message.message_id)

@@ -90,7 +90,14 @@ async def soak(plan: Plan, out: Path) -> Soaked:
     """Run it, record it in `out/recording`, audit it into `out/audit`."""
     rng = Random(plan.seed)
     recording = out / "recording"
-    ledger, told, watch = Ledger(GROUPS), Counter[str](), HealthWatch()
+    profile = PROFILES[plan.profile]
+    pulling = "PullMessage" in profile.served_rpcs
+    lite = profile.lite_service is LiteService.SERVED
+    groups = {
+        topic: tuple(group for group in groups if pulling or group != "pull")
+        for topic, groups in GROUPS.items()
+    }
+    ledger, told, watch = Ledger(groups), Counter[str](), HealthWatch()
     garbling = Garbling(plan.garble, Random(plan.seed))
     began = time.monotonic()
     with Recorder(recording) as recorder, listening(watch):
@@ -103,10 +110,14 @@ async def soak(plan: Plan, out: Path) -> Soaked:
                     (recorder,),
                     rate=plan.rate,
                     transactions=plan.transactions,
-                    lite=PROFILES[plan.profile].lite_service is LiteService.SERVED,
+                    pulling=pulling,
+                    recalling=profile.recall_enabled,
+                    lite=lite,
                 )
                 async with load, background(watch.watch(load.clients)):
-                    guests = Guests(endpoint, ledger, Random(plan.seed), (recorder,))
+                    guests = Guests(
+                        endpoint, ledger, Random(plan.seed), (recorder,), pulling=pulling, lite=lite
+                    )
                     async with background(guests.come_and_go() if plan.garble else _nothing()) as visits:
                         before, after = await _strike(broker, rng, told, plan)
                     broker.faults.clear()
