@@ -122,8 +122,17 @@ class PullCalls:
                 messages.append(self._received(answer.message, queue, source))
             elif answer.HasField("status"):
                 status = answer.status
-            else:
+            elif answer.HasField("next_offset"):
                 next_offset = answer.next_offset
+            else:
+                # It may have been a message, which would be skipped.
+                raise malformed_answer(
+                    "one of its messages has no content",
+                    what=PULL.name,
+                    endpoint=source.endpoint,
+                    topic=queue.topic,
+                    group=self._group,
+                )
         if next_offset is not None:
             self._checked(next_offset, queue, source, PULL.name)
         return self._pulled(queue, offset, tuple(messages), next_offset, status)
