@@ -9,6 +9,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 PERIOD = 0.5
 """Seconds between two looks at all clients."""
@@ -47,6 +48,21 @@ class Degraded:
         return f"{self.client}, {self.loop}: {self.reason} ({lasted}{logged})"
 
 
+class State(Protocol):
+    """What the watch reads of a client's health."""
+
+    @property
+    def degraded(self) -> Mapping[str, str]:
+        """The reason of each loop that does not work now."""
+
+
+class Watched(Protocol):
+    """A client, as far as the watch needs one."""
+
+    def health(self) -> State:
+        """The client's health now."""
+
+
 class HealthWatch(logging.Handler):
     """Looks at clients every `PERIOD` seconds while `watch` runs, and listens to the library's log as a handler."""
 
@@ -73,20 +89,20 @@ class HealthWatch(logging.Handler):
         if record.name == "aiorocketmq._tasks" and record.exc_info and "failed" in text:
             self.failed_tasks.append(f"{text}: {record.exc_info[1]!r}")
 
-    async def watch(self, clients: Mapping[str, object]) -> None:
+    async def watch(self, clients: Mapping[str, Watched]) -> None:
         """Look at `clients`, by name, until cancelled."""
         while True:
             self.look(clients)
             await asyncio.sleep(PERIOD)
 
-    def look(self, clients: Mapping[str, object]) -> None:
+    def look(self, clients: Mapping[str, Watched]) -> None:
         """Look at all clients once."""
         now = self._now()
         self.looks += 1
         reasons = {
             (name, loop): reason
             for name, client in clients.items()
-            for loop, reason in degraded_loops(client).items()
+            for loop, reason in client.health().degraded.items()
         }
         for key in self._open.keys() - reasons.keys():
             self.phases.append(replace(self._with_log(self._open.pop(key), now), ended=now))
@@ -123,11 +139,3 @@ def listening(watch: HealthWatch) -> Iterator[None]:
         yield
     finally:
         library.removeHandler(watch)
-
-
-def degraded_loops(client: object) -> Mapping[str, str]:
-    """Names and reasons of a client's loops that are degraded now; a client without health has none."""
-    health = getattr(client, "health", None)
-    if health is None:
-        return {}
-    return {str(loop): str(reason) for loop, reason in health().degraded.items()}

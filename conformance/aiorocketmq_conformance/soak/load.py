@@ -32,6 +32,7 @@ from aiorocketmq import (
 from aiorocketmq.transaction import Resolution
 from aiorocketmq_fake import FakeBroker
 
+from aiorocketmq_conformance.soak.health import Watched
 from aiorocketmq_conformance.soak.ledger import Ledger
 
 logger = logging.getLogger(__name__)
@@ -120,7 +121,7 @@ class Load:
         self.surprises: list[str] = []
         """Errors that no fault of the soak may lead to."""
         self.errors: Counter[str] = Counter()
-        self.clients: dict[str, object] = {}
+        self.clients: dict[str, Watched] = {}
         """The clients at work, by name."""
         self._connection = Connection(endpoint, timeouts=timeouts)
         self._ledger = ledger

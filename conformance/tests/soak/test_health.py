@@ -91,10 +91,3 @@ def test_a_background_task_that_failed_is_noted(watch: HealthWatch) -> None:
             "background task %r failed", "push: receive", exc_info=ValueError("odd")
         )
     assert watch.failed_tasks == ["background task 'push: receive' failed: ValueError('odd')"]
-
-
-def test_a_client_without_health_is_never_degraded(watch: HealthWatch) -> None:
-    watch.look({"push": object()})
-    watch.close_phases()
-    assert watch.phases == []
-    assert watch.looks == 1
