@@ -192,7 +192,8 @@ def durability(session: nox.Session) -> None:
 
 @nox.session
 def soak(session: nox.Session) -> None:
-    """Run all clients for 30 minutes under a fault every few seconds: nothing is lost; `-- --minutes N`."""
+    """Run all clients for 30 minutes under a fault every few seconds: nothing is lost; `-- --minutes N`, or
+    `-- --garble 0.01` for damaged answers instead of faults."""
     install(session, extras="all")
     session.run("python", "-m", "aiorocketmq_conformance.soak", *session.posargs)
 

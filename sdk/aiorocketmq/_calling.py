@@ -94,16 +94,19 @@ class Calling:
         group: str | None = None,
         *,
         take: Callable[[Response], None],
+        in_order: bool = False,
     ) -> None:
         """One call with many answers; network failures are raised, statuses among the answers are for `take`.
 
         An answer that cannot be decoded, or read by `take`, does not end the stream, as those behind it may be whole:
-        MalformedAnswerError is raised at its end."""
+        MalformedAnswerError is raised at its end. With `in_order`, none behind it reaches `take`."""
         headers, request_id = self.next_headers()
         parse = call.response.FromString
         malformed: list[Exception] = []
 
         def decode(answer: bytes) -> None:
+            if malformed and in_order:
+                return
             try:
                 take(parse(answer))
             except RocketMQError:

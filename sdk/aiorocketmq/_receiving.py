@@ -213,6 +213,8 @@ class _Poll:
             self._status = answer.status
         elif content == "delivery_timestamp":
             self._server_us = _convert.timestamp_us(answer.delivery_timestamp)
+        else:
+            raise ValueError("one of its messages has no content")
 
     def _begin_leases(self) -> None:
         """Count from the first message of an answer: the server leases all of them before it writes the first."""

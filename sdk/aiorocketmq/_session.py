@@ -370,7 +370,10 @@ class Session:
 
         Network errors are raised; statuses are answers."""
         self.check_running()
-        return self._calling.stream(endpoint, call, request, timeout, topic, group, take=take)
+        # In order, no message may overtake one that could not be decoded.
+        return self._calling.stream(
+            endpoint, call, request, timeout, topic, group, take=take, in_order=self.in_order
+        )
 
     def next_headers(self) -> tuple[Headers, str]:
         """Headers and request id of a new call."""

@@ -55,14 +55,13 @@ class RealServer:
         """Stop it in good order and start it again; return when it answers."""
         await self._again(self._server.restart)
 
-    async def crash(self) -> None:
-        """Kill it and start it again; return when it answers."""
+    async def kill(self) -> None:
+        """Kill it; return when it is gone."""
+        await asyncio.to_thread(self._portal.call, self._server.kill)
 
-        async def kill_and_start() -> None:
-            await self._server.kill()
-            await self._server.start()
-
-        await self._again(kill_and_start)
+    async def start(self) -> None:
+        """Start it after it was killed; return when it answers."""
+        await self._again(self._server.start)
 
     async def _again(self, disturb: Callable[[], Awaitable[None]]) -> None:
         def work() -> None:
@@ -184,11 +183,16 @@ class Place:
 
     async def crash(self) -> None:
         """Kill the server and start it again."""
-        if self._real is None:
-            await self.fake.crash()
-            await self.fake.start()
-        else:
-            await self._real.crash()
+        await self.kill()
+        await self.start()
+
+    async def kill(self) -> None:
+        """Kill the server; return when it is gone."""
+        await (self.fake.crash() if self._real is None else self._real.kill())
+
+    async def start(self) -> None:
+        """Start the server that was killed; return when it answers."""
+        await (self.fake if self._real is None else self._real).start()
 
 
 class Arrivals:

@@ -14,7 +14,14 @@ from aiorocketmq.wire import messages as pb
 from aiorocketmq.wire.methods import METHODS, Method
 
 Headers = list[tuple[str, str | bytes]]
-_OPTIONS = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1))
+_OPTIONS = (
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    # A broker that was restarted is there for clients as soon as it is for the proxy.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 200),
+)
 _SERVICE = "apache.rocketmq.v2.MessagingService"
 
 
@@ -26,6 +33,8 @@ class Meddling:
     """Changes the metadata of every call."""
     received: Callable[[list[pb.ReceiveMessageResponse]], Iterable[pb.ReceiveMessageResponse]] | None = None
     """Changes the frames of a receive's answer, all at once."""
+    answered: Callable[[Method, bytes], bytes] = lambda method, frame: frame
+    """Changes the bytes of every answer, telemetry frames included."""
     unanswered: Container[str] = frozenset()
     """Unary methods that take effect and are never answered."""
     instead: Callable[[str, bytes], list[bytes] | None] = lambda name, request: None
@@ -71,11 +80,12 @@ def _handler(
             return ready[0]
         await pass_through()
         call: Any = channel.unary_unary(method.path)
-        answer: bytes = await call(request, metadata=metadata(context), timeout=context.time_remaining())
+        async with _errors_passed_to(context):
+            answer: bytes = await call(request, metadata=metadata(context), timeout=context.time_remaining())
         if method.name in meddling.unanswered:
             await asyncio.Event().wait()  # until the caller gives up
         await pass_through()
-        return answer
+        return meddling.answered(method, answer)
 
     async def stream(request: bytes, context: Any) -> AsyncIterator[bytes]:
         if (ready := meddling.instead(method.name, request)) is not None:
@@ -87,23 +97,35 @@ def _handler(
         ongoing = call(request, metadata=metadata(context), timeout=context.time_remaining())
         if method.name != "ReceiveMessage" or meddling.received is None:
             is_first = True
-            async for frame in ongoing:
-                if is_first:
-                    await pass_through()
-                is_first = False
-                yield frame
+            async with _errors_passed_to(context):
+                async for frame in ongoing:
+                    if is_first:
+                        await pass_through()
+                    is_first = False
+                    yield meddling.answered(method, frame)
             return
-        frames = [pb.ReceiveMessageResponse.FromString(frame) async for frame in ongoing]
+        async with _errors_passed_to(context):
+            frames = [pb.ReceiveMessageResponse.FromString(frame) async for frame in ongoing]
         for changed in meddling.received(frames):
             yield changed.SerializeToString()
 
     async def duplex(requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
         call: Any = channel.stream_stream(method.path)
-        async for frame in call(requests, metadata=metadata(context)):
-            yield frame
+        async with _errors_passed_to(context):
+            async for frame in call(requests, metadata=metadata(context)):
+                yield meddling.answered(method, frame)
 
     if method.client_streaming:
         return grpc.stream_stream_rpc_method_handler(duplex)
     if method.server_streaming:
         return grpc.unary_stream_rpc_method_handler(stream)
     return grpc.unary_unary_rpc_method_handler(unary)
+
+
+@asynccontextmanager
+async def _errors_passed_to(context: Any) -> AsyncIterator[None]:
+    """End the call of `context` as the broker ended its own."""
+    try:
+        yield
+    except grpc.aio.AioRpcError as error:
+        await context.abort(error.code(), error.details() or "", tuple(error.trailing_metadata() or ()))

@@ -6,8 +6,12 @@ import argparse
 import asyncio
 import json
 import logging
+import os
 import sys
 from pathlib import Path
+
+# Connections end on purpose; gRPC's own log of that, for which it reads this when it is imported, is no news.
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 from aiorocketmq_fake.core.profiles import PROFILES
 
@@ -26,21 +30,34 @@ def main(arguments: list[str] | None = None) -> int:
         "--rate", type=float, default=usual.rate, help="messages a second; default %(default)s"
     )
     parser.add_argument(
-        "--pause", type=float, default=usual.pause, help="seconds between faults; default %(default)s"
+        "--pause",
+        type=float,
+        help=f"seconds between faults, 0 for none; default {usual.pause:g}, or none with --garble",
+    )
+    parser.add_argument(
+        "--garble",
+        type=float,
+        default=usual.garble,
+        metavar="RATE",
+        help="part of all answers that a stand-in before the broker damages, 0 to 1; default %(default)g",
     )
     parser.add_argument("--profile", choices=sorted(PROFILES), default=usual.profile)
     parser.add_argument("--no-audit", action="store_true", help="leave Spark out")
     parser.add_argument("--out", type=Path, default=Path("soak"), help="folder; default ./%(default)s")
     given = parser.parse_args(arguments)
+    if not 0.0 <= given.garble <= 1.0:
+        parser.error(f"--garble must be 0 to 1, got {given.garble:g}")
     given.out.mkdir(parents=True, exist_ok=True)
     if any(given.out.glob("recording/*")):
         parser.error(f"{given.out}/recording holds a recording already; give another --out")
     logging.basicConfig(filename=given.out / "soak.log", level=logging.INFO)
+    pause = usual.pause if given.pause is None and not given.garble else given.pause
     plan = Plan(
         minutes=given.minutes,
         seed=given.seed,
         rate=given.rate,
-        pause=given.pause,
+        pause=pause or None,
+        garble=given.garble,
         profile=given.profile,
         audited=not given.no_audit,
     )
@@ -61,12 +78,32 @@ def _lines(result: Soaked) -> list[str]:
         f"lost {len(balance.lost)}, unexplained {len(balance.unexplained)}, withdrawn {len(balance.withdrawn)}",
         "errors seen by applications: "
         + (", ".join(f"{count} {kind}" for kind, count in result.errors.items()) or "none"),
+        *_garbled(result),
         *(f"surprise: {surprise}" for surprise in result.surprises),
         f"tasks {result.tasks[0]} -> {result.tasks[1]}, "
         f"memory {result.megabytes[0]:.0f} -> {result.megabytes[1]:.0f} MB",
         *(f"audit, {name}: {verdict} ({words})" for name, verdict, words in result.audit_checks),
         f"{'kept' if result.exit_code == 0 else 'NOT KEPT' if result.exit_code == 1 else 'no verdict'}",
     ]
+
+
+def _garbled(result: Soaked) -> list[str]:
+    if not result.plan.garble:
+        return []
+    passed = sum(count for count, _ in result.answers.values())
+    return [
+        f"{sum(result.damages.values())} of {passed} answers garbled: "
+        + ", ".join(f"{count} {kind}" for kind, count in result.damages.items()),
+        *(f"  {rpc}: {garbled} of {count}" for rpc, (count, garbled) in result.answers.items()),
+        f"{len(result.phases)} degraded phases"
+        + (f", the longest of {max(lasted):.1f} s" if (lasted := _seconds(result)) else ""),
+        "longest wait between two successes: "
+        + ", ".join(f"{seconds:.1f} s ({work})" for work, seconds in result.longest_waits.items()),
+    ]
+
+
+def _seconds(result: Soaked) -> list[float]:
+    return [phase.seconds for phase in result.phases if phase.seconds is not None]
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -51,9 +52,27 @@ class Ledger:
         self._repeated: Counter[str] = Counter()
         self._unexplained: list[tuple[str, str]] = []
         self._news = asyncio.Event()
+        self._timing = True
+        self._last_work: dict[str, float] = {}
+        self.longest_waits: dict[str, float] = {}
+        """Seconds between two confirmed sends to one topic, or two handlings of one group, at most."""
+
+    def stop_timing(self) -> None:
+        """Measure no more waits, as nothing more is sent."""
+        for work in tuple(self._last_work):
+            self._worked(work)
+        self._timing = False
+
+    def _worked(self, work: str) -> None:
+        if self._timing:
+            now = time.monotonic()
+            waited = now - self._last_work.get(work, now)
+            self.longest_waits[work] = max(self.longest_waits.get(work, 0.0), waited)
+            self._last_work[work] = now
 
     def promised(self, topic: str, message_id: str) -> None:
         """The broker has confirmed a message; every group of its topic must get it."""
+        self._worked(f"send to {topic}")
         self._promised[message_id] = topic
 
     def withdrawn(self, message_id: str) -> None:
@@ -68,6 +87,7 @@ class Ledger:
     def handled(self, group: str, message_id: str) -> None:
         """A group has done its work on a message."""
         self._news.set()
+        self._worked(f"handle for {group}")
         seen = self._handled[group]
         seen[message_id] += 1
         if seen[message_id] == 1:

@@ -12,6 +12,7 @@ from random import Random
 from aiorocketmq import (
     AckManyError,
     Connection,
+    DeadLetter,
     Hook,
     LeaseLost,
     Message,
@@ -20,6 +21,8 @@ from aiorocketmq import (
     PushConsumer,
     ReceivedMessage,
     RocketMQError,
+    SendManyError,
+    SendReceipt,
     SimpleConsumer,
     Timeouts,
     TopicNotFound,
@@ -29,6 +32,7 @@ from aiorocketmq import (
 from aiorocketmq.transaction import Resolution
 from aiorocketmq_fake import FakeBroker
 
+from aiorocketmq_conformance.soak.health import Watched
 from aiorocketmq_conformance.soak.ledger import Ledger
 
 logger = logging.getLogger(__name__)
@@ -36,13 +40,24 @@ logger = logging.getLogger(__name__)
 NORMAL, FIFO, DELAYED, PAID = "soak-normal", "soak-fifo", "soak-delayed", "soak-paid"
 STRICT = "soak-strict"
 """Read by a group of few attempts, whose dead letters another one reads."""
-TOPICS = {NORMAL: "NORMAL", FIFO: "FIFO", DELAYED: "DELAY", PAID: "TRANSACTION", STRICT: "NORMAL"}
+LITE = "soak-lite"
+"""Read by a consumer of lite topics, where the server has them."""
+LITE_TOPICS = ("alice", "bob", "carol")
+TOPICS = {
+    NORMAL: "NORMAL",
+    FIFO: "FIFO",
+    DELAYED: "DELAY",
+    PAID: "TRANSACTION",
+    STRICT: "NORMAL",
+    LITE: "LITE",
+}
 GROUPS = {
     NORMAL: ("push", "simple", "pull"),
     FIFO: ("ordered",),
     DELAYED: ("push",),
     PAID: ("push",),
     STRICT: ("strict",),
+    LITE: ("lite",),
 }
 ATTEMPTS = 1000
 """So many that no message becomes a dead letter: then each that was promised has to be handled."""
@@ -52,6 +67,10 @@ BURYING = "burying"
 """The group that reads the dead letters of `strict`."""
 POISONED = 0.3
 """Part of the messages for `strict` that it never handles."""
+REJECTED = 0.1
+"""Part of the messages for `strict` that its handler sends to the dead letters at once."""
+MANY = 8
+"""Messages of one call of send_many."""
 FAILING = 0.03
 """Part of the handlings that fail on purpose."""
 EXPECTED = (AckManyError, LeaseLost, TransactionUnconfirmed)
@@ -69,7 +88,11 @@ async def prepare(broker: FakeBroker) -> None:
     for group in sorted({BURYING, *(group for groups in GROUPS.values() for group in groups)}):
         attempts = FEW_ATTEMPTS if group == "strict" else ATTEMPTS
         await broker.create_group(
-            group, ordered=group == "ordered", max_attempts=attempts, backoff=(0.5, 1.0, 2.0)
+            group,
+            ordered=group == "ordered",
+            max_attempts=attempts,
+            backoff=(0.5, 1.0, 2.0),
+            lite_topic=LITE if group == "lite" else "",
         )
 
 
@@ -89,13 +112,17 @@ class Load:
         pulling: bool = True,
         burying: bool = True,
         recalling: bool = True,
+        lite: bool = False,
         timeouts: Timeouts | None = None,
     ) -> None:
         """Prepare; without `gathering` all messages travel alone, without `pulling` there is no PullConsumer, without
-        `burying` nothing is sent to STRICT, and without `recalling` nothing is taken back."""
+        `burying` nothing is sent to STRICT, and without `recalling` nothing is taken back; with `lite` there is a
+        consumer of lite topics."""
         self.surprises: list[str] = []
         """Errors that no fault of the soak may lead to."""
         self.errors: Counter[str] = Counter()
+        self.clients: dict[str, Watched] = {}
+        """The clients at work, by name."""
         self._connection = Connection(endpoint, timeouts=timeouts)
         self._ledger = ledger
         self._rng = rng
@@ -106,6 +133,7 @@ class Load:
         self._pulling = pulling
         self._burying = burying
         self._recalling = recalling
+        self._lite = lite
         self._sending: list[asyncio.Task[None]] = []
         self._fetching: list[asyncio.Task[None]] = []
         self._stack = AsyncExitStack()
@@ -120,8 +148,10 @@ class Load:
         pushed = {"push": [NORMAL, DELAYED, PAID], "ordered": [FIFO]}
         if self._burying:
             pushed["strict"] = [STRICT]
+        if self._lite:
+            pushed["lite"] = [LITE]
         for group, topics in pushed.items():
-            await enter(
+            consumer = await enter(
                 PushConsumer(
                     self._connection,
                     group=group,
@@ -130,11 +160,15 @@ class Load:
                     hooks=self._hooks,
                     invisible=10.0,
                     grace=10.0,
+                    lite_topics=LITE_TOPICS if group == "lite" else None,
                 )
             )
+            self.clients[group] = consumer
+            self._begin(self._fetching, self._run(consumer, group))
         simple = await enter(
             SimpleConsumer(self._connection, group="simple", subscriptions=[NORMAL], hooks=self._hooks)
         )
+        self.clients |= {"producer": single, "gathering producer": gathering, "simple": simple}
         self._begin(self._fetching, self._fetch(simple, self._ledger.handled, "simple"))
         if self._burying:
             self._begin(self._fetching, self._bury())
@@ -142,11 +176,13 @@ class Load:
             pull = await enter(
                 PullConsumer(self._connection, group="pull", auto_commit=1.0, hooks=self._hooks)
             )
+            self.clients["pull"] = pull
             pull.assign(await pull.queues(NORMAL))
             self._begin(self._fetching, self._pull(pull))
         senders = [
             self._send(single, 0.3, lambda: Message(NORMAL, self._body())),
-            self._send(gathering, 0.4, lambda: Message(NORMAL, self._body())),
+            self._send(gathering, 0.3, lambda: Message(NORMAL, self._body())),
+            self._send_many(gathering, 0.1),
             self._send(single, 0.25, self._ordered),
             self._send(
                 single, 0.05, lambda: Message(DELAYED, self._body(), delay=self._rng.uniform(1.0, 5.0))
@@ -156,6 +192,8 @@ class Load:
             senders.append(self._pay(single, 0.03))
         if self._burying:
             senders.append(self._send(single, 0.05, self._strict))
+        if self._lite:
+            senders.append(self._send(single, 0.05, self._to_lite_topic))
         if self._recalling:
             senders.append(self._recall(single, 0.03))
         self._begin(self._sending, *senders)
@@ -169,6 +207,7 @@ class Load:
 
     async def drain(self, patience: float) -> None:
         """Send no more, and wait up to `patience` seconds until everybody has got everything."""
+        self._ledger.stop_timing()
         for task in self._sending:
             task.cancel()
         await asyncio.gather(*self._sending, return_exceptions=True)
@@ -197,8 +236,12 @@ class Load:
         return Message(FIFO, self._body(), message_group=f"group {self._rng.randrange(8)}")
 
     def _strict(self) -> Message:
-        fate = "poison" if self._rng.random() < POISONED else "food"
+        chance = self._rng.random()
+        fate = "poison" if chance < POISONED else "rejected" if chance < POISONED + REJECTED else "food"
         return Message(STRICT, self._body(), properties={"fate": fate})
+
+    def _to_lite_topic(self) -> Message:
+        return Message(LITE, self._body(), lite_topic=self._rng.choice(LITE_TOPICS))
 
     async def _send(self, producer: Producer, part: float, make: Callable[[], Message]) -> None:
         while True:
@@ -206,10 +249,31 @@ class Load:
             message = make()
 
             async def send(message: Message = message) -> None:
-                receipt = await producer.send(message)
-                self._ledger.promised(receipt.topic, receipt.message_id)
+                self._promise([await producer.send(message)])
 
             await self._forgiving(send)
+
+    async def _send_many(self, producer: Producer, part: float) -> None:
+        while True:
+            await asyncio.sleep(self._rng.expovariate(self._rate * part / MANY))
+            messages = [Message(NORMAL, self._body()) for _ in range(MANY)]
+
+            async def send(messages: list[Message] = messages) -> None:
+                try:
+                    self._promise(await producer.send_many(messages))
+                except SendManyError as error:
+                    self._promise(error.receipts)
+                    raise
+
+            await self._forgiving(send)
+
+    def _promise(self, receipts: Sequence[SendReceipt]) -> None:
+        for receipt in receipts:
+            self._ledger.promised(receipt.topic, receipt.message_id)
+
+    async def _run(self, consumer: PushConsumer, group: str) -> None:
+        await consumer.run()
+        self.surprises.append(f"run() of the consumer of {group!r} returned")
 
     async def _pay(self, producer: Producer, part: float) -> None:
         while True:
@@ -250,6 +314,8 @@ class Load:
         await asyncio.sleep(self._rng.uniform(0.0, 0.02))
         if self._rng.random() < FAILING or message.properties.get("fate") == "poison":
             raise RuntimeError("fails on purpose")
+        if message.properties.get("fate") == "rejected":
+            raise DeadLetter("rejected on purpose")
         self._ledger.handled(message.group or "", message.message_id)
 
     async def _fetch(self, consumer: SimpleConsumer, done: Callable[[str, str], None], group: str) -> None:

@@ -6,15 +6,22 @@ import asyncio
 import resource
 import time
 from collections import Counter
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from random import Random
 
 from aiorocketmq import Recorder
 from aiorocketmq_fake import FakeBroker
+from aiorocketmq_fake.core.choices import LiteService
+from aiorocketmq_fake.core.profiles import PROFILES
 
 from aiorocketmq_conformance.demo.audit import AuditFailed, audit, is_installed
 from aiorocketmq_conformance.soak.faults import strike_for_ever
+from aiorocketmq_conformance.soak.garbling import Garbling, stand_in
+from aiorocketmq_conformance.soak.guests import Guests
+from aiorocketmq_conformance.soak.health import LONGEST, Degraded, HealthWatch, listening
 from aiorocketmq_conformance.soak.ledger import Balance, Ledger
 from aiorocketmq_conformance.soak.load import GROUPS, Load, prepare
 
@@ -30,8 +37,10 @@ class Plan:
     seed: int = 1
     rate: float = 60.0
     """Messages a second."""
-    pause: float = 3.0
-    """Seconds between two faults, about."""
+    pause: float | None = 3.0
+    """Seconds between two faults, about; None for no faults."""
+    garble: float = 0.0
+    """Part of all answers that a stand-in before the broker damages, 0 to 1; with 0 there is no stand-in."""
     profile: str = "documented"
     transactions: bool = True
     audited: bool = True
@@ -52,6 +61,16 @@ class Soaked:
     """Tasks of the process after the first tenth, and at the end of the load."""
     megabytes: tuple[float, float]
     """Memory of the process, likewise: broker, recorders and clients together."""
+    answers: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Answers that came through the stand-in and those it damaged, by RPC."""
+    damages: dict[str, int] = field(default_factory=dict)
+    """The latter by kind of damage."""
+    longest_waits: dict[str, float] = field(default_factory=dict)
+    """Seconds between two successes of one kind, at most."""
+    phases: tuple[Degraded, ...] = ()
+    """Degraded phases of the clients."""
+    logged: dict[str, int] = field(default_factory=dict)
+    """Warnings and errors in the library's log, without their values."""
     audit_verdict: str | None = None
     audit_checks: tuple[tuple[str, str, str], ...] = field(default=())
 
@@ -71,24 +90,42 @@ async def soak(plan: Plan, out: Path) -> Soaked:
     """Run it, record it in `out/recording`, audit it into `out/audit`."""
     rng = Random(plan.seed)
     recording = out / "recording"
-    ledger, told = Ledger(GROUPS), Counter[str]()
+    profile = PROFILES[plan.profile]
+    pulling = "PullMessage" in profile.served_rpcs
+    lite = profile.lite_service is LiteService.SERVED
+    groups = {
+        topic: tuple(group for group in groups if pulling or group != "pull")
+        for topic, groups in GROUPS.items()
+    }
+    ledger, told, watch = Ledger(groups), Counter[str](), HealthWatch()
+    garbling = Garbling(plan.garble, Random(plan.seed))
     began = time.monotonic()
-    with Recorder(recording) as recorder:
-        async with FakeBroker(profile=plan.profile, seed=plan.seed, record=recording) as broker:
-            await prepare(broker)
+    with Recorder(recording) as recorder, listening(watch):
+        async with _serving(plan, recording, garbling) as (broker, endpoint):
             with broker.events.listen(ledger.watch):
                 load = Load(
-                    broker.endpoint,
+                    endpoint,
                     ledger,
                     rng,
                     (recorder,),
                     rate=plan.rate,
                     transactions=plan.transactions,
+                    pulling=pulling,
+                    recalling=profile.recall_enabled,
+                    lite=lite,
                 )
-                async with load:
-                    before, after = await _strike(broker, rng, told, plan)
+                async with load, background(watch.watch(load.clients)):
+                    guests = Guests(
+                        endpoint, ledger, Random(plan.seed), (recorder,), pulling=pulling, lite=lite
+                    )
+                    async with background(guests.come_and_go() if plan.garble else _nothing()) as visits:
+                        before, after = await _strike(broker, rng, told, plan)
                     broker.faults.clear()
+                    garbling.rate = 0.0
                     await load.drain(DRAIN)
+        watch.close_phases()
+    if not visits.cancelled():
+        load.surprises.append(f"the guests ended by {visits.exception()!r}")
     verdict, checks = await _audited(recording, out / "audit") if plan.audited else (None, ())
     return Soaked(
         plan=plan,
@@ -96,26 +133,67 @@ async def soak(plan: Plan, out: Path) -> Soaked:
         balance=ledger.balance(),
         faults=dict(sorted(told.items())),
         errors=dict(sorted(load.errors.items())),
-        surprises=tuple(load.surprises),
+        surprises=(*load.surprises, *watch.failed_tasks, *_too_long(plan, ledger, watch)),
         tasks=(before[0], after[0]),
         megabytes=(before[1], after[1]),
+        answers={rpc: (count, garbling.garbled[rpc]) for rpc, count in sorted(garbling.answers.items())},
+        damages=dict(sorted(garbling.kinds.items())),
+        longest_waits=dict(sorted(ledger.longest_waits.items())),
+        phases=tuple(watch.phases),
+        logged=dict(watch.logged.most_common()),
         audit_verdict=verdict,
         audit_checks=checks,
     )
 
 
+@asynccontextmanager
+async def _serving(plan: Plan, recording: Path, garbling: Garbling) -> AsyncIterator[tuple[FakeBroker, str]]:
+    """A broker that has topics and groups, and where clients connect."""
+    async with FakeBroker(profile=plan.profile, seed=plan.seed, record=recording) as broker:
+        await prepare(broker)
+        if plan.garble:
+            async with stand_in(broker.endpoint, garbling) as endpoint:
+                yield broker, endpoint
+        else:
+            yield broker, broker.endpoint
+
+
+@asynccontextmanager
+async def background(work: Coroutine[None, None, None]) -> AsyncIterator[asyncio.Task[None]]:
+    """Let `work` run beside a block, and cancel it at the end."""
+    task = asyncio.get_running_loop().create_task(work)
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def _nothing() -> None:
+    await asyncio.Event().wait()
+
+
+def _too_long(plan: Plan, ledger: Ledger, watch: HealthWatch) -> list[str]:
+    """What took longer than it may where answers are garbled and the server is never away."""
+    if not plan.garble:
+        return []
+    waits = [
+        f"nothing was done for {seconds:.1f} s: {work}"
+        for work, seconds in ledger.longest_waits.items()
+        if seconds > LONGEST and plan.pause is None
+    ]
+    return [*waits, *(str(phase) for phase in watch.phases if not phase.is_allowed)]
+
+
 async def _strike(
     broker: FakeBroker, rng: Random, told: Counter[str], plan: Plan
 ) -> tuple[tuple[int, float], tuple[int, float]]:
-    striking = asyncio.get_running_loop().create_task(strike_for_ever(broker, rng, told, pause=plan.pause))
-    try:
+    strikes = _nothing() if plan.pause is None else strike_for_ever(broker, rng, told, pause=plan.pause)
+    async with background(strikes):
         await asyncio.sleep(plan.minutes * 6)
         before = _size()
         await asyncio.sleep(plan.minutes * 54)
         return before, _size()
-    finally:
-        striking.cancel()
-        await asyncio.wait([striking])
 
 
 def _size() -> tuple[int, float]:

@@ -24,6 +24,15 @@ async def test_a_short_soak_keeps_every_promise(tmp_path: Path) -> None:
     assert list((tmp_path / "recording").rglob("*.parquet"))
 
 
+async def test_a_short_soak_with_garbled_answers_keeps_every_promise(tmp_path: Path) -> None:
+    plan = Plan(minutes=0.15, pause=None, garble=0.03, rate=40.0, seed=3, transactions=False, audited=False)
+    result = await soak(plan, tmp_path)
+    assert result.balance.promised > 0
+    assert sum(result.damages.values()) >= 10
+    assert (result.balance.lost, result.balance.unexplained, result.surprises) == ((), (), ())
+    assert result.exit_code == 0
+
+
 async def test_a_soak_of_which_somebody_gets_nothing_has_lost_messages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

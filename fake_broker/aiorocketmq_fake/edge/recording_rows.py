@@ -270,6 +270,8 @@ def _lease_ended(event: facts.LeaseEnded) -> Cells:
     if event.reason is facts.LeaseEnd.UNDELIVERED:
         # Nobody ever had it, so the broker itself gives it back.
         return cells | {"kind": "change", "phase": "ok", "invisible_ms": 0, "reason": "undelivered"}
+    if event.reason is facts.LeaseEnd.FORWARDED:
+        return cells | {"kind": "forward", "phase": "ok", "code": int(Code.OK)}
     return cells | {"kind": "expire"}
 
 

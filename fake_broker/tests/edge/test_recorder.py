@@ -102,6 +102,22 @@ def test_a_delivery_that_reached_nobody_is_given_back_by_the_broker_itself(
     assert [(row["kind"], row["reason"]) for row in rows] == [("change", "undelivered"), ("expire", None)]
 
 
+def test_a_forward_by_a_consumer_is_recorded_as_its_settlement(recorder: Recorder, tmp_path: Path) -> None:
+    recorder.record(
+        [
+            facts.DeadLettered(111.0, "billing", STORED, 1, by_client=True),
+            facts.LeaseEnded(
+                111.0, "billing", "c@1", STORED, 1, "handle-0", "handle-0", facts.LeaseEnd.FORWARDED
+            ),
+        ]
+    )
+    rows = rows_of(recorder, tmp_path)[1:3]
+    assert [(row["kind"], row["phase"], row["attempt"]) for row in rows] == [
+        ("dlq.deliver", None, 1),
+        ("forward", "ok", 1),
+    ]
+
+
 def test_a_poll_is_an_interval(recorder: Recorder, tmp_path: Path) -> None:
     recorder.record(
         [facts.ReceiveEnded(120.0, "billing", "orders", "c@1", 5, 100.0, Code.MESSAGE_NOT_FOUND, 0)]

@@ -114,8 +114,17 @@ class PullCalls:
                 collecting.add(answer.message)
             elif answer.HasField("status"):
                 status = answer.status
-            else:
+            elif answer.HasField("next_offset"):
                 next_offset = answer.next_offset
+            else:
+                # It may have been a message, which would be skipped.
+                raise malformed_answer(
+                    "one of its messages has no content",
+                    what=PULL.name,
+                    endpoint=source.endpoint,
+                    topic=queue.topic,
+                    group=self._group,
+                )
 
         await collecting.stream(
             PULL,

@@ -13,28 +13,11 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from aiorocketmq import (
-    Connection,
-    PushConsumer,
-    ReceivedMessage,
-    Recorder,
-    RocketMQError,
-    SimpleConsumer,
-    Timeouts,
-)
+from aiorocketmq import Recorder, Timeouts
 from aiorocketmq_conformance.demo.audit import audit, is_installed
+from aiorocketmq_conformance.soak.guests import Guests
 from aiorocketmq_conformance.soak.ledger import Ledger
-from aiorocketmq_conformance.soak.load import (
-    ATTEMPTS,
-    DELAYED,
-    FIFO,
-    GROUPS,
-    NORMAL,
-    PAID,
-    STRICT,
-    TOPICS,
-    Load,
-)
+from aiorocketmq_conformance.soak.load import ATTEMPTS, GROUPS, LITE, STRICT, TOPICS, Load
 
 if TYPE_CHECKING:
     from sdk.tests.conftest import Place
@@ -91,71 +74,13 @@ async def prepared(place: Place) -> dict[str, tuple[str, ...]]:
     groups = {
         topic: tuple(name for name in names if name != "pull" or place.serves_pulls)
         for topic, names in GROUPS.items()
-        if topic != STRICT
+        if topic not in (STRICT, LITE)
     }
     for topic in groups:
         await place.topic(topic, kind=TOPICS[topic], queues=4)
     for name in sorted({name for names in groups.values() for name in names}):
         await place.group(name, ordered=name == "ordered", max_attempts=ATTEMPTS, backoff=(1.0, 2.0))
     return groups
-
-
-class Guests:
-    """Members of the groups that join and leave, so that queues change hands, and whose polls are cancelled."""
-
-    def __init__(self, place: Place, books: Books, rng: Random, recorder: Recorder) -> None:
-        self._endpoint = place.endpoint
-        self._books = books
-        self._rng = rng
-        self._recorder = recorder
-        self._visits = [self._push, self._poll]
-        # Old servers keep a queue for a minute that an ordered group's consumer has left.
-        if not place.is_old:
-            self._visits.append(self._order)
-
-    async def come_and_go(self) -> None:
-        """Until cancelled."""
-        while True:
-            try:
-                async with Connection(self._endpoint) as connection:
-                    await self._rng.choice(self._visits)(connection)
-            except RocketMQError:
-                await asyncio.sleep(0.2)
-
-    async def _push(self, connection: Connection) -> None:
-        await self._stay(connection, "push", [NORMAL, DELAYED, PAID])
-
-    async def _order(self, connection: Connection) -> None:
-        await self._stay(connection, "ordered", [FIFO])
-
-    async def _stay(self, connection: Connection, group: str, topics: list[str]) -> None:
-        async with PushConsumer(
-            connection,
-            group=group,
-            subscriptions=topics,
-            handler=self._handle,
-            hooks=[self._recorder],
-            invisible=10.0,
-            grace=2.0,
-        ):
-            await asyncio.sleep(self._rng.uniform(0.5, 3.0))
-
-    async def _handle(self, message: ReceivedMessage) -> None:
-        self._books.handled(message.group or "", message.message_id)
-
-    async def _poll(self, connection: Connection) -> None:
-        async with SimpleConsumer(
-            connection, group="simple", subscriptions=[NORMAL], hooks=[self._recorder]
-        ) as consumer:
-            for _ in range(5):
-                try:
-                    async with asyncio.timeout(self._rng.uniform(0.0, 0.2)):
-                        messages = await consumer.receive(max_messages=8, invisible=10.0, wait=5.0)
-                except TimeoutError:
-                    continue
-                for message in messages:
-                    self._books.handled("simple", message.message_id)
-                await consumer.ack(messages)
 
 
 @pytest.mark.parametrize("way", ["stopped and started", "killed and started"])
@@ -181,7 +106,10 @@ async def test_all_clients_go_on_nothing_confirmed_is_lost_and_nobody_is_accused
             # and knows none of its topics until it registers again.
             timeouts=Timeouts(start=RECOVERY),
         )
-        guests = Guests(place, books, rng, recorder)
+        # Old servers keep a queue for a minute that an ordered group's consumer has left.
+        guests = Guests(
+            place.endpoint, books, rng, [recorder], ordering=not place.is_old, pulling=place.serves_pulls
+        )
         async with load:
             visits = asyncio.get_running_loop().create_task(guests.come_and_go())
             try:

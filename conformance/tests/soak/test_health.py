@@ -1,0 +1,93 @@
+"""A degraded phase is allowed when it was logged and is over in time; nothing else is."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+
+import pytest
+from aiorocketmq_conformance.soak.health import LONGEST, HealthWatch, listening
+
+logger = logging.getLogger("aiorocketmq._push.receiving")
+
+
+@dataclass
+class Health:
+    degraded: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass
+class Client:
+    """Has the one method that the watch calls."""
+
+    state: Health = field(default_factory=Health)
+
+    def health(self) -> Health:
+        return self.state
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def watch(clock: Clock) -> HealthWatch:
+    return HealthWatch(clock)
+
+
+def test_a_logged_phase_that_ends_in_time_is_allowed(watch: HealthWatch, clock: Clock) -> None:
+    client = Client()
+    with listening(watch):
+        logger.warning("poll of %s failed: %s", "q", "garbled")
+        client.state.degraded = {"receive": "garbled"}
+        watch.look({"push": client})
+        clock.now = LONGEST
+        client.state.degraded = {}
+        watch.look({"push": client})
+    (phase,) = watch.phases
+    assert (phase.client, phase.loop, phase.seconds) == ("push", "receive", LONGEST)
+    assert phase.is_allowed
+    assert watch.logged == {"WARNING aiorocketmq._push.receiving: poll of %s failed: %s": 1}
+
+
+def test_a_phase_without_a_log_is_not_allowed(watch: HealthWatch, clock: Clock) -> None:
+    with listening(watch):
+        logger.warning("another matter")
+        watch.look({"push": Client(Health({"receive": "garbled"}))})
+        clock.now = 1.0
+        watch.look({"push": Client()})
+    assert [str(phase) for phase in watch.phases] == ["push, receive: garbled (lasted 1.0 s, not logged)"]
+    assert not watch.phases[0].is_allowed
+
+
+def test_a_phase_longer_than_allowed_or_without_end_is_not_allowed(watch: HealthWatch, clock: Clock) -> None:
+    client = Client(Health({"receive": "garbled", "heartbeat": "garbled"}))
+    with listening(watch):
+        logger.warning("garbled")
+        watch.look({"push": client})
+        clock.now = LONGEST + 0.1
+        del client.state.degraded["receive"]
+        watch.look({"push": client})
+        watch.close_phases()
+    assert {phase.loop: phase.seconds for phase in watch.phases} == {
+        "receive": pytest.approx(LONGEST + 0.1),
+        "heartbeat": None,
+    }
+    assert not any(phase.is_allowed for phase in watch.phases)
+
+
+def test_a_background_task_that_failed_is_noted(watch: HealthWatch) -> None:
+    with listening(watch):
+        logging.getLogger("aiorocketmq._tasks").error(
+            "background task %r failed", "push: receive", exc_info=ValueError("odd")
+        )
+    assert watch.failed_tasks == ["background task 'push: receive' failed: ValueError('odd')"]
