@@ -6,6 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 
 from aiorocketmq._core.renewals import Renewals
+from aiorocketmq._tasks import Watch
 from aiorocketmq.clock import Clock, Timer
 from aiorocketmq.errors import LeaseLost, RocketMQError, UsageError
 from aiorocketmq.message import ReceivedMessage
@@ -24,10 +25,11 @@ class LeaseKeeper:
     one without an answer delays no other.
     """
 
-    def __init__(self, *, invisible: float, change: Change, spawn: Spawn, clock: Clock) -> None:
+    def __init__(self, *, invisible: float, change: Change, spawn: Spawn, clock: Clock, watch: Watch) -> None:
         self.invisible = invisible
         self._change = change
         self._spawn = spawn
+        self._watch = watch
         self._clock = clock
         self._renewals = Renewals[ReceivedMessage](invisible)
         self._timer: Timer | None = None
@@ -50,6 +52,7 @@ class LeaseKeeper:
     def close(self) -> None:
         """Renew no more; renewals that are under way end by themselves."""
         self._is_closed = True
+        self._watch.end()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -91,12 +94,13 @@ class LeaseKeeper:
             if lease.is_open or isinstance(error, LeaseLost):
                 logger.warning("cannot keep the lease of %r, it may be delivered again: %s", message, error)
         except Exception as error:  # also what nobody expects: one bad answer must not cost the lease
-            if not isinstance(error, RocketMQError):
-                logger.error("renewing the lease of %r failed unexpectedly", message, exc_info=error)
-            if self._renewals.failed(message, now=self._clock.time()):
-                logger.info("renewing the lease of %r failed, trying again: %s", message, error)
+            if isinstance(error, RocketMQError):
+                self._watch.failed(error)
             else:
-                logger.warning("the lease of %r ends, it will be delivered again: %s", message, error)
+                self._watch.crashed(error)
+            if not self._renewals.failed(message, now=self._clock.time()):
+                logger.warning("the lease of %r expires, it will be redelivered: %s", message, error)
         else:
+            self._watch.worked()
             self._renewals.renewed(message, ends_at=lease.ends_at)
         self._arm()

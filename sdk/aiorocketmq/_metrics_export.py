@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from aiorocketmq._core.endpoint import parse_endpoint
 from aiorocketmq._core.settings import ServerSettings
 from aiorocketmq._standing import Standing
-from aiorocketmq._transport.interface import TransportError
+from aiorocketmq._tasks import Watch
 
 logger = logging.getLogger(__name__)
 
@@ -39,25 +39,20 @@ class MetricsExport:
             self._task.cancel()
             self._task = None
         if self._target is not None:
-            self._task = self._session.spawn(self._run, self._target, name="export metrics")
+            self._task = self._session.supervise(self._run, self._target, name="exporting metrics")
 
-    async def _run(self, target: str) -> None:
+    async def _run(self, watch: Watch, target: str) -> None:
         endpoint = self._session.connection.mapped(parse_endpoint(target))
         logger.info("the server wants metrics at %s", endpoint, extra=self._session.log_facts())
-        failed = False
         while True:
-            for source in self._sources:
-                payload = source(self._session.client_id)
-                if payload is None:
-                    continue
-                headers, _ = self._session.next_headers()
-                try:
-                    await self._session.transport.unary(endpoint, PATH, payload, headers, TIMEOUT)
-                except TransportError as failure:
-                    # Repeated every minute, it is news once.
-                    log = logger.debug if failed else logger.warning
-                    log("metrics for %s are not taken: %s", endpoint, failure.text)
-                    failed = True
-                else:
-                    failed = False
+            try:
+                for source in self._sources:
+                    payload = source(self._session.client_id)
+                    if payload is not None:
+                        headers, _ = self._session.next_headers()
+                        await self._session.transport.unary(endpoint, PATH, payload, headers, TIMEOUT)
+            except Exception as error:  # of a hook or of the way to the collector: neither may end a client
+                watch.failed(error)
+            else:
+                watch.worked()
             await asyncio.sleep(self._period)

@@ -190,7 +190,11 @@ class SimpleConsumer:
     def _keeper(self, invisible: float) -> LeaseKeeper:
         session = self._session
         return LeaseKeeper(
-            invisible=invisible, change=self._settling.change, spawn=session.spawn, clock=session.clock
+            invisible=invisible,
+            change=self._settling.change,
+            spawn=session.spawn,
+            clock=session.clock,
+            watch=session.watch("renewing leases"),
         )
 
     async def ack(self, messages: Sequence[ReceivedMessage]) -> None:

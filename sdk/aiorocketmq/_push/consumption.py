@@ -78,7 +78,11 @@ class Consumption:
         )
         settling = Settling(session)
         self._leases = LeaseKeeper(
-            invisible=invisible, change=settling.change, spawn=session.spawn, clock=self._clock
+            invisible=invisible,
+            change=settling.change,
+            spawn=session.spawn,
+            clock=self._clock,
+            watch=session.watch("renewing leases"),
         )
         self._settlement = Settlement(session, settling, ended=self._ended, acked=self._acked, rng=rng)
         self._workers = Workers(

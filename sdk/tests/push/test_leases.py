@@ -9,6 +9,7 @@ import pytest
 from aiorocketmq._core.lease import Lease, Outcome, Step
 from aiorocketmq._leases import LeaseKeeper
 from aiorocketmq._push.held import lane_of
+from aiorocketmq._tasks import Watch
 from aiorocketmq.clock import ClockUser
 from aiorocketmq.errors import LeaseLost, Unreachable, UsageError
 from aiorocketmq.message import MessageQueue, ReceivedMessage
@@ -117,7 +118,9 @@ async def keeper(clock: HandClock, server: Server) -> AsyncIterator[LeaseKeeper]
     def spawn(function: Callable[..., Coroutine[Any, Any, None]], *arguments: object, name: str) -> None:
         tasks.add(asyncio.create_task(function(*arguments), name=name))
 
-    keeper = LeaseKeeper(invisible=LEASE, change=server.change, spawn=spawn, clock=clock)
+    keeper = LeaseKeeper(
+        invisible=LEASE, change=server.change, spawn=spawn, clock=clock, watch=Watch("renewing leases", set())
+    )
     yield keeper
     keeper.close()
     for gate in server.hanging.values():
