@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import replace
+from functools import partial
 
 from aiorocketmq import _convert
 from aiorocketmq._calls import QUERY_ROUTE
@@ -12,12 +13,16 @@ from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.retries import start_delay
 from aiorocketmq._core.route import Route, RouteQueue
 from aiorocketmq._failures import malformed_answer
+from aiorocketmq._retrying import retried
 from aiorocketmq._standing import Standing
 from aiorocketmq.connection import loop_time
-from aiorocketmq.errors import RocketMQError, TopicNotFound, Unreachable
+from aiorocketmq.errors import MalformedAnswerError, RocketMQError, TopicNotFound, Unreachable
 from aiorocketmq.wire import messages as pb
 
 logger = logging.getLogger(__name__)
+
+_TRIES = 3
+"""How often a route is asked for that cannot be had for another reason than that its topic is unknown."""
 
 
 class Routes:
@@ -108,23 +113,23 @@ class Routes:
         session = self._session
         until = loop_time() + (0.0 if topic in self._waited_for else session.timeouts.start)
         failures = 0
-        while True:
-            try:
-                return await self.fetch(topic)
-            except TopicNotFound:
-                failures += 1
-                pause = start_delay(failures, session.surroundings.random)
-                if loop_time() + pause >= until:
+
+        def delay_after(error: RocketMQError) -> float | None:
+            nonlocal failures
+            failures += 1
+            pause = start_delay(failures, session.surroundings.random)
+            is_late = loop_time() + pause >= until
+            if isinstance(error, TopicNotFound):
+                if is_late:
                     self._waited_for.add(topic)
-                    raise
+                    return None
                 log = logger.warning if failures == 1 else logger.debug
                 log("topic %r is not known to %s yet, asking again", topic, session.access)
-            except Unreachable:
-                failures += 1
-                pause = start_delay(failures, session.surroundings.random)
-                if failures >= 3 or loop_time() + pause >= until:
-                    raise
-            await asyncio.sleep(pause)
+                return pause
+            may_pass = isinstance(error, (Unreachable, MalformedAnswerError)) and failures < _TRIES
+            return pause if may_pass and not is_late else None
+
+        return await retried(partial(self.fetch, topic), delay_after)
 
     async def _query(self, topic: str) -> Route:
         session = self._session

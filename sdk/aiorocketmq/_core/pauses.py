@@ -7,7 +7,8 @@ import random
 from aiorocketmq._core.retries import exponential
 
 FIRST_PAUSE = 0.2
-LONGEST_PAUSE = 5.0
+LONGEST_PAUSE = 2.0
+"""Seconds: a client is to be back within 5 s of its server's return, in which the transport may wait as long again."""
 THROTTLED_PAUSE = 0.02
 """First pause after TOO_MANY_REQUESTS (client-behaviour.md 10.3)."""
 

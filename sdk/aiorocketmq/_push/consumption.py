@@ -197,25 +197,27 @@ class Consumption:
         ordered = self._session.in_order
         self.counts.received += len(messages)
         count = size = 0
-        for message in messages:
-            lease = message._lease
-            if lease is None:  # a server that leases nothing; there is nothing to settle it with
-                logger.error("%r came without a receipt handle and is not handled", message)
-                continue
-            held = Held(message, lease, queue, lane_of(message, ordered=ordered), message.attempt)
-            self.held.add(held)
-            count += 1
-            size += held.size
-            self._leases.hold(message)
-            if not self._life.may_handle:
-                held.lane = None
-                self._carry_out(held, GiveBack(0.0))
-            elif message.corruption is not None:
-                self._refuse_corrupted(held, message.corruption, ordered)
-            else:
-                self._workers.add(held)
-        self._cache.add(queue, size, count)
-        self._workers.wake()
+        try:
+            for message in messages:
+                lease = message._lease
+                if lease is None:  # a server that leases nothing; there is nothing to settle it with
+                    logger.error("%r came without a receipt handle and is not handled", message)
+                    continue
+                held = Held(message, lease, queue, lane_of(message, ordered=ordered), message.attempt)
+                self.held.add(held)
+                count += 1
+                size += held.size
+                self._leases.hold(message)
+                if not self._life.may_handle:
+                    held.lane = None
+                    self._carry_out(held, GiveBack(0.0))
+                elif message.corruption is not None:
+                    self._refuse_corrupted(held, message.corruption, ordered)
+                else:
+                    self._workers.add(held)
+        finally:  # those that were taken in are handled, whatever became of the others
+            self._cache.add(queue, size, count)
+            self._workers.wake()
 
     def _refuse_corrupted(self, held: Held, corruption: str, ordered: bool) -> None:
         held.lane = None  # no handler sees it, so that it keeps nobody waiting

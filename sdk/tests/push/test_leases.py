@@ -193,8 +193,9 @@ async def test_a_renewal_that_fails_unexpectedly_is_logged_and_repeated(
     keeper.hold(leased())
     await clock.pass_by(0.7 * LEASE)
     assert server.names == ["01", "01"]
-    assert "failed unexpectedly" in caplog.text
+    assert "renewing leases failed unexpectedly" in caplog.text
     assert "ValueError: garbled" in caplog.text
+    caplog.clear()  # elsewhere such a record is a fault
 
 
 async def test_a_renewal_without_an_answer_delays_no_other(
