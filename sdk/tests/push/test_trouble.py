@@ -12,6 +12,7 @@ from aiorocketmq.errors import PermissionDenied
 from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.producer import Producer
 from aiorocketmq.push_consumer import PushConsumer
+from aiorocketmq.wire import messages as pb
 from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.core.events import Acked, DeadLettered, Delivered, LeaseChanged
 
@@ -287,3 +288,65 @@ async def test_a_changed_handler_takes_over(broker: FakeBroker, producer: Produc
         await asyncio.wait_for(done.wait(), 10)
 
     assert other == [b"r"]
+
+
+class Refusing(GrpcioTransport):
+    """The ordinary transport, which has the first answer to several acks refuse them with `codes`."""
+
+    def __init__(self, *codes: int) -> None:
+        super().__init__()
+        self._codes = codes
+        self.has_refused = False
+
+    async def unary(
+        self, endpoint: Endpoint, path: str, payload: bytes, metadata: Metadata, timeout: float
+    ) -> bytes:
+        if not path.endswith("/AckMessage") or self.has_refused:
+            return await super().unary(endpoint, path, payload, metadata, timeout)
+        entries = pb.AckMessageRequest.FromString(payload).entries
+        assert len(entries) == len(self._codes)
+        self.has_refused = True
+        answer = pb.AckMessageResponse(status=pb.Status(code=pb.Code.MULTIPLE_RESULTS))
+        for entry, code in zip(entries, self._codes, strict=True):
+            result = answer.entries.add(message_id=entry.message_id, receipt_handle=entry.receipt_handle)
+            result.status.code = code  # type: ignore[assignment]  # a number of the contract
+        return answer.SerializeToString()
+
+
+@pytest.mark.parametrize(
+    ("codes", "throttled"),
+    [
+        ((pb.Code.TOO_MANY_REQUESTS, pb.Code.OK, pb.Code.OK), True),
+        ((pb.Code.INTERNAL_ERROR, pb.Code.TOO_MANY_REQUESTS, pb.Code.OK), True),
+        ((pb.Code.OK, pb.Code.INTERNAL_ERROR, pb.Code.OK), False),
+    ],
+)
+async def test_acks_wait_as_for_a_throttling_server_if_one_is_throttled(
+    broker: FakeBroker,
+    producer: Producer,
+    seen: Any,
+    history: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    codes: tuple[int, ...],
+    throttled: bool,
+) -> None:
+    """Whichever entry of the answer says so, and whatever the last one says."""
+    asked: list[bool] = []
+
+    def pause(failures: int, *, throttled: bool, rng: object) -> float:
+        asked.append(throttled)
+        return 0.0
+
+    monkeypatch.setattr("aiorocketmq._push.settlement.failure_pause", pause)
+    gate = seen.hold(b"1", b"2", b"3")
+    transport = Refusing(*codes)
+    await broker.update_topic("orders", queues=1)
+    async with PushConsumer(
+        broker.endpoint, group="billing", subscriptions=["orders"], handler=seen, transport=transport
+    ) as consumer:
+        await send(producer, b"1", b"2", b"3")
+        await seen.starts(3)
+        gate.set()
+        await history.shows(Acked, sum(code != pb.Code.OK for code in codes))
+        assert consumer.statistics.lost == 0
+    assert asked == [throttled]
