@@ -32,6 +32,8 @@ class Routes:
         self.cached: dict[str, Route] = {}
         self._session = session
         self._in_flight: dict[str, asyncio.Task[Route | RocketMQError]] = {}
+        self.unknown: set[str] = set()
+        """Topics that are asked for again because their server has not known them so far."""
         self._waited_for: set[str] = set()
         """Topics that were waited for in vain: they are asked for once per call, until they exist."""
 
@@ -108,6 +110,8 @@ class Routes:
             return await self._look_up_patiently(topic)
         except RocketMQError as error:
             return error
+        finally:
+            self.unknown.discard(topic)
 
     async def _look_up_patiently(self, topic: str) -> Route:
         session = self._session
@@ -123,6 +127,7 @@ class Routes:
                 if is_late:
                     self._waited_for.add(topic)
                     return None
+                self.unknown.add(topic)
                 log = logger.warning if failures == 1 else logger.debug
                 log("topic %r is not known to %s yet, asking again", topic, session.access)
                 return pause

@@ -238,9 +238,14 @@ class Sender:
                 route = await retried(partial(session.route, topic), delay_after)
                 await self._declare(topic)
         except TimeoutError:
-            raise self.kept_waiting(
-                topic, f"{session.access} has not answered where its queues are"
-            ) from None
+            if topic not in session.routes.unknown:
+                raise self.kept_waiting(
+                    topic, f"{session.access} has not answered where its queues are"
+                ) from None
+            # The server is available. It may answer for up to 20 s that a new topic does not exist (live-lessons.md,
+            # 13), for which `Timeouts.start` counts.
+            route = await session.route(topic)
+            await self._declare(topic)
         return route
 
     @staticmethod
