@@ -162,10 +162,15 @@ class Collecting:
             with scope:
                 while aside:
                     message = aside[0]
+                    size = len(message.body)
                     message.body, message.corruption = await loop.run_in_executor(
                         executor, unpacked_body, message.body, self._max_unpacked
                     )
                     del aside[0]
+                    self._size += len(message.body) - size
+                    if self._size >= self._most and aside:
+                        self.is_cut = True
+                        break
         # An executor that is shut down or broken; the scope keeps its own cancellation to itself.
         except (RuntimeError, asyncio.CancelledError) as error:
             raise UsageError(

@@ -46,7 +46,7 @@ def malformed_answer(
 
 
 def error_of(
-    failure: Exception,
+    failure: BaseException,
     *,
     what: str,
     endpoint: Endpoint,
@@ -61,13 +61,13 @@ def error_of(
     context = about(topic, group)
     if not isinstance(failure, TransportError):
         failure = TransportError(Failure.CANCELLED, f"{type(failure).__name__}: {failure}", was_sent=True)
-    said = one_line(failure.text).rstrip(".")
+    detail = one_line(failure.text).rstrip(".")
     if failure.failure in (Failure.UNREACHABLE, Failure.TIMEOUT, Failure.CANCELLED):
         timed_out = failure.failure is Failure.TIMEOUT
         text = (
             f"{where} did not answer {what}{context} in time; check the server's load, or allow more time"
             if timed_out
-            else f"{where} could not be reached for {what}{context}: {said}; check that the server runs and try again"
+            else f"{where} could not be reached for {what}{context}: {detail}; check that the server runs and try again"
         )
         return Unreachable(
             text,
@@ -81,7 +81,7 @@ def error_of(
     kind = _kind_of(failure)
     remedy = f"; {kind.remedy}" if kind.remedy else ""
     return kind(
-        f"the server at {where} refused {what}{context}: {said}{remedy}",
+        f"the server at {where} refused {what}{context}: {detail}{remedy}",
         server_text=clipped(failure.text),
         request_id=request_id,
         endpoint=where,

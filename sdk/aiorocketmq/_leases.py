@@ -48,6 +48,7 @@ class LeaseKeeper:
     def release(self, message: ReceivedMessage) -> None:
         """Renew no more: settling begins, or the lease is lost."""
         self._renewals.release(message)
+        self._watch.ended(message)
 
     def close(self) -> None:
         """Renew no more; renewals that are under way end by themselves."""
@@ -78,7 +79,7 @@ class LeaseKeeper:
         # A loop may fire slightly early; the core must never see a time before the one it asked for.
         for message in self._renewals.due(max(self._armed_for, self._clock.time())):
             if message.is_settled:  # by its handler
-                self._renewals.release(message)
+                self.release(message)
             else:
                 self._spawn(self._renew, message, name="renew lease")
         self._arm()
@@ -90,17 +91,17 @@ class LeaseKeeper:
             await self._change(message, self.invisible)
         except (LeaseLost, UsageError) as error:
             # UsageError: the answer to an earlier change was lost, and a second one could copy the message.
-            self._renewals.release(message)
+            self.release(message)
             if lease.is_open or isinstance(error, LeaseLost):
                 logger.warning("cannot keep the lease of %r, it may be delivered again: %s", message, error)
-        except Exception as error:  # also what nobody expects: one bad answer must not cost the lease
-            if isinstance(error, RocketMQError):
-                self._watch.failed(error)
-            else:
+        except Exception as error:  # also an unexpected one: one bad answer must not cost the lease
+            if not isinstance(error, RocketMQError):
                 self._watch.crashed(error)
+            self._watch.failed(error, message)
             if not self._renewals.failed(message, now=self._clock.time()):
                 logger.warning("the lease of %r expires, it will be redelivered: %s", message, error)
+                self._watch.ended(message)
         else:
-            self._watch.worked()
+            self._watch.ended(message)
             self._renewals.renewed(message, ends_at=lease.ends_at)
         self._arm()

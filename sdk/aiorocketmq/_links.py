@@ -112,6 +112,10 @@ class Link:
         if stream is not None:
             await stream.close()
 
+    def fail(self, error: RocketMQError) -> None:
+        """Give `error` to all who wait for an answer now or later: the client has failed."""
+        self._answer.give(error)
+
     async def run(self, watch: Watch) -> None:
         """Open the stream, read it, and begin again when it breaks, until cancelled."""
         try:
@@ -120,7 +124,13 @@ class Link:
                 self._broke(error)
                 await self._pause(watch.failed(error))
                 self._again.clear()
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if (
+                task is not None and not task.cancelling()
+            ):  # of something that was awaited; it is started again
+                self._broke(self._error(error))
+                raise
             self.state = StreamState.CLOSED
             self._answer.give(
                 Closed(f"the settings stream to {self.endpoint} was closed", endpoint=str(self.endpoint))
@@ -199,7 +209,7 @@ class Link:
     def _moved(self, given: StreamInput) -> None:
         self.state = step(STREAM_TABLE, self.state, given)
 
-    def _error(self, failure: Exception) -> RocketMQError:
+    def _error(self, failure: BaseException) -> RocketMQError:
         return error_of(failure, what="our settings", endpoint=self.endpoint, group=self._owner.group)
 
     def _silent(self) -> Unreachable:

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from aiorocketmq._core.endpoint import parse_endpoint
+from aiorocketmq._core.pauses import failure_pause
 from aiorocketmq._core.settings import ServerSettings
 from aiorocketmq._standing import Standing
 from aiorocketmq._tasks import Watch
@@ -42,17 +43,21 @@ class MetricsExport:
             self._task = self._session.supervise(self._run, self._target, name="exporting metrics")
 
     async def _run(self, watch: Watch, target: str) -> None:
-        endpoint = self._session.connection.mapped(parse_endpoint(target))
-        logger.info("the server wants metrics at %s", endpoint, extra=self._session.log_facts())
+        logger.info("the server wants metrics at %s", target, extra=self._session.log_facts())
+        rng = self._session.surroundings.random
         while True:
+            pause = self._period
             try:
+                endpoint = self._session.connection.mapped(parse_endpoint(target))
                 for source in self._sources:
                     payload = source(self._session.client_id)
                     if payload is not None:
                         headers, _ = self._session.next_headers()
                         await self._session.transport.unary(endpoint, PATH, payload, headers, TIMEOUT)
-            except Exception as error:  # of a hook or of the way to the collector: neither may end a client
-                watch.failed(error)
+            except (
+                Exception
+            ) as error:  # of a hook, an address map or the way to the collector: none may end a client
+                pause = failure_pause(watch.failed(error), throttled=False, rng=rng)
             else:
                 watch.worked()
-            await asyncio.sleep(self._period)
+            await asyncio.sleep(pause)

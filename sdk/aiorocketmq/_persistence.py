@@ -24,14 +24,13 @@ from aiorocketmq.errors import (
 logger = logging.getLogger(__name__)
 
 SHORT_POLL = 5.0
-"""Seconds; servers take no shorter polls (live-broker-consumption.md, 2)."""
+"""Seconds; Apache's servers make so long a poll of any shorter one (live-broker-consumption.md, 2)."""
 
-_FINAL = (Closed, IllegalFilter, PermissionDenied, TypeMismatch)
+REFUSED = (IllegalFilter, PermissionDenied, TypeMismatch)
 """Errors that only a change of the program or of the server's configuration can end."""
-_FINAL_AT_FIRST = (NotServed, UsageError)
-"""Final if the loop never worked; later a route may lack a broker, or a gateway its server, that restarts."""
-_NOT_FOUND = (TopicNotFound, GroupNotFound, *_FINAL_AT_FIRST)
-"""Errors that servers also return for a while after a restart: final after `Timeouts.not_found_grace`."""
+_NOT_FOUND = (TopicNotFound, GroupNotFound, NotServed, UsageError)
+"""Errors that also occur for a while after a restart, when a route lacks a broker, or a gateway its server: final after
+`Timeouts.not_found_grace`."""
 
 
 class Persistence:
@@ -59,7 +58,9 @@ class Persistence:
 
         What the server refuses for good is final at once; an unknown topic or group after `Timeouts.not_found_grace`,
         or as long as nothing was ever received, `Timeouts.start` after the start."""
-        if isinstance(error, _FINAL) or (isinstance(error, _FINAL_AT_FIRST) and not self._has_worked):
+        if isinstance(error, REFUSED) or self._is_final_at_first(error):
+            return None
+        if isinstance(error, Closed) and (self._session.connection.is_closed or not self._session.is_running):
             return None
         if isinstance(error, _NOT_FOUND):
             if self._is_grace_over():
@@ -70,12 +71,18 @@ class Persistence:
         rng = self._session.surroundings.random
         return failure_pause(failures, throttled=isinstance(error, Busy), rng=rng)
 
+    def _is_final_at_first(self, error: RocketMQError) -> bool:
+        """Whether `error` would only be worth another try if this had worked before."""
+        if isinstance(error, NotServed):
+            return self._session.last_success is None
+        return isinstance(error, UsageError) and not self._has_worked
+
     def _is_grace_over(self) -> bool:
         session, now = self._session, loop_time()
         if self._not_found_since is None:
             self._not_found_since = now
             logger.warning(
-                "%s: gives up in %g s if it is not found by then",
+                "%s: gives up in %g s unless that has changed by then",
                 self._watch.name,
                 max(0.0, self._not_found_until(now) - now),
                 extra=session.log_facts(),

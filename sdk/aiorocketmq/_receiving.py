@@ -11,6 +11,7 @@ from aiorocketmq._collecting import Collecting
 from aiorocketmq._core.codes import Code
 from aiorocketmq._core.route import RouteQueue
 from aiorocketmq._core.settings import FilterText
+from aiorocketmq._persistence import SHORT_POLL
 from aiorocketmq._session import Session
 from aiorocketmq._telling import Answer
 from aiorocketmq.errors import (
@@ -20,6 +21,7 @@ from aiorocketmq.errors import (
     ServerFault,
     SessionForgotten,
     Unreachable,
+    UsageError,
     refusal,
 )
 from aiorocketmq.hooks import Phase, ReceiveEvent
@@ -29,9 +31,7 @@ from aiorocketmq.wire import messages as pb
 
 logger = logging.getLogger(__name__)
 
-_SHORTEST_POLL = 5.0
-"""What Apache's servers make of any shorter poll, in seconds (live-broker-consumption.md, 2)."""
-_MARGIN = 3.0
+MARGIN = 3.0
 """Seconds that the deadline leaves beyond the poll, so that an answer with messages is not lost (live-lessons.md,
 4)."""
 _LAST_BODIES = 1.0
@@ -178,12 +178,12 @@ class _Poll:
         topic = source.queue.topic
         messages = self._collecting.messages
         self._status = None
-        deadline = max(self._poll, _SHORTEST_POLL) + max(_MARGIN, session.timeouts.request)
+        deadline = max(self._poll, SHORT_POLL) + max(MARGIN, session.timeouts.request)
         try:
             await self._collecting.stream(
                 RECEIVE, self._request, timeout=deadline, topic=topic, take=self._take
             )
-        except (Unreachable, MalformedAnswerError) as error:
+        except (Unreachable, MalformedAnswerError, UsageError) as error:
             if not messages:
                 raise
             # What has arrived is leased to us; the rest of the answer is redelivered.

@@ -156,10 +156,10 @@ class Job:
         try:
             pause = await self._work()
         except RocketMQError as error:
-            retry = failure_pause(
-                watch.failed(error), throttled=isinstance(error, Busy), rng=self._rounds.random
-            )
-            pause = min(retry, self._period)
+            failures = watch.failed(error)
+            if error.may_retry:
+                retry = failure_pause(failures, throttled=isinstance(error, Busy), rng=self._rounds.random)
+                pause = min(retry, self._period)
         else:
             watch.worked()
         self._task = None

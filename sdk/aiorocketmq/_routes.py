@@ -32,6 +32,8 @@ class Routes:
         self.cached: dict[str, Route] = {}
         self._session = session
         self._in_flight: dict[str, asyncio.Task[Route | RocketMQError]] = {}
+        self._introducing: list[tuple[Endpoint, ...]] = []
+        """Endpoints of routes that are kept once these have answered."""
         self.unknown: set[str] = set()
         """Topics that are asked for again because their server has not known them so far."""
         self._waited_for: set[str] = set()
@@ -75,7 +77,8 @@ class Routes:
         """Ask for every cached route again; one that cannot be had stays as it is.
 
         What another client of the connection has asked in the last `age` seconds is taken over: a thousand consumers
-        of a topic ask as often as one. Raises the first error, after all have been asked for."""
+        of a topic ask as often as one. A topic that is gone, and that the client does not declare, is forgotten.
+        Raises the first error, after all have been asked for."""
         failure: RocketMQError | None = None
         for topic, route in tuple(self.cached.items()):
             try:
@@ -84,6 +87,13 @@ class Routes:
                     await self.fetch(topic)
                 elif known is not route:
                     await self._keep(topic, known)
+            except TopicNotFound as error:
+                # Who sends to it, or receives from it, is told by the server; there is nothing to hurry for here.
+                if topic in self._session.declaration.all_topics:
+                    logger.info("the route of topic %r stays as it is: %s", topic, error)
+                else:
+                    del self.cached[topic]
+                    self._drop_unused_links()
             except RocketMQError as error:
                 failure = failure or error
         if failure is not None:
@@ -93,11 +103,15 @@ class Routes:
         """Wait until each of `endpoints` has answered our settings; raises what hinders the first that does not."""
         session = self._session
         links = [session.links.get(each) or session.keep_link(each) for each in endpoints]
-        for link in links:
-            try:
-                await link.ready()
-            except Unreachable as error:
-                raise self._about_route(link.endpoint, error) from error
+        self._introducing.append(endpoints)
+        try:
+            for link in links:
+                try:
+                    await link.ready()
+                except Unreachable as error:
+                    raise self._about_route(link.endpoint, error) from error
+        finally:
+            self._introducing.remove(endpoints)
 
     def mapped(self, queue: RouteQueue) -> RouteQueue:
         """A queue with the endpoint that is to be used for it."""
@@ -153,7 +167,8 @@ class Routes:
         return Route(topic, (self.mapped(each) for each in route.queues))
 
     def _drop_unused_links(self) -> None:
-        used = {endpoint for route in self.cached.values() for endpoint in route.endpoints}
+        routes = (*(route.endpoints for route in self.cached.values()), *self._introducing)
+        used = {endpoint for endpoints in routes for endpoint in endpoints}
         for endpoint in tuple(self._session.links):
             if endpoint not in used:
                 self._session.drop_link(endpoint)

@@ -165,6 +165,8 @@ class Session:
         try:
             self._made_calling = self._new_calling()
             await start_within(self, self.routes, self._first_call)
+            if self.failure is not None:  # a loop was given up meanwhile
+                raise self.failure
             self._moved(ClientInput.USABLE)
         except BaseException as error:
             self._moved(ClientInput.FAIL)
@@ -242,9 +244,11 @@ class Session:
 
     def fail(self, failure: RocketMQError) -> None:
         """End this client for good: `check_usable` raises `failure` from now on; the first one counts."""
-        if self.failure is None and self._state is ClientState.RUNNING:
+        if self.failure is None and self._state in (ClientState.STARTING, ClientState.RUNNING):
             self.failure = failure
             logger.error("client %s ends: %s", self.client_id, failure, extra=self.log_facts())
+            for link in self.links.values():
+                link.fail(failure)
             for listener in self.on_failure:
                 listener()
 
@@ -459,7 +463,7 @@ class Session:
             )
 
     def _warn_of(self, endpoint: Endpoint, adjustments: Sequence[Adjustment]) -> None:
-        """Warn of values beyond their bounds, once for each set of fields: settings come again every five minutes."""
+        """Warn of values beyond their bounds, once for each set of fields: servers repeat them every five minutes."""
         fields = frozenset(each.field for each in adjustments)
         if not fields or fields in self._adjusted:
             return
@@ -515,10 +519,11 @@ class Session:
         function: Callable[[Watch, *Arguments], Coroutine[Any, Any, None]],
         *arguments: *Arguments,
         name: str,
+        watch: Watch | None = None,
     ) -> asyncio.Task[None]:
         """Run `function` in a task that ends with the session at the latest, and start it again if it fails; see
         `Tasks.supervise`. After too many failures in a row the client fails."""
-        return self._tasks.supervise(function, *arguments, name=name)
+        return self._tasks.supervise(function, *arguments, name=name, watch=watch)
 
     def watch(self, name: str) -> Watch:
         """A part of the client's health for a loop that runs in a task of the application."""

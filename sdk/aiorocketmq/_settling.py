@@ -36,8 +36,8 @@ _Answer = TypeVar("_Answer")
 
 LONGEST_LEASE = 43_200.0
 """Seconds; more is refused by servers (live-broker-consumption.md, 2)."""
-_ENTRIES = 128
-"""Acknowledgements in one call; servers handle them one by one, 64 take 20 ms."""
+MAX_ENTRIES = 128
+"""Acks in one call. Servers take more, but handle them one by one (64 take 20 ms, live-broker-consumption.md)."""
 _TIMED_OUT_AT_SERVER = frozenset(
     {
         Code.REQUEST_TIMEOUT,
@@ -86,9 +86,9 @@ class Settling:
                 batch = batches.setdefault((source, topic), [])
             batch.append((index, message, lease, handle))
         calls = [
-            self._ack_batch(endpoint, topic, batch[start : start + _ENTRIES], outcomes)
+            self._ack_batch(endpoint, topic, batch[start : start + MAX_ENTRIES], outcomes)
             for (endpoint, topic), batch in batches.items()
-            for start in range(0, len(batch), _ENTRIES)
+            for start in range(0, len(batch), MAX_ENTRIES)
         ]
         if len(calls) == 1:
             await calls[0]

@@ -40,13 +40,15 @@ async def start_within(session: Standing, routes: Routes, first_call: FirstCall 
     """Find every declared topic and introduce the client to its servers, or raise one error within the deadline."""
     attempt = _Attempt(session, routes, first_call)
     try:
-        async with asyncio.timeout(session.timeouts.start):
+        async with asyncio.timeout(session.timeouts.start) as scope:
             try:
                 await session.sign()
             except CredentialsProviderError as error:
                 raise error.__cause__ or error from None  # the application's own code, in its own block
             await attempt.until_it_works()
     except TimeoutError:
+        if not scope.expired():  # the application's own
+            raise
         raise attempt.in_vain() from attempt.last
 
 

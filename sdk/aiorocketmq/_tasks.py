@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Hashable, Mapping
 from random import Random
 from typing import Any, TypeVar, TypeVarTuple
 
@@ -16,7 +16,10 @@ Result = TypeVar("Result")
 Arguments = TypeVarTuple("Arguments")
 
 MOST_CRASHES = 8
-"""Unexpected exceptions in a row after which a loop is not started again: by then it has been tried for some 15 s."""
+"""Unexpected exceptions in a row after which a loop is not started again: by then it has been tried for some 8 s."""
+
+_ONE_TIME = 0.1
+"""Seconds within which crashes of tasks that share a watch count once."""
 
 
 class Watch:
@@ -24,32 +27,50 @@ class Watch:
 
     A failure is an error that the loop expects and goes on after; a crash is an exception that ended it."""
 
-    __slots__ = ("_kind", "_watches", "crashes", "failures", "name", "reason")
+    __slots__ = ("_crashed_at", "_failing", "_kind", "_watches", "crashes", "failures", "name", "reason")
 
     def __init__(self, name: str, watches: set[Watch]) -> None:
         self.name = name
         self.failures = 0
         """Failures and crashes since it last worked."""
         self.crashes = 0
+        self._crashed_at = float("-inf")
+        self._failing: set[Hashable] = set()
         self.reason: str | None = None
         """Why it is degraded; None if it works."""
         self._kind: type[BaseException] | None = None
         self._watches = watches
         watches.add(self)
 
-    def failed(self, error: BaseException) -> int:
-        """Count a failure and return how many there were in a row; the first one of its kind is logged as a warning."""
+    def failed(self, error: BaseException, item: Hashable = None) -> int:
+        """Count a failure and return how many there were in a row; the first one of its kind is logged as a warning.
+
+        With an `item` that is tried again, the loop is degraded until `ended` was called for each of these."""
         self.failures += 1
+        if item is not None:
+            self._failing.add(item)
         log = logger.debug if type(error) is self._kind else logger.warning
         self._kind = type(error)
         log("%s failed, trying again: %s", self.name, error)
         self.reason = str(error) or type(error).__name__
         return self.failures
 
+    def ended(self, item: Hashable) -> None:
+        """Note that `item` is not tried again, whatever became of it."""
+        if self._failing:
+            self._failing.discard(item)
+            if not self._failing:
+                self.worked()
+
     def crashed(self, error: BaseException) -> int:
-        """Count a crash, log it with its traceback, and return how many there were in a row."""
-        self.failures += 1
-        self.crashes += 1
+        """Count a crash, log it with its traceback, and return how many there were in a row.
+
+        Tasks that share a watch and crash at about one time crash for one reason, which counts once."""
+        now = asyncio.get_running_loop().time()
+        if now - self._crashed_at >= _ONE_TIME:
+            self._crashed_at = now
+            self.failures += 1
+            self.crashes += 1
         logger.error("%s failed unexpectedly (%d in a row)", self.name, self.crashes, exc_info=error)
         self.reason = repr(error)
         return self.crashes
@@ -106,8 +127,8 @@ class Tasks:
         """Run `function` with a `Watch` and `arguments` until it returns or `end` cancels it.
 
         An exception is logged with its traceback, and the function is started again with back-off; after MOST_CRASHES
-        in a row, without `Watch.worked` between them, `gave_up` is called instead. `watch` is given for what runs
-        regularly, each time in a new task."""
+        in a row, without `Watch.worked` between them, `gave_up` is called instead. Short-lived tasks of one kind share
+        a `watch`, which their owner ends: one of their own would forget the crashes of those before."""
         own = watch or self.watch(name)
         task = self.spawn(self._supervised, own, lambda: function(own, *arguments), name=name)
         if watch is None:
@@ -143,8 +164,9 @@ class Tasks:
                 await run()
                 return
             except (Exception, asyncio.CancelledError) as error:
-                # A cancellation that nobody asked for comes from something that the loop awaited.
-                if isinstance(error, asyncio.CancelledError) and task.cancelling():
+                # Once cancelled it must end, whatever its clean-up raises. A cancellation without a request comes from
+                # something that the loop awaited.
+                if task.cancelling() or self._ended:
                     raise
                 if watch.crashed(error) >= MOST_CRASHES:
                     self._gave_up(watch.name, error)

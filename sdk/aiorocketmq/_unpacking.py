@@ -36,7 +36,7 @@ def _lz4(body: bytes, limit: int) -> bytes:
 
 def _zstd(body: bytes, limit: int) -> bytes:
     zstandard = _module("zstandard", "ZSTD")
-    stream = zstandard.ZstdDecompressor(max_window_size=max(limit, _ZSTD_WINDOW))
+    stream = zstandard.ZstdDecompressor(max_window_size=min(max(limit, _ZSTD_WINDOW), _LARGEST_WINDOW))
     try:
         # A frame that announces its size gets so much memory, whatever the limit.
         if zstandard.frame_content_size(body) <= limit:
@@ -49,6 +49,10 @@ def _zstd(body: bytes, limit: int) -> bytes:
 
 _ZSTD_WINDOW = 8 * 1024 * 1024
 """Bytes: what every decoder is to grant (RFC 8878, 3.1.1.1.2), and what the levels up to 19 need."""
+
+
+_LARGEST_WINDOW = 2**31
+"""Bytes: no decoder takes more."""
 
 
 def _module(name: str, shown: str) -> ModuleType:

@@ -67,8 +67,9 @@ class Adjustment:
 def bounded_answer(answer: Answer) -> tuple[Answer, tuple[Adjustment, ...]]:
     """Return `answer` within the bounds, and what had to be adjusted.
 
-    A number that means nothing (0, negative, not a number) is ignored, so that what was in force stays; 0 is how the
-    wire spells "unset", and no adjustment. One out of range becomes the nearest one in range."""
+    A number that means nothing (0, negative, not a number) is ignored, so that what was in force stays; of attempts it
+    means the default of servers. 0 is how the wire spells "unset", and no adjustment. One out of range becomes the
+    nearest one in range."""
     changes: list[Adjustment] = []
     bounded = replace(
         answer,

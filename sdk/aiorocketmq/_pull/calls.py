@@ -20,15 +20,13 @@ from aiorocketmq._convert import (
 from aiorocketmq._core.route import RouteQueue
 from aiorocketmq._core.settings import FilterText
 from aiorocketmq._failures import malformed_answer
+from aiorocketmq._receiving import MARGIN
 from aiorocketmq._session import Session
 from aiorocketmq.errors import NotServed, OffsetNotFound, RocketMQError, Unreachable, UsageError, refusal
 from aiorocketmq.message import MessageQueue, ReceivedMessage
 from aiorocketmq.wire import messages as pb
 
 logger = logging.getLogger(__name__)
-
-MARGIN = 3.0
-"""Seconds that a pull's deadline leaves beyond the server's waiting time (live-lessons.md 4)."""
 
 
 class Offset(Enum):

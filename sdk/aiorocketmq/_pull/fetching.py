@@ -17,7 +17,7 @@ from aiorocketmq._pull.calls import PullCalls
 from aiorocketmq._retrying import retried
 from aiorocketmq._session import Session
 from aiorocketmq._tasks import Watch
-from aiorocketmq.errors import RocketMQError
+from aiorocketmq.errors import RocketMQError, UsageError
 from aiorocketmq.message import MessageQueue, ReceivedMessage
 
 logger = logging.getLogger(__name__)
@@ -43,6 +43,7 @@ class Fetching:
         self._wake: dict[MessageQueue, asyncio.Event] = {}
         self._ready: deque[Fetched] = deque()
         self._changed = asyncio.Condition()
+        self._watches: dict[MessageQueue, Watch] = {}
         self._failures: dict[MessageQueue, RocketMQError] = {}
         """Why queues are not pulled from any more; an assignment without them, or a seek, clears it."""
         self._is_closed = False
@@ -54,10 +55,12 @@ class Fetching:
         for queue in dropped:
             self._tasks.pop(queue).cancel()
             del self._wake[queue]
-            self._failures.pop(queue, None)
+            self._forget(queue)
         for queue in added:
             self._wake[queue] = asyncio.Event()
             self._start(queue)
+        if dropped:
+            self._session.spawn(self._tell, name="report an assignment")
         return bool(added or dropped)
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
@@ -68,19 +71,24 @@ class Fetching:
         await self._tell()
 
     async def resume(self, queue: MessageQueue) -> None:
-        """Hand out and fetch again after a pause."""
+        """Deliver and fetch again after a pause."""
         self.positions.resume(queue)
         self._wake[queue].set()
         await self._tell()
 
     async def position(self, queue: MessageQueue) -> int:
         """Next offset that the user gets; waits until a fresh queue has its first one."""
-        while (position := self.positions.position(queue)) is None:
-            if queue in self._failures:
-                self._raise(self._failures[queue])
-            async with self._changed:
+        async with self._changed:
+            while True:
+                self._session.check_usable()
+                if queue in self._failures:
+                    self._raise(self._failures[queue])
+                if queue not in self.positions.queues:
+                    raise UsageError(f"{queue} is not assigned any more", topic=queue.topic)
+                position = self.positions.position(queue)
+                if position is not None:
+                    return position
                 await self._changed.wait()
-        return position
 
     async def take(self) -> Fetched | None:
         """Wait for a batch that may be handed out; None once closed. Cancelling takes nothing.
@@ -121,10 +129,16 @@ class Fetching:
         raise copy(failure) from failure.__cause__  # several may raise it, each with a traceback of its own
 
     def _start(self, queue: MessageQueue) -> None:
+        self._forget(queue)
+        # It outlives the task: a queue that has failed shows in the client's health as long as it is assigned.
+        watch = self._session.watch(f"pulling from {queue.topic}/{queue.broker}/{queue.id}")
+        self._watches[queue] = watch
+        self._tasks[queue] = self._session.supervise(self._fetch, queue, name=watch.name, watch=watch)
+
+    def _forget(self, queue: MessageQueue) -> None:
         self._failures.pop(queue, None)
-        self._tasks[queue] = self._session.supervise(
-            self._fetch, queue, name=f"pulling from {queue.topic}/{queue.broker}/{queue.id}"
-        )
+        if queue in self._watches:
+            self._watches.pop(queue).end()
 
     async def _tell(self) -> None:
         async with self._changed:
@@ -135,15 +149,16 @@ class Fetching:
         fetch = partial(self._fetch_on, persistence, queue, self._wake[queue])
         try:
             while True:
-                await retried(fetch, persistence.delay_after)
-                persistence.worked()
+                if await retried(fetch, persistence.delay_after):
+                    persistence.worked()
         except RocketMQError as error:
             logger.error("%s has ended: %s", watch.name, error, extra=self._session.log_facts())
+            watch.failed(error)
             self._failures[queue] = error
             await self._tell()
 
-    async def _fetch_on(self, persistence: Persistence, queue: MessageQueue, wake: asyncio.Event) -> None:
-        """Place the queue, wait for the next pull to be due, or pull: whichever comes next."""
+    async def _fetch_on(self, persistence: Persistence, queue: MessageQueue, wake: asyncio.Event) -> bool:
+        """Place the queue, wait for the next pull to be due, or pull: whichever comes next. Whether it has pulled."""
         if self.positions.position(queue) is None:
             committed = await self._calls.committed(queue)
             offset = committed if committed is not None else await self._calls.first_offset(queue)
@@ -153,7 +168,7 @@ class Fetching:
         ticket = self.positions.ticket(queue)
         if ticket is None:
             await wake.wait()
-            return
+            return False
         try:
             answer = await self._calls.pull(queue, ticket.offset, persistence.poll_length)
         except BaseException:
@@ -163,3 +178,4 @@ class Fetching:
             if answer.messages:
                 self._ready.append(Fetched(ticket, answer.messages, answer.next_offset))
             await self._tell()
+        return True

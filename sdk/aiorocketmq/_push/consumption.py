@@ -204,10 +204,10 @@ class Consumption:
                     logger.error("%r came without a receipt handle and is not handled", message)
                     continue
                 held = Held(message, lease, queue, lane_of(message, ordered=ordered), message.attempt)
+                self._leases.hold(message)
                 self.held.add(held)
                 count += 1
                 size += held.size
-                self._leases.hold(message)
                 if not self._life.may_handle:
                     held.lane = None
                     self._carry_out(held, GiveBack(0.0))

@@ -15,7 +15,7 @@ from aiorocketmq._core.pauses import poll_length, scan_pause
 from aiorocketmq._core.receive_cache import ReceiveCache
 from aiorocketmq._core.route import RouteQueue
 from aiorocketmq._core.settings import FilterText
-from aiorocketmq._persistence import SHORT_POLL, Persistence
+from aiorocketmq._persistence import REFUSED, SHORT_POLL, Persistence
 from aiorocketmq._push.assignments import assignments
 from aiorocketmq._receiving import receive
 from aiorocketmq._retrying import retried, tried_until
@@ -66,6 +66,7 @@ class Receiving:
         self._polls: dict[MessageQueue, asyncio.Task[None]] = {}
         self._scans: dict[str, Job] = {}
         self._room: dict[MessageQueue, Signal] = {}
+        self._helping = session.watch("receiving much, side by side")
         self._helpers: dict[asyncio.Task[None], MessageQueue] = {}
         """Polls beside the first one of a queue."""
         self._answers: dict[asyncio.Task[object], list[ReceivedMessage]] = {}
@@ -126,7 +127,11 @@ class Receiving:
 
         async def scan() -> float:
             nonlocal unchanged
-            unchanged = 0 if await self._scan(topic) else unchanged + 1
+            try:
+                unchanged = 0 if await self._scan(topic) else unchanged + 1
+            except REFUSED as error:
+                self._session.fail(error)
+                raise
             return scan_pause(unchanged)
 
         self._scans[topic] = self._session.every(
@@ -224,6 +229,8 @@ class Receiving:
             except RocketMQError as error:
                 self._session.fail(error)
                 break
+            if messages is None:
+                break
             persistence.worked()
             if messages:
                 # Kept while nothing came: an ordered group gets the batch of a lost answer again by it (10.3).
@@ -237,10 +244,11 @@ class Receiving:
 
     async def _poll(
         self, persistence: Persistence, queue: MessageQueue, room: int, attempt_id: str
-    ) -> Sequence[ReceivedMessage]:
+    ) -> Sequence[ReceivedMessage] | None:
+        """Poll once; None if the queue is not polled any more."""
         source = self._is_polled(queue)  # it may have been dropped, or have moved, since the last try
         if source is None:
-            return ()
+            return None
         length = persistence.poll_length(self._session.settings.long_polling)
         return await self._receive(source, room, attempt_id, length)
 
@@ -248,9 +256,7 @@ class Receiving:
         """Poll a queue that has much side by side: an answer's last message is not waited for before more is asked."""
         if len(self._helpers_of(queue)) < MOST_POLLS - 1 and self._cache.room(queue, 1):
             task = self._session.supervise(
-                self._poll_while_much,
-                queue,
-                name=f"receiving more from {queue.topic}/{queue.broker}/{queue.id}",
+                self._poll_while_much, queue, name=self._helping.name, watch=self._helping
             )
             self._helpers[task] = queue
             task.add_done_callback(self._helpers.pop)

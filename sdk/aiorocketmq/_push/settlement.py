@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from aiorocketmq._core.ack_batches import AckBatches
 from aiorocketmq._core.endpoint import Endpoint
@@ -15,15 +15,12 @@ from aiorocketmq._core.pauses import failure_pause
 from aiorocketmq._push.held import Held
 from aiorocketmq._retrying import retried
 from aiorocketmq._session import Session
-from aiorocketmq._settling import Settling
-from aiorocketmq._tasks import Watch
+from aiorocketmq._settling import MAX_ENTRIES, Settling
+from aiorocketmq._tasks import Arguments, Watch
 from aiorocketmq.errors import Busy, LeaseLost, RocketMQError, UsageError
 from aiorocketmq.hooks import ChangeReason
 
 logger = logging.getLogger(__name__)
-
-MAX_ACK_ENTRIES = 128
-"""Acks in one call. Servers take more, but handle entries one by one (64 take 20 ms, live-broker-consumption.md)."""
 
 Destination: TypeAlias = tuple[Endpoint | None, str]
 """Server and topic of an ack."""
@@ -44,29 +41,33 @@ class Settlement:
         self._ended = ended
         self._acked = acked
         self._rng = rng
-        self._acks = AckBatches[Destination, Held](max_entries=MAX_ACK_ENTRIES)
+        self._acking = session.watch("acknowledging messages")
+        self._releasing = session.watch("releasing messages")
+        self._forwarding = session.watch("forwarding messages to the dead letters")
+        self._acks = AckBatches[Destination, Held](max_entries=MAX_ENTRIES)
 
     def acknowledge(self, held: Held) -> None:
         """Ack, together with others of the same server and topic."""
         destination = (held.message._source, held.message.topic)
         if self._acks.add(destination, held):
-            self._session.supervise(
-                self._send_acks, destination, name=f"acknowledging messages of {destination[1]}"
-            )
+            self._start(self._acking, self._send_acks, destination)
 
     def give_back(self, held: Held, delay: float, *, suspend: bool = False) -> None:
         """Make the message visible again `delay` seconds from now, to whoever receives then."""
-        self._session.supervise(
-            self._give_back, held, delay, suspend, name=f"releasing messages of {held.message.topic}"
-        )
+        self._start(self._releasing, self._give_back, held, delay, suspend)
 
     def forward(self, held: Held, reason: str) -> None:
         """Move the message to the dead letters."""
         logger.warning("giving up %r, it goes to the dead letters: %s", held.message, reason)
-        topic = held.message.topic
-        self._session.supervise(
-            self._forward, held, name=f"forwarding messages of {topic} to the dead letters"
-        )
+        self._start(self._forwarding, self._forward, held)
+
+    def _start(
+        self,
+        watch: Watch,
+        work: Callable[[Watch, *Arguments], Coroutine[Any, Any, None]],
+        *arguments: *Arguments,
+    ) -> None:
+        self._session.supervise(work, *arguments, name=watch.name, watch=watch)
 
     async def _send_acks(self, watch: Watch, destination: Destination) -> None:
         while batch := self._acks.next_batch(destination):
@@ -75,24 +76,26 @@ class Settlement:
             except BaseException:
                 self._acks.put_back(destination, batch)
                 raise
-            watch.worked()
             if not any(errors):
+                for held in batch if watch.reason else ():
+                    watch.ended(held)
                 self._acked(batch)
                 continue
             again: list[Held] = []
             throttled = False
             for held, error in zip(batch, errors, strict=True):
-                if error is None:
-                    self._ended(held, True)
-                elif self._may_try_again(held, error):
+                if error is not None and self._may_try_again(held, error):
+                    watch.failed(error, held)
                     again.append(held)
                     throttled = throttled or isinstance(error, Busy)
-                else:
+                    continue
+                if error is not None:
                     logger.warning("%r was handled, but will be redelivered: %s", held.message, error)
-                    self._ended(held, False)
+                watch.ended(held)
+                self._ended(held, error is None)
             if again:
                 pause = failure_pause(again[0].failures, throttled=throttled, rng=self._rng)
-                self._session.supervise(self._ack_again, again, pause, name="repeating acks")
+                self._start(watch, self._ack_again, again, pause)
 
     async def _ack_again(self, watch: Watch, batch: list[Held], pause: float) -> None:
         await asyncio.sleep(pause)
@@ -110,6 +113,7 @@ class Settlement:
         except RocketMQError as error:
             # It is redelivered all the same, when its lease expires.
             logger.info("%r is redelivered when its lease expires: %s", held.message, error)
+        watch.ended(held)
         self._ended(held, False)
 
     async def _forward(self, watch: Watch, held: Held) -> None:
@@ -124,6 +128,7 @@ class Settlement:
             self._ended(held, False)
         else:
             self._ended(held, True)
+        watch.ended(held)
 
     def _may_try_again(self, held: Held, error: RocketMQError) -> bool:
         """Any error may pass but those that say that the lease has expired; once it has, the message is redelivered."""
@@ -135,4 +140,5 @@ class Settlement:
     def _delay_after(self, watch: Watch, held: Held, error: RocketMQError) -> float | None:
         if not self._may_try_again(held, error):
             return None
-        return failure_pause(watch.failed(error), throttled=isinstance(error, Busy), rng=self._rng)
+        watch.failed(error, held)
+        return failure_pause(held.failures, throttled=isinstance(error, Busy), rng=self._rng)

@@ -48,6 +48,7 @@ class Workers:
         self._is_lost = is_lost
         self._finished = finished
         self._dropped = dropped
+        self._watch = session.watch("handling messages")
         self._unordered = ConcurrentDispatch[Held]()
         self._ordered = FifoDispatch[Held]()
         self._again: list[Held] = []
@@ -93,7 +94,7 @@ class Workers:
             return
         fresh = min(self._startable, max(1, len(self._handling))) - len(self._fresh)
         for _ in range(min(fresh, self._concurrency - len(self._tasks))):
-            task = self._session.supervise(self._work, name="handling messages")
+            task = self._session.supervise(self._work, name=self._watch.name, watch=self._watch)
             self._fresh.add(task)
             self._tasks.add(task)
             task.add_done_callback(self._task_ended)

@@ -41,7 +41,7 @@ class Loop:
         return {} if self._keeper is None else self._keeper.work()
 
     async def end(self) -> None:
-        """Renew no more, give the rest back, and wait for that if somebody else does it already."""
+        """Renew no more and release the rest; waits for an end that is under way."""
         if self._ending is None:
             if self._keeper is not None:
                 self._keeper.close()

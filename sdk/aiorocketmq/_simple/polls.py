@@ -28,12 +28,17 @@ class Polls:
         self._session = session
         self._settling = settling
         self._running: dict[tuple[str, str], asyncio.Task[_Arrived]] = {}
+        self._refusal: RocketMQError | None = None
+        """What one source was refused for good while another had messages: the next receive raises it."""
         self._kept: deque[tuple[ReceivedMessage, float]] = deque()
         """Messages that arrived when nobody asked any more, each with the time until which it may be handed out."""
 
     async def receive(self, *, max_messages: int, invisible: float, wait: float) -> list[ReceivedMessage]:
         """Up to `max_messages`, from whatever source has some first."""
         self._session.check_running()
+        refusal, self._refusal = self._refusal, None
+        if refusal is not None:
+            raise refusal
         kept = await self._take_kept(max_messages)
         if kept:
             return kept
@@ -82,6 +87,8 @@ class Polls:
                     error = error or arrived.error
             messages = await self._take_kept(max_messages)
             if messages:
+                if error is not None and not error.may_retry:
+                    self._refusal = error
                 return messages
         if error is not None:
             raise error

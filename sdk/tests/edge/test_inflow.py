@@ -13,8 +13,11 @@ import zstandard
 from aiorocketmq._core.endpoint import Endpoint, parse_endpoint
 from aiorocketmq._transport.grpcio import GrpcioTransport
 from aiorocketmq._transport.interface import Metadata, Take
+from aiorocketmq.config import Compression
 from aiorocketmq.connection import Connection
 from aiorocketmq.errors import UsageError
+from aiorocketmq.message import Message
+from aiorocketmq.producer import Producer
 from aiorocketmq.simple_consumer import SimpleConsumer
 from aiorocketmq.wire import messages as pb
 from aiorocketmq_fake import FakeBroker
@@ -219,3 +222,16 @@ async def test_a_body_beyond_the_limit_arrives_as_it_came(broker: FakeBroker, ta
 def test_the_limit_is_checked_when_it_is_written(most: int) -> None:
     with pytest.raises(ValueError, match="max_decompressed_body must be bytes from 1"):
         Connection("localhost:8081", max_decompressed_body=most)
+
+
+async def test_the_limit_of_an_answer_counts_decompressed_bodies(broker: FakeBroker) -> None:
+    """Three bodies of 7 MiB that travel as some KB: two reach the limit of 12 MiB, the third is redelivered."""
+    async with Producer(broker.endpoint, compression=Compression()) as producer:
+        for _ in range(3):
+            await producer.send(Message("orders", bytes(7 * 1024 * 1024)))
+    async with SimpleConsumer(broker.endpoint, group="billing", subscriptions=["orders"]) as consumer:
+        first = await consumer.receive(max_messages=3, invisible=10, wait=1)
+        assert [len(message.body) for message in first] == [7 * 1024 * 1024] * 2
+        await consumer.ack(first)
+        second = await consumer.receive(max_messages=3, wait=20)
+        assert [message.attempt for message in second] == [2]
