@@ -20,7 +20,7 @@ class LoopClock:
         return asyncio.get_running_loop().call_at(when, callback)
 
     def join(self, user: ClockUser) -> None:
-        """Real time waits for nobody."""
+        """Do nothing: real time does not wait for its users."""
 
     def leave(self, user: ClockUser) -> None:
         """Nothing to forget."""

@@ -16,7 +16,7 @@ class Timer(Protocol):
 
 
 class ClockUser(Protocol):
-    """A client that works by a clock, as the clock sees it: one that stands still must know when all work is done."""
+    """A client that works by a clock, as the clock sees it: a paused clock must know when all work is done."""
 
     @property
     def client_id(self) -> str:

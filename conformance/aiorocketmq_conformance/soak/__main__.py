@@ -6,12 +6,8 @@ import argparse
 import asyncio
 import json
 import logging
-import os
 import sys
 from pathlib import Path
-
-# Connections end on purpose; gRPC's own log of that, for which it reads this when it is imported, is no news.
-os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 from aiorocketmq_fake.core.profiles import PROFILES
 

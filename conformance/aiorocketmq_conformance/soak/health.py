@@ -105,10 +105,10 @@ class HealthWatch(logging.Handler):
             for loop, reason in client.health().degraded.items()
         }
         for key in self._open.keys() - reasons.keys():
-            self.phases.append(replace(self._with_log(self._open.pop(key), now), ended=now))
+            self.phases.append(replace(self._with_log(self._open.pop(key)), ended=now))
         for key, reason in reasons.items():
             phase = self._open.get(key) or Degraded(*key, reason, began=now)
-            self._open[key] = self._with_log(phase, now)
+            self._open[key] = self._with_log(phase)
         while self._recent and self._recent[0][0] < now - _MARGIN:
             self._recent.popleft()
 
@@ -120,7 +120,7 @@ class HealthWatch(logging.Handler):
     def _now(self) -> float:
         return self._clock() - self._began
 
-    def _with_log(self, phase: Degraded, now: float) -> Degraded:
+    def _with_log(self, phase: Degraded) -> Degraded:
         if phase.is_logged or not any(
             phase.loop in text or phase.reason in text
             for at, text in self._recent

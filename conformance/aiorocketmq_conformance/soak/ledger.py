@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from aiorocketmq_fake.core.events import Event, LeaseChanged, LeaseEnded, Resurrected, Stored, StoredAs
@@ -39,10 +39,13 @@ class Balance:
 
 
 class Ledger:
-    """Takes down what happens, from both sides; `groups` are those that get each topic."""
+    """Records what happens, from both sides; `groups` are those that get each topic."""
 
-    def __init__(self, groups: dict[str, tuple[str, ...]]) -> None:
+    def __init__(
+        self, groups: dict[str, tuple[str, ...]], clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._groups = groups
+        self._clock = clock
         self._promised: dict[str, str] = {}
         self._withdrawn: set[str] = set()
         self._copies: Counter[str] = Counter()
@@ -52,10 +55,19 @@ class Ledger:
         self._repeated: Counter[str] = Counter()
         self._unexplained: list[tuple[str, str]] = []
         self._news = asyncio.Event()
-        self._timing = True
+        self._timing = False
         self._last_work: dict[str, float] = {}
         self.longest_waits: dict[str, float] = {}
-        """Seconds between two confirmed sends to one topic, or two handlings of one group, at most."""
+        """Longest time in seconds without a confirmed send to one topic, or without a handling of one group, between
+        `start_timing` and `stop_timing`."""
+
+    def start_timing(self, topics: Iterable[str]) -> None:
+        """Measure waits from now on: of sends to `topics`, and of handlings by their groups."""
+        self._timing = True
+        for topic in topics:
+            self._worked(f"send to {topic}")
+            for group in self._groups.get(topic, ()):
+                self._worked(f"handle for {group}")
 
     def stop_timing(self) -> None:
         """Measure no more waits, as nothing more is sent."""
@@ -65,7 +77,7 @@ class Ledger:
 
     def _worked(self, work: str) -> None:
         if self._timing:
-            now = time.monotonic()
+            now = self._clock()
             waited = now - self._last_work.get(work, now)
             self.longest_waits[work] = max(self.longest_waits.get(work, 0.0), waited)
             self._last_work[work] = now

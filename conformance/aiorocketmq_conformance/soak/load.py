@@ -63,6 +63,8 @@ ATTEMPTS = 1000
 """So many that no message becomes a dead letter: then each that was promised has to be handled."""
 FEW_ATTEMPTS = 3
 """Of the group `strict`, which has to handle what it was promised, or to give it up."""
+VISITOR = "visitor"
+"""The group of the guests that are PullConsumers."""
 BURYING = "burying"
 """The group that reads the dead letters of `strict`."""
 POISONED = 0.3
@@ -85,7 +87,7 @@ async def prepare(broker: FakeBroker) -> None:
     """Create topics and groups."""
     for topic, kind in TOPICS.items():
         await broker.create_topic(topic, type=kind)
-    for group in sorted({BURYING, *(group for groups in GROUPS.values() for group in groups)}):
+    for group in sorted({BURYING, VISITOR, *(group for groups in GROUPS.values() for group in groups)}):
         attempts = FEW_ATTEMPTS if group == "strict" else ATTEMPTS
         await broker.create_group(
             group,
@@ -94,6 +96,22 @@ async def prepare(broker: FakeBroker) -> None:
             backoff=(0.5, 1.0, 2.0),
             lite_topic=LITE if group == "lite" else "",
         )
+
+
+class Errors:
+    """The errors that applications see."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        """How many, by class."""
+        self.surprises: list[str] = []
+        """Errors that no fault of the soak may lead to."""
+
+    def add(self, error: RocketMQError) -> None:
+        """Count `error`, and keep it if no fault may lead to it."""
+        self.counts[type(error).__name__] += 1
+        if not (error.may_retry or isinstance(error, EXPECTED)):
+            self.surprises.append(repr(error))
 
 
 class Load:
@@ -118,9 +136,7 @@ class Load:
         """Prepare; without `gathering` all messages travel alone, without `pulling` there is no PullConsumer, without
         `burying` nothing is sent to STRICT, and without `recalling` nothing is taken back; with `lite` there is a
         consumer of lite topics."""
-        self.surprises: list[str] = []
-        """Errors that no fault of the soak may lead to."""
-        self.errors: Counter[str] = Counter()
+        self._errors = Errors()
         self.clients: dict[str, Watched] = {}
         """The clients at work, by name."""
         self._connection = Connection(endpoint, timeouts=timeouts)
@@ -138,6 +154,16 @@ class Load:
         self._fetching: list[asyncio.Task[None]] = []
         self._stack = AsyncExitStack()
         self._count = 0
+
+    @property
+    def errors(self) -> Counter[str]:
+        """The errors that the applications saw, by class."""
+        return self._errors.counts
+
+    @property
+    def surprises(self) -> list[str]:
+        """What no fault of the soak may lead to: errors, and loops that ended."""
+        return self._errors.surprises
 
     async def __aenter__(self) -> Load:
         enter = self._stack.enter_async_context
@@ -196,8 +222,14 @@ class Load:
             senders.append(self._send(single, 0.05, self._to_lite_topic))
         if self._recalling:
             senders.append(self._recall(single, 0.03))
+        self._ledger.start_timing(self._topics())
         self._begin(self._sending, *senders)
         return self
+
+    def _topics(self) -> list[str]:
+        """The topics to which this load sends."""
+        optional = {PAID: self._transactions, STRICT: self._burying, LITE: self._lite}
+        return [topic for topic in TOPICS if optional.get(topic, True)]
 
     async def __aexit__(self, *failure: object) -> None:
         for task in (*self._sending, *self._fetching):
@@ -335,6 +367,7 @@ class Load:
                 async with SimpleConsumer(
                     self._connection, group=BURYING, subscriptions=[topic], hooks=self._hooks
                 ) as consumer:
+                    self.clients["dead letters"] = consumer
                     await self._fetch(consumer, self._ledger.buried, "strict")
             except TopicNotFound:
                 await asyncio.sleep(PAUSE)  # Nothing was given up yet.
@@ -352,9 +385,7 @@ class Load:
         try:
             await call()
         except RocketMQError as error:
-            self.errors[type(error).__name__] += 1
-            if not (error.may_retry or isinstance(error, EXPECTED)):
-                self.surprises.append(repr(error))
+            self._errors.add(error)
             await asyncio.sleep(PAUSE)
 
 

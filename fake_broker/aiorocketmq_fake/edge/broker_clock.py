@@ -135,7 +135,7 @@ class BrokerClock:
         Other clients live in real time. With `patience`, the clock rests at its start and each time that a receive was
         answered until what was handed out is settled (acknowledged, changed or forwarded) and the consumer waits for
         more, but at most so many real seconds: a whole ladder of retries passes in one call. Without it, the clock
-        never waits for them; with 0 for nobody.
+        never waits for them; with 0 it waits for no client at all.
         Their heartbeats cannot keep up with a clock that jumps, so clients with an open telemetry stream count as
         alive, unless `forget_clients` says otherwise. Two calls at once move the clock one after the other.
         Raises ValueError for a negative step, RuntimeError where the clock is real. Cancelled, it stops where it is.
@@ -271,7 +271,7 @@ class BrokerClock:
 
 
 class _HandedOut:
-    """Follows messages in the hands of consumers, but for those of `users` of the clock, until they are settled."""
+    """Tracks messages that consumers have leased, except those of `users` of the clock, until they are settled."""
 
     def __init__(
         self, users: Collection[str], handles: Iterable[str] = (), clients: Mapping[str, int] = NOBODY

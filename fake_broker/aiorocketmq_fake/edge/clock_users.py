@@ -56,7 +56,7 @@ class ClockUsers:
     async def wait_idle(
         self, patience: float, parked: Callable[[str], int], is_settling: Callable[[], bool]
     ) -> None:
-        """Wait until nobody works any more, and each poll of theirs is `parked` at a broker.
+        """Wait until all users are idle, and each poll of theirs is `parked` at a broker.
 
         `is_settling` is whether the broker itself has something to do at this very moment. After `patience` real
         seconds a warning names what still goes on, and no later call waits for just that."""
