@@ -79,8 +79,15 @@ def _lines(result: Soaked) -> list[str]:
         f"tasks {result.tasks[0]} -> {result.tasks[1]}, "
         f"memory {result.megabytes[0]:.0f} -> {result.megabytes[1]:.0f} MB",
         *(f"audit, {name}: {verdict} ({words})" for name, verdict, words in result.audit_checks),
-        f"{'kept' if result.exit_code == 0 else 'NOT KEPT' if result.exit_code == 1 else 'no verdict'}",
+        closing_line(result),
     ]
+
+
+def closing_line(result: Soaked) -> str:
+    """Return whether everything was kept, and what the audit could not decide."""
+    if result.exit_code:
+        return "NOT KEPT" if result.exit_code == 1 else "no verdict"
+    return "kept" + (f"; the audit leaves open: {', '.join(result.left_open)}" if result.left_open else "")
 
 
 def _garbled(result: Soaked) -> list[str]:
@@ -91,6 +98,10 @@ def _garbled(result: Soaked) -> list[str]:
         f"{sum(result.damages.values())} of {passed} answers garbled: "
         + ", ".join(f"{count} {kind}" for kind, count in result.damages.items()),
         *(f"  {rpc}: {garbled} of {count}" for rpc, (count, garbled) in result.answers.items()),
+        "visits of guests: "
+        + ", ".join(
+            f"{succeeded} {kind} ({failed} failed)" for kind, (succeeded, failed) in result.visits.items()
+        ),
         f"{len(result.phases)} degraded phases"
         + (f", the longest of {max(lasted):.1f} s" if (lasted := _seconds(result)) else ""),
         "longest wait between two successes: "

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -128,6 +128,16 @@ class HealthWatch(logging.Handler):
         ):
             return phase
         return replace(phase, is_logged=True)
+
+
+@contextmanager
+def listed(clients: MutableMapping[str, Watched], name: str, client: Watched) -> Iterator[None]:
+    """Have `client` among `clients` for a block."""
+    clients[name] = client
+    try:
+        yield
+    finally:
+        del clients[name]
 
 
 @contextmanager

@@ -32,7 +32,7 @@ from aiorocketmq import (
 from aiorocketmq.transaction import Resolution
 from aiorocketmq_fake import FakeBroker
 
-from aiorocketmq_conformance.soak.health import Watched
+from aiorocketmq_conformance.soak.health import Watched, listed
 from aiorocketmq_conformance.soak.ledger import Ledger
 
 logger = logging.getLogger(__name__)
@@ -367,8 +367,8 @@ class Load:
                 async with SimpleConsumer(
                     self._connection, group=BURYING, subscriptions=[topic], hooks=self._hooks
                 ) as consumer:
-                    self.clients["dead letters"] = consumer
-                    await self._fetch(consumer, self._ledger.buried, "strict")
+                    with listed(self.clients, "dead letters", consumer):
+                        await self._fetch(consumer, self._ledger.buried, "strict")
             except TopicNotFound:
                 await asyncio.sleep(PAUSE)  # Nothing was given up yet.
 

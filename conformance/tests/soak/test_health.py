@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass, field
 
 import pytest
-from aiorocketmq_conformance.soak.health import LONGEST, HealthWatch, listening
+from aiorocketmq_conformance.soak.health import LONGEST, HealthWatch, Watched, listed, listening
 
 logger = logging.getLogger("aiorocketmq._push.receiving")
 
@@ -91,3 +91,12 @@ def test_a_background_task_that_failed_is_noted(watch: HealthWatch) -> None:
             "background task %r failed", "push: receive", exc_info=ValueError("odd")
         )
     assert watch.failed_tasks == ["background task 'push: receive' failed: ValueError('odd')"]
+
+
+def test_a_client_is_watched_until_it_leaves() -> None:
+    clients: dict[str, Watched] = {}
+    guest = Client()
+    with pytest.raises(ValueError, match="odd"), listed(clients, "guest", guest):
+        assert clients == {"guest": guest}
+        raise ValueError("odd")
+    assert clients == {}

@@ -44,6 +44,21 @@ def test_what_a_transaction_took_back_may_not_be_handled(ledger: Ledger) -> None
     assert ledger.balance().withdrawn == (("billing", "1"),)
 
 
+def test_work_that_never_succeeds_has_a_wait() -> None:
+    now = 0.0
+    ledger = Ledger({"orders": ("billing", "audit"), "unused": ("idle",)}, lambda: now)
+    ledger.start_timing(["orders"])
+    now = 4.0
+    ledger.handled("billing", "1")
+    now = 5.0
+    ledger.stop_timing()
+    assert ledger.longest_waits == {
+        "send to orders": 5.0,
+        "handle for billing": 4.0,
+        "handle for audit": 5.0,
+    }
+
+
 async def test_the_brokers_own_events_explain_repetitions(ledger: Ledger) -> None:
     async with FakeBroker(clock="manual") as broker:
         await broker.create_topic("orders")

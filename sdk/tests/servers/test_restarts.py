@@ -17,7 +17,7 @@ from aiorocketmq import Recorder, Timeouts
 from aiorocketmq_conformance.demo.audit import audit, is_installed
 from aiorocketmq_conformance.soak.guests import Guests
 from aiorocketmq_conformance.soak.ledger import Ledger
-from aiorocketmq_conformance.soak.load import ATTEMPTS, GROUPS, LITE, STRICT, TOPICS, Load
+from aiorocketmq_conformance.soak.load import ATTEMPTS, GROUPS, LITE, STRICT, TOPICS, VISITOR, Load
 
 if TYPE_CHECKING:
     from sdk.tests.conftest import Place
@@ -78,7 +78,7 @@ async def prepared(place: Place) -> dict[str, tuple[str, ...]]:
     }
     for topic in groups:
         await place.topic(topic, kind=TOPICS[topic], queues=4)
-    for name in sorted({name for names in groups.values() for name in names}):
+    for name in sorted({VISITOR, *(name for names in groups.values() for name in names)}):
         await place.group(name, ordered=name == "ordered", max_attempts=ATTEMPTS, backoff=(1.0, 2.0))
     return groups
 
