@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from random import Random
 
 from aiorocketmq import (
+    AckManyError,
     Connection,
     Hook,
     PullConsumer,
@@ -26,7 +27,7 @@ Visit = Callable[[Connection], Awaitable[None]]
 
 PAUSE = 0.2
 """Seconds until the next visit after one that failed."""
-ENOUGH = 3
+ENOUGH = 5
 """Failed visits of one kind, without any that succeeded, that no fault accounts for."""
 
 
@@ -147,7 +148,10 @@ class Guests:
                         continue
                     for message in messages:
                         self._ledger.handled("simple", message.message_id)
-                    await consumer.ack(messages)
+                    try:
+                        await consumer.ack(messages)
+                    except AckManyError as error:
+                        self.errors.add(error)
 
     async def _pull(self, connection: Connection) -> None:
         # A group of its own: two PullConsumers of one group would overwrite each other's offsets.

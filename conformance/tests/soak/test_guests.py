@@ -51,7 +51,7 @@ async def test_a_guest_whose_every_visit_fails_is_a_surprise() -> None:
     async with FakeBroker() as broker:
         await prepare(broker)
         guests = guests_of(broker)
-        broker.faults.fail("UpdateOffset", "INTERNAL_SERVER_ERROR")
+        broker.faults.fail("UpdateOffset", "INTERNAL")
         for _ in range(ENOUGH):
             assert guests.surprises == []
             await guests.visit("pull")

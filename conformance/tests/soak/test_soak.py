@@ -69,14 +69,13 @@ async def test_a_watch_or_faults_that_end_by_themselves_fail_the_soak(
 
 
 async def test_the_reader_of_dead_letters_is_among_the_clients() -> None:
+    ledger = Ledger(GROUPS)
     async with FakeBroker() as broker:
         await prepare(broker)
-        async with Load(
-            broker.endpoint, Ledger(GROUPS), Random(1), (), rate=200.0, transactions=False
-        ) as load:
+        async with Load(broker.endpoint, ledger, Random(1), (), rate=200.0, transactions=False) as load:
             async with asyncio.timeout(20):
                 while "dead letters" not in load.clients:
-                    await asyncio.sleep(0.05)
+                    await ledger.something_handled()
             assert load.surprises == []
 
 
