@@ -36,6 +36,8 @@ _NOT_FOUND = (TopicNotFound, GroupNotFound, NotServed, UsageError)
 class Persistence:
     """Decides for one receive loop whether, and when, it tries again after an error."""
 
+    __slots__ = ("_has_worked", "_not_found_since", "_session", "_watch")
+
     def __init__(self, session: Session, watch: Watch) -> None:
         self._session = session
         self._watch = watch

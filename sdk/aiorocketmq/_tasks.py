@@ -35,7 +35,7 @@ class Watch:
         """Failures and crashes since it last worked."""
         self.crashes = 0
         self._crashed_at = float("-inf")
-        self._failing: set[Hashable] = set()
+        self._failing: set[Hashable] | None = None  # an idle client has a dozen watches
         self.reason: str | None = None
         """Why it is degraded; None if it works."""
         self._kind: type[BaseException] | None = None
@@ -48,6 +48,7 @@ class Watch:
         With an `item` that is tried again, the loop is degraded until `ended` was called for each of these."""
         self.failures += 1
         if item is not None:
+            self._failing = self._failing or set()
             self._failing.add(item)
         log = logger.debug if type(error) is self._kind else logger.warning
         self._kind = type(error)
@@ -129,11 +130,9 @@ class Tasks:
         An exception is logged with its traceback, and the function is started again with back-off; after MOST_CRASHES
         in a row, without `Watch.worked` between them, `gave_up` is called instead. Short-lived tasks of one kind share
         a `watch`, which their owner ends: one of their own would forget the crashes of those before."""
-        own = watch or self.watch(name)
-        task = self.spawn(self._supervised, own, lambda: function(own, *arguments), name=name)
-        if watch is None:
-            task.add_done_callback(lambda _: own.end())
-        return task
+        return self.spawn(
+            self._supervised, watch or self.watch(name), watch is None, function, arguments, name=name
+        )
 
     def watch(self, name: str) -> Watch:
         """A watch for what does not run in a task of its own."""
@@ -154,23 +153,33 @@ class Tasks:
         if tasks:
             await asyncio.wait(tasks)
 
-    async def _supervised(self, watch: Watch, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def _supervised(
+        self,
+        watch: Watch,
+        ends_watch: bool,
+        function: Callable[[Watch, *Arguments], Coroutine[Any, Any, None]],
+        arguments: tuple[*Arguments],
+    ) -> None:
         task = asyncio.current_task()
         assert task is not None  # a coroutine runs in a task
-        while True:
-            try:
-                if watch.crashes:
-                    await asyncio.sleep(failure_pause(watch.crashes, throttled=False, rng=self._random))
-                await run()
-                return
-            except (Exception, asyncio.CancelledError) as error:
-                # Once cancelled it must end, whatever its clean-up raises. A cancellation without a request comes from
-                # something that the loop awaited.
-                if task.cancelling() or self._ended:
-                    raise
-                if watch.crashed(error) >= MOST_CRASHES:
-                    self._gave_up(watch.name, error)
+        try:
+            while True:
+                try:
+                    if watch.crashes:
+                        await asyncio.sleep(failure_pause(watch.crashes, throttled=False, rng=self._random))
+                    await function(watch, *arguments)
                     return
+                except (Exception, asyncio.CancelledError) as error:
+                    # Once cancelled it must end, whatever its clean-up raises. A cancellation without a request comes
+                    # from something that the loop awaited.
+                    if task.cancelling() or self._ended:
+                        raise
+                    if watch.crashed(error) >= MOST_CRASHES:
+                        self._gave_up(watch.name, error)
+                        return
+        finally:
+            if ends_watch:
+                watch.end()
 
     def _done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
