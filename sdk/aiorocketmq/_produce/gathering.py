@@ -68,7 +68,8 @@ class Gathering:
             raise self._closed(parcel.message.topic)
         loop = self._sender.loop
         parcel.until = until
-        receipt = parcel.receipt = loop.create_future()
+        receipt: asyncio.Future[SendReceipt] = loop.create_future()
+        parcel.receipt = receipt
         for batch in self._batches.add(parcel.lane, parcel, parcel.size, now=loop.time()):
             self._leave(batch)
         if self._timer is None:

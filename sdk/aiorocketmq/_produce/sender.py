@@ -221,7 +221,13 @@ class Sender:
         """The route of `topic`, looked up until the budget is spent if it is not cached."""
         self._session.check_usable()
         route = self._session.routes.cached.get(topic)
-        return route or await self._look_up(topic, until)
+        if route is not None:
+            return route
+        try:
+            return await self._look_up(topic, until)
+        except RocketMQError as error:
+            error.may_have_taken_effect = False  # a look-up stores nothing
+            raise
 
     async def _look_up(self, topic: str, until: float) -> Route:
         session, retry, failures = self._session, self.retry, 0
@@ -231,7 +237,6 @@ class Sender:
             nonlocal failures, last
             failures += 1
             last = error
-            error.may_have_taken_effect = False  # a look-up stores nothing
             if not error.may_retry or failures == retry.attempts:
                 return None
             return self._delay(failures, error, can_switch=False, until=until)
@@ -249,6 +254,8 @@ class Sender:
             # 13), for which `Timeouts.start` counts.
             route = await session.route(topic)
             await self._declare(topic)
+        finally:
+            last = None  # or error and frame would keep each other alive
         return route
 
     @staticmethod
