@@ -381,6 +381,7 @@ class Sender:
             other = self._next_queue(way, route, chosen, turn)
             if other.endpoint not in outages:
                 return other
+            self._session.check_usable()
             outages.follow(topic)
             if chosen.endpoint not in outages:
                 continue

@@ -287,9 +287,11 @@ async def test_the_budget_of_a_gathered_send_includes_lingering(broker: FakeBrok
 async def test_many_look_each_topic_up_once(broker: FakeBroker) -> None:
     retry = Retry(attempts=1)
     async with Producer(broker.endpoint, linger=0, retry=retry) as producer:
-        with broker.faults.refuse("QueryRoute", "TOO_MANY_REQUESTS") as fault:
-            with pytest.raises(SendManyError) as raised:
-                await producer.send_many([*numbered(5), *numbered(5, "refunds")])
+        with (
+            broker.faults.refuse("QueryRoute", "TOO_MANY_REQUESTS") as fault,
+            pytest.raises(SendManyError) as raised,
+        ):
+            await producer.send_many([*numbered(5), *numbered(5, "refunds")])
         assert fault.hits == 2
     assert [(type(error), error.topic) for error in raised.value.errors] == [
         *[(Busy, "orders")] * 5,
