@@ -112,9 +112,10 @@ class Retry:
 
     `budget` is for one send, wherever its time goes: waiting for its turn in its message group, for a slot
     (`max_in_flight`) and for the route of its topic, all attempts, and the waits between them. When it is spent, no
-    further attempt begins; one under way still has `Timeouts.request`. `send(timeout=...)` bounds the call in
-    addition, and ends an attempt under way. While no connection to a server can be made, its sends wait and one of
-    them at a time tries it for all.
+    further attempt begins; one under way still has `Timeouts.request`. A topic that the server does not know yet is
+    waited for `Timeouts.start` instead. `send(timeout=...)` bounds the call in addition, and ends an attempt
+    under way. While no connection to a server can be made, its sends wait without a slot, and one of them at a time
+    tries it for all.
 
         Producer(endpoint, retry=Retry(budget=60))     # survive outages of a minute
         Producer(endpoint, retry=Retry(attempts=1))    # leave all retries to the caller"""
@@ -122,7 +123,7 @@ class Retry:
     budget: float = 15.0
     """Seconds, above 0, from the call of `send` until no further attempt begins."""
     attempts: int | None = None
-    """Attempts of one message, 1 to 1000; None lets only the budget bound them. Servers are told of 3 then."""
+    """Attempts of one message, 1 to 1000; None lets only the budget bound them. The settings declare 3 then."""
     initial: float = 0.1
     """Seconds, above 0, to wait after the first failed attempt; doubles with each one, less a random part of up to a
     quarter. Throttling servers have the waits of their own settings instead."""

@@ -148,7 +148,7 @@ class Producer:
         """Send one message and return the server's receipt.
 
         `timeout` bounds the whole call in seconds, all attempts and the wait for a slot included; None leaves it to
-        `retry` and `timeouts.request`. When it is over, Unreachable is raised.
+        `retry` and `timeouts.request`. When it expires, Unreachable is raised.
 
         Failures that may pass are tried again within `retry.budget`, at another broker if there are several, and with
         the same message id, so that consumers can tell a message that was stored twice. Messages of one message group

@@ -7,7 +7,7 @@ from random import Random
 from aiorocketmq._core.settings import Backoff
 
 DECLARED_ATTEMPTS = 3
-"""Attempts that servers are told of if only time bounds them, as official clients do (client-behaviour.md, 6.1)."""
+"""Attempts that the settings declare if only time bounds them, as official clients do (client-behaviour.md, 6.1)."""
 
 
 def exponential(failures: int, *, initial: float, maximum: float, random: Random) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from aiorocketmq import _convert
@@ -18,16 +19,27 @@ from aiorocketmq.wire import messages as pb
 
 
 class Parcel:
-    """One message of a batch; all of a batch are packed, or none (live-lessons.md, 6)."""
+    """One message of a batch; all of a batch are compressed, or none (live-lessons.md, 6)."""
 
     # No dataclass: one is made for every message, and a frozen one costs three times as much.
-    __slots__ = ("message", "message_id", "packed")
+    __slots__ = ("batch", "message", "message_id", "packed", "receipt", "until")
 
     def __init__(self, message: Message, message_id: str, packed: bytes | None = None) -> None:
         self.message = message
         self.message_id = message_id
         self.packed = packed
-        """Its body, where it travels compressed."""
+        """Its body, if it travels compressed."""
+        self.receipt: asyncio.Future[SendReceipt] | None = None
+        """What its send awaits; None in a batch that is awaited as a whole (`send_many`)."""
+        self.until = 0.0
+        """When the budget of its send is spent, if it has a receipt."""
+        self.batch: BatchSending | None = None
+        """What it has left with."""
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether its send has neither ended nor been cancelled."""
+        return self.receipt is None or not self.receipt.done()
 
     @property
     def lane(self) -> tuple[str, bool]:
@@ -52,7 +64,7 @@ class BatchSending:
     Servers store them one behind the other in one queue, and most give one receipt for all: its offset is that of the
     first message, and its id is none of theirs (R4.15)."""
 
-    __slots__ = ("_session", "attempts", "may_be_stored", "parcels")
+    __slots__ = ("_session", "attempts", "has_slot", "may_be_stored", "parcels")
 
     message_group = None
 
@@ -61,6 +73,7 @@ class BatchSending:
         self.parcels = parcels
         self.attempts = 0
         self.may_be_stored = False
+        self.has_slot = False
 
     def __str__(self) -> str:
         return f"a batch of {len(self.parcels)} messages"
@@ -70,8 +83,9 @@ class BatchSending:
         return True
 
     async def attempt(self, chosen: RouteQueue) -> Sequence[SendReceipt | RocketMQError]:
-        """Send once to `chosen`; the error of a single message stands in its place."""
+        """Send what is still wanted once to `chosen`; the error of a single message stands in its place."""
         self.attempts += 1
+        self.parcels = [each for each in self.parcels if each.is_wanted]
         if not self._session.telling.is_watched:
             return await self._call(chosen)
         telling, first = self._session.telling, self._session.next_operations(len(self.parcels))

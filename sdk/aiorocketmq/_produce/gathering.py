@@ -17,47 +17,38 @@ from aiorocketmq.errors import Closed, RocketMQError
 from aiorocketmq.message import Message, MessageType, SendReceipt
 
 
-class Waiting:
-    """One message that waits for its batch, and the send that waits for its receipt."""
-
-    __slots__ = ("batch", "parcel", "receipt")
-
-    def __init__(self, parcel: Parcel, receipt: asyncio.Future[SendReceipt]) -> None:
-        self.parcel = parcel
-        self.receipt = receipt
-        self.batch: BatchSending | None = None
-        """What it has left with."""
-
-
 class Gathering:
     """The lingering messages of one producer."""
 
     def __init__(self, session: Session, sender: Sender, *, linger: float, max_batch: int) -> None:
         self._session = session
         self._sender = sender
-        self._batches = Batches[tuple[str, bool], Waiting](linger=linger, max_count=max_batch)
+        self._batches = Batches[tuple[str, bool], Parcel](linger=linger, max_count=max_batch)
         self._timer: asyncio.TimerHandle | None = None
-        self._under_way: set[asyncio.Task[Sequence[SendReceipt | RocketMQError]]] = set()
+        self._under_way: dict[BatchSending, asyncio.Task[Sequence[SendReceipt | RocketMQError]]] = {}
         self._is_closed = False
 
     async def send(self, message: Message) -> SendReceipt:
         """Send with others where the protocol allows it, alone otherwise."""
         if not may_travel_together(message):
             return await self._sender.send(message)
-        parcel = self._sender.parcel_at_once(message) or await self._sender.parcel(message)
-        return await self._sent(self._put(parcel))
+        until = self._sender.until()
+        parcel = self._sender.parcel_at_once(message) or await self._sender.parcel(message, until)
+        return await self._sent(parcel, until)
 
     async def send_within(self, message: Message, seconds: float) -> SendReceipt:
         """Send, and give up after `seconds`, lingering and all tries included."""
         if not may_travel_together(message):
             return await self._sender.send_within(message, seconds)
-        waiting: Waiting | None = None
+        parcel: Parcel | None = None
+        until = self._sender.until()
         try:
             async with asyncio.timeout(seconds):
-                waiting = self._put(await self._sender.parcel(message))
-                return await self._sent(waiting)
+                parcel = await self._sender.parcel(message, until)
+                return await self._sent(parcel, until)
         except TimeoutError as error:
-            batch = None if waiting is None else waiting.batch
+            # No later attempt of its batch includes it.
+            batch = None if parcel is None else parcel.batch
             may_be_stored = batch is not None and batch.may_be_stored
             raise self._sender.gave_up(message.topic, seconds, may_be_stored) from error
 
@@ -69,26 +60,33 @@ class Gathering:
             self._leave(batch)
         if self._under_way:
             with anyio.CancelScope(shield=True):
-                await asyncio.wait(self._under_way, timeout=within)
+                await asyncio.wait(self._under_way.values(), timeout=within)
 
-    def _put(self, parcel: Parcel) -> Waiting:
+    async def _sent(self, parcel: Parcel, until: float) -> SendReceipt:
+        """Let `parcel` travel with others, and wait for its receipt."""
         if self._is_closed:
             raise self._closed(parcel.message.topic)
         loop = self._sender.loop
-        waiting = Waiting(parcel, loop.create_future())
-        for batch in self._batches.add(parcel.lane, waiting, parcel.size, now=loop.time()):
+        parcel.until = until
+        receipt: asyncio.Future[SendReceipt] = loop.create_future()
+        parcel.receipt = receipt
+        for batch in self._batches.add(parcel.lane, parcel, parcel.size, now=loop.time()):
             self._leave(batch)
         if self._timer is None:
             self._arm(loop)
-        return waiting
-
-    async def _sent(self, waiting: Waiting) -> SendReceipt:
         try:
-            return await waiting.receipt
+            return await receipt
         except asyncio.CancelledError:
-            # What has left cannot be held any more; the others of the batch are not harmed.
-            self._batches.remove(waiting.parcel.lane, waiting)
+            self._withdraw(parcel)
             raise
+
+    def _withdraw(self, parcel: Parcel) -> None:
+        """Take out a message whose send was cancelled: now, or by the next attempt of its batch, or with the batch."""
+        batch = parcel.batch
+        if batch is None:
+            self._batches.remove(parcel.lane, parcel)
+        elif batch in self._under_way and not any(each.is_wanted for each in batch.parcels):
+            self._under_way[batch].cancel()
 
     def _arm(self, loop: asyncio.AbstractEventLoop) -> None:
         deadline = self._batches.next_deadline()
@@ -108,34 +106,37 @@ class Gathering:
             self._leave(batch)
         self._arm(loop)
 
-    def _leave(self, batch: Sequence[Waiting]) -> None:
-        sending = self._sender.batch([waiting.parcel for waiting in batch])
-        for waiting in batch:
-            waiting.batch = sending
-        task = self._session.spawn(self._sender.send_batch, sending, name="send a batch")
-        self._under_way.add(task)
+    def _leave(self, parcels: Sequence[Parcel]) -> None:
+        batch = self._sender.batch(parcels)
+        for parcel in parcels:
+            parcel.batch = batch
+        until = min(parcel.until for parcel in parcels)
+        task = self._session.spawn(self._sender.send_batch, batch, until, name="send a batch")
+        self._under_way[batch] = task
         task.add_done_callback(partial(self._arrived, batch))
 
     def _arrived(
-        self, batch: Sequence[Waiting], task: asyncio.Task[Sequence[SendReceipt | RocketMQError]]
+        self, batch: BatchSending, task: asyncio.Task[Sequence[SendReceipt | RocketMQError]]
     ) -> None:
-        self._under_way.discard(task)
+        del self._under_way[batch]
+        parcels = batch.parcels
         fault = None if task.cancelled() else task.exception()
         if task.cancelled() or fault is not None:
-            closed = self._closed(batch[0].parcel.message.topic)
-            outcomes: Sequence[SendReceipt | BaseException] = [fault or closed] * len(batch)
+            closed = self._closed(parcels[0].message.topic)
+            outcomes: Sequence[SendReceipt | BaseException] = [fault or closed] * len(parcels)
         else:
             outcomes = task.result()
-        for waiting, outcome in zip(batch, outcomes, strict=True):
-            if waiting.receipt.done():  # its sender was cancelled
+        for parcel, outcome in zip(parcels, outcomes, strict=True):
+            receipt = parcel.receipt
+            if receipt is None or receipt.done():  # its send was cancelled
                 continue
             if isinstance(outcome, SendReceipt):
-                waiting.receipt.set_result(outcome)
+                receipt.set_result(outcome)
             else:
                 # One exception that is raised in many tasks would collect the tracebacks of all.
                 own = copy(outcome)
                 own.__cause__ = outcome.__cause__
-                waiting.receipt.set_exception(own)
+                receipt.set_exception(own)
 
     def _closed(self, topic: str) -> Closed:
         return Closed("this producer client was closed", endpoint=str(self._session.access), topic=topic)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import anyio
@@ -49,11 +49,12 @@ class ManySends:
         self._progress = 0.0
         """When a message was last stored, or sending began."""
         self._last: RocketMQError | None = None
-        """What has kept messages from being stored since then."""
+        """The error of the last attempt since then; messages that are given up do not count."""
 
     async def run(self, at_once: int) -> tuple[SendReceipt | RocketMQError, ...]:
         """Send them all and return their outcomes in the order given."""
-        units: list[_Lane | _Batch] = [*self._lanes(), *await self._batches()]
+        errors = await self._errors_of_topics()
+        units: list[_Lane | _Batch] = [*self._lanes(), *await self._batches(errors)]
         self._progress = self._sender.loop.time()
         remaining = iter(units)
         if len(units) == 1:
@@ -76,16 +77,40 @@ class ManySends:
                 lanes.setdefault(number if group is None else (message.topic, group), []).append(number)
         return [_Lane(numbers) for numbers in lanes.values()]
 
-    async def _batches(self) -> list[_Batch]:
+    async def _errors_of_topics(self) -> dict[str, RocketMQError]:
+        """Look up the routes that batches need, side by side within one budget; the errors, by topic."""
+        errors: dict[str, RocketMQError] = {}
+        until = self._sender.until()
+
+        async def look_up(topic: str) -> None:
+            try:
+                await self._sender.route(topic, until)
+            except RocketMQError as error:
+                errors[topic] = error
+
+        topics = {message.topic for message in self._messages if self._goes_in_batch(message)}
+        missing = [topic for topic in topics if not self._sender.has_route(topic)]
+        if missing:
+            async with anyio.create_task_group() as group:
+                for topic in missing:
+                    group.start_soon(look_up, topic)
+        return errors
+
+    async def _batches(self, errors: Mapping[str, RocketMQError]) -> list[_Batch]:
         items: list[tuple[tuple[str, bool], tuple[int, Parcel], int]] = []
+        until = self._sender.until()
         for number, message in enumerate(self._messages):
-            if self._goes_in_batch(message):
-                try:
-                    parcel = self._sender.parcel_at_once(message) or await self._sender.parcel(message)
-                except RocketMQError as error:
-                    self._outcomes[number] = error
-                else:
-                    items.append((parcel.lane, (number, parcel), parcel.size))
+            if not self._goes_in_batch(message):
+                continue
+            if message.topic in errors:
+                self._outcomes[number] = errors[message.topic]
+                continue
+            try:
+                parcel = self._sender.parcel_at_once(message) or await self._sender.parcel(message, until)
+            except RocketMQError as error:
+                self._outcomes[number] = error
+            else:
+                items.append((parcel.lane, (number, parcel), parcel.size))
         return [_Batch(parcels) for parcels in cut(items, max_count=self._max_batch or 1)]
 
     async def _work(self, units: Iterator[_Lane | _Batch]) -> None:
@@ -99,18 +124,21 @@ class ManySends:
     async def _send_batch(self, batch: _Batch) -> None:
         given_up = self._given_up(batch.parcels[0][1].message)
         if given_up is not None:
-            self._take(batch.numbers, [given_up] * len(batch.parcels))
+            for number in batch.numbers:
+                self._outcomes[number] = given_up
             return
         sending = self._sender.batch([parcel for _, parcel in batch.parcels])
-        self._take(batch.numbers, await self._sender.send_batch(sending))
+        self._take(batch.numbers, await self._sender.send_batch(sending, self._sender.until()))
 
     async def _send_one(self, number: int) -> None:
         outcome: SendReceipt | RocketMQError | None = self._given_up(self._messages[number])
-        if outcome is None:
-            try:
-                outcome = await self._send(self._messages[number])
-            except RocketMQError as error:
-                outcome = error
+        if outcome is not None:
+            self._outcomes[number] = outcome
+            return
+        try:
+            outcome = await self._send(self._messages[number])
+        except RocketMQError as error:
+            outcome = error
         self._take((number,), (outcome,))
 
     def _take(self, numbers: Sequence[int], outcomes: Sequence[SendReceipt | RocketMQError]) -> None:

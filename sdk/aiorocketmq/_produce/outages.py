@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.retries import Outage
+from aiorocketmq._core.route import Route
 from aiorocketmq.config import Retry
-from aiorocketmq.errors import RocketMQError, Unreachable
+from aiorocketmq.errors import Busy, Refused, RocketMQError, Unreachable
 
 logger = logging.getLogger(__name__)
 
@@ -41,12 +42,21 @@ class _Waiting:
 
 
 class Outages:
-    """The unavailable servers of one producer."""
+    """The unavailable servers of one producer. `routes` are those that it has now, by topic."""
 
-    def __init__(self, retry: Retry, random: Random, log_facts: Callable[[], dict[str, object]]) -> None:
+    def __init__(
+        self,
+        retry: Retry,
+        random: Random,
+        log_facts: Callable[[], dict[str, object]],
+        routes: Mapping[str, Route],
+    ) -> None:
         self._retry = retry
         self._random = random
         self._log_facts = log_facts
+        self._routes = routes
+        self._followed: dict[str, Route] = {}
+        """The routes of topics that were sent to since an outage began."""
         self._of: dict[Endpoint, _Waiting] = {}
         self._logged: dict[Endpoint, float] = {}
 
@@ -63,15 +73,16 @@ class Outages:
 
     def failed(self, endpoint: Endpoint, error: RocketMQError, what: object) -> None:
         """Take note of an attempt at `endpoint` that failed."""
-        if not isinstance(error, Unreachable):
+        if isinstance(error, Refused | Busy):
             self.over(endpoint)  # it answers
-        elif not error.timed_out and not error.may_have_taken_effect:
+        elif isinstance(error, Unreachable) and not error.timed_out and not error.may_have_taken_effect:
             self._unavailable(endpoint, error)
             return
         if error.may_retry:
             now = asyncio.get_running_loop().time()
             is_news = now >= self._logged.get(endpoint, now)
             if is_news:
+                self._logged = {each: until for each, until in self._logged.items() if until > now}
                 self._logged[endpoint] = now + LOG_PERIOD
             logger.log(
                 logging.INFO if is_news else logging.DEBUG,
@@ -83,11 +94,9 @@ class Outages:
 
     def over(self, endpoint: Endpoint) -> None:
         """Let all waiting sends go on, because `endpoint` has answered; those of other servers come back here."""
-        outage = self._of.pop(endpoint, None)
+        outage = self._of.get(endpoint)
         if outage is None:
             return
-        if outage.timer is not None:
-            outage.timer.cancel()
         logger.info(
             "%s is available again after %.1f s and %d attempts",
             endpoint,
@@ -95,17 +104,41 @@ class Outages:
             outage.schedule.attempts,
             extra=self._log_facts(),
         )
-        outage.wake(False, len(outage.sends))
-        for other in self._of.values():
-            other.wake(False, len(other.sends))
+        self._end([endpoint])
+
+    def follow(self, topic: str) -> None:
+        """Let all waiting sends go on if the route of `topic` has changed since the last call: they choose again.
+
+        Outages of servers that no route names any more end. Costs next to nothing while the route stays the same: it is
+        called for every send during an outage."""
+        route, known = self._routes.get(topic), self._followed.get(topic)
+        if route is None or route is known:
+            return
+        self._followed[topic] = route
+        unnamed = [
+            endpoint
+            for endpoint in self._of
+            if not any(endpoint in each.endpoints for each in self._routes.values())
+        ]
+        for endpoint in unnamed:
+            logger.info("%s serves none of our topics any more", endpoint, extra=self._log_facts())
+        if unnamed or known is not None:
+            self._end(unnamed)
 
     def close(self) -> None:
-        """Let all go on, because the producer closes: they find it closed."""
-        outages, self._of = self._of, {}
-        for outage in outages.values():
-            if outage.timer is not None:
-                outage.timer.cancel()
+        """Let all go on, because the producer has failed or closes: they meet its error."""
+        self._end(tuple(self._of))
+
+    def _end(self, endpoints: Sequence[Endpoint]) -> None:
+        """Forget the outages of `endpoints`, and let all waiting sends go on."""
+        for outage in self._of.values():
             outage.wake(False, len(outage.sends))
+        for endpoint in endpoints:
+            timer = self._of.pop(endpoint).timer
+            if timer is not None:
+                timer.cancel()
+        if not self._of:
+            self._followed.clear()
 
     async def turn(self, endpoint: Endpoint, until: float) -> bool:
         """Wait until this send may try `endpoint` for all: True; or until any server has answered: False.

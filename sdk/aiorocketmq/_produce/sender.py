@@ -51,6 +51,8 @@ class OnItsWay(Protocol[Outcome]):
     attempts: int
     may_be_stored: bool
     """Whether an attempt is under way, or has failed in a way that leaves open whether it had its effect."""
+    has_slot: bool
+    """Whether it has one of the slots for requests in flight."""
 
     @property
     def message_group(self) -> str | None:
@@ -78,7 +80,8 @@ class Sender:
         self._max_in_flight = max_in_flight
         self._slots = asyncio.Semaphore(max_in_flight)
         self._turns = Turns()
-        self._outages = Outages(retry, session.surroundings.random, session.log_facts)
+        self._outages = Outages(retry, session.surroundings.random, session.log_facts, session.routes.cached)
+        session.on_failure.append(self._outages.close)
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
@@ -107,8 +110,8 @@ class Sender:
     ) -> SendReceipt:
         """Send `message`: with `half` as the half message of a transaction, with a `message_id` that it has already.
 
-        `began` is told when the message is about to travel; `until` is by default when the budget is spent. Messages of
-        one message group go one after the other."""
+        `began` is called before the first attempt; `until` is by default when the budget is spent. Messages of one
+        message group go one after the other."""
         until = until or self.until()
         if message.message_group is None:
             return await self._send_now(message, half, message_id, began, until)
@@ -128,26 +131,15 @@ class Sender:
         until: float,
     ) -> SendReceipt:
         kind = message.message_type if half is None else MessageType.TRANSACTION
-        if self._slots.locked():
-            await self._wait_for_slot(message.topic, until)
-        else:
-            await self._slots.acquire()
-        try:
-            route = await self._route(message.topic, until)
-            packed = (
-                None if self._compression is None else await self._packed(message.body, self._compression)
-            )
-            self._check(message, kind, route, packed)
-            if half is not None:
-                message_id = half.message_id
-            sending = Sending(
-                self._session, message, kind, message_id or self.next_message_id(), half, packed
-            )
-            if began is not None:
-                began(sending)
-            return await self._carry_out(sending, route, until)
-        finally:
-            self._slots.release()
+        route = await self.route(message.topic, until)
+        packed = None if self._compression is None else await self._packed(message.body, self._compression)
+        self._check(message, kind, route, packed)
+        if half is not None:
+            message_id = half.message_id
+        sending = Sending(self._session, message, kind, message_id or self.next_message_id(), half, packed)
+        if began is not None:
+            began(sending)
+        return await self._carry_out(sending, route, until)
 
     async def send_within(self, message: Message, seconds: float) -> SendReceipt:
         """Send, and give up after `seconds`, waiting for a slot and all attempts included."""
@@ -163,25 +155,28 @@ class Sender:
         """Messages of one topic and encoding, to travel in one request."""
         return BatchSending(self._session, parcels)
 
-    async def send_batch(self, batch: BatchSending) -> Sequence[SendReceipt | RocketMQError]:
-        """Send many in one request and return the outcome of each.
+    async def send_batch(self, batch: BatchSending, until: float) -> Sequence[SendReceipt | RocketMQError]:
+        """Send many in one request and return the outcome of each of `batch.parcels`, which are those still wanted.
 
-        A batch that is refused for what one of them is goes in single requests, so that only that one fails."""
-        parcels, until = batch.parcels, self.until()
-        topic = parcels[0].message.topic
+        A batch that is refused because of one of its messages goes in single requests, so that only that one fails."""
+        topic = batch.parcels[0].message.topic
         try:
-            await self._wait_for_slot(topic, until)
-            try:
-                return await self._carry_out(batch, await self._route(topic, until), until)
-            finally:
-                self._slots.release()
+            return await self._carry_out(batch, await self.route(topic, until), until)
         except RocketMQError as error:
             if error.may_retry or error.may_have_taken_effect or not _is_about_one(error):
-                return [error] * len(parcels)
+                return [error] * len(batch.parcels)
             logger.info("a batch was refused, its messages go one by one: %s", error)
+            refused = error
         batch.may_be_stored = True  # some will be, and it is not known which
         outcomes: list[SendReceipt | RocketMQError] = []
-        for parcel in parcels:
+        for parcel in batch.parcels:
+            if not parcel.is_wanted:
+                outcomes.append(refused)
+                continue
+            if self.loop.time() >= until:
+                why = f"its batch was refused, and no time was left to send it alone: {refused.text}"
+                outcomes.append(self.kept_waiting(topic, why))
+                continue
             try:
                 receipt = await self.send(parcel.message, message_id=parcel.message_id, until=until)
             except RocketMQError as error:
@@ -201,9 +196,9 @@ class Sender:
         """A fresh id, unique among all clients."""
         return process_message_ids().next(self._session.surroundings.wall())
 
-    async def parcel(self, message: Message) -> Parcel:
+    async def parcel(self, message: Message, until: float) -> Parcel:
         """A plain message, made ready to travel in a batch; raises what forbids it to travel at all."""
-        route = await self._route(message.topic, self.until())
+        route = await self.route(message.topic, until)
         packed = None if self._compression is None else await self._packed(message.body, self._compression)
         self._check(message, MessageType.NORMAL, route, packed)
         return Parcel(message, self.next_message_id(), packed)
@@ -218,17 +213,30 @@ class Sender:
         self._check(message, MessageType.NORMAL, route, None)
         return Parcel(message, self.next_message_id())
 
-    async def _route(self, topic: str, until: float) -> Route:
+    def has_route(self, topic: str) -> bool:
+        """Whether the route of `topic` needs no look-up."""
+        return topic in self._session.routes.cached
+
+    async def route(self, topic: str, until: float) -> Route:
+        """The route of `topic`, looked up until the budget is spent if it is not cached."""
         self._session.check_usable()
         route = self._session.routes.cached.get(topic)
-        return route or await self._look_up(topic, until)
+        if route is not None:
+            return route
+        try:
+            return await self._look_up(topic, until)
+        except RocketMQError as error:
+            error.may_have_taken_effect = False  # a look-up stores nothing
+            raise
 
     async def _look_up(self, topic: str, until: float) -> Route:
         session, retry, failures = self._session, self.retry, 0
+        last: RocketMQError | None = None
 
         def delay_after(error: RocketMQError) -> float | None:
-            nonlocal failures
+            nonlocal failures, last
             failures += 1
+            last = error
             if not error.may_retry or failures == retry.attempts:
                 return None
             return self._delay(failures, error, can_switch=False, until=until)
@@ -239,13 +247,15 @@ class Sender:
                 await self._declare(topic)
         except TimeoutError:
             if topic not in session.routes.unknown:
-                raise self.kept_waiting(
+                raise last or self.kept_waiting(
                     topic, f"{session.access} has not answered where its queues are"
                 ) from None
             # The server is available. It may answer for up to 20 s that a new topic does not exist (live-lessons.md,
             # 13), for which `Timeouts.start` counts.
             route = await session.route(topic)
             await self._declare(topic)
+        finally:
+            last = None  # or error and frame would keep each other alive
         return route
 
     @staticmethod
@@ -257,6 +267,22 @@ class Sender:
         return await anyio.to_thread.run_sync(packed, body, compression.level)
 
     async def _carry_out(self, way: OnItsWay[Outcome], route: Route, until: float) -> Outcome:
+        """Send within a slot, which is given up while a server is unavailable."""
+        has_waited = self._slots.locked()
+        if has_waited:
+            await self._wait_for_slot(route.topic, until)
+        else:
+            await self._slots.acquire()
+        way.has_slot = True
+        try:
+            if has_waited:
+                route = await self.route(route.topic, until)
+            return await self._carry_out_in_slot(way, route, until)
+        finally:
+            if way.has_slot:
+                self._slots.release()
+
+    async def _carry_out_in_slot(self, way: OnItsWay[Outcome], route: Route, until: float) -> Outcome:
         """The first attempt stands by itself, because nearly every send ends with it."""
         turn = 0
         chosen: RouteQueue | None
@@ -291,6 +317,11 @@ class Sender:
             raise
         if self._outages:
             self._outages.over(chosen.endpoint)
+            self._outages.follow(chosen.queue.topic)
+        if earlier and isinstance(outcome, Sequence):  # single messages of a batch may have been refused
+            for each in outcome:
+                if isinstance(each, RocketMQError):
+                    each.may_have_taken_effect = True
         return outcome
 
     async def _try_again(
@@ -313,6 +344,8 @@ class Sender:
 
         def delay_after(error: RocketMQError) -> float | None:
             if not error.may_retry or not way.may_repeat(error) or way.attempts == self.retry.attempts:
+                return None
+            if not way.has_slot:  # the budget was spent in an outage
                 return None
             if chosen.endpoint in self._outages:  # whose schedule decides
                 return 0.0 if self.loop.time() < until else None
@@ -343,23 +376,35 @@ class Sender:
         self, way: OnItsWay[Outcome], route: Route, chosen: RouteQueue, turn: int, until: float
     ) -> RouteQueue:
         """`chosen`, or another queue, once its server may be tried; raises Unreachable when the budget is spent."""
-        outages = self._outages
+        outages, topic = self._outages, route.topic
         while chosen.endpoint in outages:
             other = self._next_queue(way, route, chosen, turn)
             if other.endpoint not in outages:
                 return other
+            self._session.check_usable()
+            outages.follow(topic)
+            if chosen.endpoint not in outages:
+                continue
+            # Waiting needs no slot: sends to other servers may have it.
+            way.has_slot = False
+            self._slots.release()
             try:
-                if await outages.turn(chosen.endpoint, until):
-                    return chosen
+                is_probe = await outages.turn(chosen.endpoint, until)
             except TimeoutError:
                 raise Unreachable(
-                    f"{way} for topic {route.topic!r} was not stored within {self.retry.budget:g} s (Retry.budget), "
+                    f"{way} for topic {topic!r} was not stored within {self.retry.budget:g} s (Retry.budget), "
                     f"because {outages.reason(chosen.endpoint)}",
                     may_have_taken_effect=way.may_be_stored,
                     endpoint=str(chosen.endpoint),
-                    topic=route.topic,
+                    topic=topic,
                 ) from None
             self._session.check_usable()
+            await self._wait_for_slot(topic, until)
+            way.has_slot = True
+            if is_probe:
+                return chosen
+            if chosen not in self._session.routes.cached.get(topic, route).queues:
+                chosen = self._next_queue(way, route, chosen, turn)
         return chosen
 
     def _next_queue(self, way: OnItsWay[Outcome], route: Route, chosen: RouteQueue, turn: int) -> RouteQueue:
@@ -384,7 +429,7 @@ class Sender:
         )
 
     def gave_up(self, topic: str, seconds: float, may_be_stored: bool) -> Unreachable:
-        """The error of a send whose own time is over."""
+        """The error of a send whose `timeout` has expired."""
         return Unreachable(
             f"a message for topic {topic!r} was not stored within the {seconds:g} s that it was given; "
             "allow more time, or send less at a time",

@@ -40,6 +40,7 @@ class Sending:
         "_packed",
         "_session",
         "attempts",
+        "has_slot",
         "may_be_stored",
         "message",
         "message_group",
@@ -64,6 +65,7 @@ class Sending:
         self.message_group = message.message_group
         self.attempts = 0
         self.may_be_stored = False
+        self.has_slot = False
         # The moment of delivery counts from the first try, or a retry would move it.
         self._due_us = None if kind is not MessageType.DELAY else self._due(message)
 

@@ -242,6 +242,63 @@ async def test_a_send_that_lingers_too_long_for_its_caller_gives_up_and_is_not_s
     assert broker.messages("orders") == ()
 
 
+@pytest.mark.parametrize("others", [0, 2])
+async def test_a_send_that_gave_up_is_in_no_later_attempt(broker: FakeBroker, others: int) -> None:
+    async with Producer(broker.endpoint, topics=["orders"], linger=0) as producer:
+        await broker.crash()
+        sends = [asyncio.create_task(producer.send(message)) for message in numbered(others)]
+        with pytest.raises(Unreachable, match=r"within the 0.5 s") as raised:
+            await producer.send(Message("orders", b"gave up"), timeout=0.5)
+        assert not raised.value.may_have_taken_effect
+        await broker.start()
+        async with asyncio.timeout(10):
+            await asyncio.gather(*sends)
+        await producer.send(Message("orders", b"last"))
+    bodies = {message.body for message in broker.messages("orders")}
+    assert bodies == {b"last", *(message.body for message in numbered(others))}
+
+
+async def test_a_send_that_gives_up_while_its_batch_is_under_way_may_be_stored(broker: FakeBroker) -> None:
+    async with Producer(broker.endpoint, topics=["orders"], linger=0) as producer:
+        with (
+            broker.faults.drop_reply("SendMessage", hang=True),
+            pytest.raises(Unreachable, match=r"within the 0.5 s") as raised,
+        ):
+            await producer.send(Message("orders", b"x"), timeout=0.5)
+        assert raised.value.may_have_taken_effect
+        assert not producer._gathering._under_way  # type: ignore[union-attr]
+    assert len(broker.messages("orders")) == 1
+
+
+@pytest.mark.parametrize("code", ["INTERNAL_SERVER_ERROR", "BAD_REQUEST"])
+async def test_the_budget_of_a_gathered_send_includes_lingering(broker: FakeBroker, code: str) -> None:
+    retry = Retry(budget=0.2)
+    async with Producer(broker.endpoint, topics=["orders"], linger=0.4, retry=retry) as producer:
+        with broker.faults.refuse("SendMessage", code) as fault:
+            outcomes = await asyncio.gather(
+                *(producer.send(each) for each in numbered(3)), return_exceptions=True
+            )
+    assert fault.hits == 1
+    for outcome in outcomes:
+        assert isinstance(outcome, RocketMQError)
+        assert outcome.may_retry
+
+
+async def test_many_look_each_topic_up_once(broker: FakeBroker) -> None:
+    retry = Retry(attempts=1)
+    async with Producer(broker.endpoint, linger=0, retry=retry) as producer:
+        with (
+            broker.faults.refuse("QueryRoute", "TOO_MANY_REQUESTS") as fault,
+            pytest.raises(SendManyError) as raised,
+        ):
+            await producer.send_many([*numbered(5), *numbered(5, "refunds")])
+        assert fault.hits == 2
+    assert [(type(error), error.topic) for error in raised.value.errors] == [
+        *[(Busy, "orders")] * 5,
+        *[(Busy, "refunds")] * 5,
+    ]
+
+
 async def test_what_the_producer_itself_refuses_does_not_enter_a_batch(
     broker: FakeBroker, producer: Producer
 ) -> None:

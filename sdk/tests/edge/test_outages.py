@@ -2,15 +2,28 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+import random
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
+from aiorocketmq._core.endpoint import parse_endpoint
+from aiorocketmq._core.route import QueueChoice, Route, RouteQueue
+from aiorocketmq._produce.outages import Outages
 from aiorocketmq.config import Retry, Timeouts
-from aiorocketmq.errors import Closed, IllegalMessage, RocketMQError, Unreachable
+from aiorocketmq.errors import (
+    BackgroundTaskError,
+    Busy,
+    Closed,
+    CredentialsProviderError,
+    IllegalMessage,
+    RocketMQError,
+    ServerFault,
+    Unreachable,
+)
 from aiorocketmq.hooks import SendEvent
 from aiorocketmq.many import SendManyError
-from aiorocketmq.message import Message, ReceivedMessage
+from aiorocketmq.message import Message, MessageQueue, ReceivedMessage, SendReceipt
 from aiorocketmq.producer import Producer
 from aiorocketmq.transaction import Resolution
 from aiorocketmq_fake import FakeBroker
@@ -208,3 +221,168 @@ async def test_a_half_message_that_never_left_waits_out_an_outage(broker: FakeBr
         async with asyncio.timeout(10):
             await paying
     assert [message.body for message in broker.messages("payments")] == [b"42"]
+
+
+async def test_errors_of_many_given_up_do_not_nest(broker: FakeBroker) -> None:
+    async with Producer(broker.endpoint, topics=["orders"], retry=SHORT) as producer:
+        await broker.crash()
+        with pytest.raises(SendManyError) as raised:
+            await producer.send_many([ORDER] * 200, max_in_flight=1)
+    last = raised.value.errors[-1]
+    assert last.text.count("none of this send_many was stored meanwhile") == 1
+    assert len(last.text) < 2000
+
+
+async def test_a_fault_of_a_look_up_stays_when_the_next_hangs(broker: FakeBroker) -> None:
+    async with Producer(broker.endpoint, retry=SHORT) as producer:
+        with (
+            broker.faults.refuse("QueryRoute", "INTERNAL_SERVER_ERROR", times=1),
+            broker.faults.drop_reply("QueryRoute", hang=True),
+            pytest.raises(ServerFault, match="INTERNAL_SERVER_ERROR") as raised,
+        ):
+            await producer.send(ORDER)
+    assert not raised.value.may_have_taken_effect
+
+
+async def test_a_look_up_holds_no_slot(broker: FakeBroker) -> None:
+    timeouts = Timeouts(start=5.0)
+    async with Producer(broker.endpoint, topics=["orders"], max_in_flight=1, timeouts=timeouts) as producer:
+        asked = asyncio.create_task(producer.send(Message("unknown", b"x")))
+        async with asyncio.timeout(2):
+            while "unknown" not in producer._session.routes.unknown:  # noqa: ASYNC110  # nothing reports it
+                await asyncio.sleep(0)
+            await producer.send(ORDER)
+        asked.cancel()
+        await asyncio.wait([asked])
+
+
+def bound_to(route: Route, broker: str) -> list[str]:
+    """Message groups whose queue is one of `broker`."""
+    groups = [f"g{number}" for number in range(30)]
+    queues = [QueueChoice.of_message_group(route, group) for group in groups]
+    return [
+        group for group, queue in zip(groups, queues, strict=True) if queue and queue.queue.broker == broker
+    ]
+
+
+async def test_one_dead_broker_leaves_the_slots_to_the_others() -> None:
+    async with FakeBroker(brokers=2) as cluster:
+        await cluster.create_topic("fifo", type="FIFO", queues=1)
+        async with Producer(cluster.endpoint, topics=["fifo"], max_in_flight=2) as producer:
+            route = producer._session.routes.cached["fifo"]
+            healthy, dead = (queue.queue.broker for queue in route.writable)
+            await cluster.brokers[1].crash()
+            sends = [
+                asyncio.create_task(producer.send(Message("fifo", b"x", message_group=group)))
+                for group in bound_to(route, dead)[:5]
+            ]
+            await sends_wait(producer, 4)
+            async with asyncio.timeout(2):
+                for group in bound_to(route, healthy)[:3]:
+                    await producer.send(Message("fifo", b"x", message_group=group))
+            await cluster.brokers[1].start()
+            receipts = await asyncio.gather(*sends)
+            assert {receipt.queue.broker for receipt in receipts} == {dead}
+            assert producer._sender._slots._value == 2
+
+
+async def test_waiting_sends_follow_a_topic_that_moves() -> None:
+    async with FakeBroker(brokers=2) as cluster:
+        await cluster.create_topic("fifo", type="FIFO", queues=1)
+        async with Producer(
+            cluster.endpoint, topics=["fifo"], retry=Retry(initial=30, maximum=30)
+        ) as producer:
+            route = producer._session.routes.cached["fifo"]
+            healthy, dead = route.writable
+            moved, other = bound_to(route, dead.queue.broker)[:2]
+            await cluster.brokers[1].crash()
+            sends = [
+                asyncio.create_task(producer.send(Message("fifo", b"x", message_group=moved)))
+                for _ in range(2)
+            ]
+            await sends_wait(producer, 1)
+            producer._session.routes.cached["fifo"] = Route("fifo", [healthy])
+            async with asyncio.timeout(5):
+                await producer.send(Message("fifo", b"x", message_group=other))
+                receipts = await asyncio.gather(*sends)
+            assert {receipt.queue for receipt in receipts} == {healthy.queue}
+            assert not producer._sender._outages
+
+
+HERE, THERE = parse_endpoint("127.0.0.1:1"), parse_endpoint("127.0.0.1:2")
+
+
+def outages_of(routes: dict[str, Route]) -> Outages:
+    """Outages of a producer with these routes."""
+    return Outages(Retry(), random.Random(1), dict, routes)
+
+
+def at(*endpoints: object) -> Route:
+    """A route of topic `orders` with a queue at each of `endpoints`."""
+    return Route(
+        "orders",
+        [
+            RouteQueue(MessageQueue("orders", "b", number), each)  # type: ignore[arg-type]
+            for number, each in enumerate(endpoints)
+        ],
+    )
+
+
+async def test_an_outage_ends_when_no_route_names_its_server() -> None:
+    routes = {"orders": at(HERE)}
+    outages = outages_of(routes)
+    outages.failed(HERE, Unreachable("refused"), "x")
+    outages.follow("orders")
+    assert HERE in outages
+    routes["orders"] = at(THERE)
+    outages.follow("orders")
+    assert not outages
+
+
+@pytest.mark.parametrize("error", [Closed("x"), CredentialsProviderError("x"), BackgroundTaskError("x")])
+async def test_only_answers_of_a_server_end_its_outage(error: RocketMQError) -> None:
+    outages = outages_of({"orders": at(HERE)})
+    outages.failed(HERE, Unreachable("refused"), "x")
+    outages.failed(HERE, error, "x")
+    assert HERE in outages
+    outages.failed(HERE, Busy("x"), "x")
+    assert HERE not in outages
+
+
+async def test_sends_that_wait_raise_at_once_what_ends_the_client(broker: FakeBroker) -> None:
+    async with Producer(broker.endpoint, topics=["orders"], retry=Retry(initial=10, maximum=10)) as producer:
+        await broker.crash()
+        sends = [asyncio.create_task(producer.send(ORDER)) for _ in range(20)]
+        await sends_wait(producer, 19)
+        producer._session.fail(BackgroundTaskError("a loop failed"))
+        async with asyncio.timeout(5):
+            outcomes = await asyncio.gather(*sends, return_exceptions=True)
+    assert {type(outcome) for outcome in outcomes} == {BackgroundTaskError}
+
+
+class TwoAttempts:
+    """A batch whose first attempt may be stored, and whose second one is refused for its only message."""
+
+    message_group = None
+
+    def __init__(self) -> None:
+        self.attempts = 0
+        self.may_be_stored = self.has_slot = False
+
+    def may_repeat(self, error: RocketMQError) -> bool:
+        return True
+
+    async def attempt(self, chosen: RouteQueue) -> Sequence[SendReceipt | RocketMQError]:
+        self.attempts += 1
+        if self.attempts == 1:
+            raise Unreachable("no answer", timed_out=True, may_have_taken_effect=True)
+        return [Busy("throttled")]
+
+
+async def test_errors_of_single_messages_keep_what_earlier_attempts_left_open(broker: FakeBroker) -> None:
+    async with Producer(broker.endpoint, topics=["orders"]) as producer:
+        sender = producer._sender
+        route = await sender.route("orders", sender.until())
+        (outcome,) = await sender._carry_out(TwoAttempts(), route, sender.until())
+    assert isinstance(outcome, Busy)
+    assert outcome.may_have_taken_effect
