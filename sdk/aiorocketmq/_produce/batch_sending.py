@@ -86,6 +86,8 @@ class BatchSending:
         """Send what is still wanted once to `chosen`; the error of a single message stands in its place."""
         self.attempts += 1
         self.parcels = [each for each in self.parcels if each.is_wanted]
+        if not self.parcels:
+            raise asyncio.CancelledError
         if not self._session.telling.is_watched:
             return await self._call(chosen)
         telling, first = self._session.telling, self._session.next_operations(len(self.parcels))

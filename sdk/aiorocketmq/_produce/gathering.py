@@ -121,9 +121,9 @@ class Gathering:
         del self._under_way[batch]
         parcels = batch.parcels
         fault = None if task.cancelled() else task.exception()
+        outcomes: Sequence[SendReceipt | BaseException]
         if task.cancelled() or fault is not None:
-            closed = self._closed(parcels[0].message.topic)
-            outcomes: Sequence[SendReceipt | BaseException] = [fault or closed] * len(parcels)
+            outcomes = [fault or self._closed(parcel.message.topic) for parcel in parcels]
         else:
             outcomes = task.result()
         for parcel, outcome in zip(parcels, outcomes, strict=True):
