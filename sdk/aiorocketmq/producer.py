@@ -63,7 +63,7 @@ class Producer:
     others. So `linger` is off unless you ask for it: do so where your servers are 5.4 or later, or where consumers
     look at nothing but the body. The messages of a batch are stored one behind the other in one queue; their receipts
     hold their own ids, and offsets counted on from that of the first one. One that is refused does not harm the
-    others; a cancelled send is taken out of its batch, unless that has left.
+    others; a cancelled send is in no later attempt of its batch.
 
     Entering returns when a server has answered, or raises within `timeouts.start`; leaving sends what still lingers and
     closes everything."""
