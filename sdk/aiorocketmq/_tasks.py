@@ -18,6 +18,9 @@ Arguments = TypeVarTuple("Arguments")
 MOST_CRASHES = 8
 """Unexpected exceptions in a row after which a loop is not started again: by then it has been tried for some 8 s."""
 
+_CANCEL_AGAIN = 0.5
+"""Seconds after which tasks that have not ended are cancelled once more."""
+
 _ONE_TIME = 0.1
 """Seconds within which crashes of tasks that share a watch count once."""
 
@@ -147,11 +150,12 @@ class Tasks:
         """Cancel every task and wait until each is gone; the caller's own task and `spare` are left alone."""
         self._ended = True
         own = asyncio.current_task()
-        tasks = [task for task in self._tasks if task is not own and task is not spare]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        tasks = {task for task in self._tasks if task is not own and task is not spare}
+        while tasks:
+            for task in tasks:
+                task.cancel()
+            # Again, as a call that fails in the moment of its cancellation may swallow that.
+            _, tasks = await asyncio.wait(tasks, timeout=_CANCEL_AGAIN)
 
     async def _supervised(
         self,

@@ -70,6 +70,28 @@ async def test_a_loop_whose_clean_up_fails_ends_with_its_client() -> None:
     assert runs == 1
 
 
+async def test_a_task_that_swallows_its_cancellation_is_cancelled_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A call that fails in the moment of its cancellation may raise its own error instead."""
+    monkeypatch.setattr("aiorocketmq._tasks._CANCEL_AGAIN", 0.01)
+    waits = 0
+
+    async def loop(watch: Watch) -> None:
+        nonlocal waits
+        with suppress(asyncio.CancelledError):
+            waits += 1
+            await asyncio.Event().wait()
+        waits += 1
+        await asyncio.Event().wait()
+
+    async with asyncio.timeout(PATIENCE), tasks_and_ends() as (tasks, _):
+        tasks.supervise(loop, name="the loop")
+        await until(lambda: waits == 1)
+        await tasks.end()
+    assert waits == 2
+
+
 async def test_tasks_of_one_kind_count_their_crashes_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each works off what is there and ends, so that none would ever reach the limit by itself."""
     monkeypatch.setattr("aiorocketmq._tasks.failure_pause", lambda crashes, **_: 0.0)
