@@ -49,8 +49,8 @@ def send_delay(
 
 
 def renewal_delay(failures: int, random: Random) -> float:
-    """Seconds before a broken stream is opened again, after `failures` in a row: from 0.5 s, doubling up to 2 s."""
-    return exponential(failures, initial=0.5, maximum=2.0, random=random)
+    """Seconds before a broken stream is opened again, after `failures` in a row: from 1 s, doubling up to 2 s."""
+    return exponential(failures, initial=1.0, maximum=2.0, random=random)
 
 
 def start_delay(failures: int, random: Random) -> float:

@@ -87,7 +87,7 @@ def test_waits_double_to_a_bound_and_are_spread(
 
 @given(st.integers(min_value=1, max_value=200), st.integers())
 def test_streams_and_starts_share_the_back_off(failures: int, seed: int) -> None:
-    assert 0.375 <= renewal_delay(failures, Random(seed)) <= 2.0
+    assert 0.75 <= renewal_delay(failures, Random(seed)) <= 2.0
     assert 0.075 <= start_delay(failures, Random(seed)) <= 1.0
 
 
