@@ -230,7 +230,7 @@ class Receiving:
                 self._session.fail(error)
                 break
             if messages is None:
-                break
+                continue  # the loop's condition alone says when it ends
             persistence.worked()
             if messages:
                 # Kept while nothing came: an ordered group gets the batch of a lost answer again by it (10.3).
