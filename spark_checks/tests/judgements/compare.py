@@ -18,6 +18,7 @@ from typing import Any
 from pyarrow import concat_tables, parquet
 
 from spark_checks.tests.judgements import battery
+from spark_checks.tests.judgements.battery import Entry
 from spark_checks.tests.judgements.engine import Finding, Judgement, judged, spark_session
 
 Row = Mapping[str, Any]
@@ -27,13 +28,13 @@ SHOWN = ("phase", "result", "reason", "message_id", "group", "client_id", "attem
 class Events:
     """The rows of a recording, read when a difference is to be explained."""
 
-    def __init__(self, name: str, root: Path = battery.HERE) -> None:
-        self._name, self._root = name, root
+    def __init__(self, files: Iterable[Path]) -> None:
+        self._files = files
 
     @cached_property
     def rows(self) -> Mapping[tuple[str | None, int | None], Row]:
         """All rows, by recorder and number."""
-        tables = [parquet.read_table(file) for file in battery.parts(self._name, self._root)]
+        tables = [parquet.read_table(file) for file in self._files]
         rows = concat_tables(tables, promote_options="default").to_pylist()
         return {(row["recorder"], row["seq"]): row for row in rows}
 
@@ -68,11 +69,9 @@ class Events:
             )
 
 
-def differences(
-    wanted: Judgement, found: Judgement, events: Events, *, with_events: bool = False
-) -> list[str]:
+def differences(entry: Entry, found: Judgement, *, with_events: bool = False) -> list[str]:
     """A line for each difference; `with_events` adds what happened."""
-    lines = []
+    wanted, events, lines = entry.expected, Events(entry.files), []
     if wanted.verdict != found.verdict:
         lines.append(f"verdict: {wanted.verdict} -> {found.verdict}")
     for check in sorted(wanted.checks.keys() | found.checks.keys()):
@@ -119,27 +118,24 @@ def main(arguments: Iterable[str] | None = None) -> int:
     asked = parser.parse_args(None if arguments is None else list(arguments))
     differing = 0
     with spark_session() as spark:
-        for name in battery.names(asked.names, asked.battery):
+        for entry in battery.entries(asked.names, asked.battery):
             began = time.monotonic()
-            wanted = battery.expected(name, asked.battery)
             try:
-                found = judged([str(battery.path_of(name, asked.battery))], spark)
+                found = judged([str(entry.path)], spark, entry.narrowing)
             except Exception as error:  # one recording that fails must not hide what the others show
-                print(
-                    f"{name}: {type(error).__name__}: {str(error).strip().splitlines()[0][:300]}", flush=True
-                )
+                print(f"{entry.name}: {type(error).__name__}: {str(error).strip()[:500]}", flush=True)
                 differing += 1
                 continue
-            lines = differences(wanted, found, Events(name, asked.battery), with_events=asked.events)
+            lines = differences(entry, found, with_events=asked.events)
             differing += bool(lines)
-            state = f"{len(lines)} difference(s)" if lines else f"same {len(wanted.findings)} findings"
-            print(f"{name}: {state}, {time.monotonic() - began:.1f} s", flush=True)
+            state = f"{len(lines)} difference(s)" if lines else f"same {len(found.findings)} findings"
+            print(f"{entry.name}: {state}, {time.monotonic() - began:.1f} s", flush=True)
             for line in lines[: asked.most]:
                 print(f"  {line}")
             if len(lines) > asked.most:
                 print(f"  and {len(lines) - asked.most} more lines")
             if asked.accept and lines:
-                battery.accept(name, found, asked.battery)
+                battery.accept(entry, found, asked.battery)
     print(f"{differing} recording(s) differ" if differing else "no difference")
     return 1 if differing else 0
 

@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from aiorocketmq_audit import files, gates, reading
 from aiorocketmq_audit.checks import CHECKS
 from aiorocketmq_audit.judging import findings_of, material_of
+from aiorocketmq_audit.narrowing import EVERYTHING, Narrowing
 from aiorocketmq_audit.run import audit
 from aiorocketmq_audit.session import session
 from pyspark.sql import SparkSession, functions as F
 
 EXEMPTIONS: Mapping[str, str] = {}
 """Names of exemptions in the expected sets, where the engine has other ones."""
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class Finding(NamedTuple):
@@ -48,23 +52,30 @@ def spark_session() -> Iterator[SparkSession]:
         yield spark
 
 
-def judged(paths: Sequence[str], spark: SparkSession) -> Judgement:
-    """Audit the recording at `paths`."""
-    result = audit(paths, spark=spark, screen=False)
+def judged(paths: Sequence[str], spark: SparkSession, limits: Mapping[str, Any] = NOTHING) -> Judgement:
+    """Audit the recording at `paths`, limited by what `Narrowing` takes."""
+    options: dict[str, Any] = dict(limits)
+    narrowing = Narrowing(**options | {"groups": tuple(options.get("groups", ()))})
+    result = audit(paths, spark=spark, screen=False, narrowing=narrowing)
     checks = {each.name: (each.verdict.value, each.tally.judged) for each in result.checks}
-    return Judgement(result.verdict.value, checks, frozenset(found_by(paths, spark)))
+    return Judgement(result.verdict.value, checks, frozenset(found_by(paths, spark, narrowing)))
 
 
-def found_by(paths: Sequence[str], spark: SparkSession) -> set[Finding]:
+def found_by(paths: Sequence[str], spark: SparkSession, narrowing: Narrowing = EVERYTHING) -> set[Finding]:
     """All findings of the recording at `paths`, exempted ones included."""
     found = files.find(tuple(paths))
     events = reading.read(spark, found)
-    gate = gates.examine(events, unfinished=found.unfinished, lacking=found.lacking)
+    gate = gates.examine(
+        events, unfinished=found.unfinished, lacking=found.lacking, skew_us=narrowing.skew_us
+    )
     if gate.duplicated:
         events = reading.without_duplicates(events)
-        gate = replace(gates.examine(events), duplicated=True, missing=gate.missing)
-    events = reading.worked_out(events)
-    material = material_of(events, gate, reading.worked_out(reading.settings(events)))
+        again = gates.examine(events, skew_us=narrowing.skew_us)
+        gate = replace(again, duplicated=True, missing=gate.missing)
+    gate = replace(gate, ended_us=narrowing.ended(gate.ended_us))
+    events = reading.worked_out(narrowing.events(events))
+    settings = reading.worked_out(narrowing.settings(reading.settings(events)))
+    material = material_of(events, gate, settings)
     material = replace(material, deliveries=reading.worked_out(material.deliveries))
     rows = findings_of(material, gate, tuple(CHECKS)).collect()
     keys = events.select("recorder", F.xxhash64("recorder").alias("key")).distinct().collect()
