@@ -16,20 +16,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
-from aiorocketmq_audit import (
-    dead_letters,
-    figures,
-    gates,
-    loss,
-    ordering,
-    origin,
-    reading,
-    sides,
-)
+from aiorocketmq_audit import dead_letters, figures, gates, loss, ordering, origin, sides
 from aiorocketmq_audit.errors import WorkerLost
-from aiorocketmq_audit.files import RecordingFiles
+from aiorocketmq_audit.failures import reason
 from aiorocketmq_audit.late import LateSession
-from aiorocketmq_audit.narrowing import Narrowing
+from aiorocketmq_audit.recording import reading
+from aiorocketmq_audit.recording.files import RecordingFiles
+from aiorocketmq_audit.recording.narrowing import Narrowing
 
 if TYPE_CHECKING:
     from aiorocketmq_audit.kernels.asking import Answers, Surveyed
@@ -107,7 +100,7 @@ def known(
             numbers = recorded(workers, tasks)
         gate = gates.judged(
             numbers,
-            lambda: reading.read(session.spark(), found),
+            lambda: reading.read(session.spark(), found)[0],
             partial(told_twice, workers, tasks),
             unfinished=found.unfinished,
             lacking=found.lacking,
@@ -133,7 +126,7 @@ def say_why(error: Exception) -> None:
     """Why Spark alone goes on."""
     # What is wrong with files Spark will say itself.
     level = logging.WARNING if isinstance(error, (WorkerLost, PySparkException)) else logging.INFO
-    logger.log(level, "Spark alone judges the recording, which takes longer: %s", reading.reason(error))
+    logger.log(level, "Spark alone judges the recording, which takes longer: %s", reason(error))
 
 
 def answered(workers: Workers, seen: Surveyed, gate: gates.Gates, checks: Sequence[str]) -> Known:

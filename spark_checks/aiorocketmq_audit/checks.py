@@ -22,12 +22,12 @@ from aiorocketmq_audit import (
     ordering,
     origin,
     queues,
-    reading,
     recall,
     retry_timing,
     transactions,
 )
 from aiorocketmq_audit.figures import Figures
+from aiorocketmq_audit.recording import reading
 
 
 @dataclass(frozen=True, slots=True)

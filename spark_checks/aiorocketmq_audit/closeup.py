@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame, Row, Window, functions as F
 
 from aiorocketmq_audit import figures
 from aiorocketmq_audit.deliveries import Chosen, deliveries, identified
-from aiorocketmq_audit.gates import Gates
+from aiorocketmq_audit.recording.gates import Gates
 from aiorocketmq_audit.screen import screened
 
 BROADCAST = 1_000_000

@@ -73,7 +73,7 @@ def _audit(
     as_json: bool,
 ) -> int:
     from aiorocketmq_audit.checks import CHECKS
-    from aiorocketmq_audit.narrowing import Narrowing
+    from aiorocketmq_audit.recording.narrowing import Narrowing
     from aiorocketmq_audit.report import write
     from aiorocketmq_audit.run import audit
     from aiorocketmq_audit.summary import summary

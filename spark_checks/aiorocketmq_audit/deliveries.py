@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame, Window, functions as F
 
 from aiorocketmq_audit.filters import is_unwanted
-from aiorocketmq_audit.reading import EARLY_MS, LATE_MS
+from aiorocketmq_audit.recording.reading import EARLY_MS, LATE_MS
 
 SETTLING = ("ack", "change", "forward")
 

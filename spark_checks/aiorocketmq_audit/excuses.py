@@ -10,8 +10,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window, functions as F
 
 from aiorocketmq_audit.findings import BROKEN, POSSIBLE
-from aiorocketmq_audit.narrowing import told_away
-from aiorocketmq_audit.reading import LATE_MS
+from aiorocketmq_audit.recording.narrowing import told_away
+from aiorocketmq_audit.recording.reading import LATE_MS
 
 RESET, OWNER_GONE, RESTARTED, QUEUE_LOCKED = "E2 reset", "E3 owner gone", "E4 restart", "E5 queue locked"
 ASSIGNED = "E3 assigned anew"

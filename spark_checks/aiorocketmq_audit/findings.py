@@ -11,8 +11,8 @@ from urllib.parse import unquote
 from pyspark.sql import Column, DataFrame, SparkSession, Window, WindowSpec, functions as F
 from pyspark.sql.types import DoubleType, IntegerType, LongType, StringType, StructField, StructType
 
-from aiorocketmq_audit.reading import empty
-from aiorocketmq_audit.schema import COLUMNS
+from aiorocketmq_audit.recording.reading import empty
+from aiorocketmq_audit.recording.schema import COLUMNS
 
 BROKEN, POSSIBLE, EXCUSED = "broken", "possible", "excused"
 

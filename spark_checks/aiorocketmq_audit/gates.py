@@ -1,4 +1,6 @@
-"""What must hold before any verdict counts: the recording is whole (INV-RECORD), its clocks agree (INV-CLOCK).
+"""The gates of the engine that goes; `recording.gates` are those that stay.
+
+What must hold before any verdict counts: the recording is whole (INV-RECORD), its clocks agree (INV-CLOCK).
 
 One aggregation by recorder and boot. A recorder's numbers are gap-free exactly when count, sum, exclusive-or
 and a sum of squares are those of 0, 1, 2 … n; this needs no sort. Only when they are not, a second pass tells
@@ -10,20 +12,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Row, functions as F
 
 from aiorocketmq_audit.errors import NotARecording
-from aiorocketmq_audit.reading import reason
-from aiorocketmq_audit.schema import REQUIRED, VERSION
-
-STEP_US = 50_000
-"""A wall clock that leaves the monotonic one by more than this was stepped; slewing stays below."""
+from aiorocketmq_audit.recording.clocks import STEP_US
+from aiorocketmq_audit.recording.gates import Gates as Gates, examine as examine
+from aiorocketmq_audit.recording.schema import REQUIRED, VERSION
 
 LOW = 0xFFFF
 
@@ -46,79 +44,6 @@ KINDS = (
 """Kinds that are counted, so that nobody looks for what is not there."""
 
 _OPERATIONS = ("send", "receive", "ack", "change", "forward", "recall", "tx.end")
-
-
-@dataclass(frozen=True, slots=True)
-class Gates:
-    """What is known about a recording before it is judged."""
-
-    events: int
-    recorders: tuple[str, ...]
-    duplicated: bool
-    """Some row occurs twice: count each once."""
-    missing: tuple[str, ...]
-    """Sentences on what is missing; nothing can be valid then."""
-    has_gaps: bool
-    """Rows are missing in the middle, so that no finding is certain either."""
-    cut_at: dict[str, int]
-    """Recorders without an end, and the last time each of them wrote: what it saw later is lost."""
-    clocks: tuple[str, ...]
-    """Sentences on clocks that do not agree; nothing about time is certain then."""
-    unfinished_operations: int
-    """Calls whose answer was never seen."""
-    versions: tuple[str, ...]
-    started_us: int | None
-    ended_us: int | None
-    kinds: Mapping[str, int] = field(default_factory=dict)
-    """Rows by kind of KINDS, and `pull`: deliveries to consumers that own whole queues."""
-    operations: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """By kind: how many were begun, and how they ended: `attempted`, `ok`, `fail`, `info`, of which `unanswered`
-    (INV-CONSERVE)."""
-
-    @property
-    def whole(self) -> bool:
-        """No row is known to be missing."""
-        return not self.missing
-
-    @property
-    def has_open_settling(self) -> bool:
-        """Some acks, changes or forwards were called and never answered."""
-        settling = (self.operations.get(kind, {}) for kind in ("ack", "change", "forward"))
-        # A lost completion and a lost call look like none.
-        return self.has_gaps or any(of.get("unanswered") for of in settling)
-
-    def makes_unsure(self, *, depends_on_time: bool) -> bool:
-        """Nothing is certain where rows are missing, nor about time where clocks do not agree."""
-        return self.has_gaps or (depends_on_time and bool(self.clocks))
-
-
-def examine(
-    events: DataFrame,
-    *,
-    unfinished: tuple[str, ...] = (),
-    lacking: tuple[str, ...] = (),
-    skew_us: int = STEP_US,
-) -> Gates:
-    """Judge the recording itself. Raises NotARecording when the rows are no recording's, or one of another version.
-
-    `unfinished` are files that were never completed, `lacking` columns that some file has not; `skew_us` is how far
-    clocks may be apart.
-    """
-    try:
-        rows = numbers(events)
-    except (PySparkException, Py4JJavaError) as error:
-        raise NotARecording(
-            f"Spark cannot read these files as a recording of version {VERSION} ({reason(error)}): "
-            "give the folder that Recorder(...) or --record wrote."
-        ) from error
-    return judged(
-        rows,
-        lambda: events,
-        lambda recorders: told_twice(events, recorders),
-        unfinished=unfinished,
-        lacking=lacking,
-        skew_us=skew_us,
-    )
 
 
 def judged(

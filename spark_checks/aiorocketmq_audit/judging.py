@@ -7,20 +7,10 @@ from functools import reduce
 
 from pyspark.sql import DataFrame, Row
 
-from aiorocketmq_audit import (
-    closeup,
-    excuses,
-    figures,
-    findings,
-    gates,
-    loss,
-    ordering,
-    origin,
-    reading,
-    sides,
-)
+from aiorocketmq_audit import closeup, excuses, figures, findings, gates, loss, ordering, origin, sides
 from aiorocketmq_audit.checks import CHECKS, Material
 from aiorocketmq_audit.deliveries import deliveries as deliveries_of
+from aiorocketmq_audit.recording import reading
 
 
 def material_of(events: DataFrame, gate: gates.Gates, settings: DataFrame | None = None) -> Material:

@@ -12,7 +12,7 @@ import numpy as np
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.types import BooleanType, StructField, StructType
 
-from aiorocketmq_audit import attempts, excuses, figures, loss, origin, reading, retry_timing
+from aiorocketmq_audit import attempts, excuses, figures, loss, origin, retry_timing
 from aiorocketmq_audit.by_numbers import Known, figured
 from aiorocketmq_audit.checks import Material
 from aiorocketmq_audit.deliveries import deliveries
@@ -22,9 +22,10 @@ from aiorocketmq_audit.kernels.events import Events
 from aiorocketmq_audit.kernels.excusing import excused
 from aiorocketmq_audit.kernels.leases import answers_of
 from aiorocketmq_audit.kernels.tasks import Workers
-from aiorocketmq_audit.narrowing import Narrowing
-from aiorocketmq_audit.reading import LATE_MS
-from aiorocketmq_audit.schema import RECORDING
+from aiorocketmq_audit.recording import reading
+from aiorocketmq_audit.recording.narrowing import Narrowing
+from aiorocketmq_audit.recording.reading import LATE_MS
+from aiorocketmq_audit.recording.schema import RECORDING
 from aiorocketmq_audit.session import TINY
 
 _MOST_EXCUSED = 300_000

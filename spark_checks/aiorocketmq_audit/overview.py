@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import Column, DataFrame, Row, functions as F
 
-from aiorocketmq_audit.gates import Gates
+from aiorocketmq_audit.recording.gates import Gates
 
 LATENCY_S = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 """Borders of the latency histogram, in seconds from the moment a message could be had to its first delivery."""

@@ -106,7 +106,7 @@ def show(audit: Audit, folder: Path | None, console: Console | None = None) -> N
             f"[{_STYLE[result.verdict]}]{result.verdict.value}[/]",
             *(
                 str(number)
-                for number in (tally.judged, tally.broken, tally.possible, sum(tally.excused.values()))
+                for number in (tally.judged, tally.broken, tally.possible, sum(tally.exempted.values()))
             ),
         )
     console.print(table)

@@ -113,7 +113,7 @@ def _cards(checks: Iterable[CheckResult]) -> str:
             "judged": tally.judged,
             "broken": tally.broken,
             "possible": tally.possible,
-            "excused": sum(tally.excused.values()),
+            "excused": sum(tally.exempted.values()),
         }
         cells = "".join(f"<div><dt>{name}</dt><dd>{count:,}</dd></div>" for name, count in numbers.items())
         reasons = "".join(f"<li>{escape(reason)}</li>" for reason in check.reasons)

@@ -13,19 +13,11 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession, functions as F
 
-from aiorocketmq_audit import (
-    figures,
-    files,
-    findings,
-    gates,
-    ordering,
-    reading,
-)
+from aiorocketmq_audit import figures, findings, gates, ordering
 from aiorocketmq_audit.by_numbers import Known, known, say_why, workers_of
 from aiorocketmq_audit.checks import CHECKS, Material
 from aiorocketmq_audit.errors import WorkerLost, WrongUse
 from aiorocketmq_audit.failures import explained
-from aiorocketmq_audit.files import RecordingFiles
 from aiorocketmq_audit.judging import (
     findings_of,
     material_of,
@@ -34,8 +26,10 @@ from aiorocketmq_audit.judging import (
     with_suspects,
 )
 from aiorocketmq_audit.late import LateSession
-from aiorocketmq_audit.narrowing import EVERYTHING, Narrowing
 from aiorocketmq_audit.overview import NOTHING, Overview, Slices, cells as overview_cells, overview, slices
+from aiorocketmq_audit.recording import files, reading
+from aiorocketmq_audit.recording.files import RecordingFiles
+from aiorocketmq_audit.recording.narrowing import EVERYTHING, Narrowing
 from aiorocketmq_audit.session import TINY
 from aiorocketmq_audit.verdicts import CheckResult, Tally, Verdict, judge, overall
 
@@ -141,7 +135,7 @@ class _Asked:
     ) -> Audit:
         """Verdicts, and all that they rest on."""
         results = tuple(_judge(name, counts, numbers, gate) for name in self.checks)
-        verdict = overall(results, gate)
+        verdict = overall(results, gate).verdict
         return Audit(
             self.paths, verdict, gate, results, numbers, samples, page.subjects, page.events, page.overview
         )
@@ -204,7 +198,7 @@ def _looked_into(asked: _Asked, workers: Workers, told: Known) -> tuple[figures.
             told,
             picked,
             asked.narrowing,
-            lambda: asked.narrowing.events(reading.read(spark, found)),
+            lambda: asked.narrowing.events(reading.read(spark, found)[0]),
             is_tiny=0 < size <= TINY,
         )
         try:
@@ -218,10 +212,8 @@ def _looked_into(asked: _Asked, workers: Workers, told: Known) -> tuple[figures.
 def _by_expressions(asked: _Asked, *, screened: bool) -> Audit:
     """Have everything judged by Spark."""
     spark, found, narrowing, checks = asked.session.spark(), asked.found, asked.narrowing, asked.checks
-    events = reading.read(spark, found)
-    gate = gates.examine(
-        events, unfinished=found.unfinished, lacking=found.lacking, skew_us=narrowing.skew_us
-    )
+    events, lacking = reading.read(spark, found)
+    gate = gates.examine(events, unfinished=found.unfinished, lacking=lacking, skew_us=narrowing.skew_us)
     if gate.duplicated:
         events = reading.without_duplicates(events)
         # What was counted is counted again, once; what the copies gave away stays known.

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from aiorocketmq_audit import java
 from aiorocketmq_audit.errors import NoJava
-from aiorocketmq_audit.reading import reason
+from aiorocketmq_audit.failures import reason
 
 SMALL = 32 << 20
 """Recordings up to this many bytes (about a million events) are done before Java's second compiler pays."""

@@ -28,7 +28,7 @@ from aiorocketmq_audit import (
     transactions,
 )
 from aiorocketmq_audit.findings import softened, tally
-from aiorocketmq_audit.gates import Gates
+from aiorocketmq_audit.recording.gates import Gates
 
 
 @dataclass(frozen=True, slots=True)

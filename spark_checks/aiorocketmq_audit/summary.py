@@ -44,7 +44,7 @@ def summary(audit: Audit) -> dict[str, Any]:
                 "judged": result.tally.judged,
                 "broken": result.tally.broken,
                 "possible": result.tally.possible,
-                "excused": dict(result.tally.excused),
+                "excused": dict(result.tally.exempted),
                 "findings": {name: dict(counts) for name, counts in result.by_invariant.items()},
                 "samples": list(audit.samples.get(result.name, ())),
             }
@@ -88,7 +88,7 @@ def excuses(audit: Audit) -> dict[str, int]:
         }
     )
     for result in audit.checks:
-        used.update(result.tally.excused)
+        used.update(result.tally.exempted)
     return {name: count for name, count in sorted(used.items()) if count}
 
 

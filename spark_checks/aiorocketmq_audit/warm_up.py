@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from aiorocketmq_audit import java
-from aiorocketmq_audit.schema import COLUMNS, RECORDING
+from aiorocketmq_audit.recording.schema import COLUMNS, RECORDING
 from aiorocketmq_audit.session import session
 
 

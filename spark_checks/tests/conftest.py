@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiorocketmq_audit.schema import COLUMNS, RECORDING
+from aiorocketmq_audit.recording.schema import COLUMNS, RECORDING
 from pyspark.sql import DataFrame, SparkSession
 
 SECOND = 1_000_000

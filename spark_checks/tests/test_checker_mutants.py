@@ -20,7 +20,7 @@ from aiorocketmq_audit.generator.planting import numbered
 from aiorocketmq_audit.generator.plants import KINDS
 from aiorocketmq_audit.generator.scene import Row, Scene
 from aiorocketmq_audit.judging import findings_of, material_of
-from aiorocketmq_audit.schema import COLUMNS, RECORDING
+from aiorocketmq_audit.recording.schema import COLUMNS, RECORDING
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from spark_checks.tests.checker_mutants import MUTANTS, Mutant

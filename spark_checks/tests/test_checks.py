@@ -7,10 +7,11 @@ from functools import reduce
 from typing import Any
 
 import pytest
-from aiorocketmq_audit import excuses, loss, origin, reading
+from aiorocketmq_audit import excuses, loss, origin
 from aiorocketmq_audit.checks import CHECKS, Material
 from aiorocketmq_audit.deliveries import deliveries
 from aiorocketmq_audit.double_delivery import cause
+from aiorocketmq_audit.recording import reading
 from pyspark.sql import DataFrame
 
 from spark_checks.tests.histories import CHECKED
@@ -65,7 +66,7 @@ def test_the_events_are_exchanged_once_and_read_in_few_columns(
     spark: Any, record: Any, clean: tuple[Any, Any]
 ) -> None:
     folder = record(*(history.end() for history in clean))
-    from aiorocketmq_audit.schema import RECORDING
+    from aiorocketmq_audit.recording.schema import RECORDING
 
     events = spark.read.schema(RECORDING).parquet(str(folder))
     given = deliveries(events, reading.settings(events), cut_at={}, clocks_agree=True)

@@ -10,26 +10,17 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from aiorocketmq_audit import (
-    attempts,
-    dead_letters,
-    double_delivery,
-    files,
-    findings,
-    gates,
-    judging,
-    reading,
-    retry_timing,
-)
+from aiorocketmq_audit import attempts, dead_letters, double_delivery, findings, gates, judging, retry_timing
 from aiorocketmq_audit.by_numbers import known
 from aiorocketmq_audit.checks import CHECKS
 from aiorocketmq_audit.generator import Shape, generate
 from aiorocketmq_audit.kernels.processes import processes
 from aiorocketmq_audit.kernels.texts import hash_of
 from aiorocketmq_audit.late import LateSession
-from aiorocketmq_audit.narrowing import EVERYTHING
 from aiorocketmq_audit.near import near
-from aiorocketmq_audit.schema import RECORDING
+from aiorocketmq_audit.recording import files, reading
+from aiorocketmq_audit.recording.narrowing import EVERYTHING
+from aiorocketmq_audit.recording.schema import RECORDING
 from pyarrow import parquet
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -141,7 +132,7 @@ def written(folder: Path, *histories: Any) -> Path:
 
 def by_spark(spark: SparkSession, folder: Path) -> Mapping[int, list[Any]]:
     """Findings about deliveries, by their recorder."""
-    events = reading.read(spark, files.find((str(folder),)))
+    events, _ = reading.read(spark, files.find((str(folder),)))
     gate = gates.examine(events)
     assert not gate.clocks
     found = judging.findings_of(judging.material_of(events, gate), gate, JUDGED, sides_asked=())

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from aiorocketmq_audit.errors import NotARecording, WrongUse
-from aiorocketmq_audit.files import EMPTY, find
+from aiorocketmq_audit.recording.files import EMPTY, find
 
 WHOLE = b"PAR1" + bytes(20) + b"PAR1"
 

@@ -13,7 +13,7 @@ from aiorocketmq_audit.generator import Shape, generate
 from aiorocketmq_audit.generator.planting import chosen
 from aiorocketmq_audit.generator.plants import KINDS
 from aiorocketmq_audit.generator.ways import one_after_the_other
-from aiorocketmq_audit.schema import REQUIRED
+from aiorocketmq_audit.recording.schema import REQUIRED
 from click.testing import CliRunner
 
 parquet = pytest.importorskip("pyarrow.parquet")

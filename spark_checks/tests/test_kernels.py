@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from aiorocketmq_audit import excuses, files, findings, gates, judging, loss, origin, reading, sides
+from aiorocketmq_audit import excuses, findings, gates, judging, loss, origin, sides
 from aiorocketmq_audit.checks import CHECKS
 from aiorocketmq_audit.generator import Shape, generate
 from aiorocketmq_audit.generator.planting import chosen
@@ -21,6 +21,7 @@ from aiorocketmq_audit.kernels.letters import LETTERS
 from aiorocketmq_audit.kernels.processes import processes
 from aiorocketmq_audit.kernels.texts import hashes
 from aiorocketmq_audit.kernels.twice import told_twice
+from aiorocketmq_audit.recording import files, reading
 from pyarrow import parquet
 from pyspark.sql import SparkSession, functions as F
 

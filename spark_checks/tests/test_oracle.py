@@ -17,7 +17,7 @@ from aiorocketmq_audit.generator.plants import KINDS
 from aiorocketmq_audit.generator.scene import Row, Scene
 from aiorocketmq_audit.judging import findings_of, material_of
 from aiorocketmq_audit.oracle import judge
-from aiorocketmq_audit.schema import COLUMNS, RECORDING
+from aiorocketmq_audit.recording.schema import COLUMNS, RECORDING
 from pyspark.sql import SparkSession, functions as F
 
 pytestmark = pytest.mark.spark

@@ -8,12 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from aiorocketmq_audit import files
 from aiorocketmq_audit.generator import Shape, generate
 from aiorocketmq_audit.generator.planting import chosen
 from aiorocketmq_audit.kernels import asking
 from aiorocketmq_audit.kernels.processes import processes
-from aiorocketmq_audit.schema import RECORDING
+from aiorocketmq_audit.recording import files
+from aiorocketmq_audit.recording.schema import RECORDING
 from aiorocketmq_audit.streaming import retention
 from aiorocketmq_audit.streaming.remaining import remaining
 from pyarrow import parquet

@@ -19,10 +19,10 @@ from xml.etree import ElementTree
 import pytest
 from aiorocketmq_audit.bars import latency_histogram, latency_names, letters_over_time, slice_names
 from aiorocketmq_audit.figures import BUCKETS_S, Figures, Step, Subject
-from aiorocketmq_audit.gates import Gates
 from aiorocketmq_audit.lanes import lane_chart
 from aiorocketmq_audit.overview import BINS, LATENCY_S, Group, Overview
 from aiorocketmq_audit.plots import bucket_names, lateness_histogram, ordering_strip, retry_ladder
+from aiorocketmq_audit.recording.gates import Gates
 from aiorocketmq_audit.report import write
 from aiorocketmq_audit.run import Audit
 from aiorocketmq_audit.summary import summary

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from aiorocketmq_audit.schema import COLUMNS, RECORDING, REQUIRED, VERSION
+from aiorocketmq_audit.recording.schema import COLUMNS, RECORDING, REQUIRED, VERSION
 from pyspark.sql.types import StructType
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "recording.md"

@@ -9,12 +9,13 @@ from typing import Any, NoReturn
 
 import pyarrow.compute as pc
 import pytest
-from aiorocketmq_audit import gates, reading, screen
+from aiorocketmq_audit import gates, screen
 from aiorocketmq_audit.errors import WorkerLost
 from aiorocketmq_audit.generator import Shape, generate
 from aiorocketmq_audit.generator.plants import KINDS
 from aiorocketmq_audit.kernels import asking
-from aiorocketmq_audit.narrowing import Narrowing
+from aiorocketmq_audit.recording import reading
+from aiorocketmq_audit.recording.narrowing import Narrowing
 from aiorocketmq_audit.run import Audit, audit
 from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession
@@ -202,7 +203,7 @@ def test_the_screen_exchanges_and_sorts_events_once_and_reads_no_bodies(
     clean: Iterable[Any], record: Callable[..., Path], spark: SparkSession
 ) -> None:
     folder = record(*(history.end() for history in clean))
-    from aiorocketmq_audit.schema import RECORDING
+    from aiorocketmq_audit.recording.schema import RECORDING
 
     events = spark.read.schema(RECORDING).parquet(str(folder))
     settings = reading.settings(events).persist()

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from functools import reduce
 
 import pytest
-from aiorocketmq_audit import excuses, reading
+from aiorocketmq_audit import excuses
 from aiorocketmq_audit.deliveries import deliveries
 from aiorocketmq_audit.findings import counted, tally
+from aiorocketmq_audit.recording import reading
 from aiorocketmq_audit.sides import SIDES, Sources
 from pyspark.sql import DataFrame, functions as F
 

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from aiorocketmq_audit import files, gates
+from aiorocketmq_audit import gates
 from aiorocketmq_audit.checks import CHECKS
 from aiorocketmq_audit.errors import WorkerLost
 from aiorocketmq_audit.generator import Shape, generate
@@ -21,7 +21,8 @@ from aiorocketmq_audit.kernels.by_spark import SparkWorkers
 from aiorocketmq_audit.kernels.events import Piece, pieces
 from aiorocketmq_audit.kernels.processes import processes
 from aiorocketmq_audit.kernels.twice import told_twice
-from aiorocketmq_audit.schema import RECORDING
+from aiorocketmq_audit.recording import files
+from aiorocketmq_audit.recording.schema import RECORDING
 from aiorocketmq_audit.streaming import arrived
 from aiorocketmq_audit.streaming.batches import COUNTED
 from pyarrow import parquet

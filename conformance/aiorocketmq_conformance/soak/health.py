@@ -78,6 +78,7 @@ class HealthWatch(logging.Handler):
         """Warnings and errors of the library, by logger and text without its values."""
         self._clock = clock
         self._began = clock()
+        self._looked = 0.0
         self._open: dict[tuple[str, str], Degraded] = {}
         self._recent: deque[tuple[float, str]] = deque()
 
@@ -109,6 +110,8 @@ class HealthWatch(logging.Handler):
         for key, reason in reasons.items():
             phase = self._open.get(key) or Degraded(*key, reason, began=now)
             self._open[key] = self._with_log(phase)
+        # What begins from now on is seen at the next look, which a busy machine may delay by seconds.
+        self._looked = now
         while self._recent and self._recent[0][0] < now - _MARGIN:
             self._recent.popleft()
 
@@ -124,7 +127,7 @@ class HealthWatch(logging.Handler):
         if phase.is_logged or not any(
             phase.loop in text or phase.reason in text
             for at, text in self._recent
-            if at >= phase.began - _MARGIN
+            if at >= min(phase.began, self._looked) - _MARGIN
         ):
             return phase
         return replace(phase, is_logged=True)

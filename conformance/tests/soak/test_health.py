@@ -59,6 +59,22 @@ def test_a_logged_phase_that_ends_in_time_is_allowed(watch: HealthWatch, clock: 
     assert watch.logged == {"WARNING aiorocketmq._push.receiving: poll of %s failed: %s": 1}
 
 
+def test_a_log_counts_though_a_busy_machine_puts_off_the_next_look(watch: HealthWatch, clock: Clock) -> None:
+    client = Client()
+    with listening(watch):
+        clock.now = 0.5
+        watch.look({"push": client})
+        clock.now = 1.0
+        logger.warning("poll of %s failed: %s", "q", "garbled")
+        client.state.degraded = {"receive": "garbled"}
+        clock.now = 5.0
+        watch.look({"push": client})
+        client.state.degraded = {}
+        watch.look({"push": client})
+    (phase,) = watch.phases
+    assert phase.is_logged
+
+
 def test_a_phase_without_a_log_is_not_allowed(watch: HealthWatch, clock: Clock) -> None:
     with listening(watch):
         logger.warning("another matter")

@@ -13,7 +13,7 @@ from pyarrow import parquet
 from aiorocketmq_audit.generator import names as n
 from aiorocketmq_audit.generator.columns import NONE, Columns, Ints, joined, length, scrambled, taken
 from aiorocketmq_audit.generator.names import Names
-from aiorocketmq_audit.schema import REQUIRED, VERSION
+from aiorocketmq_audit.recording.schema import REQUIRED, VERSION
 
 ROWS_PER_GROUP = 32_768
 

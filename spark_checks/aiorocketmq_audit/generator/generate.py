@@ -16,7 +16,7 @@ from aiorocketmq_audit.generator.names import Names
 from aiorocketmq_audit.generator.planting import Planted, demand_scenes, plant
 from aiorocketmq_audit.generator.shape import Shape
 from aiorocketmq_audit.generator.world import LEAD_US, SHIPMENTS, START_US, TOPICS, Block, World, next_block
-from aiorocketmq_audit.schema import VERSION
+from aiorocketmq_audit.recording.schema import VERSION
 
 ROWS_PER_BLOCK = 150_000
 """Rows that are made at a time: what bounds the memory."""

@@ -16,7 +16,7 @@ from aiorocketmq_audit.generator.files import SCHEMA
 from aiorocketmq_audit.generator.plants import KINDS
 from aiorocketmq_audit.generator.scene import Handed, Mail, Row, Scene
 from aiorocketmq_audit.generator.shape import Shape
-from aiorocketmq_audit.schema import COLUMNS, VERSION
+from aiorocketmq_audit.recording.schema import COLUMNS, VERSION
 
 LIST = "_planted.json"
 """What was planted, beside the recording; audits skip names that begin so."""

@@ -27,7 +27,6 @@ from aiorocketmq_audit import (
     sides,
     transactions,
 )
-from aiorocketmq_audit.gates import Gates
 from aiorocketmq_audit.kernels import (
     answers,
     cells,
@@ -52,7 +51,8 @@ from aiorocketmq_audit.kernels.events import pieces
 from aiorocketmq_audit.kernels.question import Question, Settings, Survey, Told
 from aiorocketmq_audit.kernels.tasks import Answer, Cut, Look, Tasks, Workers
 from aiorocketmq_audit.kernels.texts import Hashes, hash_of
-from aiorocketmq_audit.narrowing import EVERYTHING, Narrowing
+from aiorocketmq_audit.recording.gates import Gates
+from aiorocketmq_audit.recording.narrowing import EVERYTHING, Narrowing
 
 QUESTIONS: Mapping[str, tuple[Question, ...]] = MappingProxyType(
     {

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pyarrow import parquet
 
 from aiorocketmq_audit.kernels.texts import NOBODY, Hashes, hashes, mixed
-from aiorocketmq_audit.narrowing import AWAY, EVERYTHING, STAYING, Narrowing
+from aiorocketmq_audit.recording.narrowing import AWAY, EVERYTHING, STAYING, Narrowing
 
 Numbers = NDArray[np.int64]
 Mask = NDArray[np.bool_]

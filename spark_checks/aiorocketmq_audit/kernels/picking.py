@@ -17,7 +17,7 @@ from aiorocketmq_audit.kernels.leases import answers_of, lanes_of
 from aiorocketmq_audit.kernels.question import ACCOUNT
 from aiorocketmq_audit.kernels.tasks import Tasks, Workers
 from aiorocketmq_audit.kernels.texts import Hashes
-from aiorocketmq_audit.schema import COLUMNS
+from aiorocketmq_audit.recording.schema import COLUMNS
 
 CHOSEN, WHOLE = "chosen", "whole"
 """Columns beside those of a recording: whether all events of the row's message are there, and all of its message

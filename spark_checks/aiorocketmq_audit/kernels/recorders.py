@@ -13,7 +13,7 @@ from aiorocketmq_audit.gates import COUNTED_KINDS, LOW, OPERATION_PHASES
 from aiorocketmq_audit.kernels.blocks import Runs
 from aiorocketmq_audit.kernels.events import NONE, Events, Mask, Numbers
 from aiorocketmq_audit.kernels.texts import mixed
-from aiorocketmq_audit.schema import COLUMNS as RECORDED, REQUIRED
+from aiorocketmq_audit.recording.schema import COLUMNS as RECORDED, REQUIRED
 
 _NAMED = ("recorder", "boot", "kind", "phase")
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 from aiorocketmq_audit.kernels.events import NONE, Numbers, Piece, Reader
 from aiorocketmq_audit.kernels.question import Settings, Table
 from aiorocketmq_audit.kernels.texts import Hashes, hashes, mixed
-from aiorocketmq_audit.narrowing import Narrowing
-from aiorocketmq_audit.reading import EARLY_MS, LATE_MS
+from aiorocketmq_audit.recording.narrowing import Narrowing
+from aiorocketmq_audit.recording.reading import EARLY_MS, LATE_MS
 
 COLUMNS = ("run_id", "case_id", "group", "observer", "t_wall_us", "cfg")
 

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Column, DataFrame, Row, SparkSession, Window as SqlWindow, functions as F
 
-from aiorocketmq_audit import by_numbers, findings, gates, judging, reading
+from aiorocketmq_audit import by_numbers, findings, gates, judging
 from aiorocketmq_audit.checks import Material
-from aiorocketmq_audit.narrowing import EVERYTHING, Narrowing
-from aiorocketmq_audit.schema import RECORDING
+from aiorocketmq_audit.recording import reading
+from aiorocketmq_audit.recording.narrowing import EVERYTHING, Narrowing
+from aiorocketmq_audit.recording.schema import RECORDING
 from aiorocketmq_audit.streaming import retention
 from aiorocketmq_audit.streaming.here import Here, plain
 from aiorocketmq_audit.streaming.listing import listing, series

@@ -20,8 +20,8 @@ from aiorocketmq_audit import findings, gates
 from aiorocketmq_audit.by_numbers import workers_beside
 from aiorocketmq_audit.checks import CHECKS
 from aiorocketmq_audit.errors import NotARecording, WrongUse
-from aiorocketmq_audit.reading import reason
-from aiorocketmq_audit.schema import RECORDING
+from aiorocketmq_audit.failures import reason
+from aiorocketmq_audit.recording.schema import RECORDING
 from aiorocketmq_audit.session import SMALL, session
 from aiorocketmq_audit.streaming.batches import Batches, Limits, Told
 from aiorocketmq_audit.streaming.progress import SEPARATOR, Progress

@@ -20,7 +20,7 @@ from aiorocketmq_audit.kernels.places import queues
 from aiorocketmq_audit.kernels.question import ACCOUNT, Question, Table, Told
 from aiorocketmq_audit.kernels.tasks import Look, Tasks, Workers
 from aiorocketmq_audit.kernels.texts import NOBODY, Hashes, mixed
-from aiorocketmq_audit.schema import COLUMNS
+from aiorocketmq_audit.recording.schema import COLUMNS
 from aiorocketmq_audit.streaming.retention import ENDS, PASSING, SINGLE, Window
 
 _GIVEN, _ENDED, _STORED = 1, 2, 4

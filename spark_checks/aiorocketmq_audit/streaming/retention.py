@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, Window as SqlWindow, functions as F
 
-from aiorocketmq_audit.narrowing import told_away
+from aiorocketmq_audit.recording.narrowing import told_away
 
 MOST_BROADCAST = 2_000_000
 """Keys up to this number are sent to every worker; more of them are joined by a shuffle."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from aiorocketmq_audit.generator.planting import numbered
-from aiorocketmq_audit.schema import COLUMNS, RECORDING
+from aiorocketmq_audit.recording.schema import COLUMNS, RECORDING
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
 START = 1_700_000_000_000_000

@@ -2,37 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 from aiorocketmq_audit.errors import NotARecording, WrongUse
-
-ESSENTIAL = frozenset(
-    {
-        *("phase", "op_id", "invoked_us", "group", "topic", "broker", "queue", "offset", "message_id"),
-        *(
-            "message_group",
-            "attempt",
-            "delivery",
-            "batch",
-            "filter",
-            "tag",
-            "invisible_ms",
-            "due_us",
-            "body_sha",
-        ),
-        *("client_id", "cfg"),
-    }
-)
-"""Columns of version 1 that every recorder writes and that no check can do without."""
+from aiorocketmq_audit.recording.validation import lacking_columns
 
 MAGIC = b"PAR1"
 """First and last four bytes of every finished Parquet file."""
 
-
 EMPTY = 16 << 10
-"""Bytes of a file with a handful of rows: its columns are told in its footer, whatever they hold."""
+"""Bytes of a file with a handful of rows: its footer describes all columns, whatever they hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +28,7 @@ class RecordingFiles:
     size: int
     """Bytes of the readable local files, beyond EMPTY for each; 0 when they are elsewhere."""
     lacking: tuple[str, ...] = ()
-    """Columns without which checks have nothing to judge, that some local file lacks."""
+    """Essential columns that some local file lacks."""
 
     @property
     def is_local(self) -> bool:
@@ -55,9 +37,9 @@ class RecordingFiles:
 
 
 def find(paths: tuple[str, ...]) -> RecordingFiles:
-    """Look below `paths` for Parquet files, without reading more of them than eight bytes.
+    """Look below `paths` for Parquet files, and validate the columns of local ones by their footers.
 
-    Raises WrongUse for a path that does not exist, NotARecording where nothing looks like a recording.
+    Raises WrongUse for a path that does not exist, NotARecording for what cannot be read or is not a recording.
     """
     readable: list[str] = []
     unfinished: list[str] = []
@@ -76,22 +58,43 @@ def find(paths: tuple[str, ...]) -> RecordingFiles:
         raise NotARecording(
             f"{_names(paths)} holds no Parquet file: give the folder that Recorder(...) or --record wrote."
         )
-    lacking = _lacking(path for path in readable if "://" not in path)
+    lacking = lacking_columns(path for path in readable if "://" not in path)
     return RecordingFiles(tuple(readable), tuple(unfinished), size, lacking)
 
 
 def _below(path: Path) -> list[Path]:
-    if path.is_file():
+    """All Parquet files below, through links too, each folder once."""
+    if os.path.isfile(path):
         return [path]
-    if not path.is_dir():
-        raise WrongUse(f"{path} does not exist: give the folder or file of a recording.")
-    found = [*path.rglob("*.parquet"), *path.rglob("*.parquet.open")]
-    # Spark hides these names as well; a report's own violations must not be taken for a recording.
-    return sorted(f for f in found if f.is_file() and not _is_hidden(f.relative_to(path)))
+    if not os.path.isdir(path):
+        raise WrongUse(f"{path} does not exist, or is hidden: give the folder or file of a recording.")
+    found: list[Path] = []
+    folders = set[str]()
+    # Folders that cannot be read would be left out without a word.
+    for folder, below, names in os.walk(path, onerror=_refuse, followlinks=True):
+        folders.add(os.path.realpath(folder))
+        # Spark hides these names as well; a report's own violations must not be taken for a recording.
+        below[:] = [
+            name
+            for name in below
+            if not _is_hidden(name) and os.path.realpath(os.path.join(folder, name)) not in folders
+        ]
+        found += [
+            Path(folder, name)
+            for name in names
+            if name.endswith((".parquet", ".parquet.open")) and not _is_hidden(name)
+        ]
+    return sorted(found)
 
 
-def _is_hidden(relative: Path) -> bool:
-    return any(part.startswith(("_", ".")) or part == "violations" for part in relative.parts)
+def _is_hidden(name: str) -> bool:
+    return name.startswith(("_", ".")) or name == "violations"
+
+
+def _refuse(error: OSError) -> NoReturn:
+    raise NotARecording(
+        f"{error.filename} cannot be read ({error.strerror}): mend that, or take it away."
+    ) from error
 
 
 def _is_finished(file: Path) -> bool:
@@ -102,30 +105,12 @@ def _is_finished(file: Path) -> bool:
             stream.seek(max(0, size - len(MAGIC)))
             tail = stream.read()
     except OSError as error:
-        raise NotARecording(
-            f"{file} cannot be read ({error.strerror}): mend that, or take it away."
-        ) from error
+        # The error of a read does not name its file.
+        _refuse(OSError(error.errno, error.strerror, str(file)))
     # A file of no bytes is what a crash leaves between creation and the first write.
     if head and head != MAGIC:
         raise NotARecording(f"{file} is not a Parquet file: give the folder of a recording.")
     return size > 2 * len(MAGIC) and tail == MAGIC
-
-
-def _lacking(files: Iterable[str]) -> tuple[str, ...]:
-    """What is missing from the footers of local files; nothing where pyarrow is not there to read them."""
-    try:
-        from pyarrow import ArrowException, parquet
-    except ModuleNotFoundError:
-        return ()
-    missing: set[str] = set()
-    for file in files:
-        try:
-            missing |= ESSENTIAL.difference(parquet.read_schema(file).names)
-        except (ArrowException, OSError):
-            # Spark will say in its own words what is wrong with it.
-            continue
-    # A file without any of them is something else, and is refused as such.
-    return tuple(sorted(missing)) if missing != ESSENTIAL else ()
 
 
 def _names(paths: tuple[str, ...]) -> str:

@@ -33,6 +33,15 @@ REQUIRED = (
 )
 """Columns that are never null; a row without them is not a recording's."""
 
+ESSENTIAL = frozenset(
+    {
+        *("phase", "op_id", "invoked_us", "group", "topic", "broker", "queue", "offset", "message_id"),
+        *("message_group", "attempt", "delivery", "batch", "filter", "tag", "invisible_ms", "due_us"),
+        *("body_sha", "client_id", "cfg"),
+    }
+)
+"""Columns that every recorder writes and that checks cannot do without; a file without one makes it unknown."""
+
 _TEXT, _INT, _LONG, _FLAG = StringType(), IntegerType(), LongType(), BooleanType()
 _QUEUES = ArrayType(StructType([StructField("broker", _TEXT), StructField("queue", _INT)]))
 
@@ -97,5 +106,26 @@ COLUMNS: dict[str, DataType] = {
     "clk": MapType(_TEXT, _LONG),
 }
 
+
 RECORDING = StructType([StructField(name, kind) for name, kind in COLUMNS.items()])
-"""All columns are nullable for Spark, as files may lack them; `gates` counts rows without REQUIRED ones."""
+"""All columns are nullable for Spark, as files may lack them."""
+
+_INSTANT = (0, 253_402_300_799_999_999)
+"""Microseconds from 1970 to the end of the year 9999, which is as far as the protocol's own timestamps go."""
+_NUMBER = (0, 10**18)
+_INDEX = (0, (1 << 31) - 1)
+
+RANGES: dict[str, tuple[int, int]] = {
+    **dict.fromkeys(
+        ("t_wall_us", "t_real_us", "invoked_us", "due_us", "born_us", "store_us", "server_deliver_us"),
+        _INSTANT,
+    ),
+    **dict.fromkeys(("seq", "invoked_seq", "offset"), _NUMBER),
+    **dict.fromkeys(("epoch", "queue", "batch_pos"), _INDEX),
+    # Servers answer -1 for a progress that nobody ever wrote.
+    "commit_offset": (-1, 10**18),
+    # A number below 1 is a finding of the check `attempts`.
+    "attempt": (-(10**9), 10**9),
+    "invisible_ms": (0, 10**12),
+}
+"""Least and greatest value of columns, so that sums and differences of them fit into 64 bits."""
