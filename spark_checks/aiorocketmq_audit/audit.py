@@ -1,0 +1,189 @@
+"""One audit, from paths to verdicts: finds, reads, gates, judges, counts, and writes what was found."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, Row, SparkSession, functions as F
+
+from aiorocketmq_audit import evidence
+from aiorocketmq_audit.engine import worked_out
+from aiorocketmq_audit.errors import WrongUse
+from aiorocketmq_audit.failures import explained
+from aiorocketmq_audit.frames import overview as pictures
+from aiorocketmq_audit.frames.figures import Figures, figures
+from aiorocketmq_audit.frames.frame import Recording
+from aiorocketmq_audit.frames.settings import settings
+from aiorocketmq_audit.judgement import BROKEN, EXEMPTED, POSSIBLE, Judgement, judge
+from aiorocketmq_audit.recording import files, gates, reading
+from aiorocketmq_audit.recording.narrowing import EVERYTHING, Narrowing
+from aiorocketmq_audit.rules import CHECKS, ordering
+from aiorocketmq_audit.spark.metrics import Running, SparkRun, running
+from aiorocketmq_audit.spark.session import TINY, session
+from aiorocketmq_audit.verdicts import CheckResult, Overall, Tally, judge as judge_check, overall
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What an audit found."""
+
+    recording: tuple[str, ...]
+    overall: Overall
+    gates: gates.Gates
+    checks: tuple[CheckResult, ...]
+    numbers: Figures
+    samples: evidence.Samples
+    spark: SparkRun
+    """What ran."""
+    subjects: tuple[evidence.Subject, ...] = ()
+    """Messages to draw: like the two that follow, looked for when findings are written."""
+    events: tuple[dict[str, Any], ...] = ()
+    """What happened to the subjects."""
+    overview: pictures.Overview = pictures.NOTHING
+    """What a page shows of groups and times."""
+
+
+def audit(
+    paths: Sequence[str],
+    *,
+    checks: Sequence[str] = tuple(CHECKS),
+    master: str | None = None,
+    violations: str | None = None,
+    spark: SparkSession | None = None,
+    narrowing: Narrowing = EVERYTHING,
+    memory: str | None = None,
+    require: Sequence[str] = (),
+) -> Audit:
+    """Judge the recording below `paths` by `checks`, and write the findings as Parquet to the URL `violations`, if
+    given.
+
+    `master` chooses a cluster, `spark` brings a session; otherwise one is made for the recording's size, with `memory`
+    as its heap ("4g"). `narrowing` leaves out events and changes tolerances; `require` names checks without which
+    nothing is valid. Raises WrongUse for what does not exist, NotARecording where values or files are none, NoJava
+    where Spark does not start, CannotWrite where there is no room or no leave for the findings.
+    """
+    if unknown := [name for name in (*checks, *require) if name not in CHECKS]:
+        raise WrongUse(f"there is no check {unknown[0]!r}: choose from {', '.join(CHECKS)}.")
+    found = files.find(tuple(paths))
+    with session(master, size=found.size, memory=memory, given=spark) as started:
+        try:
+            with running(started) as run:
+                recording, gate = examined(started, found, narrowing, run)
+                judgement = judge(recording, gate, checks, stage=run.stage)
+                return _told(tuple(paths), recording, gate, judgement, checks, require, violations, run)
+        except (PySparkException, Py4JError, OSError) as error:
+            # Now, as Java is asked for the text of its errors, and it ends with the session.
+            why = explained(error, violations)
+            if why is None:
+                error.add_note(str(error))
+                raise
+            raise why from error
+
+
+def examined(
+    spark: SparkSession, found: files.RecordingFiles, narrowing: Narrowing, run: Running
+) -> tuple[Recording, gates.Gates]:
+    """Read the recording, and judge it before what it tells is judged."""
+    with run.stage("reading"):
+        events = reading.read(spark, found)
+        if 0 < found.size <= TINY:
+            # Many small questions follow: reading the files again for each would take longer than answering it.
+            events = worked_out(events.coalesce(1))
+    with run.stage("gates"):
+        gate = gates.examine(
+            events, unfinished=found.unfinished, lacking=found.lacking, skew_us=narrowing.skew_us
+        )
+        if gate.duplicated:
+            events = events.dropDuplicates(["recorder", "seq"])
+            # What was counted is counted again, once; what the copies gave away stays known.
+            again = gates.examine(events, skew_us=narrowing.skew_us)
+            gate = replace(again, duplicated=True, missing=gate.missing)
+        gate = replace(gate, ended_us=narrowing.ended(gate.ended_us))
+        events = in_server_time(narrowing.events(events), gate)
+        known = worked_out(settings(events, early_ms=narrowing.early_ms, skew_us=narrowing.skew_us).coalesce(1))
+        has_order = not known.where("ordered").isEmpty()
+    recording = Recording(events, known, gate.kinds, gate.ended_us or 0, has_order, not gate.clocks)
+    return recording, gate
+
+
+def in_server_time(events: DataFrame, gate: gates.Gates) -> DataFrame:
+    """Move the times of recorders whose clock is known to be off, by the least that puts it right."""
+    off = {name: low if low > 0 else high for name, (low, high) in gate.off.items()}
+    if not off:
+        return events
+    by = F.create_map(*(F.lit(part) for pair in off.items() for part in pair))[F.col("recorder")]
+    moved = F.coalesce(by, F.lit(0))
+    return events.withColumns({name: F.col(name) + moved for name in ("t_wall_us", "invoked_us")})
+
+
+def _told(
+    paths: tuple[str, ...],
+    recording: Recording,
+    gate: gates.Gates,
+    judgement: Judgement,
+    checks: Sequence[str],
+    require: Sequence[str],
+    violations: str | None,
+    run: Running,
+) -> Audit:
+    groups = {row.gid: row.group for row in recording.settings.select("gid", "group").collect()}
+    numbers = figures(judgement.frames, groups)
+    counts: list[Row] = []
+    shown: evidence.Samples = {}
+    named = None
+    with run.stage("evidence"):
+        if judgement.findings is not None:
+            counts = judgement.findings.groupBy("check", "invariant", "verdict", "exemption").count().collect()
+            named = worked_out(evidence.with_names(judgement.findings, recording.events))
+            shown = evidence.samples(named)
+        if violations is not None:
+            written = named if named is not None else evidence.nothing(recording.events)
+            written.coalesce(1).write.mode("overwrite").parquet(violations)
+    results = tuple(_result(name, counts, judgement, numbers, gate) for name in checks)
+    verdict = overall(results, gate, require)
+    if violations is None:
+        return Audit(paths, verdict, gate, results, numbers, shown, run.told())
+    with run.stage("page"):
+        drawn = evidence.subjects(shown)
+        if not drawn and numbers.farthest is not None:
+            one = evidence.subject_of(recording.events, numbers.farthest)
+            drawn = () if one is None else (one,)
+        events = evidence.events_of(recording.events, drawn) if drawn else ()
+        cut = pictures.slices(gate)
+        view = pictures.overview(pictures.cells(recording.events, cut).collect(), cut, named)
+    return Audit(paths, verdict, gate, results, numbers, shown, run.told(), drawn, events, view)
+
+
+def _result(
+    name: str, counts: Sequence[Row], judgement: Judgement, numbers: Figures, gate: gates.Gates
+) -> CheckResult:
+    by_invariant: dict[str, Counter[str]] = defaultdict(Counter)
+    exempted: Counter[str] = Counter()
+    for row in counts:
+        if row.check != name:
+            continue
+        if row.verdict == EXEMPTED:
+            exempted[row.exemption] += row["count"]
+        else:
+            by_invariant[row.invariant][row.verdict] += row["count"]
+    check = CHECKS[name]
+    broken, possible = (sum(of[verdict] for of in by_invariant.values()) for verdict in (BROKEN, POSSIBLE))
+    doubts = []
+    if name == ordering.CHECK.name and numbers.unknown_order:
+        doubts.append(f"nobody recorded whether the groups of {numbers.unknown_order} deliveries are ordered.")
+    findings: Mapping[str, Mapping[str, int]] = by_invariant
+    return judge_check(
+        name,
+        Tally(judgement.judged(name), broken, possible, dict(exempted)),
+        findings,
+        gate,
+        subject=check.subject,
+        depends_on_time=check.depends_on_time,
+        redeliveries=numbers.redeliveries,
+        doubts=doubts,
+    )
