@@ -9,7 +9,7 @@ from types import TracebackType
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
-from aiorocketmq_audit.session import session
+from aiorocketmq_audit.spark.session import session
 
 
 class LateSession:

@@ -25,7 +25,7 @@ from aiorocketmq_audit.kernels.tasks import Workers
 from aiorocketmq_audit.narrowing import Narrowing
 from aiorocketmq_audit.reading import LATE_MS
 from aiorocketmq_audit.schema import RECORDING
-from aiorocketmq_audit.session import TINY
+from aiorocketmq_audit.spark.session import TINY
 
 _MOST_EXCUSED = 300_000
 """Rows that this process looks at by itself."""

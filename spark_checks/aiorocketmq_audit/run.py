@@ -36,7 +36,7 @@ from aiorocketmq_audit.judging import (
 from aiorocketmq_audit.late import LateSession
 from aiorocketmq_audit.narrowing import EVERYTHING, Narrowing
 from aiorocketmq_audit.overview import NOTHING, Overview, Slices, cells as overview_cells, overview, slices
-from aiorocketmq_audit.session import TINY
+from aiorocketmq_audit.spark.session import TINY
 from aiorocketmq_audit.verdicts import CheckResult, Tally, Verdict, judge, overall
 
 if TYPE_CHECKING:

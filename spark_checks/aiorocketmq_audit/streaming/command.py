@@ -9,8 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aiorocketmq_audit.command import EXIT_OF, EXIT_USAGE
-from aiorocketmq_audit.errors import AuditError
+from aiorocketmq_audit.errors import EXIT_OF, AuditError, WrongUse
 
 if TYPE_CHECKING:
     from aiorocketmq_audit.streaming.batches import Told
@@ -31,15 +30,17 @@ def run(
     try:
         import pyspark  # noqa: F401  # asked for first, so that its absence is one sentence
     except ModuleNotFoundError:
-        return _refuse("auditing needs pyspark: run pip install 'aiorocketmq[spark]'.", EXIT_USAGE)
+        return _refuse("auditing needs pyspark: run pip install 'aiorocketmq[spark]'.", WrongUse.exit_code)
     if not recording:
         return _refuse(
             "give the folder that recorders write to: aiorocketmq audit --follow runs/ --out o/", 2
         )
     if out is None:
-        return _refuse("--follow needs --out, the folder for findings and for what it remembers.", EXIT_USAGE)
+        return _refuse(
+            "--follow needs --out, the folder for findings and for what it remembers.", WrongUse.exit_code
+        )
     if horizon is not None and horizon <= 0:
-        return _refuse("--horizon must be more than 0 seconds.", EXIT_USAGE)
+        return _refuse("--horizon must be more than 0 seconds.", WrongUse.exit_code)
     try:
         return _follow(recording, Path(out), checks, master, as_json, until_complete, until_idle, horizon)
     except AuditError as error:

@@ -22,7 +22,7 @@ from aiorocketmq_audit.checks import CHECKS
 from aiorocketmq_audit.errors import NotARecording, WrongUse
 from aiorocketmq_audit.reading import reason
 from aiorocketmq_audit.schema import RECORDING
-from aiorocketmq_audit.session import SMALL, session
+from aiorocketmq_audit.spark.session import SMALL, session
 from aiorocketmq_audit.streaming.batches import Batches, Limits, Told
 from aiorocketmq_audit.streaming.progress import SEPARATOR, Progress
 from aiorocketmq_audit.streaming.store import Store, uri
