@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -44,7 +45,7 @@ class Audit:
     """Messages to draw: like the two that follow, looked for when findings are written."""
     events: tuple[dict[str, Any], ...] = ()
     """What happened to the subjects."""
-    overview: pictures.Overview = pictures.NOTHING
+    overview: pictures.Overview = field(default_factory=pictures.Overview)
     """What a page shows of groups and times."""
 
 
@@ -70,12 +71,12 @@ def audit(
     if unknown := [name for name in (*checks, *require) if name not in CHECKS]:
         raise WrongUse(f"there is no check {unknown[0]!r}: choose from {', '.join(CHECKS)}.")
     found = files.find(tuple(paths))
-    with session(master, size=found.size, memory=memory, given=spark) as started:
+    with nullcontext(spark) if spark else session(master, size=found.size, memory=memory) as started:
         try:
             with running(started) as run:
                 recording, gate = examined(started, found, narrowing, run)
-                judgement = judge(recording, gate, checks, stage=run.stage)
-                return _told(tuple(paths), recording, gate, judgement, checks, require, violations, run)
+                judgement = judge(recording, gate, checks, run.stage)
+                return conclude(tuple(paths), recording, gate, judgement, checks, require, violations, run)
         except (PySparkException, Py4JError, OSError) as error:
             # Now, as Java is asked for the text of its errors, and it ends with the session.
             why = explained(error, violations)
@@ -90,13 +91,13 @@ def examined(
 ) -> tuple[Recording, gates.Gates]:
     """Read the recording, and judge it before what it tells is judged."""
     with run.stage("reading"):
-        events = reading.read(spark, found)
+        events, lacking = reading.read(spark, found)
         if 0 < found.size <= TINY:
             # Many small questions follow: reading the files again for each would take longer than answering it.
             events = worked_out(events.coalesce(1))
     with run.stage("gates"):
         gate = gates.examine(
-            events, unfinished=found.unfinished, lacking=found.lacking, skew_us=narrowing.skew_us
+            events, unfinished=found.unfinished, lacking=lacking, skew_us=narrowing.skew_us
         )
         if gate.duplicated:
             events = events.dropDuplicates(["recorder", "seq"])
@@ -113,15 +114,18 @@ def examined(
 
 def in_server_time(events: DataFrame, gate: gates.Gates) -> DataFrame:
     """Move the times of recorders whose clock is known to be off, by the least that puts it right."""
-    off = {name: low if low > 0 else high for name, (low, high) in gate.off.items()}
-    if not off:
+    bounds = {name: least_most for name, least_most in gate.clock.items() if least_most is not None}
+    off = {name: max(least, 0) or min(most, 0) for name, (least, most) in bounds.items()}
+    rows = [(name, moved) for name, moved in off.items() if moved]
+    if not rows:
         return events
-    by = F.create_map(*(F.lit(part) for pair in off.items() for part in pair))[F.col("recorder")]
-    moved = F.coalesce(by, F.lit(0))
-    return events.withColumns({name: F.col(name) + moved for name in ("t_wall_us", "invoked_us")})
+    by_recorder = events.sparkSession.createDataFrame(rows, "recorder string, moved_us bigint")
+    beside = events.join(F.broadcast(by_recorder), "recorder", "left")
+    moved = F.coalesce("moved_us", F.lit(0))
+    return beside.withColumns({name: F.col(name) + moved for name in ("t_wall_us", "invoked_us")}).drop("moved_us")
 
 
-def _told(
+def conclude(
     paths: tuple[str, ...],
     recording: Recording,
     gate: gates.Gates,
@@ -131,6 +135,7 @@ def _told(
     violations: str | None,
     run: Running,
 ) -> Audit:
+    """Count and name what was found, and give the verdicts."""
     groups = {row.gid: row.group for row in recording.settings.select("gid", "group").collect()}
     numbers = figures(judgement.frames, groups)
     counts: list[Row] = []
@@ -154,8 +159,8 @@ def _told(
             one = evidence.subject_of(recording.events, numbers.farthest)
             drawn = () if one is None else (one,)
         events = evidence.events_of(recording.events, drawn) if drawn else ()
-        cut = pictures.slices(gate)
-        view = pictures.overview(pictures.cells(recording.events, cut).collect(), cut, named)
+        cut = pictures.slices(gate.started_us, gate.ended_us)
+        view = pictures.overview(pictures.cells(recording.events, cut).collect(), named, cut)
     return Audit(paths, verdict, gate, results, numbers, shown, run.told(), drawn, events, view)
 
 

@@ -84,6 +84,17 @@ def with_names(findings: DataFrame, events: DataFrame) -> DataFrame:
     )
 
 
+def nothing(events: DataFrame) -> DataFrame:
+    """The columns of `with_names`, and no row."""
+    place = "struct<at: bigint, recorder: bigint, seq: bigint>"
+    none = events.where("false").select(
+        *(F.lit(None).cast("string").alias(name) for name in ("check", "invariant", "verdict", "exemption")),
+        *(F.lit(None).cast("bigint").alias(name) for name in ("id", "margin_us")),
+        *(F.lit(None).cast(place).alias(name) for name in ("first", "second")),
+    )
+    return with_names(none, events.where("false"))
+
+
 def samples(named: DataFrame) -> Samples:
     """Some findings of each check: proven ones first, then by margin."""
     is_possible = (F.col("verdict") != BROKEN).cast("int")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import reduce
+from types import MappingProxyType
 
 from pyspark.sql import DataFrame, functions as F
 
@@ -12,15 +14,25 @@ from aiorocketmq_audit import exemptions
 from aiorocketmq_audit.engine import Evaluated, evaluate, worked_out
 from aiorocketmq_audit.frames import deliveries, handlers, messages, queues, requests
 from aiorocketmq_audit.frames.frame import Frame, Recording
-from aiorocketmq_audit.gates import Gates
+from aiorocketmq_audit.recording.gates import Gates
 from aiorocketmq_audit.rules import CHECKS
 
-FRAMES: tuple[Frame, ...] = (
-    deliveries.FRAME,
-    *(messages.MESSAGES, messages.DEAD_LETTERS, messages.RECALLS, messages.TRANSACTIONS, messages.DRAINED),
-    *(queues.STORED, queues.PLACES, queues.SENDS, queues.OWNERSHIPS, queues.READS, queues.PROGRESS),
-    *(queues.SLICES, requests.ANSWERS, requests.HANDLES, handlers.HANDLERS, handlers.LITE),
+FRAMES: Mapping[str, tuple[Frame, ...]] = MappingProxyType(
+    {
+        "deliveries": (deliveries.FRAME,),
+        "messages": (
+            *(messages.MESSAGES, messages.DEAD_LETTERS, messages.RECALLS, messages.TRANSACTIONS),
+            messages.DRAINED,
+        ),
+        "queues": (
+            *(queues.STORED, queues.PLACES, queues.SENDS, queues.OWNERSHIPS, queues.READS),
+            *(queues.PROGRESS, queues.SLICES),
+        ),
+        "requests": (requests.ANSWERS, requests.HANDLES),
+        "handlers": (handlers.HANDLERS, handlers.LITE),
+    }
 )
+"""By the stage in which they are judged."""
 
 BROKEN, POSSIBLE, EXEMPTED = "broken", "possible", "exempted"
 
@@ -38,13 +50,20 @@ class Judgement:
         return sum(of.judged(check) for of in self.frames.values())
 
 
-def judge(recording: Recording, gate: Gates, checks: Collection[str]) -> Judgement:
-    """Judge the recording by the rules of `checks`."""
-    told = (evaluate(frame, recording, checks) for frame in FRAMES)
-    frames = {of.frame: of for of in told if of is not None}
+def judge(
+    recording: Recording, gate: Gates, checks: Collection[str], stage: Callable[[str], AbstractContextManager[None]]
+) -> Judgement:
+    """Judge the recording by the rules of `checks`; `stage` is entered for each stage of the work, by its name."""
+    frames: dict[str, Evaluated] = {}
+    for name, of_stage in FRAMES.items():
+        with stage(name):
+            evaluated = [evaluate(frame, recording, checks) for frame in of_stage]
+            frames |= {of.frame: of for of in evaluated if of is not None}
     found = [of.findings for of in frames.values() if of.findings is not None]
-    findings = _decided(reduce(DataFrame.unionByName, found), recording, gate) if found else None
-    return Judgement(frames, findings)
+    if not found:
+        return Judgement(frames, None)
+    with stage("exemptions"):
+        return Judgement(frames, _decided(reduce(DataFrame.unionByName, found), recording, gate))
 
 
 def _decided(found: DataFrame, recording: Recording, gate: Gates) -> DataFrame:

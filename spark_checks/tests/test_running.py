@@ -15,7 +15,7 @@ import pytest
 from aiorocketmq_audit import java
 from aiorocketmq_audit.recording.narrowing import Narrowing
 from aiorocketmq_audit.run import audit
-from aiorocketmq_audit.session import set_unchosen
+from aiorocketmq_audit.spark.session import set_unchosen
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 

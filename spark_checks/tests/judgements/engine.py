@@ -4,19 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from aiorocketmq_audit import files, gates, reading
-from aiorocketmq_audit.checks import CHECKS
-from aiorocketmq_audit.judging import findings_of, material_of
-from aiorocketmq_audit.narrowing import EVERYTHING, Narrowing
-from aiorocketmq_audit.run import audit
-from aiorocketmq_audit.session import session
+from aiorocketmq_audit.audit import conclude, examined
+from aiorocketmq_audit.judgement import judge
+from aiorocketmq_audit.recording import files
+from aiorocketmq_audit.recording.narrowing import Narrowing
+from aiorocketmq_audit.rules import CHECKS
+from aiorocketmq_audit.spark.metrics import Running
+from aiorocketmq_audit.spark.session import session
 from pyspark.sql import SparkSession, functions as F
 
-EXEMPTIONS: Mapping[str, str] = {}
+EXEMPTIONS: Mapping[str, str] = {
+    "E2 reset": "reset",
+    "E3 owner gone": "owner gone",
+    "E3 assigned anew": "assigned anew",
+    "E4 restart": "restart",
+    "E5 queue locked": "queue locked",
+    "E7 answer lost": "answer lost",
+    "resent by its producer": "sent twice",
+}
 """Names of exemptions in the expected sets, where the engine has other ones."""
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -56,42 +65,27 @@ def judged(paths: Sequence[str], spark: SparkSession, limits: Mapping[str, Any] 
     """Audit the recording at `paths`, limited by what `Narrowing` takes."""
     options: dict[str, Any] = dict(limits)
     narrowing = Narrowing(**options | {"groups": tuple(options.get("groups", ()))})
-    result = audit(paths, spark=spark, screen=False, narrowing=narrowing)
+    run = Running(spark)
+    recording, gate = examined(spark, files.find(tuple(paths)), narrowing, run)
+    judgement = judge(recording, gate, CHECKS, run.stage)
+    result = conclude(tuple(paths), recording, gate, judgement, tuple(CHECKS), (), None, run)
     checks = {each.name: (each.verdict.value, each.tally.judged) for each in result.checks}
-    return Judgement(result.verdict.value, checks, frozenset(found_by(paths, spark, narrowing)))
-
-
-def found_by(paths: Sequence[str], spark: SparkSession, narrowing: Narrowing = EVERYTHING) -> set[Finding]:
-    """All findings of the recording at `paths`, exempted ones included."""
-    found = files.find(tuple(paths))
-    events = reading.read(spark, found)
-    gate = gates.examine(
-        events, unfinished=found.unfinished, lacking=found.lacking, skew_us=narrowing.skew_us
-    )
-    if gate.duplicated:
-        events = reading.without_duplicates(events)
-        again = gates.examine(events, skew_us=narrowing.skew_us)
-        gate = replace(again, duplicated=True, missing=gate.missing)
-    gate = replace(gate, ended_us=narrowing.ended(gate.ended_us))
-    events = reading.worked_out(narrowing.events(events))
-    settings = reading.worked_out(narrowing.settings(reading.settings(events)))
-    material = material_of(events, gate, settings)
-    material = replace(material, deliveries=reading.worked_out(material.deliveries))
-    rows = findings_of(material, gate, tuple(CHECKS)).collect()
-    keys = events.select("recorder", F.xxhash64("recorder").alias("key")).distinct().collect()
+    keys = recording.events.select("recorder", F.xxhash64("recorder").alias("key")).distinct().collect()
     names = {row.key: row.recorder for row in keys}
-    return {
+    rows = [] if judgement.findings is None else judgement.findings.collect()
+    findings = frozenset(
         Finding(
             row.invariant,
-            row.verdict,
-            row.excuse,
-            names.get(row.first_recorder),
-            row.first_seq,
-            names.get(row.second_recorder),
-            row.second_seq,
+            "excused" if row.verdict == "exempted" else row.verdict,
+            row.exemption,
+            names.get(row.first.recorder),
+            row.first.seq,
+            names.get(row.second.recorder),
+            row.second.seq,
         )
         for row in rows
-    }
+    )
+    return Judgement(result.overall.verdict.value, checks, findings)
 
 
 def renamed(findings: Iterable[Finding]) -> frozenset[Finding]:
