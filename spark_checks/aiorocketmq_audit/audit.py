@@ -105,18 +105,27 @@ def examined(
             again = gates.examine(events, skew_us=narrowing.skew_us)
             gate = replace(again, duplicated=True, missing=gate.missing)
         gate = replace(gate, ended_us=narrowing.ended(gate.ended_us))
-        events = in_server_time(narrowing.events(events), gate)
+        events = in_server_time(narrowing.events(events), gate, narrowing.skew_us)
         known = worked_out(settings(events, early_ms=narrowing.early_ms, skew_us=narrowing.skew_us).coalesce(1))
         has_order = not known.where("ordered").isEmpty()
-    recording = Recording(events, known, gate.kinds, gate.ended_us or 0, has_order, not gate.clocks)
+    recording = Recording(
+        events,
+        known,
+        gate.kinds,
+        gate.ended_us or 0,
+        has_open_calls=gate.has_open_settling or narrowing.is_cut,
+        has_order=has_order,
+        clocks_agree=not gate.clocks,
+    )
     return recording, gate
 
 
-def in_server_time(events: DataFrame, gate: gates.Gates) -> DataFrame:
-    """Move the times of recorders whose clock is known to be off, by the least that puts it right."""
+def in_server_time(events: DataFrame, gate: gates.Gates, skew_us: int) -> DataFrame:
+    """Move the times of recorders whose clock is known to be off by more than rules tolerate, by the least that puts it
+    right."""
     bounds = {name: least_most for name, least_most in gate.clock.items() if least_most is not None}
     off = {name: max(least, 0) or min(most, 0) for name, (least, most) in bounds.items()}
-    rows = [(name, moved) for name, moved in off.items() if moved]
+    rows = [(name, moved) for name, moved in off.items() if abs(moved) > skew_us]
     if not rows:
         return events
     by_recorder = events.sparkSession.createDataFrame(rows, "recorder string, moved_us bigint")

@@ -46,9 +46,8 @@ MOST_ATTEMPTS = 99
 
 def deliveries(recording: Recording) -> DataFrame:
     """The rows of the frame."""
-    rows = _with_successor(_folded(_numbered(_packed(recording).repartition("lane"))))
-    rows = _with_settings(rows, recording)
-    rows = _with_lease(rows)
+    folded = _folded(_numbered(_packed(recording).repartition("lane")))
+    rows = _with_lease(_with_successor(_with_settings(folded, recording)))
     return _beside_earlier(rows) if recording.has_order else _without_order(rows)
 
 
@@ -56,6 +55,9 @@ def _packed(recording: Recording) -> DataFrame:
     """The events of deliveries, as numbers."""
     events = recording.events
     relevant = events.where(F.col("kind").isin(*KINDS))
+    if not recording.has_open_calls:
+        # An answer tells when its call was.
+        relevant = relevant.where("phase is null or phase <> 'invoke'")
     relevant = relevant.where(F.col("group").isNotNull() & F.col("message_id").isNotNull())
     # Who owns a whole queue has no leases, and may read it again: the frames of queues are about them.
     relevant = relevant.where(F.coalesce("role", F.lit("")) != "pull")
@@ -189,12 +191,18 @@ def _folded(numbered: DataFrame) -> DataFrame:
     )
 
 
-def _with_successor(folded: DataFrame) -> DataFrame:
+def _with_successor(rows: DataFrame) -> DataFrame:
+    """Put the next delivery beside each one, and what is true of the whole message."""
+    # In one order, so that all is worked out together.
     message = Window.partitionBy("lane", "message").orderBy("number")
-    whole = Window.partitionBy("lane", "message")
+    whole = message.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     following = F.struct("lo", "hi", "lease_us", "recorder", "seq", "batch", "again", "attempt", "polled_us")
     first_place = F.when(F.col("attempt") == 1, F.struct("place", "offset"))
-    return folded.withColumns(
+    # The broker itself ends a message after its last attempt, when the lease is over and unseen by consumers.
+    moved = F.coalesce(F.col("change.lo") + F.col("change.lease_us"), F.col("lo") + F.col("lease_us"))
+    is_last_attempt = F.col("attempt") >= F.coalesce("max_attempts", F.lit(1))
+    exhausted = F.when(is_last_attempt, F.when(moved.isNotNull(), F.least(moved, "unsure_lo")).otherwise(F.col("lo")))
+    return rows.withColumns(
         {
             "next": F.lead(following).over(message),
             "copies": F.coalesce(
@@ -204,6 +212,7 @@ def _with_successor(folded: DataFrame) -> DataFrame:
             "one_clock": F.min("least_teller").over(whole) == F.max("most_teller").over(whole),
             # Since when the message was there, as far as anybody recorded.
             "since": F.min("there").over(whole),
+            "done_lo": F.least(F.min("ended_lo").over(whole), F.last(exhausted).over(whole)),
         }
     ).drop("least_teller", "most_teller", "there")
 
@@ -240,7 +249,6 @@ def _step() -> Column:
 
 def _with_lease(rows: DataFrame) -> DataFrame:
     """Bound the end of each lease, and say whether a retry was requested."""
-    whole = Window.partitionBy("lane", "message")
     base_lo, base_hi = F.col("lo") + F.col("lease_us"), F.col("hi") + F.col("lease_us")
     change, is_changed = F.col("change"), F.col("change").isNotNull()
     moved_lo, moved_hi = change["lo"] + change["lease_us"], change["hi"] + change["lease_us"]
@@ -256,7 +264,6 @@ def _with_lease(rows: DataFrame) -> DataFrame:
     )
     # A lease that nobody recorded has no end that one could be early for.
     is_known = F.col("lease_us").isNotNull() | is_changed
-    exhausted = F.col("next").isNull() & (F.col("attempt") >= F.coalesce("max_attempts", F.lit(1)))
     leased = rows.withColumns(
         {
             "until_lo": F.when(is_known, F.least(last_lo, "unsure_lo")),
@@ -267,10 +274,7 @@ def _with_lease(rows: DataFrame) -> DataFrame:
             "asked": F.when(asked, F.struct("change.lo", "change.hi", "change.lease_us")),
         }
     )
-    # The broker itself ends a message after its last attempt, when the lease is over and unseen by consumers.
-    end_lo = F.least("ended_lo", F.when(exhausted, F.coalesce("until_lo", "lo")))
-    done = leased.withColumn("done_lo", F.min(end_lo).over(whole))
-    return done.drop("change", "unsure_lo", "unsure_hi", "step_us")
+    return leased.drop("change", "unsure_lo", "unsure_hi", "step_us")
 
 
 def _beside_earlier(rows: DataFrame) -> DataFrame:
@@ -343,6 +347,9 @@ FRAME = Frame(
         "seen_least": ("min(if(retry_requested, next.hi - asked.hi, null))", "min(seen_least)"),
         "seen_most": ("max(if(retry_requested, next.hi - asked.hi, null))", "max(seen_most)"),
         "dead": ("count_if(dead_hi is not null and by_broker)", "sum(dead)"),
-        "farthest": ("max(struct(number, recorder, seq))", "max(farthest)"),
+        # Numbers of one width each, as aggregates of structs would have every row sorted.
+        "far_number": ("max(number)", "max(far_number)"),
+        "far_recorder": ("max_by(recorder, number)", "max_by(far_recorder, far_number)"),
+        "far_seq": ("max_by(seq, number)", "max_by(far_seq, far_number)"),
     },
 )

@@ -69,7 +69,7 @@ def figures(frames: Mapping[str, Evaluated], groups: Mapping[int, str]) -> Figur
             by_attempt[cell.cell_attempt] += cell.n
         if cell.bucket is not None:
             late["retry requested" if cell.retry_requested else "lease ended"][cell.bucket] += cell.redelivered
-    farthest = max((cell.farthest for cell in cells if cell.farthest), default=None)
+    farthest = max(cells, key=lambda cell: cell.far_number, default=None)
     return Figures(
         deliveries=sum(cell.n for cell in cells),
         first_deliveries=sum(cell["first"] for cell in cells),
@@ -83,7 +83,7 @@ def figures(frames: Mapping[str, Evaluated], groups: Mapping[int, str]) -> Figur
         attempts=dict(sorted(by_attempt.items())),
         ladder=tuple(_ladder(cells, groups)),
         lateness={name: tuple(counts) for name, counts in late.items()},
-        farthest=(farthest.recorder, farthest.seq) if farthest is not None else None,
+        farthest=(farthest.far_recorder, farthest.far_seq) if farthest is not None else None,
     )
 
 

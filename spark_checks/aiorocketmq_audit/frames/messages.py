@@ -14,8 +14,10 @@ from aiorocketmq_audit.frames.places import (
     by_broker,
     called,
     drains,
+    earliest,
     not_attested,
     place,
+    placed,
     reset_groups,
     scope,
     trimmed,
@@ -61,13 +63,13 @@ def messages(recording: Recording) -> DataFrame:
             for way in ("sent", "given")
             for part in _PARTS
         ),
-        F.min(F.when(F.col("is_send"), F.col("place"))).alias("sent"),
-        F.min(F.when(~F.col("is_send"), F.struct("place", "store_us"))).alias("given"),
+        *earliest("sent", F.col("is_send")),
+        *earliest("given", ~F.col("is_send")),
+        F.min_by("store_us", F.when(~F.col("is_send"), F.col("place.at"))).alias("given_store"),
     )
     began = recording.events.where("kind = 'recorder.start'").groupBy(account.alias("account"))
     starts = began.agg(F.min("t_wall_us").alias("began"))
-    delivered = seen.where("times > 0").join(F.broadcast(starts), "account", "left")
-    return delivered.withColumns({"given_store": F.col("given.store_us"), "given": F.col("given.place")})
+    return placed(seen.where("times > 0").join(F.broadcast(starts), "account", "left"), "sent", "given")
 
 
 def dead_letters(recording: Recording) -> DataFrame:
@@ -142,24 +144,30 @@ def drained_messages(recording: Recording) -> DataFrame:
     sent = _sent(events).join(
         F.broadcast(not_attested(drained, recording.settings)), [*ACCOUNT, "topic"]
     )
-    first = sent.groupBy(wish, scope(), "primed", "drained", by_broker()).agg(
-        F.min("place").alias("sent"),
-        F.min("visible").alias("visible"),
-        F.max("due_us").alias("due_us"),
-        F.min("here").alias("here"),
-        F.max(is_unwanted("wanted")).alias("unwanted"),
-    )
-    wanted = first.where(
-        """sent.at > primed and greatest(visible, coalesce(due_us, 0)) < drained.at and visible is not null and here
-        and not unwanted"""
-    )
     settled = events.where(
         """(kind in ('ack', 'forward') and coalesce(phase, '') <> 'fail' or kind = 'dlq.deliver'
             or kind = 'deliver' and role = 'pull') and group is not null and message_id is not null"""
     )
-    over = settled.select(wish).unionByName(_given_up(recording).select(wish))
-    done = over.groupBy("wish").agg(F.lit(True).alias("done"))
-    return wanted.join(done, "wish", "left")
+    wishes = sent.select(
+        wish, scope(), by_broker(), "primed", "drained", "place", "visible", "due_us", "here",
+        is_unwanted("wanted").alias("unwanted"),
+    )
+    # One exchange for both sides, and no join.
+    rows = wishes
+    for of in (settled, _given_up(recording)):
+        rows = rows.unionByName(of.select(wish, F.lit(True).alias("done")), allowMissingColumns=True)
+    first = rows.groupBy("wish").agg(
+        *(F.max(name).alias(name) for name in ("scope", "by_broker", "primed", "unwanted", "done")),
+        *earliest("sent"),
+        *earliest("drained", of="drained", latest=True),
+        F.min("visible").alias("visible"),
+        F.max("due_us").alias("due_us"),
+        F.min("here").alias("here"),
+    )
+    return placed(first, "sent", "drained").where(
+        """sent.at > primed and greatest(visible, coalesce(due_us, 0)) < drained.at and visible is not null and here
+        and not unwanted"""
+    )
 
 
 def _given_up(recording: Recording) -> DataFrame:
