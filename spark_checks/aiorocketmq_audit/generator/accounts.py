@@ -1,4 +1,4 @@
-"""What the broker and the clients write down of a block: rows of each account, at the server's time.
+"""What the broker and the clients record of a block: rows of each observer, at the server's time.
 
 The broker knows each instant. A client knows when it called and when it was answered, and a delivery whose answer
 was lost is known to the broker alone.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from aiorocketmq_audit.generator import names as n
 from aiorocketmq_audit.generator.columns import NONE, Bools, Cells, Columns, Draft, Ints, cells
 from aiorocketmq_audit.generator.names import Names
 from aiorocketmq_audit.generator.shape import Shape
@@ -42,127 +41,87 @@ _LARGEST = 1 << 14
 
 
 class Settled:
-    """When each attempt was settled, and by which calls; the same for all accounts."""
+    """When each attempt was settled, and by which calls; the same for all observers."""
 
     def __init__(self, block: Block, shape: Shape, chance: np.random.Generator) -> None:
         attempts = block.attempts
         count = len(attempts["message"])
-        outcome = attempts["outcome"]
-        begin = attempts["tick"] * TICK_US
-        self.begin = begin
-        self.effect = begin + attempts["work"] * TICK_US - chance.integers(500, 4_500, count)
-        self.hold_end = begin + shape.hold_ms * 1000
-        late = self.hold_end + chance.integers(1, 1 + _LATE_US, count)
-        self.effect = np.where(outcome == SLOW, late, self.effect)
+        self.begin = attempts["tick"] * TICK_US
+        effect = self.begin + attempts["work"] * TICK_US - chance.integers(500, 4_500, count)
+        self.lease_end = self.begin + shape.hold_ms * 1000
+        late = self.lease_end + chance.integers(1, 1 + _LATE_US, count)
+        self.effect = np.where(attempts["outcome"] == SLOW, late, effect)
         self.call = self.effect - chance.integers(300, 1_500, count)
         self.answer = self.effect + chance.integers(300, 1_500, count)
-        self.prolonged = begin + 4_000 + chance.integers(0, 500, count)
+        self.extended = self.begin + 4_000 + chance.integers(0, 500, count)
         """An extension, before the settlement."""
 
 
 def broker(block: Block, settled: Settled, names: Names) -> Columns:
-    """The broker's account."""
-    draft = Draft()
-    _stored(draft, block, names)
-    draft.add(
-        len(settled.begin),
-        _of(block),
-        _handed_out(block, names),
-        kind=n.DELIVER,
-        at=settled.begin,
-        rank=_rank(block),
+    """What the broker records."""
+    draft, answers = Draft(), block.answers
+    messages, sent = block.messages, block.messages["sent"]
+    store = np.where(messages["due"] == NONE, messages["store"], NONE)
+    stored = cells(
+        _sent(messages, names), recorder=0, phase="ok", born_us=sent - 1_000, store_us=store, code=_OK
     )
-    answers = block.answers
-    draft.add(
-        len(answers["at"]),
-        _asked(block),
-        recorder=0,
-        phase=n.OK,
-        at=answers["at"],
-        invoked=answers["asked"] + 300,
-        rank=(answers["number"] + 1) * _LARGEST,
-        code=_OK,
-    )
+    draft.some(messages["outcome"] <= UNCONFIRMED, stored, at=sent, invoked=sent)
+    draft.add(len(settled.begin), _delivered(block, names), at=settled.begin)
+    poll = cells(_polled(block), recorder=0, phase="ok", code=_OK)
+    draft.add(len(answers["at"]), poll, at=answers["at"], invoked=answers["asked"] + 300)
     _settled_by_broker(draft, block, settled)
     return draft.table()
 
 
 def _settled_by_broker(draft: Draft, block: Block, settled: Settled) -> None:
     outcome, wait, number = (block.attempts[name] for name in ("outcome", "wait", "delivery"))
-    about = cells(_of(block), _handles(block), attempt=block.attempts["attempt"])
+    about = cells(_of(block), delivery=number, handle=number, attempt=block.attempts["attempt"])
+    renewed: Cells = {"handle": _new_handle(block), "prev_handle": number}
 
-    def call(which: Bools, kind: int, at: Ints, phase: int = n.OK, **more: Ints | int) -> None:
-        draft.some(which, about, kind=kind, at=at, invoked=at, phase=phase, code=_OK, **more)
+    def call(which: Bools, kind: str, at: Ints, *parts: Cells, **more: Ints | int | str) -> None:
+        draft.some(which, about, {"phase": "ok"}, *parts, kind=kind, at=at, invoked=at, code=_OK, **more)
 
     extended = outcome == EXTENDED
-    hold = (settled.hold_end - settled.begin) // 1000
-    new = _new_handle(block)
-    call(extended, n.CHANGED, settled.prolonged, hold=hold, reason=n.EXTEND, handle=new, before=number)
-    call(np.isin(outcome, (ACK, ACK_LOST, FORGOTTEN)), n.ACKED, settled.effect)
-    call(extended, n.ACKED, settled.effect, handle=new)
-    call(outcome == SLOW, n.ACKED, settled.effect, n.FAILED)
-    asked = np.isin(outcome, (NACK, BURIED))
-    call(asked, n.CHANGED, settled.effect, hold=wait, handle=new, before=number)
-    draft.some(outcome == BURIED, about, kind=n.DEAD, at=settled.effect + wait * 1000)
-    draft.some(outcome == FORWARDED, about, kind=n.DEAD, at=settled.effect)
-    draft.some(np.isin(outcome, (EXPIRED, ACK_IN_VAIN, UNSEEN)), about, kind=n.EXPIRE, at=settled.hold_end)
+    length = (settled.lease_end - settled.begin) // 1000
+    call(extended, "change", settled.extended, renewed, invisible_ms=length, reason="extend")
+    call(np.isin(outcome, (ACK, ACK_LOST, FORGOTTEN)), "ack", settled.effect)
+    call(extended, "ack", settled.effect, handle=_new_handle(block))
+    call(outcome == SLOW, "ack", settled.effect, phase="fail")
+    call(np.isin(outcome, (NACK, BURIED)), "change", settled.effect, renewed, invisible_ms=wait)
+    draft.some(outcome == BURIED, about, kind="dlq.deliver", at=settled.effect + wait * 1000)
+    draft.some(outcome == FORWARDED, about, kind="dlq.deliver", at=settled.effect)
+    expired = np.isin(outcome, (EXPIRED, ACK_IN_VAIN, UNSEEN))
+    draft.some(expired, about, kind="expire", at=settled.lease_end)
     _struck(draft, block, settled, recorder=0)
 
 
 def _struck(draft: Draft, block: Block, settled: Settled, recorder: Ints | int) -> None:
-    """Crashes of consumers and restarts of the server: every account knows of them."""
+    """Crashes of consumers and restarts of the server: every observer knows of them."""
     outcome, about = block.attempts["outcome"], _of(block)
-    who: Cells = {"recorder": recorder, "client": about["client"], "group": about["group"]}
-    draft.some(outcome == CRASHED, who, kind=n.CLIENT_CRASH, at=settled.begin + 300_000)
-    draft.some(outcome == FORGOTTEN, recorder=recorder, kind=n.FAULT, at=settled.effect + _LATE_US, fault=0)
-
-
-def _stored(draft: Draft, block: Block, names: Names) -> None:
-    messages = block.messages
-    at = messages["sent"]
-    draft.some(
-        messages["outcome"] <= UNCONFIRMED,
-        _sent(messages, names),
-        recorder=0,
-        phase=n.OK,
-        at=at,
-        invoked=at,
-        born=at - 1_000,
-        store=np.where(messages["due"] == NONE, messages["store"], NONE),
-        code=_OK,
-    )
+    who: Cells = {"recorder": recorder, "client_id": about["client_id"], "group": about["group"]}
+    draft.some(outcome == CRASHED, who, kind="client.crash", at=settled.begin + 300_000)
+    draft.some(outcome == FORGOTTEN, recorder=recorder, kind="fault", at=settled.effect + _LATE_US, fault=0)
 
 
 def clients(block: Block, settled: Settled, names: Names, chance: np.random.Generator) -> Columns:
-    """The accounts of all clients, each by its own recorder."""
-    draft = Draft()
+    """What all clients record, each by its own recorder."""
+    draft, attempts, answers = Draft(), block.attempts, block.answers
     _sends(draft, block, names, chance)
     _receives(draft, block, chance)
-    attempts, answers = block.attempts, block.answers
-    recorder, outcome = attempts["client"], attempts["outcome"]
+    recorder, outcome, number = attempts["client"], attempts["outcome"], attempts["delivery"]
     seen, asked = answers["seen"][attempts["answer"]], answers["asked"][attempts["answer"]]
+    who: Cells = {"recorder": recorder, "role": "push"}
     came = outcome != UNSEEN
-    draft.some(
-        came,
-        _of(block),
-        _handed_out(block, names),
-        recorder=recorder,
-        kind=n.DELIVER,
-        role=n.PUSH,
-        at=seen,
-        invoked=asked,
-        rank=_rank(block),
-        answered=settled.begin,
-    )
-    about = cells(_of(block), recorder=recorder, role=n.PUSH, attempt=attempts["attempt"])
-    handling = cells(about, delivery=attempts["delivery"])
-    draft.some(came, handling, kind=n.HANDLE_START, at=seen + 100)
-    result = np.where(np.isin(outcome, (NACK, BURIED, FORWARDED)), 1, 0)
+    given = cells(_delivered(block, names), who, server_deliver_us=settled.begin)
+    draft.some(came, given, at=seen, invoked=asked)
+    about = cells(_of(block), who, attempt=attempts["attempt"], delivery=number)
+    draft.some(came, about, kind="handle.start", at=seen + 100)
     ended = came & ~np.isin(outcome, (EXPIRED, CRASHED))
-    draft.some(ended, handling, kind=n.HANDLE_END, at=settled.call - 100, result=result)
-    _settled_by_clients(draft, block, settled, about)
-    who: Cells = {name: about[name] for name in ("recorder", "client", "group", "role")}
-    draft.some(outcome == CRASHED, who, kind=n.CLIENT_START, at=asked - 1_000)
+    has_failed = np.isin(outcome, (NACK, BURIED, FORWARDED)).astype(np.int64)
+    draft.some(ended, about, kind="handle.end", at=settled.call - 100, result=has_failed)
+    _settled_by_clients(draft, block, settled, cells(about, handle=number))
+    born: Cells = {name: about[name] for name in ("recorder", "client_id", "group", "role")}
+    draft.some(outcome == CRASHED, born, kind="client.start", at=asked - 1_000)
     _struck(draft, block, settled, recorder)
     return draft.table()
 
@@ -173,112 +132,115 @@ def _sends(draft: Draft, block: Block, names: Names, chance: np.random.Generator
     call = messages["sent"] - chance.integers(300, 1_500, count)
     answer = messages["sent"] + chance.integers(300, 1_500, count)
     recorder = names.consumers + messages["producer"]
-    sent = cells(_sent(messages, names), recorder=recorder, op=messages["message"] * _OPS, attempt=1)
+    sent = cells(_sent(messages, names), recorder=recorder, op_id=messages["message"] * _OPS, attempt=1)
     unplaced = cells(sent, broker=NONE, queue=NONE, offset=NONE)
-    draft.add(count, unplaced, phase=n.INVOKED, at=call)
+    draft.add(count, unplaced, phase="invoke", at=call)
     # A receipt tells the offset, and not the queue that it is in.
     received = cells(unplaced, offset=sent["offset"])
-    draft.some(outcome == STORED, received, phase=n.OK, at=answer, invoked=call, code=_OK)
-    draft.some(outcome == REFUSED, unplaced, phase=n.FAILED, at=answer, invoked=call, code=_REFUSED)
+    draft.some(outcome == STORED, received, phase="ok", at=answer, invoked=call, code=_OK)
+    draft.some(outcome == REFUSED, unplaced, phase="fail", at=answer, invoked=call, code=_REFUSED)
     lost = np.isin(outcome, (UNCONFIRMED, NOT_STORED))
-    draft.some(lost, unplaced, phase=n.UNKNOWN, at=call + GIVE_UP_US, invoked=call)
+    draft.some(lost, unplaced, phase="info", at=call + GIVE_UP_US, invoked=call)
 
 
 def _receives(draft: Draft, block: Block, chance: np.random.Generator) -> None:
     answers = block.answers
     seen, asked, unseen = answers["seen"], answers["asked"], answers["unseen"] == 1
-    poll = cells(_asked(block), recorder=answers["client"], role=n.PUSH)
-    draft.add(len(seen), poll, phase=n.INVOKED, at=asked)
-    rank = (answers["number"] + 1) * _LARGEST
-    draft.some(~unseen, poll, phase=n.OK, at=seen, invoked=asked, rank=rank, code=_OK)
+    poll = cells(_polled(block), recorder=answers["client"], role="push")
+    draft.add(len(seen), poll, phase="invoke", at=asked, rank=NONE)
+    draft.some(~unseen, poll, phase="ok", at=seen, invoked=asked, code=_OK)
     cut = seen + chance.integers(1_000, 500_000, len(seen))
-    draft.some(unseen, poll, phase=n.UNKNOWN, at=cut, invoked=asked)
+    draft.some(unseen, poll, phase="info", at=cut, invoked=asked, rank=NONE)
 
 
 def _settled_by_clients(draft: Draft, block: Block, settled: Settled, about: Cells) -> None:
     attempts = block.attempts
-    outcome, number = attempts["outcome"], attempts["delivery"]
+    outcome, number, new = attempts["outcome"], attempts["delivery"], _new_handle(block)
+    renewed: Cells = {"handle": new, "prev_handle": number}
+    around = (settled.call, settled.answer)
 
-    def call(which: Bools, kind: int, span: tuple[Ints, Ints], phase: int = n.OK, **more: Ints | int) -> None:
-        op = number * _OPS + (2 if kind == n.CHANGED else 3)
-        row = cells(about, _handles(block), cells(**more), kind=kind, op=op)
-        draft.some(which, row, phase=n.INVOKED, at=span[0])
-        code = {n.OK: _OK, n.FAILED: _EXPIRED_HANDLE}.get(phase, NONE)
+    def call(
+        which: Bools, kind: str, span: tuple[Ints, Ints], *parts: Cells, phase: str = "ok", **more: Ints | str
+    ) -> None:
+        row = cells(about, *parts, **more, kind=kind, op_id=number * _OPS + (2 if kind == "change" else 3))
+        draft.some(which, row, phase="invoke", at=span[0])
+        code = {"ok": _OK, "fail": _EXPIRED_HANDLE}.get(phase, NONE)
         draft.some(which, row, phase=phase, at=span[1], invoked=span[0], code=code)
 
-    around, new = (settled.call, settled.answer), _new_handle(block)
-    prolonging = (settled.prolonged - 300, settled.prolonged + 300)
-    hold = (settled.hold_end - settled.begin) // 1000
     extended = outcome == EXTENDED
-    call(extended, n.CHANGED, prolonging, hold=hold, reason=n.EXTEND, handle=new, before=number)
+    length = (settled.lease_end - settled.begin) // 1000
+    around_extension = (settled.extended - 300, settled.extended + 300)
+    call(extended, "change", around_extension, renewed, invisible_ms=length, reason="extend")
     used = np.where(extended, new, number)
-    call(np.isin(outcome, (ACK, EXTENDED, FORGOTTEN)), n.ACKED, around, handle=used)
+    call(np.isin(outcome, (ACK, EXTENDED, FORGOTTEN)), "ack", around, handle=used)
     given_up = (settled.call, settled.call + GIVE_UP_US)
-    call(np.isin(outcome, (ACK_LOST, ACK_IN_VAIN)), n.ACKED, given_up, n.UNKNOWN)
-    call(outcome == SLOW, n.ACKED, around, n.FAILED)
-    asked = np.isin(outcome, (NACK, BURIED))
-    call(asked, n.CHANGED, around, hold=attempts["wait"], reason=n.RETRY, handle=new, before=number)
-    call(outcome == FORWARDED, n.FORWARD, around)
+    call(np.isin(outcome, (ACK_LOST, ACK_IN_VAIN)), "ack", given_up, phase="info")
+    call(outcome == SLOW, "ack", around, phase="fail")
+    retried = np.isin(outcome, (NACK, BURIED))
+    call(retried, "change", around, renewed, invisible_ms=attempts["wait"], reason="retry")
+    call(outcome == FORWARDED, "forward", around)
 
 
-def _sent(messages: Columns, names: Names) -> Cells:
+def _sent(messages: Columns, names: Names) -> dict[str, Ints | int | str]:
     is_due = messages["due"] != NONE
-    sent: Cells = {name: messages[name] for name in ("message", "topic", "message_group", "tag", "due")}
     # The receipt of a delayed message does not tell where it will end.
     placed: Cells = {name: np.where(is_due, NONE, messages[name]) for name in ("broker", "queue", "offset")}
+    client = names.consumers + messages["producer"]
+    return cells(_content(messages), placed, kind="send", client_id=client, role="producer")
+
+
+def _content(messages: Columns) -> dict[str, Ints | int | str]:
+    """What a send and a delivery both record of a message."""
+    content: Cells = {name: messages[name] for name in ("topic", "message_group", "tag", "producer")}
+    number = messages["message"]
     return cells(
-        sent,
-        placed,
-        kind=n.SEND,
-        client=names.consumers + messages["producer"],
-        role=n.PRODUCER,
-        body=messages["message"],
-        props=0,
-        pseq=messages["message"],
-        producer=messages["producer"],
+        content, message_id=number, body_sha=number, pseq=number, props_sha=0, due_us=messages["due"]
     )
 
 
-def _of(block: Block) -> Cells:
+def _of(block: Block) -> dict[str, Ints | int | str]:
     """Which message an attempt is about, and whose it was."""
     messages, attempts = block.messages, block.attempts
-    names = ("message", "topic", "broker", "queue", "offset", "message_group", "tag")
-    placed: Cells = {name: messages[name][attempts["message"]] for name in names}
-    who = _client(attempts["client"], attempts["stray"])
-    return cells(placed, recorder=0, group=attempts["group"], client=who)
-
-
-def _asked(block: Block) -> Cells:
-    answers = block.answers
-    who = _client(answers["client"], answers["stray"])
-    poll: Cells = {name: answers[name] for name in ("group", "topic")}
-    return cells(poll, kind=n.RECEIVE, op=answers["number"] * _OPS, client=who)
-
-
-def _handed_out(block: Block, names: Names) -> Cells:
-    messages, attempts = block.messages, block.attempts
     of = attempts["message"]
-    filters = np.array([names.filter_of(group) for group in range(len(names.groups))], np.int64)
+    names = ("topic", "broker", "queue", "offset", "message_group", "tag")
+    placed: Cells = {name: messages[name][of] for name in names}
+    who = _client(attempts["client"], attempts["stray"])
     return cells(
-        _handles(block),
-        attempt=attempts["attempt"],
-        batch=block.answers["number"][attempts["answer"]] * _OPS,
-        position=attempts["position"],
-        hold=names.shape.hold_ms,
-        renew=0,
-        due=messages["due"][of],
-        born=messages["sent"][of] - 1_000,
-        store=messages["store"][of],
-        filter=filters[attempts["group"]],
-        body=messages["message"][of],
-        props=0,
-        pseq=messages["message"][of],
-        producer=messages["producer"][of],
+        placed, message_id=messages["message"][of], recorder=0, group=attempts["group"], client_id=who
     )
 
 
-def _handles(block: Block) -> Cells:
-    return {"delivery": block.attempts["delivery"], "handle": block.attempts["delivery"]}
+def _polled(block: Block) -> dict[str, Ints | int | str]:
+    answers = block.answers
+    who = _client(answers["client"], answers["stray"])
+    about: Cells = {"group": answers["group"], "topic": answers["topic"]}
+    rank = (answers["number"] + 1) * _LARGEST
+    return cells(about, kind="receive", op_id=answers["number"] * _OPS, client_id=who, rank=rank)
+
+
+def _delivered(block: Block, names: Names) -> dict[str, Ints | int | str]:
+    messages, attempts = block.messages, block.attempts
+    of, number = attempts["message"], attempts["delivery"]
+    answer = block.answers["number"][attempts["answer"]]
+    filters = np.array([names.filter_of(group) for group in range(len(names.groups))], np.int64)
+    return cells(
+        {name: each[of] for name, each in _content(messages).items() if isinstance(each, np.ndarray)},
+        _of(block),
+        kind="deliver",
+        delivery=number,
+        handle=number,
+        attempt=attempts["attempt"],
+        batch=answer * _OPS,
+        batch_pos=attempts["position"],
+        # Messages of one answer side by side, in their order, before the answer's own row.
+        rank=answer * _LARGEST + attempts["position"],
+        invisible_ms=names.shape.hold_ms,
+        auto_renew=0,
+        born_us=messages["sent"][of] - 1_000,
+        store_us=messages["store"][of],
+        filter=filters[attempts["group"]],
+        props_sha=0,
+    )
 
 
 def _new_handle(block: Block) -> Ints:
@@ -289,8 +251,3 @@ def _new_handle(block: Block) -> Ints:
 def _client(client: Ints, stray: Ints) -> Ints:
     """Clients by number; those that lived for one message are counted from the other end."""
     return np.where(stray == NONE, client, NONE - 1 - stray)
-
-
-def _rank(block: Block) -> Ints:
-    """Puts the messages of one answer side by side, in their order, before the answer's own row."""
-    return block.answers["number"][block.attempts["answer"]] * _LARGEST + block.attempts["position"]

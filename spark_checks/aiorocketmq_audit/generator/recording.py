@@ -1,4 +1,4 @@
-"""Generating a recording, block by block: messages, the accounts of all observers, files."""
+"""Generating a recording, block by block: messages, what all observers record of them, files."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 
 from aiorocketmq_audit.errors import WrongUse
-from aiorocketmq_audit.generator import accounts, names as n
-from aiorocketmq_audit.generator.columns import Cells, Columns, Draft, length
+from aiorocketmq_audit.generator import accounts
+from aiorocketmq_audit.generator.columns import Cells, Columns, Draft, Ints
 from aiorocketmq_audit.generator.files import Account
 from aiorocketmq_audit.generator.names import Names
-from aiorocketmq_audit.generator.planting import Planted, demand_scenes, plant
+from aiorocketmq_audit.generator.planting import demand_scenes, plant
+from aiorocketmq_audit.generator.plants import Planted
 from aiorocketmq_audit.generator.shape import Shape
 from aiorocketmq_audit.generator.world import LEAD_US, SHIPMENTS, START_US, TOPICS, Block, World, next_block
-from aiorocketmq_audit.schema import VERSION
 
 ROWS_PER_BLOCK = 150_000
 """Rows that are made at a time: what bounds the memory."""
@@ -78,22 +78,24 @@ class _Generating:
         self._shape = shape
         self._chance = np.random.default_rng(seed)
         self._world = World(shape, self._chance)
-        self._names = {
-            who: Names(shape, f"generated-{seed}", is_broker=who == "broker") for who in shape.observers
+        run = f"generated-{seed}"
+        self._names = {who: Names(shape, run, is_broker=who == "broker") for who in shape.observers}
+        self._accounts = {
+            who: Account(folder, who, names, self._skew(who, names), shape.rows_per_file, salt=seed)
+            for who, names in self._names.items()
         }
-        self._accounts = {who: self._account(folder, who, seed) for who in shape.observers}
 
     def run(self) -> Generated:
-        for who in self._accounts:
-            self._add(who, self._beginning(who))
+        for who, account in self._accounts.items():
+            account.add(self._beginning(who))
         self._compare_clocks(START_US - 700_000)
         per_message, rows = 50.0, 0
         while rows < self._events:
             left = (self._events - rows) / per_message
             block = next_block(self._world, max(1, round(min(left, ROWS_PER_BLOCK / per_message))))
             settled = accounts.Settled(block, self._shape, self._chance)
-            for who in self._accounts:
-                rows += self._add(who, self._told(who, block, settled))
+            for who, account in self._accounts.items():
+                rows += account.add(self._observed(who, block, settled))
             per_message = rows / self._world.messages
             self._compare_clocks(self._world.now_us - LEAD_US)
             self._release(self._world.now_us - LEAD_US)
@@ -101,83 +103,67 @@ class _Generating:
 
     @property
     def span_us(self) -> tuple[int, int]:
-        """The time in which scenes may begin: a restart would excuse what they break."""
+        """The time in which scenes may begin: a restart would exempt what they break."""
         return self._world.calm_us, max(self._world.now_us, self._world.calm_us + 60 * _SECOND)
 
-    def _account(self, folder: Path, who: str, seed: int) -> Account:
-        recorders = len(self._names[who].recorders)
+    def _skew(self, who: str, names: Names) -> Ints:
         limit = 0 if who == "broker" else self._shape.skew_ms * 1000
-        skew = self._chance.integers(-limit, limit + 1, recorders)
-        return Account(
-            folder,
-            who,
-            self._names[who],
-            skew,
-            self._shape.rows_per_file,
-            salt=seed,
-        )
+        return self._chance.integers(-limit, limit + 1, len(names.recorders))
 
-    def _told(self, who: str, block: Block, settled: accounts.Settled) -> Columns:
+    def _observed(self, who: str, block: Block, settled: accounts.Settled) -> Columns:
         if who == "broker":
             return accounts.broker(block, settled, self._names[who])
         return accounts.clients(block, settled, self._names[who], self._chance)
 
-    def _add(self, who: str, rows: Columns) -> int:
-        self._accounts[who].add(rows)
-        return length(rows)
-
     def _release(self, before: int | None) -> None:
-        for who, account in self._accounts.items():
-            names = self._names[who]
-            settings = [names.settings(group) for group in range(len(names.groups))]
-            settings.append(
-                {"version": str(VERSION), "writer": "aiorocketmq_audit generator", "clock": "real"}
-            )
-            account.release(before, settings, self._world.strays)
+        for account in self._accounts.values():
+            account.release(before, self._world.strays)
+
+    def _recorders(self, draft: Draft, who: str, **cells: int | str) -> None:
+        """A row of each recorder."""
+        recorders = np.arange(len(self._names[who].recorders))
+        draft.add(len(recorders), recorder=recorders, **cells)
 
     def _beginning(self, who: str) -> Columns:
         names, draft = self._names[who], Draft()
-        recorders, groups = np.arange(len(names.recorders)), np.arange(len(names.groups))
-        draft.add(
-            len(recorders), recorder=recorders, kind=n.BEGIN, at=START_US - 2 * _SECOND, cfg=len(groups)
-        )
+        groups = np.arange(len(names.groups))
+        self._recorders(draft, who, kind="recorder.start", at=START_US - 2 * _SECOND, cfg=len(groups))
         joins = self._consumers(who)
-        draft.add(names.consumers, joins, kind=n.CLIENT_START, at=START_US - 900_000)
+        draft.add(names.consumers, joins, kind="client.start", at=START_US - 900_000)
         if who == "broker":
-            draft.add(len(groups), recorder=0, kind=n.CONFIG, group=groups, cfg=groups, at=START_US - _SECOND)
+            draft.add(len(groups), recorder=0, kind="config", group=groups, cfg=groups, at=START_US - _SECOND)
         else:
-            draft.add(names.consumers, joins, kind=n.CONFIG, cfg=joins["group"], at=START_US - 800_000)
+            draft.add(names.consumers, joins, kind="config", cfg=joins["group"], at=START_US - 800_000)
         return draft.table()
 
     def _consumers(self, who: str) -> Cells:
         consumers = np.arange(self._names[who].consumers)
         group = consumers // self._shape.consumers
         recorder = 0 if who == "broker" else consumers
-        return {"client": consumers, "group": group, "role": n.PUSH, "recorder": recorder}
+        return {"client_id": consumers, "group": group, "role": "push", "recorder": recorder}
 
     def _compare_clocks(self, at: int) -> None:
         if "client" in self._accounts:
-            recorders, draft = np.arange(len(self._names["client"].recorders)), Draft()
-            draft.add(len(recorders), recorder=recorders, kind=n.CLOCK_SAMPLE, sample=recorders, at=at)
+            draft, recorders = Draft(), np.arange(len(self._names["client"].recorders))
+            draft.add(len(recorders), recorder=recorders, kind="clock.sample", clk=recorders, at=at)
             self._accounts["client"].add(draft.table())
 
-    def _drained(self, draft: Draft, at: int) -> None:
-        """Every group has got and settled all that there was of its topics."""
-        for group in range(self._world.all_groups):
-            topics = np.array([SHIPMENTS]) if group >= self._shape.groups else np.arange(len(TOPICS))
-            draft.add(len(topics), recorder=0, kind=n.DRAIN, group=group, topic=topics, at=at)
-
     def _end(self) -> Generated:
-        last = max(self._world.now_us, *(account.latest_us for account in self._accounts.values())) + _SECOND
+        last = max(self._world.now_us, *(each.latest_us for each in self._accounts.values())) + _SECOND
         for who, account in self._accounts.items():
-            names, draft = self._names[who], Draft()
-            draft.add(names.consumers, self._consumers(who), kind=n.CLIENT_STOP, at=last)
+            draft = Draft()
+            draft.add(self._names[who].consumers, self._consumers(who), kind="client.stop", at=last)
             if who == "broker":
                 self._drained(draft, last)
-            recorders = np.arange(len(names.recorders))
-            draft.add(len(recorders), recorder=recorders, kind=n.END, at=last + _SECOND)
+            self._recorders(draft, who, kind="recorder.end", at=last + _SECOND)
             account.add(draft.table())
         self._release(None)
         files = sum(account.close() for account in self._accounts.values())
         rows = sum(account.rows for account in self._accounts.values())
         return Generated(rows, files, self._world.messages)
+
+    def _drained(self, draft: Draft, at: int) -> None:
+        """Every group has got and settled all that there was of its topics."""
+        for group in range(self._world.all_groups):
+            topics = np.array([SHIPMENTS]) if group >= self._shape.groups else np.arange(len(TOPICS))
+            draft.add(len(topics), recorder=0, kind="drain.ok", group=group, topic=topics, at=at)
