@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from aiorocketmq_audit.errors import WrongUse
 from aiorocketmq_audit.generator import Shape, generate
+from aiorocketmq_audit.generator.histories import one_after_the_other
 from aiorocketmq_audit.generator.layout import SCHEMA
 from aiorocketmq_audit.generator.planting import chosen
 from aiorocketmq_audit.generator.plants import KINDS, rows_of
 from aiorocketmq_audit.generator.plants.scene import Scene
-from aiorocketmq_audit.generator.ways import one_after_the_other
 from aiorocketmq_audit.schema import COLUMNS, REQUIRED
 from click.testing import CliRunner
 

@@ -31,7 +31,7 @@ _IDS = {
 _HEX = np.frombuffer(b"".join(b"%02x" % byte for byte in range(256)), np.uint8).reshape(256, 2)
 
 
-class Account:
+class ObserverFiles:
     """The files of one observer: one series for each of its recorders."""
 
     def __init__(

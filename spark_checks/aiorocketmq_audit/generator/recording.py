@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from aiorocketmq_audit.errors import WrongUse
-from aiorocketmq_audit.generator import accounts
+from aiorocketmq_audit.generator import observations
 from aiorocketmq_audit.generator.columns import Cells, Columns, Draft, Ints
-from aiorocketmq_audit.generator.files import Account
+from aiorocketmq_audit.generator.files import ObserverFiles
 from aiorocketmq_audit.generator.names import Names
 from aiorocketmq_audit.generator.planting import demand_scenes, plant
 from aiorocketmq_audit.generator.plants import Planted
@@ -80,22 +80,22 @@ class _Generating:
         self._world = World(shape, self._chance)
         run = f"generated-{seed}"
         self._names = {who: Names(shape, run, is_broker=who == "broker") for who in shape.observers}
-        self._accounts = {
-            who: Account(folder, who, names, self._skew(who, names), shape.rows_per_file, salt=seed)
+        self._files = {
+            who: ObserverFiles(folder, who, names, self._skew(who, names), shape.rows_per_file, salt=seed)
             for who, names in self._names.items()
         }
 
     def run(self) -> Generated:
-        for who, account in self._accounts.items():
-            account.add(self._beginning(who))
+        for who, files in self._files.items():
+            files.add(self._beginning(who))
         self._compare_clocks(START_US - 700_000)
         per_message, rows = 50.0, 0
         while rows < self._events:
             left = (self._events - rows) / per_message
             block = next_block(self._world, max(1, round(min(left, ROWS_PER_BLOCK / per_message))))
-            settled = accounts.Settled(block, self._shape, self._chance)
-            for who, account in self._accounts.items():
-                rows += account.add(self._observed(who, block, settled))
+            settled = observations.Settled(block, self._shape, self._chance)
+            for who, files in self._files.items():
+                rows += files.add(self._observed(who, block, settled))
             per_message = rows / self._world.messages
             self._compare_clocks(self._world.now_us - LEAD_US)
             self._release(self._world.now_us - LEAD_US)
@@ -110,14 +110,14 @@ class _Generating:
         limit = 0 if who == "broker" else self._shape.skew_ms * 1000
         return self._chance.integers(-limit, limit + 1, len(names.recorders))
 
-    def _observed(self, who: str, block: Block, settled: accounts.Settled) -> Columns:
+    def _observed(self, who: str, block: Block, settled: observations.Settled) -> Columns:
         if who == "broker":
-            return accounts.broker(block, settled, self._names[who])
-        return accounts.clients(block, settled, self._names[who], self._chance)
+            return observations.broker(block, settled, self._names[who])
+        return observations.clients(block, settled, self._names[who], self._chance)
 
     def _release(self, before: int | None) -> None:
-        for account in self._accounts.values():
-            account.release(before, self._world.strays)
+        for files in self._files.values():
+            files.release(before, self._world.strays)
 
     def _recorders(self, draft: Draft, who: str, **cells: int | str) -> None:
         """A row of each recorder."""
@@ -143,24 +143,24 @@ class _Generating:
         return {"client_id": consumers, "group": group, "role": "push", "recorder": recorder}
 
     def _compare_clocks(self, at: int) -> None:
-        if "client" in self._accounts:
+        if "client" in self._files:
             draft, recorders = Draft(), np.arange(len(self._names["client"].recorders))
             draft.add(len(recorders), recorder=recorders, kind="clock.sample", clk=recorders, at=at)
-            self._accounts["client"].add(draft.table())
+            self._files["client"].add(draft.table())
 
     def _end(self) -> Generated:
-        last = max(self._world.now_us, *(each.latest_us for each in self._accounts.values())) + _SECOND
-        for who, account in self._accounts.items():
+        last = max(self._world.now_us, *(each.latest_us for each in self._files.values())) + _SECOND
+        for who, files in self._files.items():
             draft = Draft()
             draft.add(self._names[who].consumers, self._consumers(who), kind="client.stop", at=last)
             if who == "broker":
                 self._drained(draft, last)
             self._recorders(draft, who, kind="recorder.end", at=last + _SECOND)
-            account.add(draft.table())
+            files.add(draft.table())
         self._release(None)
-        files = sum(account.close() for account in self._accounts.values())
-        rows = sum(account.rows for account in self._accounts.values())
-        return Generated(rows, files, self._world.messages)
+        count = sum(files.close() for files in self._files.values())
+        rows = sum(files.rows for files in self._files.values())
+        return Generated(rows, count, self._world.messages)
 
     def _drained(self, draft: Draft, at: int) -> None:
         """Every group has got and settled all that there was of its topics."""

@@ -9,9 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from aiorocketmq_audit.generator.columns import NONE, Bools, Cells, Columns, Draft, Ints, cells
-from aiorocketmq_audit.generator.names import Names
-from aiorocketmq_audit.generator.shape import Shape
-from aiorocketmq_audit.generator.ways import (
+from aiorocketmq_audit.generator.histories import (
     ACK,
     ACK_IN_VAIN,
     ACK_LOST,
@@ -26,6 +24,8 @@ from aiorocketmq_audit.generator.ways import (
     TICK_US,
     UNSEEN,
 )
+from aiorocketmq_audit.generator.names import Names
+from aiorocketmq_audit.generator.shape import Shape
 from aiorocketmq_audit.generator.world import NOT_STORED, REFUSED, STORED, UNCONFIRMED, Block
 
 GIVE_UP_US = 3_000_000
