@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from aiorocketmq_audit.errors import WrongUse
 from aiorocketmq_audit.generator import Shape, generate
 from aiorocketmq_audit.generator.histories import one_after_the_other
 from aiorocketmq_audit.generator.layout import SCHEMA
@@ -239,6 +238,7 @@ def test_what_would_excuse_others_is_planted_by_its_name_only() -> None:
         (["--shape", "heat=1"], "--shape heat=1 is not understood"),
         (["--shape", "hot=much"], "--shape hot=much is no number: for example hot=0.0."),
         (["--shape", "hot=0.9"], "hot must be at most ordered_share"),
+        (["--shape", "max_attempts=1"], "max_attempts must be at least 2"),
         (["--shape", "steps_ms=1"], "steps_ms must be waits of at least 100"),
         (["--shape", "observers=me"], "observers must be broker, client, or broker+client"),
         (["--shape", "groups=0", "--shape", "ordered_groups=0"], "groups must be at least 1"),
@@ -296,8 +296,3 @@ def test_without_numpy_one_sentence_says_what_to_install(tmp_path: Path) -> None
         "aiorocketmq audit: --generate needs numpy: run pip install 'aiorocketmq[generator]'.\n",
     )
     assert run("pyspark", "py4j").returncode == 0
-
-
-def test_shapes_are_refused_by_name() -> None:
-    with pytest.raises(WrongUse, match="max_attempts must be at least 2"):
-        Shape(max_attempts=1)
