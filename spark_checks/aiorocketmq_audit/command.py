@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from aiorocketmq_audit.errors import AuditError, WrongUse
+from aiorocketmq_audit.errors import AuditError
 
 EXIT_OF = {"valid": 0, "invalid": 1, "unknown": 3}
 EXIT_USAGE = 2
@@ -74,46 +75,34 @@ def _audit(
 ) -> int:
     from aiorocketmq_audit.checks import CHECKS
     from aiorocketmq_audit.recording.narrowing import Narrowing
+    from aiorocketmq_audit.recording.out import out_folder
     from aiorocketmq_audit.report import write
     from aiorocketmq_audit.run import audit
     from aiorocketmq_audit.summary import summary
 
-    folder = None if out is None else _folder(Path(out))
-    violations = None if folder is None else (folder / "violations").resolve().as_uri()
-    narrowing = Narrowing(wanted.groups, wanted.from_us, wanted.to_us, wanted.early_ms, wanted.skew_ms)
-    result = audit(
-        recording,
-        checks=checks or tuple(CHECKS),
-        master=master,
-        violations=violations,
-        narrowing=narrowing,
-        memory=wanted.memory,
-    )
-    document = summary(result)
-    if folder is not None:
-        (folder / "summary.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-        write(result, folder)
+    with out_folder(Path(out)) if out is not None else nullcontext() as folder:
+        narrowing = Narrowing(wanted.groups, wanted.from_us, wanted.to_us, wanted.early_ms, wanted.skew_ms)
+        result = audit(
+            recording,
+            checks=checks or tuple(CHECKS),
+            master=master,
+            violations=None if folder is None else folder.path_for("violations").resolve().as_uri(),
+            narrowing=narrowing,
+            memory=wanted.memory,
+        )
+        document = summary(result)
+        if folder is not None:
+            folder.path_for("summary.json").write_text(
+                json.dumps(document, indent=2) + "\n", encoding="utf-8"
+            )
+            write(result, folder.fresh)
     if as_json:
         print(json.dumps(document))
     else:
         from aiorocketmq_audit.printing import show
 
-        show(result, folder)
+        show(result, None if folder is None else folder.path)
     return EXIT_OF[result.verdict.value]
-
-
-def _folder(path: Path) -> Path:
-    """Make it, and try it out before anything is read: an audit may take an hour."""
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        trial = path / "_trial"
-        trial.touch()
-        trial.unlink()
-    except OSError as error:
-        raise WrongUse(
-            f"--out {path} cannot be written to ({error.strerror}): give another folder."
-        ) from error
-    return path
 
 
 def _refuse(sentence: str, code: int) -> int:
