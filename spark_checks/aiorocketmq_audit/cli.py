@@ -14,7 +14,7 @@ import click
 from aiorocketmq_audit.errors import EXIT_OF, AuditError, WrongUse
 
 if TYPE_CHECKING:
-    from aiorocketmq_audit.narrowing import Narrowing
+    from aiorocketmq_audit.recording.narrowing import Narrowing
     from aiorocketmq_audit.run import Audit
 
 
@@ -176,7 +176,7 @@ def audit(
         raise click.UsageError("give the folder of a recording, for example: aiorocketmq audit runs/")
 
     def judge() -> int:
-        from aiorocketmq_audit.narrowing import Narrowing
+        from aiorocketmq_audit.recording.narrowing import Narrowing
 
         result = judged(
             recording,
@@ -214,7 +214,7 @@ def _sentences(command: Callable[[], int], out: str | None) -> int:
 
 
 def _explain(rule: str) -> int:
-    from aiorocketmq_audit.rules import explain  # type: ignore[import-not-found]  # not merged yet
+    from aiorocketmq_audit.rules import explain
 
     click.echo(explain(rule))
     return 0

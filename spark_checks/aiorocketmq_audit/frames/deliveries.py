@@ -78,7 +78,9 @@ def _packed(recording: Recording) -> DataFrame:
     recorder = F.xxhash64("recorder")
     return known.select(
         F.xxhash64(*ACCOUNT, "topic", "group", F.coalesce("message_group", "message_id")).alias("lane"),
-        F.when(F.coalesce("ordered", F.lit(False)), copy).otherwise(F.xxhash64("message_id")).alias("message"),
+        F.when(F.coalesce("ordered", F.lit(False)), copy)
+        .otherwise(F.xxhash64("message_id"))
+        .alias("message"),
         F.when(is_deliver, F.col("t_wall_us")).otherwise(called).alias("at"),
         F.when(is_deliver, F.col("seq")).otherwise(F.coalesce("invoked_seq", "seq")).alias("at_seq"),
         called.alias("lo"),
@@ -201,7 +203,9 @@ def _with_successor(rows: DataFrame) -> DataFrame:
     # The broker itself ends a message after its last attempt, when the lease is over and unseen by consumers.
     moved = F.coalesce(F.col("change.lo") + F.col("change.lease_us"), F.col("lo") + F.col("lease_us"))
     is_last_attempt = F.col("attempt") >= F.coalesce("max_attempts", F.lit(1))
-    exhausted = F.when(is_last_attempt, F.when(moved.isNotNull(), F.least(moved, "unsure_lo")).otherwise(F.col("lo")))
+    exhausted = F.when(
+        is_last_attempt, F.when(moved.isNotNull(), F.least(moved, "unsure_lo")).otherwise(F.col("lo"))
+    )
     return rows.withColumns(
         {
             "next": F.lead(following).over(message),
@@ -258,7 +262,9 @@ def _with_lease(rows: DataFrame) -> DataFrame:
     last_hi = F.when(crossing, F.greatest(base_hi, moved_hi)).when(is_changed, moved_hi).otherwise(base_hi)
     # A broker cannot see why a lease was changed: the group's own step, or less than was left, means "come again then".
     reason = F.coalesce(change["reason"], F.lit(0))
-    looks_like_retry = ((change["lease_us"] == F.col("step_us")) & (reason != NO_LADDER)) | (moved_lo < base_lo)
+    looks_like_retry = ((change["lease_us"] == F.col("step_us")) & (reason != NO_LADDER)) | (
+        moved_lo < base_lo
+    )
     asked = is_changed & F.when(reason.isin(RETRY, EXTEND), reason == RETRY).otherwise(
         F.coalesce(looks_like_retry, F.lit(False))
     )
@@ -299,12 +305,16 @@ def _beside_earlier(rows: DataFrame) -> DataFrame:
     ).withColumns(
         {
             "opened": F.max(F.when(is_judged, F.struct("end", "offset", *facts))).over(before),
-            "passed": F.max(F.when(is_judged & (F.col("number") == 1), F.struct("offset", *facts))).over(before),
+            "passed": F.max(F.when(is_judged & (F.col("number") == 1), F.struct("offset", *facts))).over(
+                before
+            ),
             "begins": F.coalesce(F.lag("answer").over(by_time) != F.col("answer"), F.lit(True)),
         }
     )
     begins = F.when(F.col("begins"), F.col("opened"))
-    return begun.withColumn("open", F.last(begins, ignorenulls=True).over(so_far)).drop("end", "opened", "begins")
+    return begun.withColumn("open", F.last(begins, ignorenulls=True).over(so_far)).drop(
+        "end", "opened", "begins"
+    )
 
 
 def _without_order(rows: DataFrame) -> DataFrame:
@@ -320,8 +330,10 @@ def _without_order(rows: DataFrame) -> DataFrame:
 
 
 _LATE = "next.hi - until_hi"
-_BUCKET = "".join(f" when {_LATE} >= {round(border * 1e6)} then {index + 1}" for index, border in
-                  reversed(tuple(enumerate(BUCKETS_S))))
+_BUCKET = "".join(
+    f" when {_LATE} >= {round(border * 1e6)} then {index + 1}"
+    for index, border in reversed(tuple(enumerate(BUCKETS_S)))
+)
 
 FRAME = Frame(
     "deliveries",

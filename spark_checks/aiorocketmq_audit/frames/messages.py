@@ -115,7 +115,9 @@ def transactions(recording: Recording) -> DataFrame:
     kind, phase, here = F.col("kind"), F.col("phase"), place()
     ended = (kind == "tx.end") & (F.coalesce(phase, F.lit("info")) != "fail")
     commit, rollback = F.col("resolution") == "commit", F.col("resolution") == "rollback"
-    of_them = recording.events.where("tx_id is not null and kind in ('send', 'deliver', 'tx.end', 'tx.check')")
+    of_them = recording.events.where(
+        "tx_id is not null and kind in ('send', 'deliver', 'tx.end', 'tx.check')"
+    )
     seen = of_them.groupBy("observer", *key).agg(
         scope_of(),
         F.min(F.when(kind != "deliver", here)).alias("began"),
@@ -141,15 +143,21 @@ def drained_messages(recording: Recording) -> DataFrame:
     wish = F.xxhash64(*_GROUP, "message_id").alias("wish")
     drained = drains(events).join(F.broadcast(_readers(events)), list(_GROUP))
     drained = drained.join(reset_groups(events), [*ACCOUNT, "group"], "left_anti")
-    sent = _sent(events).join(
-        F.broadcast(not_attested(drained, recording.settings)), [*ACCOUNT, "topic"]
-    )
+    sent = _sent(events).join(F.broadcast(not_attested(drained, recording.settings)), [*ACCOUNT, "topic"])
     settled = events.where(
         """(kind in ('ack', 'forward') and coalesce(phase, '') <> 'fail' or kind = 'dlq.deliver'
             or kind = 'deliver' and role = 'pull') and group is not null and message_id is not null"""
     )
     wishes = sent.select(
-        wish, scope(), by_broker(), "primed", "drained", "place", "visible", "due_us", "here",
+        wish,
+        scope(),
+        by_broker(),
+        "primed",
+        "drained",
+        "place",
+        "visible",
+        "due_us",
+        "here",
         is_unwanted("wanted").alias("unwanted"),
     )
     # One exchange for both sides, and no join.
@@ -220,7 +228,10 @@ MESSAGES = Frame(
     ("deliver",),
     counts={
         "known": (f"count_if({JUDGED} and confirmed > 0)", "sum(known)"),
-        "recovered": (f"count_if({JUDGED} and confirmed = 0 and sends > 0 and not {REFUSED})", "sum(recovered)"),
+        "recovered": (
+            f"count_if({JUDGED} and confirmed = 0 and sends > 0 and not {REFUSED})",
+            "sum(recovered)",
+        ),
     },
 )
 DEAD_LETTERS = Frame("dead letters", dead_letters, ("dlq.deliver",))
