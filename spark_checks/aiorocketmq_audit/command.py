@@ -74,9 +74,9 @@ def _audit(
 ) -> int:
     from aiorocketmq_audit.checks import CHECKS
     from aiorocketmq_audit.narrowing import Narrowing
-    from aiorocketmq_audit.report import write
+    from aiorocketmq_audit.report.page import files
+    from aiorocketmq_audit.report.summary import summary
     from aiorocketmq_audit.run import audit
-    from aiorocketmq_audit.summary import summary
 
     folder = None if out is None else _folder(Path(out))
     violations = None if folder is None else (folder / "violations").resolve().as_uri()
@@ -89,16 +89,19 @@ def _audit(
         narrowing=narrowing,
         memory=wanted.memory,
     )
-    document = summary(result)
+    document = summary(result, {name: check.promise for name, check in CHECKS.items()})
     if folder is not None:
-        (folder / "summary.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-        write(result, folder)
+        (folder / "plots").mkdir(exist_ok=True)
+        for old in (folder / "plots").glob("*.svg"):
+            old.unlink()
+        for name, text in files(result, document).items():
+            (folder / name).write_text(text, encoding="utf-8")
     if as_json:
         print(json.dumps(document))
     else:
-        from aiorocketmq_audit.printing import show
+        from aiorocketmq_audit.report.terminal import show
 
-        show(result, folder)
+        show(document, folder)
     return EXIT_OF[result.verdict.value]
 
 

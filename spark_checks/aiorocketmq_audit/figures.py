@@ -19,6 +19,7 @@ from aiorocketmq_audit import (
     origin,
     retry_timing,
 )
+from aiorocketmq_audit.frames.overview import LATENESS_S
 from aiorocketmq_audit.sides import NOTHING, Aside
 
 MOST_CELLS = 20_000
@@ -27,11 +28,10 @@ MOST_CELLS = 20_000
 MOST_EVENTS = 1_500
 """Events of single messages that are drawn."""
 
+BUCKETS_S = LATENESS_S
+
 MOST_ATTEMPTS = 99
 """Higher numbers are counted as this one."""
-
-BUCKETS_S = (-10.0, -1.0, -0.1, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
-"""Borders of the lateness histogram, in seconds after the hold's end."""
 
 
 @dataclass(frozen=True, slots=True)

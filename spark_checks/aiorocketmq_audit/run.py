@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,7 @@ from aiorocketmq_audit.checks import CHECKS, Material
 from aiorocketmq_audit.errors import WorkerLost, WrongUse
 from aiorocketmq_audit.failures import explained
 from aiorocketmq_audit.files import RecordingFiles
+from aiorocketmq_audit.frames.overview import Overview, Slices, cells as overview_cells, overview, slices
 from aiorocketmq_audit.judging import (
     findings_of,
     material_of,
@@ -35,7 +36,6 @@ from aiorocketmq_audit.judging import (
 )
 from aiorocketmq_audit.late import LateSession
 from aiorocketmq_audit.narrowing import EVERYTHING, Narrowing
-from aiorocketmq_audit.overview import NOTHING, Overview, Slices, cells as overview_cells, overview, slices
 from aiorocketmq_audit.session import TINY
 from aiorocketmq_audit.verdicts import CheckResult, Tally, Verdict, judge, overall
 
@@ -70,8 +70,12 @@ class Audit:
     """Messages to draw: like the two that follow, looked for when findings are written."""
     events: tuple[dict[str, Any], ...]
     """What happened to the subjects."""
-    overview: Overview = NOTHING
+    overview: Overview = field(default_factory=Overview)
     """What a page shows of groups and times."""
+    silent: tuple[str, ...] = ()
+    """Checks that judged nothing."""
+    spark: Any = None
+    """What ran in Spark."""
 
 
 def audit(
@@ -143,7 +147,16 @@ class _Asked:
         results = tuple(_judge(name, counts, numbers, gate) for name in self.checks)
         verdict = overall(results, gate)
         return Audit(
-            self.paths, verdict, gate, results, numbers, samples, page.subjects, page.events, page.overview
+            self.paths,
+            verdict,
+            gate,
+            results,
+            numbers,
+            samples,
+            page.subjects,
+            page.events,
+            page.overview,
+            tuple(result.name for result in results if not result.tally.judged),
         )
 
 
@@ -153,7 +166,7 @@ class _Page:
 
     subjects: tuple[figures.Subject, ...] = ()
     events: tuple[dict[str, Any], ...] = ()
-    overview: Overview = NOTHING
+    overview: Overview = field(default_factory=Overview)
 
 
 def _by_numbers(asked: _Asked, workers: Workers) -> Audit | None:
@@ -275,13 +288,13 @@ def _page(
     """What a page shows, if there will be one: messages of findings, or the one with the longest way."""
     if asked.violations is None:
         return _Page()
-    subjects, cut = _subjects(samples), slices(gate)
+    subjects, cut = _subjects(samples), slices(gate.started_us, gate.ended_us)
     if not subjects and numbers.farthest is not None:
         one = subject_of(numbers.farthest)
         subjects = () if one is None else (one,)
     drawn = events_of(subjects) if subjects else []
     written = asked.session.spark().read.parquet(asked.violations) if samples else None
-    return _Page(subjects, tuple(drawn), overview(cells_of(cut), cut, written))
+    return _Page(subjects, tuple(drawn), overview(cells_of(cut), written, cut))
 
 
 def _find(

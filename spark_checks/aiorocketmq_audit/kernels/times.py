@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 from pyspark.sql import Row
 
+from aiorocketmq_audit.frames.overview import COUNTS, LATENCY_S, MOST_ROWS, Slices
 from aiorocketmq_audit.kernels.blocks import Runs
 from aiorocketmq_audit.kernels.events import NONE, Events
 from aiorocketmq_audit.kernels.nullable import bucket
 from aiorocketmq_audit.kernels.tasks import Look, Tasks, Workers
 from aiorocketmq_audit.kernels.texts import mixed
-from aiorocketmq_audit.overview import LATENCY_S, MOST_ROWS, Slices
 
 _Cells = dict[tuple[Any, ...], list[int]]
 
 
 def cells(workers: Workers, tasks: Tasks, slices: Slices) -> list[Row]:
     """Deliveries and dead letters by observer, group, latency and slice of time."""
-    names = ("observer", "group", "bucket", "slice", "deliveries", "again", "dead")
+    names = ("observer", "group", "bucket", "slice", *COUNTS)
     found = _merged(workers.each(Look(partial(_seen, slices), _merged), tasks))
     return [Row(**dict(zip(names, (*key, *counts), strict=True))) for key, counts in found.items()][
         :MOST_ROWS
