@@ -26,7 +26,7 @@ from aiorocketmq_audit.recording.narrowing import EVERYTHING, Narrowing
 from aiorocketmq_audit.rules import CHECKS, ordering
 from aiorocketmq_audit.spark.metrics import Running, SparkRun, running
 from aiorocketmq_audit.spark.session import TINY, session
-from aiorocketmq_audit.verdicts import CheckResult, Overall, Tally, judge as judge_check, overall
+from aiorocketmq_audit.verdicts import CheckResult, Overall, Tally, Verdict, judge as judge_check, overall
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,17 @@ class Audit:
     """What happened to the subjects."""
     overview: pictures.Overview = field(default_factory=pictures.Overview)
     """What a page shows of groups and times."""
+
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict of all checks together."""
+        return self.overall.verdict
+
+    @property
+    def silent(self) -> tuple[str, ...]:
+        """Checks that had nothing to judge."""
+        return self.overall.silent
 
 
 def audit(

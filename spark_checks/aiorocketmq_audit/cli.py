@@ -15,7 +15,7 @@ from aiorocketmq_audit.errors import EXIT_OF, AuditError, WrongUse
 
 if TYPE_CHECKING:
     from aiorocketmq_audit.recording.narrowing import Narrowing
-    from aiorocketmq_audit.run import Audit
+    from aiorocketmq_audit.audit import Audit
 
 
 def _instant(context: click.Context, parameter: click.Parameter, text: str | None) -> int | None:

@@ -81,6 +81,7 @@ def _decided(found: DataFrame, recording: Recording, gate: Gates) -> DataFrame:
         exempted = exemptions.queue_locked(exempted, recording)
     doubts = exemptions.doubted(known, events).withColumn("doubted", F.lit(True))
     cut = _cut(gate, events)
+    alone = [name for name, check in CHECKS.items() if check.by_order and not gate.has_gaps]
     unsure = [
         name for name, check in CHECKS.items() if gate.makes_unsure(depends_on_time=check.depends_on_time)
     ]
@@ -89,7 +90,10 @@ def _decided(found: DataFrame, recording: Recording, gate: Gates) -> DataFrame:
     )
     is_sure = (
         F.col("certain")
-        & ~F.col("check").isin(unsure)
+        & (
+            ~F.col("check").isin(unsure)
+            | (F.col("check").isin(alone) & (F.col("first.recorder") == F.col("second.recorder")))
+        )
         & ~F.coalesce(F.col("second.at") > F.col("cut_us"), F.lit(False))
         & F.col("doubted").isNull()
     )

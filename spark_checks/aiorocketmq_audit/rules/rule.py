@@ -27,6 +27,8 @@ class Check:
     """What is counted as judged, in the plural."""
     depends_on_time: bool = True
     """Whether clocks that disagree leave it unsure."""
+    by_order: bool = False
+    """Whether that is so only of findings by two recorders: what one alone recorded is in its order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
