@@ -23,6 +23,7 @@ from aiorocketmq_audit.frames.settings import settings
 from aiorocketmq_audit.judgement import BROKEN, EXEMPTED, POSSIBLE, Judgement, judge
 from aiorocketmq_audit.recording import files, gates, reading
 from aiorocketmq_audit.recording.narrowing import EVERYTHING, Narrowing
+from aiorocketmq_audit.recording.out import claim_remote
 from aiorocketmq_audit.rules import CHECKS, ordering
 from aiorocketmq_audit.spark.metrics import Running, SparkRun, running
 from aiorocketmq_audit.spark.session import TINY, session
@@ -47,7 +48,6 @@ class Audit:
     """What happened to the subjects."""
     overview: pictures.Overview = field(default_factory=pictures.Overview)
     """What a page shows of groups and times."""
-
 
     @property
     def verdict(self) -> Verdict:
@@ -84,6 +84,8 @@ def audit(
     found = files.find(tuple(paths))
     with nullcontext(spark) if spark else session(master, size=found.size, memory=memory) as started:
         try:
+            if violations is not None and "://" in violations and not violations.startswith("file://"):
+                claim_remote(started, violations)
             with running(started) as run:
                 recording, gate = examined(started, found, narrowing, run)
                 judgement = judge(recording, gate, checks, run.stage)

@@ -19,8 +19,8 @@ from aiorocketmq_audit.report.scene import Drawing
 from aiorocketmq_audit.text import duration, instant, plain
 
 if TYPE_CHECKING:
-    from aiorocketmq_audit.evidence import Subject
     from aiorocketmq_audit.audit import Audit
+    from aiorocketmq_audit.evidence import Subject
 
 MOST_LADDERS = MOST_ORDERS = 6
 MOST_ROWS = 200

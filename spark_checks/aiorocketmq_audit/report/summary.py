@@ -28,7 +28,7 @@ def summary(audit: Audit, promises: Mapping[str, str]) -> dict[str, Any]:
         "program": f"aiorocketmq_audit {_version()}",
         "verdict": audit.verdict.value,
         "silent": audit.silent,
-        "spark": None if audit.spark is None else asdict(audit.spark),
+        "spark": asdict(audit.spark),
         "recording": {
             "paths": audit.recording,
             "versions": gates.versions,
