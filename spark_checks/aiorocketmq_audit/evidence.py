@@ -14,6 +14,9 @@ from aiorocketmq_audit.judgement import BROKEN, EXEMPTED
 SAMPLES = 50
 """Findings of each check that the summary shows; all of them are in `violations/`."""
 
+FEW = 500_000
+"""Findings that are sent to every task."""
+
 DRAWN_MESSAGES = 40
 """Messages whose events the page tells."""
 
@@ -89,9 +92,10 @@ def with_names(findings: DataFrame, events: DataFrame) -> DataFrame:
         F.col("seq").alias("number"),
         F.struct("recorder", *NAMES).alias("fact"),
     )
-    beside = facts.join(
-        F.broadcast(wanted.where("recorder is not null")), F.expr("key = recorder and number = seq"), "inner"
-    )
+    wanted = wanted.where("recorder is not null")
+    # Where findings are few, events need not be exchanged.
+    wanted = F.broadcast(wanted) if findings.count() < FEW else wanted
+    beside = facts.join(wanted, F.expr("key = recorder and number = seq"))
     facts_of = beside.groupBy("id").agg(
         *(
             F.max(F.when(F.col("role") == role, F.col("fact"))).alias(f"{role}_fact")

@@ -143,7 +143,7 @@ def drained_messages(recording: Recording) -> DataFrame:
     wish = F.xxhash64(*_GROUP, "message_id").alias("wish")
     drained = drains(events).join(F.broadcast(_readers(events)), list(_GROUP))
     drained = drained.join(reset_groups(events), [*ACCOUNT, "group"], "left_anti")
-    sent = _sent(events).join(F.broadcast(not_attested(drained, recording.settings)), [*ACCOUNT, "topic"])
+    sent = _sent(recording).join(F.broadcast(not_attested(drained, recording.settings)), [*ACCOUNT, "topic"])
     settled = events.where(
         """(kind in ('ack', 'forward') and coalesce(phase, '') <> 'fail' or kind = 'dlq.deliver'
             or kind = 'deliver' and role = 'pull') and group is not null and message_id is not null"""
@@ -199,16 +199,20 @@ def _readers(events: DataFrame) -> DataFrame:
     return known.where("wanted like 'TAG:%' and filters <= 1").drop("filters", "told")
 
 
-def _sent(events: DataFrame) -> DataFrame:
+def _sent(recording: Recording) -> DataFrame:
     """Sends of messages that a server surely has, with the time from which they can be read (null: not committed), and
     whether they are still where they were put."""
+    events = recording.events
     sent = events.where("kind = 'send' and phase = 'ok' and message_id is not null")
-    recalled = events.where("kind = 'recall' and message_id is not null and coalesce(phase, '') <> 'fail'")
-    message = [*ACCOUNT, "topic", "message_id"]
-    kept = sent.join(recalled.select(*message).distinct(), message, "left_anti")
+    if recording.kinds.get("recall"):
+        recalled = events.where(
+            "kind = 'recall' and message_id is not null and coalesce(phase, '') <> 'fail'"
+        )
+        message = [*ACCOUNT, "topic", "message_id"]
+        sent = sent.join(recalled.select(*message).distinct(), message, "left_anti")
     ended = events.where("kind = 'tx.end' and phase = 'ok' and tx_id is not null and resolution = 'commit'")
     committed = ended.groupBy(*ACCOUNT, "topic", "tx_id").agg(F.min("t_wall_us").alias("committed"))
-    known = kept.join(F.broadcast(committed), [*ACCOUNT, "topic", "tx_id"], "left")
+    known = sent.join(F.broadcast(committed), [*ACCOUNT, "topic", "tx_id"], "left")
     known = known.join(trimmed(events), [*ACCOUNT, "topic", "broker", "queue"], "left")
     return known.select(
         *ACCOUNT,
