@@ -105,11 +105,15 @@ def examined(
             again = gates.examine(events, skew_us=narrowing.skew_us)
             gate = replace(again, duplicated=True, missing=gate.missing)
         gate = replace(gate, ended_us=narrowing.ended(gate.ended_us))
-        events = in_server_time(narrowing.events(events), gate)
-        known = worked_out(settings(events, early_ms=narrowing.early_ms, skew_us=narrowing.skew_us).coalesce(1))
-        has_order = not known.where("ordered").isEmpty()
-    recording = Recording(events, known, gate.kinds, gate.ended_us or 0, has_order, not gate.clocks)
-    return recording, gate
+        return recording_of(events, gate, narrowing), gate
+
+
+def recording_of(events: DataFrame, gate: gates.Gates, narrowing: Narrowing) -> Recording:
+    """What is judged of the events of a recording that passed the gates."""
+    events = in_server_time(narrowing.events(events), gate)
+    known = worked_out(settings(events, early_ms=narrowing.early_ms, skew_us=narrowing.skew_us).coalesce(1))
+    has_order = not known.where("ordered").isEmpty()
+    return Recording(events, known, gate.kinds, gate.ended_us or 0, has_order, not gate.clocks)
 
 
 def in_server_time(events: DataFrame, gate: gates.Gates) -> DataFrame:
