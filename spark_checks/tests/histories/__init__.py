@@ -1,4 +1,4 @@
-"""All histories; importing this fills the books."""
+"""All pages; importing this registers them."""
 
 from spark_checks.tests.histories import (
     content,
@@ -11,14 +11,14 @@ from spark_checks.tests.histories import (
     retries,
     transactions,
 )
-from spark_checks.tests.histories.book import ASIDE, CHECKED, SECOND, START, as_written
+from spark_checks.tests.histories.book import PAGES, rows_of
+from spark_checks.tests.histories.history import SECOND, START, History
 
 __all__ = [
-    "ASIDE",
-    "CHECKED",
+    "PAGES",
     "SECOND",
     "START",
-    "as_written",
+    "History",
     "content",
     "drains",
     "handlers",
@@ -27,5 +27,6 @@ __all__ = [
     "order",
     "queues",
     "retries",
+    "rows_of",
     "transactions",
 ]

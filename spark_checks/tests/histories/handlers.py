@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from spark_checks.tests.histories.book import ASIDE as history
+from spark_checks.tests.histories.book import History, history
 
 
 def handled(
-    h: Any, message: str, begin: float, end: float | None, *, hold: float = 30, clock: str = ""
+    h: History, message: str, begin: float, end: float | None, *, hold: float = 30, clock: str = ""
 ) -> None:
     """By a consumer whose recorder is named by its `clock`."""
     whose = {"role": "push", "recorder": h.rows[0]["recorder"] + clock, "client_id": f"c{clock}"}
@@ -21,54 +19,54 @@ def handled(
 
 
 @history("handlers of a message group come one after the other", ordered=True)
-def _(h: Any) -> None:
+def _(h: History) -> None:
     handled(h, "x/0", 0, 5)
     handled(h, "x/1", 5, 6)
 
 
 @history("handlers of a message group are beside each other", ("INV-ORD-HANDLE", "broken"), ordered=True)
-def _(h: Any) -> None:
+def _(h: History) -> None:
     handled(h, "x/0", 0, 5)
     handled(h, "x/1", 4.999, 6)
 
 
 @history("handlers of other message groups are nobody's business", ordered=True)
-def _(h: Any) -> None:
+def _(h: History) -> None:
     handled(h, "x/0", 0, 5)
     handled(h, "y/1", 1, 6)
 
 
 @history("a handler goes on without its message", ordered=True)
-def _(h: Any) -> None:
+def _(h: History) -> None:
     handled(h, "x/0", 0, 9, hold=5)
     handled(h, "x/1", 5, 6)
 
 
 @history("a handler never ends, and holds its message", ("INV-ORD-HANDLE", "broken"), ordered=True)
-def _(h: Any) -> None:
+def _(h: History) -> None:
     handled(h, "x/0", 0, None, hold=5)
     handled(h, "x/1", 4.999, 6)
 
 
 @history("of two clocks, one may be ahead where a handler ends", ordered=True)
-def _(h: Any) -> None:
+def _(h: History) -> None:
     handled(h, "x/0", 0, 5.1, clock="a")
     handled(h, "x/1", 5, 6, clock="b")
 
 
 @history("no clock is ahead as far as a handler goes on", ("INV-ORD-HANDLE", "broken"), ordered=True)
-def _(h: Any) -> None:
+def _(h: History) -> None:
     handled(h, "x/0", 0, 5.101, clock="a")
     handled(h, "x/1", 5, 6, clock="b")
 
 
 @history("of two clocks, the one that is behind tells first of what came second", ordered=True)
-def _(h: Any) -> None:
+def _(h: History) -> None:
     handled(h, "x/1", 0, 5, clock="a")
     handled(h, "x/0", 0.05, 0.1, clock="b")
 
 
 @history("two handlers are longer than clocks are apart", ("INV-ORD-HANDLE", "broken"), ordered=True)
-def _(h: Any) -> None:
+def _(h: History) -> None:
     handled(h, "x/1", 0, 5, clock="a")
     handled(h, "x/0", 0.05, 0.101, clock="b")
