@@ -115,7 +115,7 @@ def overall(results: Iterable[CheckResult], gates: Gates, require: Sequence[str]
     judging = {result.name: result.verdict for result in results if result.has_subject}
     required = tuple(dict.fromkeys(name for name in require if name not in judging))
     silent += tuple(name for name in required if name not in silent)
-    if Verdict.INVALID in judging.values():
+    if any(result.verdict is Verdict.INVALID for result in results):
         verdict = Verdict.INVALID
     elif required or not judging or not gates.whole or Verdict.UNKNOWN in judging.values():
         verdict = Verdict.UNKNOWN

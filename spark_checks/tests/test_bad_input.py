@@ -44,13 +44,10 @@ class Ended:
 Command = Callable[..., Ended]
 
 
-@pytest.fixture(autouse=True, params=["by numbers", "all at once", "screened"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As recordings are judged on this machine, and as Spark alone judges small ones, and large ones."""
-    if request.param != "by numbers":
-        monkeypatch.setattr(run, "known", lambda *_: None)
-    if request.param == "screened":
-        monkeypatch.setattr(run, "SCREENED", 0)
+@pytest.fixture(autouse=True)
+def by_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark judges all of it."""
+    monkeypatch.setattr(run, "known", lambda *_: None)
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +136,7 @@ def test_a_foreign_file_is_refused(command: Command, tmp_path: Path) -> None:
 
 def test_a_foreign_parquet_file_among_ours_is_refused(runs: Path, command: Command) -> None:
     parquet.write_table(pa.table({"id": [1, 2]}), runs / "people.parquet")
-    assert "2 of" in command(runs, code=REFUSED).err
+    assert "people.parquet has no column run_id" in command(runs, code=REFUSED).err
 
 
 def test_a_recording_of_mixed_versions_is_refused(runs: Path, command: Command) -> None:
@@ -187,7 +184,50 @@ def test_a_column_that_is_gone_makes_it_unknown(column: str, runs: Path, command
 
 def test_a_required_column_that_is_gone_is_refused(runs: Path, command: Command) -> None:
     rewritten(runs / BROKER, lambda table: table.drop_columns(["seq"]))
-    assert "lack run_id or another required column" in command(runs, code=REFUSED).err
+    assert f"{BROKER} has no column seq" in command(runs, code=REFUSED).err
+
+
+@pytest.mark.parametrize(
+    ("column", "kind", "words"),
+    [
+        ("attempt", pa.string(), "the type string, it must be int"),
+        ("t_wall_us", pa.string(), "the type string, it must be bigint"),
+        ("t_wall_us", pa.timestamp("us"), "the type timestamp[us], it must be bigint"),
+        ("invisible_ms", pa.float64(), "the type double, it must be bigint"),
+    ],
+)
+def test_a_column_of_another_type_in_one_file_is_refused(
+    column: str, kind: pa.DataType, words: str, runs: Path, command: Command
+) -> None:
+    def retyped(table: pa.Table) -> pa.Table:
+        return table.set_column(table.schema.get_field_index(column), column, table[column].cast(kind))
+
+    rewritten(runs / BROKER, retyped)
+    assert f"{BROKER}: column {column} has {words}" in command(runs, code=REFUSED).err
+
+
+def test_a_lease_of_millions_of_years_is_refused(runs: Path, command: Command) -> None:
+    """It would end before it began, by an overflow, and hide a double delivery."""
+
+    def longer(table: pa.Table) -> pa.Table:
+        return put(table, "invisible_ms", [hold and 1 << 62 for hold in table["invisible_ms"].to_pylist()])
+
+    rewritten(runs / BROKER, longer)
+    ended = command(runs, code=REFUSED, check="double delivery").err
+    assert f"{BROKER}: column invisible_ms of row " in ended
+    assert f"holds '{1 << 62}', allowed is 0 to 1000000000000" in ended
+
+
+def test_settings_that_cannot_be_read_are_refused(runs: Path, command: Command) -> None:
+    def unreadable(table: pa.Table) -> pa.Table:
+        steps = [("steps_ms", "1000,,x")]
+        kinds, settings = table["kind"].to_pylist(), table["cfg"].to_pylist()
+        return put(
+            table, "cfg", [steps if k == "config" else cfg for k, cfg in zip(kinds, settings, strict=True)]
+        )
+
+    rewritten(runs / BROKER, unreadable)
+    assert "holds '1000,,x', allowed is steps_ms: milliseconds" in command(runs, code=REFUSED).err
 
 
 def test_a_damaged_partition_is_refused_and_named(runs: Path, command: Command) -> None:
@@ -228,11 +268,21 @@ def test_results_that_may_not_be_written_are_refused_before_anything_is_read(
         assert f"--out {out} cannot be written to" in command(runs, "--out", out, code=WRONG_USE).err
 
 
-def test_a_full_disk_is_one_sentence(runs: Path, command: Command, tmp_path: Path) -> None:
+def test_results_are_written_through_no_link_and_over_nothing_foreign(
+    runs: Path, command: Command, tmp_path: Path
+) -> None:
     out = tmp_path / "out"
-    out.mkdir()
+    (out / "violations").mkdir(parents=True)
+    (out / "violations" / "mine.parquet").touch()
+    assert "was not written by an audit" in command(runs, "--out", out, code=WRONG_USE).err
+    (out / "violations" / "mine.parquet").unlink()
     (out / "summary.json").symlink_to("/dev/full")
-    assert "the disk is full" in command(runs, "--out", out, code=REFUSED).err
+    assert "summary.json is a link" in command(runs, "--out", out, code=WRONG_USE).err
+    (out / "summary.json").unlink()
+    for _ in range(2):
+        command(runs, "--out", out, code=0)
+    assert (out / "summary.json").is_file()
+    assert list((out / "violations").glob("*.parquet"))
 
 
 @pytest.fixture

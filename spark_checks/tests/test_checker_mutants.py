@@ -17,8 +17,8 @@ from aiorocketmq_audit.checks import Material
 from aiorocketmq_audit.generator import Shape
 from aiorocketmq_audit.generator.names import Names
 from aiorocketmq_audit.generator.planting import numbered
-from aiorocketmq_audit.generator.plants import KINDS
-from aiorocketmq_audit.generator.scene import Row, Scene
+from aiorocketmq_audit.generator.plants import KINDS, rows_of
+from aiorocketmq_audit.generator.plants.scene import Row
 from aiorocketmq_audit.judging import findings_of, material_of
 from aiorocketmq_audit.recording.schema import COLUMNS, RECORDING
 from pyspark.sql import DataFrame, SparkSession, functions as F
@@ -78,9 +78,7 @@ def told(history_type: Callable[[str], Any]) -> dict[str, tuple[list[Row], Findi
     names = Names(shape, "run", is_broker=True)
     cases = {}
     for number, (case, kind) in enumerate(KINDS.items()):
-        scene = Scene(case, number, START + 10_000_000, shape, kind.observer)
-        accused = kind.play(scene)
-        each = accused if isinstance(accused, tuple) else (accused,)
+        played, expected = rows_of(case, number=number, start_us=START + 10_000_000, shape=shape)
         configs: list[Row] = [
             {"kind": "config", "t_wall_us": START, "group": group, "cfg": names.settings(place)}
             for place, group in enumerate(names.groups)
@@ -92,8 +90,8 @@ def told(history_type: Callable[[str], Any]) -> dict[str, tuple[list[Row], Findi
             "observer": kind.observer,
             "recorder": case,
         }
-        rows = numbered([*configs, *scene.rows], constant, (START, START + 20_000_000_000))
-        cases[case] = rows, Counter((case, kind.check, kind.invariant, "broken") for _ in each)
+        rows = numbered([*configs, *played], constant, (START, START + 20_000_000_000))
+        cases[case] = rows, Counter((case, kind.check, kind.invariant, "broken") for _ in expected)
     for case in TWO_CLOCKS:
         cases[case] = by_two_clocks(case, history_type(case)), Counter()
     checks = {kind.invariant: kind.check for kind in KINDS.values()}

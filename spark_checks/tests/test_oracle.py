@@ -13,8 +13,8 @@ from aiorocketmq_audit.checks import CHECKS
 from aiorocketmq_audit.generator import Shape
 from aiorocketmq_audit.generator.names import Names
 from aiorocketmq_audit.generator.planting import numbered
-from aiorocketmq_audit.generator.plants import KINDS
-from aiorocketmq_audit.generator.scene import Row, Scene
+from aiorocketmq_audit.generator.plants import KINDS, rows_of
+from aiorocketmq_audit.generator.plants.scene import Row
 from aiorocketmq_audit.judging import findings_of, material_of
 from aiorocketmq_audit.oracle import judge
 from aiorocketmq_audit.recording.schema import COLUMNS, RECORDING
@@ -117,10 +117,9 @@ def scenes(shape: Shape) -> dict[str, list[Row]]:
     made = {}
     for number, (name, kind) in enumerate(KINDS.items()):
         for change in range(CHANGES + 1):
-            scene = Scene(name, number, START + 10_000_000, shape, kind.observer)
-            kind.play(scene)
+            played, _ = rows_of(name, number=number, start_us=START + 10_000_000, shape=shape)
             chance = random.Random(number * 100 + change)
-            told = changed(scene.rows, chance) if change else scene.rows
+            told = changed(played, chance) if change else played
             case = f"{name}-{change}"
             configs: list[Row] = [
                 {"kind": "config", "t_wall_us": START, "group": group, "cfg": names.settings(place)}

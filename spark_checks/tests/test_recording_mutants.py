@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from aiorocketmq_audit.generator import Shape, generate
-from aiorocketmq_audit.generator.files import SCHEMA
+from aiorocketmq_audit.generator.layout import SCHEMA
 from aiorocketmq_audit.run import audit
 from aiorocketmq_audit.verdicts import Verdict
 from pyarrow import parquet

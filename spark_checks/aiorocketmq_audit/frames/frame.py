@@ -23,6 +23,8 @@ class Recording:
     kinds: Mapping[str, int]
     """How many events of each kind there are."""
     ended_us: int
+    has_open_calls: bool
+    """Some acks, changes or forwards have no answer."""
     has_order: bool
     """Some group asked for ordered messages."""
     clocks_agree: bool

@@ -14,8 +14,10 @@ from aiorocketmq_audit.frames.places import (
     by_broker,
     called,
     drains,
+    earliest,
     not_attested,
     place,
+    placed,
     reset_groups,
     scope,
     trimmed,
@@ -61,13 +63,13 @@ def messages(recording: Recording) -> DataFrame:
             for way in ("sent", "given")
             for part in _PARTS
         ),
-        F.min(F.when(F.col("is_send"), F.col("place"))).alias("sent"),
-        F.min(F.when(~F.col("is_send"), F.struct("place", "store_us"))).alias("given"),
+        *earliest("sent", F.col("is_send")),
+        *earliest("given", ~F.col("is_send")),
+        F.min_by("store_us", F.when(~F.col("is_send"), F.col("place.at"))).alias("given_store"),
     )
     began = recording.events.where("kind = 'recorder.start'").groupBy(account.alias("account"))
     starts = began.agg(F.min("t_wall_us").alias("began"))
-    delivered = seen.where("times > 0").join(F.broadcast(starts), "account", "left")
-    return delivered.withColumns({"given_store": F.col("given.store_us"), "given": F.col("given.place")})
+    return placed(seen.where("times > 0").join(F.broadcast(starts), "account", "left"), "sent", "given")
 
 
 def dead_letters(recording: Recording) -> DataFrame:
@@ -113,7 +115,9 @@ def transactions(recording: Recording) -> DataFrame:
     kind, phase, here = F.col("kind"), F.col("phase"), place()
     ended = (kind == "tx.end") & (F.coalesce(phase, F.lit("info")) != "fail")
     commit, rollback = F.col("resolution") == "commit", F.col("resolution") == "rollback"
-    of_them = recording.events.where("tx_id is not null and kind in ('send', 'deliver', 'tx.end', 'tx.check')")
+    of_them = recording.events.where(
+        "tx_id is not null and kind in ('send', 'deliver', 'tx.end', 'tx.check')"
+    )
     seen = of_them.groupBy("observer", *key).agg(
         scope_of(),
         F.min(F.when(kind != "deliver", here)).alias("began"),
@@ -139,27 +143,39 @@ def drained_messages(recording: Recording) -> DataFrame:
     wish = F.xxhash64(*_GROUP, "message_id").alias("wish")
     drained = drains(events).join(F.broadcast(_readers(events)), list(_GROUP))
     drained = drained.join(reset_groups(events), [*ACCOUNT, "group"], "left_anti")
-    sent = _sent(events).join(
-        F.broadcast(not_attested(drained, recording.settings)), [*ACCOUNT, "topic"]
-    )
-    first = sent.groupBy(wish, scope(), "primed", "drained", by_broker()).agg(
-        F.min("place").alias("sent"),
-        F.min("visible").alias("visible"),
-        F.max("due_us").alias("due_us"),
-        F.min("here").alias("here"),
-        F.max(is_unwanted("wanted")).alias("unwanted"),
-    )
-    wanted = first.where(
-        """sent.at > primed and greatest(visible, coalesce(due_us, 0)) < drained.at and visible is not null and here
-        and not unwanted"""
-    )
+    sent = _sent(recording).join(F.broadcast(not_attested(drained, recording.settings)), [*ACCOUNT, "topic"])
     settled = events.where(
         """(kind in ('ack', 'forward') and coalesce(phase, '') <> 'fail' or kind = 'dlq.deliver'
             or kind = 'deliver' and role = 'pull') and group is not null and message_id is not null"""
     )
-    over = settled.select(wish).unionByName(_given_up(recording).select(wish))
-    done = over.groupBy("wish").agg(F.lit(True).alias("done"))
-    return wanted.join(done, "wish", "left")
+    wishes = sent.select(
+        wish,
+        scope(),
+        by_broker(),
+        "primed",
+        "drained",
+        "place",
+        "visible",
+        "due_us",
+        "here",
+        is_unwanted("wanted").alias("unwanted"),
+    )
+    # One exchange for both sides, and no join.
+    rows = wishes
+    for of in (settled, _given_up(recording)):
+        rows = rows.unionByName(of.select(wish, F.lit(True).alias("done")), allowMissingColumns=True)
+    first = rows.groupBy("wish").agg(
+        *(F.max(name).alias(name) for name in ("scope", "by_broker", "primed", "unwanted", "done")),
+        *earliest("sent"),
+        *earliest("drained", of="drained", latest=True),
+        F.min("visible").alias("visible"),
+        F.max("due_us").alias("due_us"),
+        F.min("here").alias("here"),
+    )
+    return placed(first, "sent", "drained").where(
+        """sent.at > primed and greatest(visible, coalesce(due_us, 0)) < drained.at and visible is not null and here
+        and not unwanted"""
+    )
 
 
 def _given_up(recording: Recording) -> DataFrame:
@@ -183,16 +199,20 @@ def _readers(events: DataFrame) -> DataFrame:
     return known.where("wanted like 'TAG:%' and filters <= 1").drop("filters", "told")
 
 
-def _sent(events: DataFrame) -> DataFrame:
+def _sent(recording: Recording) -> DataFrame:
     """Sends of messages that a server surely has, with the time from which they can be read (null: not committed), and
     whether they are still where they were put."""
+    events = recording.events
     sent = events.where("kind = 'send' and phase = 'ok' and message_id is not null")
-    recalled = events.where("kind = 'recall' and message_id is not null and coalesce(phase, '') <> 'fail'")
-    message = [*ACCOUNT, "topic", "message_id"]
-    kept = sent.join(recalled.select(*message).distinct(), message, "left_anti")
+    if recording.kinds.get("recall"):
+        recalled = events.where(
+            "kind = 'recall' and message_id is not null and coalesce(phase, '') <> 'fail'"
+        )
+        message = [*ACCOUNT, "topic", "message_id"]
+        sent = sent.join(recalled.select(*message).distinct(), message, "left_anti")
     ended = events.where("kind = 'tx.end' and phase = 'ok' and tx_id is not null and resolution = 'commit'")
     committed = ended.groupBy(*ACCOUNT, "topic", "tx_id").agg(F.min("t_wall_us").alias("committed"))
-    known = kept.join(F.broadcast(committed), [*ACCOUNT, "topic", "tx_id"], "left")
+    known = sent.join(F.broadcast(committed), [*ACCOUNT, "topic", "tx_id"], "left")
     known = known.join(trimmed(events), [*ACCOUNT, "topic", "broker", "queue"], "left")
     return known.select(
         *ACCOUNT,
@@ -212,7 +232,10 @@ MESSAGES = Frame(
     ("deliver",),
     counts={
         "known": (f"count_if({JUDGED} and confirmed > 0)", "sum(known)"),
-        "recovered": (f"count_if({JUDGED} and confirmed = 0 and sends > 0 and not {REFUSED})", "sum(recovered)"),
+        "recovered": (
+            f"count_if({JUDGED} and confirmed = 0 and sends > 0 and not {REFUSED})",
+            "sum(recovered)",
+        ),
     },
 )
 DEAD_LETTERS = Frame("dead letters", dead_letters, ("dlq.deliver",))

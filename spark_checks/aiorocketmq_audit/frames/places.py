@@ -14,6 +14,39 @@ def place() -> Column:
     )
 
 
+_FIELDS = ("at", "recorder", "seq")
+
+
+def earliest(
+    name: str, when: Column | None = None, *, of: str = "place", latest: bool = False
+) -> list[Column]:
+    """Aggregates that tell which of a group's rows, `when` that holds, has the earliest (or latest) place in its column
+    `of`; `placed` makes one column of them. Numbers of one width each, as an aggregate of structs would have every row
+    sorted."""
+    least, least_by = (F.max, F.max_by) if latest else (F.min, F.min_by)
+    # Time, and of equal times the number, in one number to sort by; both fit until the year 2255.
+    order = F.col(f"{of}.at") * 1024 + F.col(f"{of}.seq").bitwiseAND(F.lit(1023))
+    order = order if when is None else F.when(when, order)
+    return [
+        (F.shiftright(least(order), 10) if field == "at" else least_by(f"{of}.{field}", order)).alias(
+            f"{name}_{field}"
+        )
+        for field in _FIELDS
+    ]
+
+
+def placed(rows: DataFrame, *names: str) -> DataFrame:
+    """One column of each group of columns that `earliest` made; null where no row was in question."""
+    made = {
+        name: F.when(
+            F.col(f"{name}_seq").isNotNull(),
+            F.struct(*(F.col(f"{name}_{field}").alias(field) for field in _FIELDS)),
+        )
+        for name in names
+    }
+    return rows.withColumns(made).drop(*(f"{name}_{field}" for name in names for field in _FIELDS))
+
+
 def scope() -> Column:
     """Run and case of an event."""
     return F.xxhash64(*SCOPE).alias("scope")

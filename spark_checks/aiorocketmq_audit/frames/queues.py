@@ -8,7 +8,17 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window, functions as F
 
 from aiorocketmq_audit.frames.frame import ACCOUNT, SCOPE, Frame, Recording
-from aiorocketmq_audit.frames.places import by_broker, called, not_attested, place, reset_groups, scope, trimmed
+from aiorocketmq_audit.frames.places import (
+    by_broker,
+    called,
+    earliest,
+    not_attested,
+    place,
+    placed,
+    reset_groups,
+    scope,
+    trimmed,
+)
 from aiorocketmq_audit.frames.tags import is_unwanted
 from aiorocketmq_audit.rules.fairness import STANDSTILL_US
 
@@ -23,7 +33,7 @@ FIRST = "kind = 'deliver' and attempt = 1 and offset is not null and message_id 
 
 
 def stored(recording: Recording) -> DataFrame:
-    """One row per stored message and group that should have got it; `came` is null where it did not.
+    """One row per stored message and group that should have been delivered it; `came` is null where it was not.
 
     Left out are messages whose receipt names another place than the queue they end in, groups that were reset, filter
     by SQL, or changed their filter, and what the broker deleted because its time was over.
@@ -46,11 +56,17 @@ def stored(recording: Recording) -> DataFrame:
     wanted = here.join(F.broadcast(not_attested(passed, recording.settings)), list(_QUEUE)).where(
         f"(offset between lowest and highest or {is_head}) and (lane is null or lane = of)"
     )
-    # Numbers of one width are exchanged and compared, not texts.
     key = F.xxhash64(*ACCOUNT, "group", "message_id").alias("wish")
-    came = given.groupBy(key).agg(F.lit(True).alias("came"))
     wished = wanted.where(~is_unwanted("wanted")).select(key, scope(), by_broker(), "place", "beyond")
-    return wished.join(came, "wish", "left")
+    came = given.select(key, F.lit(True).alias("came"))
+    # One exchange for both sides, and no join; numbers of one width each, so that no row need be sorted.
+    both = wished.unionByName(came, allowMissingColumns=True)
+    told = both.groupBy("wish").agg(
+        *(F.max(name).alias(name) for name in ("scope", "by_broker", "came")),
+        *earliest("place"),
+        *earliest("beyond", of="beyond", latest=True),
+    )
+    return placed(told, "place", "beyond").where("place is not null")
 
 
 def _passed(given: DataFrame, settings: DataFrame) -> DataFrame:
@@ -79,7 +95,9 @@ def _passed(given: DataFrame, settings: DataFrame) -> DataFrame:
             "beyond": F.struct("at", "recorder", "seq"),
         }
     )
-    return alone.where("filters = 1 and wanted like 'TAG:%'").drop("filters", "at", "recorder", "seq", "first_at")
+    return alone.where("filters = 1 and wanted like 'TAG:%'").drop(
+        "filters", "at", "recorder", "seq", "first_at"
+    )
 
 
 def places(recording: Recording) -> DataFrame:
@@ -209,20 +227,20 @@ def progress(recording: Recording) -> DataFrame:
     kind = F.col("kind")
     seen = rows.withColumns(
         {
-            "last": F.last(F.when(kind == "commit", F.struct("committed", "place")), ignorenulls=True).over(before),
+            "last": F.last(F.when(kind == "commit", F.struct("committed", "place")), ignorenulls=True).over(
+                before
+            ),
             "highest": F.max(F.when(kind == "deliver", F.struct("offset", "place"))).over(before),
-            "read": F.last(F.when(kind == "deliver", F.struct("place.at", "place.seq")), ignorenulls=True).over(
-                before
-            ),
-            "begun": F.last(F.when(kind == "assign", F.struct("place.at", "place.seq")), ignorenulls=True).over(
-                before
-            ),
+            "read": F.last(
+                F.when(kind == "deliver", F.struct("place.at", "place.seq")), ignorenulls=True
+            ).over(before),
+            "begun": F.last(
+                F.when(kind == "assign", F.struct("place.at", "place.seq")), ignorenulls=True
+            ).over(before),
             "filtered": F.coalesce(F.max("by_filter").over(before), F.lit(False)),
         }
     )
-    return seen.where("kind = 'commit'").withColumns(
-        {"scope": scope(), "gid": F.xxhash64(*SCOPE, "group")}
-    )
+    return seen.where("kind = 'commit'").withColumns({"scope": scope(), "gid": F.xxhash64(*SCOPE, "group")})
 
 
 def slices(recording: Recording) -> DataFrame:
@@ -245,8 +263,9 @@ def slices(recording: Recording) -> DataFrame:
         place().alias("place"),
     )
     told = packed.groupBy("way", "poll", "scope", "queue", "by_broker", "slice").agg(
-        F.min("place").alias("begin"), F.max("place").alias("end"), F.min("ready").alias("ready")
+        *earliest("begin"), *earliest("end", latest=True), F.min("ready").alias("ready")
     )
+    told = placed(told, "begin", "end")
     before = F.lag("end").over(Window.partitionBy("way").orderBy("slice"))
     paired = told.withColumn("before", before).where("before is not null")
     paired = paired.withColumn("since", F.greatest("before.at", "ready"))

@@ -1,11 +1,11 @@
-"""Frames of requests: `answers` (what polls asked for, and what came), and `handles` (what came, and what was settled)."""
+"""Frames of requests: `answers` (what polls asked for, and what came), and `handles` (what came, and was settled)."""
 
 from __future__ import annotations
 
 from pyspark.sql import DataFrame, functions as F
 
 from aiorocketmq_audit.frames.frame import ACCOUNT, Frame, Recording
-from aiorocketmq_audit.frames.places import place, scope
+from aiorocketmq_audit.frames.places import earliest, place, placed, scope
 
 
 def answers(recording: Recording) -> DataFrame:
@@ -24,23 +24,29 @@ def answers(recording: Recording) -> DataFrame:
         scope(),
         is_asked.alias("is_asked"),
         F.xxhash64("topic", "group").alias("where"),
-        F.struct("seq", place().alias("place")).alias("fact"),
+        place().alias("place"),
     )
-    asked, given = F.when(F.col("is_asked"), F.col("where")), F.when(~F.col("is_asked"), F.col("where"))
-    of_where = F.when(~F.col("is_asked"), F.struct("where", "fact"))
+    where, is_asked = F.col("where"), F.col("is_asked")
+    asked, given = F.when(is_asked, where), F.when(~is_asked, where)
+    # By topic and group, and of one answer's messages from there by their number.
+    rank = given.bitwiseAND(F.lit(~0xFFF)) + F.col("place.seq").bitwiseAND(F.lit(0xFFF))
     seen = packed.groupBy("request").agg(
         F.max("scope").alias("scope"),
         F.min(asked).alias("asked_least"),
         F.max(asked).alias("asked_most"),
         F.min(given).alias("given_least"),
         F.max(given).alias("given_most"),
-        F.min(F.when(F.col("is_asked"), F.col("fact"))).alias("poll"),
-        F.min(of_where).alias("least"),
-        F.max(of_where).alias("most"),
+        *earliest("poll", is_asked),
+        *(
+            most(f"place.{field}", rank).alias(f"{name}_{field}")
+            for name, most in (("least", F.min_by), ("most", F.max_by))
+            for field in ("at", "recorder", "seq")
+        ),
     )
-    # The first message of an answer that its poll had not asked for.
+    told = placed(seen, "poll", "least", "most")
+    # A message of the answer that its poll had not asked for.
     stray = F.when(F.col("given_least") != F.col("asked_most"), F.col("least")).otherwise(F.col("most"))
-    return seen.withColumns({"poll": F.col("poll.place"), "stray": stray["fact"]["place"]}).drop("least", "most")
+    return told.withColumn("stray", stray).drop("least", "most")
 
 
 def handles(recording: Recording) -> DataFrame:
@@ -59,7 +65,7 @@ def handles(recording: Recording) -> DataFrame:
         (is_given & (F.coalesce("receive_attempt", F.lit("")) == "")).alias("is_alone"),
         place().alias("place"),
     )
-    return packed.groupBy("handle").agg(
+    seen = packed.groupBy("handle").agg(
         F.max("scope").alias("scope"),
         F.count_if("is_given").alias("given"),
         F.count_if("is_alone").alias("alone"),
@@ -67,9 +73,10 @@ def handles(recording: Recording) -> DataFrame:
         F.max("message").alias("most"),
         F.min("request").alias("request_least"),
         F.max("request").alias("request_most"),
-        F.min("place").alias("first"),
-        F.max("place").alias("last"),
+        *earliest("first"),
+        *earliest("last", latest=True),
     )
+    return placed(seen, "first", "last")
 
 
 ANSWERS = Frame("answers", answers, ("receive",))

@@ -33,6 +33,12 @@ _LOCAL = {
     "spark.ui.killEnabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "FATAL",
+    # Spark counts the fields of structs, too, and would interpret our rows.
+    "spark.sql.codegen.maxFields": "1000",
+    # What follows from conditions is worked out for every column of every step: seconds for plans as wide as ours.
+    "spark.sql.constraintPropagation.enabled": "false",
+    # Java never compiles a longer method, and Spark's own limit is eight times that.
+    "spark.sql.codegen.hugeMethodLimit": "8000",
     # Otherwise each column asks Java for the line of this package that made it.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
@@ -137,7 +143,9 @@ def settings(master: str, size: int, memory: str | None, *, lasting: bool = Fals
         return conf
     conf = _LOCAL | conf
     if size > SMALL:
-        return {"spark.driver.memory": "2g"} | conf
+        # Some to share, and of large recordings about a million events in each.
+        parts = str(max(os.cpu_count() or 1, size >> 25))
+        return {"spark.driver.memory": "2g", "spark.sql.shuffle.partitions": parts} | conf
     java = "-XX:+UseSerialGC" if lasting else "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
     small = {"spark.driver.memory": "1g", "spark.driver.extraJavaOptions": java}
     return small | _SMALL | conf | (_TINY if size <= TINY else {})

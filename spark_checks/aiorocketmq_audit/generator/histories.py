@@ -1,6 +1,6 @@
-"""The way of a message through a group: its attempts, how each ends, and when the next one begins.
+"""The history of a message in a group: its attempts, how each ends, and when the next one begins.
 
-Times are counted in ticks from the first delivery. All ways of a group are drawn at once, attempt by attempt:
+Times are counted in ticks from the first delivery. All histories of a group are drawn at once, attempt by attempt:
 each round holds those that came again.
 """
 
@@ -26,10 +26,10 @@ COMES_AGAIN = (ACK_IN_VAIN, NACK, EXPIRED, SLOW, UNSEEN, CRASHED, FORGOTTEN)
 
 
 @dataclass(frozen=True, slots=True)
-class Ways:
-    """One row per attempt, and the length of each way."""
+class Histories:
+    """One row per attempt, and the length of each history."""
 
-    way: Ints
+    history: Ints
     number: Ints
     begin: Ints
     """Ticks from the first attempt."""
@@ -39,10 +39,10 @@ class Ways:
     wait: Ints
     """Milliseconds asked for by a NACK (or before being BURIED), else -1."""
     length: Ints
-    """Per way: ticks from its first delivery until it is over."""
+    """Per history: ticks from its first delivery until it is over."""
 
 
-def ways(
+def histories(
     chance: np.random.Generator,
     shape: Shape,
     dead: Bools,
@@ -50,10 +50,10 @@ def ways(
     ordered: bool,
     crashes: Ints,
     restarts: Ints,
-) -> Ways:
-    """Draw a way for each entry of `dead`, which says whether it fails always.
+) -> Histories:
+    """Draw a history for each entry of `dead`, which says whether it fails always.
 
-    `crashes` and `restarts` are the ways whose first delivery ends so.
+    `crashes` and `restarts` are the histories whose first delivery ends so.
     """
     hold = shape.hold_ms * 1000 // TICK_US
     steps = np.array(shape.steps_ms[:1] if ordered else shape.steps_ms, np.int64)
@@ -80,10 +80,10 @@ def ways(
         rounds.append((active, np.full(count, number), begin, work, outcome, wait))
         goes_on = np.isin(outcome, COMES_AGAIN)
         active, begin = active[goes_on], again[goes_on]
-    way, attempt, began, worked, ended, waited = (
+    history, attempt, began, worked, ended, waited = (
         np.concatenate(parts) for parts in zip(*rounds, strict=True)
     )
-    return Ways(way, attempt, began, worked, ended, waited, over)
+    return Histories(history, attempt, began, worked, ended, waited, over)
 
 
 def _outcomes(chance: np.random.Generator, shape: Shape, dead: Bools, number: int, *, ordered: bool) -> Ints:
@@ -108,9 +108,9 @@ def _outcomes(chance: np.random.Generator, shape: Shape, dead: Bools, number: in
 
 
 def one_after_the_other(ready: Ints, length: Ints, lane: Ints, busy: Ints) -> Ints:
-    """When each way begins if those of one lane wait for each other, in the order given; updates `busy` by lane.
+    """When each history begins if those of one lane wait for each other, in the order given; updates `busy` by lane.
 
-    The begin is the running maximum of what a way waits for: itself being ready, or the end of the one before it.
+    The begin is the running maximum of what a history waits for: itself being ready, or the end of the one before it.
     """
     order = np.argsort(lane, kind="stable")
     lane_of, wants, takes = lane[order], ready[order], length[order]
