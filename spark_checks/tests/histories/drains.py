@@ -15,7 +15,7 @@ def drained(h: History, at: float = 100) -> None:
 def stored(h: History, *, done: str | None, **more: Any) -> None:
     h.poll(0, 1, observer="broker")
     h.send("/0", 2, observer="broker", **more)
-    given = h.deliver("/0", 3, observer="broker", hold=10)
+    given = h.deliver("/0", 3, observer="broker", hold=10, attempt=17 if done == "dlq.deliver" else 1)
     if done == "dlq.deliver":
         h.bury(given, 13, observer="broker")
     elif done is not None:

@@ -5,17 +5,29 @@ from __future__ import annotations
 from spark_checks.tests.histories.book import History, history
 
 
+_BROKEN = (("INV-ORD-HANDLE", "broken"), ("INV-ORD", "broken"))
+"""Messages are settled when their handlers end, so that who begins too soon was delivered too soon."""
+
+
 def handled(
-    h: History, message: str, begin: float, end: float | None, *, hold: float = 30, clock: str = ""
+    h: History,
+    message: str,
+    begin: float,
+    end: float | None,
+    *,
+    hold: float = 30,
+    clock: str = "",
+    **delivered: Any,
 ) -> None:
-    """By a consumer whose recorder is named by its `clock`."""
+    """By a consumer whose recorder is named by its `clock`; acked when the handler ends."""
     whose = {"role": "push", "recorder": h.rows[0]["recorder"] + clock, "client_id": f"c{clock}"}
-    given = h.rows[h.deliver(message, begin, hold=hold, **whose)]
+    number = h.deliver(message, begin, hold=hold, **whose, **delivered)
     same = ("topic", "group", "broker", "queue", "offset", "message_id", "message_group", "attempt")
-    about = {name: given[name] for name in same}
+    about = {name: h.rows[number][name] for name in same}
     h.note("handle.start", begin, **about, **whose)
     if end is not None:
         h.note("handle.end", end, **about, **whose)
+        h.settle("ack", number, end, **whose)
 
 
 @history("handlers of a message group come one after the other", ordered=True)
@@ -24,7 +36,7 @@ def _(h: History) -> None:
     handled(h, "x/1", 5, 6)
 
 
-@history("handlers of a message group are beside each other", ("INV-ORD-HANDLE", "broken"), ordered=True)
+@history("handlers of a message group are beside each other", *_BROKEN, ordered=True)
 def _(h: History) -> None:
     handled(h, "x/0", 0, 5)
     handled(h, "x/1", 4.999, 6)
@@ -38,13 +50,13 @@ def _(h: History) -> None:
 
 @history("a handler goes on without its message", ordered=True)
 def _(h: History) -> None:
-    handled(h, "x/0", 0, 9, hold=5)
+    handled(h, "x/0", 0, 9, hold=5, attempt=17)
     handled(h, "x/1", 5, 6)
 
 
-@history("a handler never ends, and holds its message", ("INV-ORD-HANDLE", "broken"), ordered=True)
+@history("a handler never ends, and holds its message", *_BROKEN, ordered=True)
 def _(h: History) -> None:
-    handled(h, "x/0", 0, None, hold=5)
+    handled(h, "x/0", 0, None, hold=5, attempt=17)
     handled(h, "x/1", 4.999, 6)
 
 
@@ -54,7 +66,7 @@ def _(h: History) -> None:
     handled(h, "x/1", 5, 6, clock="b")
 
 
-@history("no clock is ahead as far as a handler goes on", ("INV-ORD-HANDLE", "broken"), ordered=True)
+@history("no clock is ahead as far as a handler goes on", *_BROKEN, ordered=True)
 def _(h: History) -> None:
     handled(h, "x/0", 0, 5.101, clock="a")
     handled(h, "x/1", 5, 6, clock="b")
@@ -66,7 +78,7 @@ def _(h: History) -> None:
     handled(h, "x/0", 0.05, 0.1, clock="b")
 
 
-@history("two handlers are longer than clocks are apart", ("INV-ORD-HANDLE", "broken"), ordered=True)
+@history("two handlers are longer than clocks are apart", *_BROKEN, ordered=True)
 def _(h: History) -> None:
     handled(h, "x/1", 0, 5, clock="a")
     handled(h, "x/0", 0.05, 0.101, clock="b")

@@ -81,7 +81,7 @@ def _(h: History) -> None:
     ended_elsewhere(h, 0.103)
 
 
-@history("a reset starts the order anew", ("INV-ORD-FIRST", "excused"), ordered=True)
+@history("a reset starts the order anew", ("INV-ORD-FIRST", "exempted"), ordered=True)
 def _(h: History) -> None:
     h.settle("ack", h.deliver("x/5", 0), 1)
     h.note("reset", 2, group="g", topic="t")
@@ -90,7 +90,7 @@ def _(h: History) -> None:
 
 @history(
     "followers come back behind a gap where whole queues are locked (E5)",
-    ("INV-ACKED", "excused"),
+    ("INV-ACKED", "exempted"),
     ordered=True,
 )
 def _(h: History) -> None:

@@ -93,7 +93,7 @@ def _(h: History) -> None:
     h.deliver("/0", 10, attempt=3, observer="broker")
 
 
-@history("a lost answer explains one missing number (E7)", ("INV-ATTEMPT", "excused"))
+@history("a lost answer explains one missing number (E7)", ("INV-ATTEMPT", "exempted"))
 def _(h: History) -> None:
     h.deliver("/0", 0, hold=10)
     h.poll(10, 12, phase="info")
@@ -102,7 +102,7 @@ def _(h: History) -> None:
 
 @history(
     "where whole queues are locked, numbers are those of the answer (E5)",
-    ("INV-ATTEMPT", "excused"),
+    ("INV-ATTEMPT", "exempted"),
     ordered=True,
 )
 def _(h: History) -> None:
@@ -111,7 +111,7 @@ def _(h: History) -> None:
     h.deliver("x/0", 10)
 
 
-@history("a restarted server may count anew (E4)", ("INV-ATTEMPT", "excused"))
+@history("a restarted server may count anew (E4)", ("INV-ATTEMPT", "exempted"))
 def _(h: History) -> None:
     h.deliver("/0", 0, hold=10)
     h.note("fault", 5, fault={"kind": "restart", "state": "start"})
@@ -162,7 +162,7 @@ def _(h: History) -> None:
     h.bury(given, 11, observer="broker")
 
 
-@history("two copies of one message are two dead letters", ("INV-DLQ", "excused"))
+@history("two copies of one message are two dead letters", ("INV-DLQ", "exempted"))
 def _(h: History) -> None:
     given = h.deliver("/0", 0, hold=10, attempt=17, observer="broker")
     h.bury(given, 10, observer="broker")

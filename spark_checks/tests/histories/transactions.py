@@ -81,7 +81,7 @@ def _(h: History) -> None:
     asked_again(h, 32.1)
 
 
-@history("a killed server may ask about what it was told last (E4)", ("INV-TX-CHECK", "excused"))
+@history("a killed server may ask about what it was told last (E4)", ("INV-TX-CHECK", "exempted"))
 def _(h: History) -> None:
     h.note("fault", 6.9, fault={"kind": "crash"})
     asked_again(h, 32.1, observer="broker")
