@@ -122,9 +122,7 @@ def examined(
 def recording_of(events: DataFrame, gate: gates.Gates, narrowing: Narrowing) -> Recording:
     """What is judged of the events of a recording that passed the gates."""
     events = in_server_time(narrowing.events(events), gate, narrowing.skew_us)
-    known = worked_out(
-        settings(events, early_ms=narrowing.early_ms, skew_us=narrowing.skew_us).coalesce(1)
-    )
+    known = worked_out(settings(events, early_ms=narrowing.early_ms, skew_us=narrowing.skew_us).coalesce(1))
     return Recording(
         events,
         known,

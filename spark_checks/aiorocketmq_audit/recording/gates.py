@@ -46,7 +46,9 @@ _COUNTED = {
 _CELL = ("recorder", "boot", "kind", "phase")
 _MERGED: Mapping[str, Callable[[int, int], int]] = {
     **dict.fromkeys(("count", "count_if", "sum", "try_sum"), add),
-    **{"bit_xor": xor, "min": min, "max": max},
+    "bit_xor": xor,
+    "min": min,
+    "max": max,
 }
 """How values of two frames are merged, by the aggregate function."""
 
@@ -225,8 +227,8 @@ def distinct_rows(events: DataFrame, recorders: Sequence[str]) -> tuple[dict[str
 
 
 def repeated_operations(events: DataFrame, rows: Sequence[Row]) -> list[str]:
-    """Recorders with two calls, or two answers, of one id, looked for where `counts` do not rule that out; rows that are
-    there twice count once."""
+    """Recorders with two calls, or two answers, of one id, unless `counts` rule that out; rows that are there twice
+    count once."""
     recorders = [name for name, own in _by(rows, "recorder") if not is_paired(own)]
     if not recorders:
         return []

@@ -60,7 +60,9 @@ def kept(events: DataFrame, settings: DataFrame, kept_us: int, any_us: int) -> t
     marks = _places(old, any_us).union(_alone(old)).selectExpr("key", "true as stays", "false as lost")
     by_key = aged.union(marks).groupBy("key")
     keys = worked_out(by_key.agg(F.max("stays").alias("stays"), F.max("lost").alias("lost")))
-    number, forgotten = keys.agg(F.expr("count_if(stays)"), F.expr("count_if(lost and not stays)")).collect()[0]
+    number, forgotten = keys.agg(F.expr("count_if(stays)"), F.expr("count_if(lost and not stays)")).collect()[
+        0
+    ]
     keys = keys.where("stays")
     rows = keyed.join(F.broadcast(keys) if number <= MOST_BROADCAST else keys, "key", "left").where(
         f"""stays or t_wall_us >= {kept_us} or t_wall_us >= {any_us} and {_IS_UNKNOWN}
@@ -76,7 +78,9 @@ def _open(keyed: DataFrame, old: DataFrame, settings: DataFrame, kept_us: int) -
     order = F.broadcast(settings.select(*SCOPE, "group", "ordered"))
     read = keyed.where("kind = 'deliver' and `group` is not null").join(order, [*SCOPE, "group"], "left")
     readers = read.selectExpr(_CODES[0], _CODES[3], "ordered").distinct()
-    passed = read.where(_IS_READ).where(F.col("t_wall_us") <= kept_us).selectExpr(*_CODES, "ordered", "offset")
+    passed = (
+        read.where(_IS_READ).where(F.col("t_wall_us") <= kept_us).selectExpr(*_CODES, "ordered", "offset")
+    )
     highest = passed.groupBy(F.expr(_WAY)).agg(F.max("offset").alias("highest"))
     sent = old.where(f"key is not null and ({_IS_SENT} or {_IS_TAKEN})").selectExpr("*", *_CODES[:3])
     rank = "if(kind = 'send', coalesce(offset, -1), null)"
@@ -85,15 +89,23 @@ def _open(keyed: DataFrame, old: DataFrame, settings: DataFrame, kept_us: int) -
         F.expr("count_if(kind <> 'send') as taken"),
     )
     awaited = sent.where("in_topic is not null and taken = 0").join(F.broadcast(readers), "in_topic", "left")
-    missed = awaited.select("*", F.expr(_WAY)).join(highest, "way", "left").where("not coalesce(offset <= highest, false)")
-    told = keyed.where(f"message_id is not null and `group` is not null and (kind = 'deliver' or {_IS_SETTLED})")
+    missed = (
+        awaited.select("*", F.expr(_WAY))
+        .join(highest, "way", "left")
+        .where("not coalesce(offset <= highest, false)")
+    )
+    told = keyed.where(
+        f"message_id is not null and `group` is not null and (kind = 'deliver' or {_IS_SETTLED})"
+    )
     got = told.groupBy("key", F.expr(_CODES[3])).agg(
         F.expr("max(if(kind = 'deliver', t_wall_us, null)) as given"),
         F.expr(f"max(if({_IS_SETTLED}, t_wall_us, 0)) as settled"),
     )
     got = got.where("given is not null")
     open_keys = missed.join(got, ["key", "reader"], "left_anti").select("key")
-    return open_keys.union(got.where("given > settled").select("key")).distinct().withColumn("open", F.lit(True))
+    return (
+        open_keys.union(got.where("given > settled").select("key")).distinct().withColumn("open", F.lit(True))
+    )
 
 
 def _places(old: DataFrame, any_us: int) -> DataFrame:

@@ -27,7 +27,7 @@ class State:
     spans: Mapping[str, list[Span]] = field(default_factory=dict)
     """By recorder: which rows were read."""
     names: list[str] = field(default_factory=list)
-    """Of the files that were read, without their numbers: mostly those of recorders."""
+    """`name_of` the files that were read: mostly recorders."""
     findings: Mapping[str, int] = field(default_factory=dict)
     """How many findings there are by check, invariant, verdict and exemption, with tabs between them."""
     flaws: list[str] = field(default_factory=list)
@@ -51,11 +51,6 @@ class State:
         """Recorders whose every row was read."""
         ends = {row["recorder"] for row in self.counts if row["kind"] == "recorder.end"}
         return {name for name in ends if len(self.spans[name]) == 1 and self.spans[name][0][0] == 0}
-
-    @property
-    def is_whole(self) -> bool:
-        """Every recorder has ended."""
-        return bool(self.spans) and self.ended == self.spans.keys()
 
     @property
     def has_gaps(self) -> bool:
@@ -92,11 +87,8 @@ def watermark(state: State, names: Collection[str], lateness_us: int) -> int:
     A recorder without news, or with missing rows, holds the others up by `lateness_us` of the recording's own time; so
     does one of which only a file is known, by `names`.
     """
-    if not state.spans:
-        return state.watermark_us
-    newest = max(to_us for of in state.spans.values() for _, _, to_us in of)
-    running = [state.spans[name] for name in state.spans.keys() - state.ended]
-    marks = [newest, *(max(reached(of), newest - lateness_us) for of in running)]
-    if not set(names) <= set(state.names):
-        marks.append(newest - lateness_us)
+    newest = max((to_us for of in state.spans.values() for *_, to_us in of), default=0)
+    running = (state.spans[name] for name in state.spans.keys() - state.ended)
+    marks = [max(reached(of), newest - lateness_us) for of in running]
+    marks.append(newest if set(names) <= set(state.names) else newest - lateness_us)
     return max(state.watermark_us, min(marks))
