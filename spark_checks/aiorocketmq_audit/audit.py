@@ -23,10 +23,11 @@ from aiorocketmq_audit.frames.settings import settings
 from aiorocketmq_audit.judgement import BROKEN, EXEMPTED, POSSIBLE, Judgement, judge
 from aiorocketmq_audit.recording import files, gates, reading
 from aiorocketmq_audit.recording.narrowing import EVERYTHING, Narrowing
+from aiorocketmq_audit.recording.out import claim_remote
 from aiorocketmq_audit.rules import CHECKS, ordering
 from aiorocketmq_audit.spark.metrics import Running, SparkRun, running
 from aiorocketmq_audit.spark.session import TINY, session
-from aiorocketmq_audit.verdicts import CheckResult, Overall, Tally, judge as judge_check, overall
+from aiorocketmq_audit.verdicts import CheckResult, Overall, Tally, Verdict, judge as judge_check, overall
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,16 @@ class Audit:
     """What happened to the subjects."""
     overview: pictures.Overview = field(default_factory=pictures.Overview)
     """What a page shows of groups and times."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict of all checks together."""
+        return self.overall.verdict
+
+    @property
+    def silent(self) -> tuple[str, ...]:
+        """Checks that had nothing to judge."""
+        return self.overall.silent
 
 
 def audit(
@@ -73,6 +84,8 @@ def audit(
     found = files.find(tuple(paths))
     with nullcontext(spark) if spark else session(master, size=found.size, memory=memory) as started:
         try:
+            if violations is not None and "://" in violations and not violations.startswith("file://"):
+                claim_remote(started, violations)
             with running(started) as run:
                 recording, gate = examined(started, found, narrowing, run)
                 judgement = judge(recording, gate, checks, run.stage)
@@ -96,9 +109,7 @@ def examined(
             # Many small questions follow: reading the files again for each would take longer than answering it.
             events = worked_out(events.coalesce(1))
     with run.stage("gates"):
-        gate = gates.examine(
-            events, unfinished=found.unfinished, lacking=lacking, skew_us=narrowing.skew_us
-        )
+        gate = gates.examine(events, unfinished=found.unfinished, lacking=lacking, skew_us=narrowing.skew_us)
         if gate.duplicated:
             events = events.dropDuplicates(["recorder", "seq"])
             # What was counted is counted again, once; what the copies gave away stays known.
@@ -106,7 +117,9 @@ def examined(
             gate = replace(again, duplicated=True, missing=gate.missing)
         gate = replace(gate, ended_us=narrowing.ended(gate.ended_us))
         events = in_server_time(narrowing.events(events), gate, narrowing.skew_us)
-        known = worked_out(settings(events, early_ms=narrowing.early_ms, skew_us=narrowing.skew_us).coalesce(1))
+        known = worked_out(
+            settings(events, early_ms=narrowing.early_ms, skew_us=narrowing.skew_us).coalesce(1)
+        )
         has_order = not known.where("ordered").isEmpty()
     recording = Recording(
         events,
@@ -131,7 +144,9 @@ def in_server_time(events: DataFrame, gate: gates.Gates, skew_us: int) -> DataFr
     by_recorder = events.sparkSession.createDataFrame(rows, "recorder string, moved_us bigint")
     beside = events.join(F.broadcast(by_recorder), "recorder", "left")
     moved = F.coalesce("moved_us", F.lit(0))
-    return beside.withColumns({name: F.col(name) + moved for name in ("t_wall_us", "invoked_us")}).drop("moved_us")
+    return beside.withColumns({name: F.col(name) + moved for name in ("t_wall_us", "invoked_us")}).drop(
+        "moved_us"
+    )
 
 
 def conclude(
@@ -152,7 +167,9 @@ def conclude(
     named = None
     with run.stage("evidence"):
         if judgement.findings is not None:
-            counts = judgement.findings.groupBy("check", "invariant", "verdict", "exemption").count().collect()
+            counts = (
+                judgement.findings.groupBy("check", "invariant", "verdict", "exemption").count().collect()
+            )
             named = worked_out(evidence.with_names(judgement.findings, recording.events))
             shown = evidence.samples(named)
         if violations is not None:
@@ -189,7 +206,9 @@ def _result(
     broken, possible = (sum(of[verdict] for of in by_invariant.values()) for verdict in (BROKEN, POSSIBLE))
     doubts = []
     if name == ordering.CHECK.name and numbers.unknown_order:
-        doubts.append(f"nobody recorded whether the groups of {numbers.unknown_order} deliveries are ordered.")
+        doubts.append(
+            f"nobody recorded whether the groups of {numbers.unknown_order} deliveries are ordered."
+        )
     findings: Mapping[str, Mapping[str, int]] = by_invariant
     return judge_check(
         name,

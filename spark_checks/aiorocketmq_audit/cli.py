@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,8 +14,7 @@ import click
 from aiorocketmq_audit.errors import EXIT_OF, AuditError, WrongUse
 
 if TYPE_CHECKING:
-    from aiorocketmq_audit.narrowing import Narrowing
-    from aiorocketmq_audit.run import Audit
+    from aiorocketmq_audit.recording.narrowing import Narrowing
 
 
 def _instant(context: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
@@ -176,9 +175,9 @@ def audit(
         raise click.UsageError("give the folder of a recording, for example: aiorocketmq audit runs/")
 
     def judge() -> int:
-        from aiorocketmq_audit.narrowing import Narrowing
+        from aiorocketmq_audit.recording.narrowing import Narrowing
 
-        result = judged(
+        return judged(
             recording,
             checks=checks,
             master=master,
@@ -186,8 +185,8 @@ def audit(
             narrowing=Narrowing(groups, from_us, to_us, tolerance, clock_skew),
             memory=memory,
             require=tuple(name.strip() for name in require.split(",")) if require else (),
+            as_json=as_json,
         )
-        return _show(result, None if out is None else Path(out), as_json=as_json)
 
     raise click.exceptions.Exit(_sentences(judge, out))
 
@@ -214,9 +213,12 @@ def _sentences(command: Callable[[], int], out: str | None) -> int:
 
 
 def _explain(rule: str) -> int:
-    from aiorocketmq_audit.rules import explain  # type: ignore[import-not-found]  # not merged yet
+    from aiorocketmq_audit.rules import explain
 
-    click.echo(explain(rule))
+    try:
+        click.echo(explain(rule))
+    except KeyError:
+        raise WrongUse(f"there is no invariant or check {rule!r}: docs/reference/audit.md has all.") from None
     return 0
 
 
@@ -229,56 +231,33 @@ def judged(
     narrowing: Narrowing,
     memory: str | None,
     require: Sequence[str],
-) -> Audit:
-    """Audit `paths` and write the results to `out`: the one place that knows the engine's entry."""
-    from aiorocketmq_audit.checks import CHECKS
-    from aiorocketmq_audit.report import write
-    from aiorocketmq_audit.run import audit as run
-    from aiorocketmq_audit.summary import summary
-    from aiorocketmq_audit.verdicts import Verdict
+    as_json: bool,
+) -> int:
+    """Audit `paths`, write the results to `out`, print them, and return the exit code."""
+    from aiorocketmq_audit.audit import audit as run
+    from aiorocketmq_audit.recording.out import out_folder
+    from aiorocketmq_audit.report.page import files
+    from aiorocketmq_audit.report.summary import summary
+    from aiorocketmq_audit.report.terminal import show
+    from aiorocketmq_audit.rules import CHECKS
 
-    violations = None
-    if out is not None:
-        _try_out(out)
-        violations = (out / "violations").resolve().as_uri()
-    result = run(
-        paths,
-        checks=checks or tuple(CHECKS),
-        master=master,
-        violations=violations,
-        narrowing=narrowing,
-        memory=memory,
-    )
-    nothing = [check.name for check in result.checks if check.name in require and not check.tally.judged]
-    if nothing and result.verdict is Verdict.VALID:
-        result = replace(result, verdict=Verdict.UNKNOWN)
-    if out is not None:
-        text = json.dumps(summary(result), indent=2)
-        (out / "summary.json").write_text(text + "\n", encoding="utf-8")
-        write(result, out)
-    return result
-
-
-def _try_out(path: Path) -> None:
-    """Make the folder and write to it before anything is read: an audit may take an hour."""
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        trial = path / "_trial"
-        trial.touch()
-        trial.unlink()
-    except OSError as error:
-        raise WrongUse(
-            f"--out {path} cannot be written to ({error.strerror}): give another folder."
-        ) from error
-
-
-def _show(result: Audit, out: Path | None, *, as_json: bool) -> int:
+    with out_folder(out) if out is not None else nullcontext() as folder:
+        result = run(
+            paths,
+            checks=checks or tuple(CHECKS),
+            master=master,
+            violations=None if folder is None else folder.path_for("violations").resolve().as_uri(),
+            narrowing=narrowing,
+            memory=memory,
+            require=require,
+        )
+        document = summary(result, {name: check.promise for name, check in CHECKS.items()})
+        if folder is not None:
+            folder.path_for("plots").mkdir()
+            for name, text in files(result, document).items():
+                folder.path_for(name).write_text(text, encoding="utf-8")
     if as_json:
-        from aiorocketmq_audit.summary import summary
-
-        print(json.dumps(summary(result)))
+        print(json.dumps(document))
     else:
-        from aiorocketmq_audit.printing import show
-
-        show(result, out)
+        show(document, out)
     return EXIT_OF[result.verdict.value]

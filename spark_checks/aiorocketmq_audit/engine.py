@@ -22,6 +22,7 @@ class Evaluated:
     """The counts, by what the frame tells apart, and `judged …` for each check."""
     findings: DataFrame | None
     """Rows of `Rule.finding`; None where there is none."""
+
     def judged(self, check: str) -> int:
         """Facts of this check."""
         name = _judged(check)

@@ -14,6 +14,9 @@ from aiorocketmq_audit.judgement import BROKEN, EXEMPTED
 SAMPLES = 50
 """Findings of each check that the summary shows; all of them are in `violations/`."""
 
+FEW = 500_000
+"""Findings that are sent to every task."""
+
 DRAWN_MESSAGES = 40
 """Messages whose events the page tells."""
 
@@ -26,8 +29,29 @@ NAMES = (
 )
 
 DRAWN = (
-    *("run_id", "case_id", "observer", "kind", "phase", "t_wall_us", "invoked_us", "seq", "recorder", "client_id"),
-    *("topic", "group", "broker", "queue", "offset", "message_id", "message_group", "attempt", "invisible_ms"),
+    *(
+        "run_id",
+        "case_id",
+        "observer",
+        "kind",
+        "phase",
+        "t_wall_us",
+        "invoked_us",
+        "seq",
+        "recorder",
+        "client_id",
+    ),
+    *(
+        "topic",
+        "group",
+        "broker",
+        "queue",
+        "offset",
+        "message_id",
+        "message_group",
+        "attempt",
+        "invisible_ms",
+    ),
     *("reason", "result"),
 )
 
@@ -57,16 +81,26 @@ def with_names(findings: DataFrame, events: DataFrame) -> DataFrame:
     """Findings that stand, with the names and numbers of the two events that prove each: plain columns say where the
     later one was, `other_…` what the earlier one was. One pass over the events, and few rows of it exchanged."""
     standing = findings.where(F.col("verdict") != EXEMPTED).drop("exemption")
-    places = F.explode(F.array(*(F.struct(F.lit(role).alias("role"), f"{role}.*") for role in ("first", "second"))))
-    wanted = standing.select("id", places.alias("place")).select("id", "place.role", "place.recorder", "place.seq")
+    places = F.explode(
+        F.array(*(F.struct(F.lit(role).alias("role"), f"{role}.*") for role in ("first", "second")))
+    )
+    wanted = standing.select("id", places.alias("place")).select(
+        "id", "place.role", "place.recorder", "place.seq"
+    )
     facts = events.select(
-        F.xxhash64("recorder").alias("key"), F.col("seq").alias("number"), F.struct("recorder", *NAMES).alias("fact")
+        F.xxhash64("recorder").alias("key"),
+        F.col("seq").alias("number"),
+        F.struct("recorder", *NAMES).alias("fact"),
     )
-    beside = facts.join(
-        F.broadcast(wanted.where("recorder is not null")), F.expr("key = recorder and number = seq"), "inner"
-    )
+    wanted = wanted.where("recorder is not null")
+    # Where findings are few, events need not be exchanged.
+    wanted = F.broadcast(wanted) if findings.count() < FEW else wanted
+    beside = facts.join(wanted, F.expr("key = recorder and number = seq"))
     facts_of = beside.groupBy("id").agg(
-        *(F.max(F.when(F.col("role") == role, F.col("fact"))).alias(f"{role}_fact") for role in ("first", "second"))
+        *(
+            F.max(F.when(F.col("role") == role, F.col("fact"))).alias(f"{role}_fact")
+            for role in ("first", "second")
+        )
     )
     joined = standing.join(facts_of, "id", "left")
     return joined.select(
@@ -76,7 +110,10 @@ def with_names(findings: DataFrame, events: DataFrame) -> DataFrame:
         *(F.coalesce(f"second_fact.{name}", f"first_fact.{name}").alias(name) for name in NAMES),
         (F.col("margin_us") / 1000).alias("margin_ms"),
         F.col("second.at").alias("at_us"),
-        *(F.col(f"first_fact.{name}").alias(f"other_{name}") for name in ("message_id", "client_id", "attempt", "offset")),
+        *(
+            F.col(f"first_fact.{name}").alias(f"other_{name}")
+            for name in ("message_id", "client_id", "attempt", "offset")
+        ),
         F.col("first_fact.recorder").alias("first_recorder"),
         F.col("first.seq").alias("first_seq"),
         F.col("second_fact.recorder").alias("second_recorder"),

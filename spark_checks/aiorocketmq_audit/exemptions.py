@@ -43,8 +43,8 @@ _MOST_SLICES = 10_000
 
 
 def marks(events: DataFrame) -> DataFrame:
-    """One row for each exemption and whom it concerns: `exemption`, `key` (a hash of the group, of the client, or of run
-    and case), when (`at`) and by which event, and `until` when it lasts. A fault that was started lasts until somebody
+    """One row for each exemption and whom it concerns: `of`, `key` (a hash of the group, of the client, or of run and
+    case), when (`at`) and by which event, and `until` when it lasts. A fault that was started lasts until somebody
     says that it has stopped, or for LINGERS_US; all else is over at once."""
     kind, fault = F.col("kind"), F.col("fault").getItem("kind")
     told = Window.partitionBy(*SCOPE, fault, F.col("fault").getItem("target"))
@@ -58,7 +58,9 @@ def marks(events: DataFrame) -> DataFrame:
         .when((kind == "assign") & (F.col("role") == "pull"), F.lit(ASSIGNED))
         .when((kind == "fault") & fault.isin("restart", "crash"), F.lit(RESTARTED))
     )
-    key = F.when(kind.isin("reset", "seek"), group).when(kind == "fault", F.xxhash64(*SCOPE)).otherwise(client)
+    key = (
+        F.when(kind.isin("reset", "seek"), group).when(kind == "fault", F.xxhash64(*SCOPE)).otherwise(client)
+    )
     told_events = events.where(kind.isin("reset", "seek", "fault", "client.stop", "client.crash", "assign"))
     return told_events.select(
         exemption.alias("of"),
@@ -66,7 +68,9 @@ def marks(events: DataFrame) -> DataFrame:
         F.col("t_wall_us").alias("at"),
         F.xxhash64("recorder").alias("by"),
         F.col("seq").alias("number"),
-        F.when(F.col("fault").getItem("state") == "start", lasts).otherwise(F.col("t_wall_us")).alias("until"),
+        F.when(F.col("fault").getItem("state") == "start", lasts)
+        .otherwise(F.col("t_wall_us"))
+        .alias("until"),
     ).where("of is not null")
 
 
@@ -76,8 +80,7 @@ def exempted(findings: DataFrame, recording: Recording) -> DataFrame:
     by_marks = _between(findings, marks(events))
     by_answers = _answer_lost(findings, events).select("id", F.lit(ANSWER_LOST).alias("lost"))
     found = findings.join(by_answers, "id", "left").join(by_marks, "id", "left")
-    found = found.withColumn("exemption", F.coalesce("exemption", "lost", "marked")).drop("lost", "marked")
-    return found
+    return found.withColumn("exemption", F.coalesce("exemption", "lost", "marked")).drop("lost", "marked")
 
 
 def _between(findings: DataFrame, marked: DataFrame) -> DataFrame:
@@ -112,23 +115,29 @@ def _answer_lost(findings: DataFrame, events: DataFrame) -> DataFrame:
     lost = events.where("kind = 'receive' and phase = 'info'").select(
         F.xxhash64(*ACCOUNT, "topic", "group").alias("poll"), called().alias("asked_us")
     )
-    asked = findings.where("exemption is null and missing is not null").select("id", "poll", "missing", "second")
+    asked = findings.where("exemption is null and missing is not null").select(
+        "id", "poll", "missing", "second"
+    )
     beside = asked.join(lost, "poll").where("asked_us <= second.at")
     return beside.groupBy("id", "missing").agg(F.count("*").alias("n")).where("missing <= n")
 
 
 def queue_locked(findings: DataFrame, recording: Recording) -> DataFrame:
-    """Fill `exemption` where a whole queue was locked and an earlier message of the same answer was not yet acked (E5)."""
+    """Fill `exemption` where a whole queue was locked and an earlier message of the same answer was not acked (E5)."""
     events = recording.events
     wanted = findings.where(MAY_BE_LOCKED).select(
         "id", "batch", F.col("offset").alias("behind"), F.col("second.at").alias("again_at")
     )
     answer, message = F.xxhash64("recorder", "batch"), F.xxhash64(*ACCOUNT, "group", "message_id")
     of_answers = events.where("kind = 'deliver'").join(
-        F.broadcast(wanted.select(F.col("batch").alias("answer")).distinct()), F.col("answer") == answer, "left_semi"
+        F.broadcast(wanted.select(F.col("batch").alias("answer")).distinct()),
+        F.col("answer") == answer,
+        "left_semi",
     )
     of_messages = events.join(
-        F.broadcast(of_answers.select(message.alias("wanted")).distinct()), F.col("wanted") == message, "left_semi"
+        F.broadcast(of_answers.select(message.alias("wanted")).distinct()),
+        F.col("wanted") == message,
+        "left_semi",
     )
     beside = deliveries(replace(recording, events=of_messages)).where("locks_queue")
     held = beside.select("batch", "offset", "acked_hi").join(F.broadcast(wanted), "batch")

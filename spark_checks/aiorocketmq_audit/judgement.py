@@ -51,7 +51,10 @@ class Judgement:
 
 
 def judge(
-    recording: Recording, gate: Gates, checks: Collection[str], stage: Callable[[str], AbstractContextManager[None]]
+    recording: Recording,
+    gate: Gates,
+    checks: Collection[str],
+    stage: Callable[[str], AbstractContextManager[None]],
 ) -> Judgement:
     """Judge the recording by the rules of `checks`; `stage` is entered for each stage of the work, by its name."""
     frames: dict[str, Evaluated] = {}
@@ -78,11 +81,19 @@ def _decided(found: DataFrame, recording: Recording, gate: Gates) -> DataFrame:
         exempted = exemptions.queue_locked(exempted, recording)
     doubts = exemptions.doubted(known, events).withColumn("doubted", F.lit(True))
     cut = _cut(gate, events)
-    unsure = [name for name, check in CHECKS.items() if gate.makes_unsure(depends_on_time=check.depends_on_time)]
-    beside = exempted.join(doubts, "id", "left").join(cut, F.col("first.recorder") == F.col("cut_recorder"), "left")
+    alone = [name for name, check in CHECKS.items() if check.by_order and not gate.has_gaps]
+    unsure = [
+        name for name, check in CHECKS.items() if gate.makes_unsure(depends_on_time=check.depends_on_time)
+    ]
+    beside = exempted.join(doubts, "id", "left").join(
+        cut, F.col("first.recorder") == F.col("cut_recorder"), "left"
+    )
     is_sure = (
         F.col("certain")
-        & ~F.col("check").isin(unsure)
+        & (
+            ~F.col("check").isin(unsure)
+            | (F.col("check").isin(alone) & (F.col("first.recorder") == F.col("second.recorder")))
+        )
         & ~F.coalesce(F.col("second.at") > F.col("cut_us"), F.lit(False))
         & F.col("doubted").isNull()
     )

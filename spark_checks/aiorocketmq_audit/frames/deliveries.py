@@ -19,23 +19,27 @@ from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame, Window, functions as F
 
-from aiorocketmq_audit.frames.frame import ACCOUNT, SCOPE, Frame, Recording
+from aiorocketmq_audit.frames.frame import ACCOUNT, Frame, Recording
+from aiorocketmq_audit.frames.order import beside_earlier, without_order
+from aiorocketmq_audit.frames.packing import (
+    ACK,
+    CHANGE,
+    DEAD,
+    DELIVER,
+    EXTEND,
+    FAILED,
+    FORWARD,
+    INVOKED,
+    NO_LADDER,
+    OK,
+    RETRY,
+    TAKEN_BACK,
+    UNKNOWN,
+    packed,
+)
 from aiorocketmq_audit.frames.places import drains
 from aiorocketmq_audit.frames.settings import EARLY_MS, LATE_MS
-from aiorocketmq_audit.frames.tags import is_unwanted
 from aiorocketmq_audit.rules.double_delivery import CAUSE
-from aiorocketmq_audit.rules.ordering import NEVER
-
-SETTLING = ("ack", "change", "forward")
-DELIVER, ACK, CHANGE, FORWARD, DEAD = range(1, 6)
-INVOKED, OK, FAILED, UNKNOWN = range(1, 5)
-RETRY, EXTEND, NO_LADDER, TAKEN_BACK = range(1, 5)
-KINDS = {"deliver": DELIVER, "ack": ACK, "change": CHANGE, "forward": FORWARD, "dlq.deliver": DEAD}
-PHASES = {"invoke": INVOKED, "ok": OK, "fail": FAILED, "info": UNKNOWN}
-REASONS = {"retry": RETRY, "extend": EXTEND, "undelivered": TAKEN_BACK}
-
-CLOCK_SLACK_US = 50_000
-"""How far a server's clock, which gate INV-CLOCK found agreeing, is trusted."""
 
 BUCKETS_S = (-10.0, -1.0, -0.1, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 """Borders of the lateness histogram, in seconds after the lease's end."""
@@ -46,96 +50,17 @@ MOST_ATTEMPTS = 99
 
 def deliveries(recording: Recording) -> DataFrame:
     """The rows of the frame."""
-    folded = _folded(_numbered(_packed(recording).repartition("lane")))
+    folded = _folded(_numbered(packed(recording).repartition("lane")))
     rows = _with_lease(_with_successor(_with_settings(folded, recording)))
-    return _beside_earlier(rows) if recording.has_order else _without_order(rows)
+    return beside_earlier(rows) if recording.has_order else without_order(rows)
 
 
-def _packed(recording: Recording) -> DataFrame:
-    """The events of deliveries, as numbers."""
-    events = recording.events
-    relevant = events.where(F.col("kind").isin(*KINDS))
-    if not recording.has_open_calls:
-        # An answer tells when its call was.
-        relevant = relevant.where("phase is null or phase <> 'invoke'")
-    relevant = relevant.where(F.col("group").isNotNull() & F.col("message_id").isNotNull())
-    # Who owns a whole queue has no leases, and may read it again: the frames of queues are about them.
-    relevant = relevant.where(F.coalesce("role", F.lit("")) != "pull")
-    order = recording.settings.select("run_id", "case_id", "group", "ordered")
-    known = relevant.join(F.broadcast(order), ["run_id", "case_id", "group"], "left")
-    is_deliver = F.col("kind") == "deliver"
-    called = there = F.coalesce("invoked_us", "t_wall_us")
-    if recording.clocks_agree:
-        # Copies that come again are stored anew.
-        made = F.least("store_us", "born_us")
-        there = F.when(made.isNull(), called).otherwise(F.least(made, "t_wall_us"))
-        # Not by `server_deliver_us`: a server takes a message out first and may write its answer much later.
-        stored = F.coalesce(F.col("store_us") - CLOCK_SLACK_US, called)
-        called = F.when(is_deliver, F.least(F.greatest(called, stored), "t_wall_us")).otherwise(called)
-    # Ordered groups deliver a message again from its own place, so that place tells copies of one id apart.
-    # Other groups deliver it again from a retry topic, with another place: there the id must do.
-    copy = F.xxhash64("message_id", "broker", "queue", "offset")
-    recorder = F.xxhash64("recorder")
-    return known.select(
-        F.xxhash64(*ACCOUNT, "topic", "group", F.coalesce("message_group", "message_id")).alias("lane"),
-        F.when(F.coalesce("ordered", F.lit(False)), copy).otherwise(F.xxhash64("message_id")).alias("message"),
-        F.when(is_deliver, F.col("t_wall_us")).otherwise(called).alias("at"),
-        F.when(is_deliver, F.col("seq")).otherwise(F.coalesce("invoked_seq", "seq")).alias("at_seq"),
-        called.alias("lo"),
-        F.col("t_wall_us").alias("hi"),
-        _code("kind", KINDS).alias("kind"),
-        _code("phase", PHASES).alias("phase"),
-        _reason().alias("reason"),
-        (F.col("invisible_ms") * 1000).alias("lease_us"),
-        recorder.alias("teller"),
-        F.when(F.col("delivery").isNotNull(), F.xxhash64("delivery")).alias("handle"),
-        F.when(
-            is_deliver,
-            F.struct(
-                recorder.alias("recorder"),
-                F.col("seq"),
-                F.xxhash64(*SCOPE).alias("scope"),
-                F.xxhash64(*SCOPE, "group").alias("gid"),
-                F.xxhash64(*ACCOUNT).alias("account"),
-                F.xxhash64(*SCOPE, "client_id").alias("client"),
-                F.xxhash64(*ACCOUNT, "topic", "group").alias("poll"),
-                F.xxhash64("broker", "queue").alias("place"),
-                F.col("queue"),
-                F.col("offset"),
-                F.col("attempt"),
-                F.when(F.col("batch").isNotNull(), F.xxhash64("recorder", "batch")).alias("batch"),
-                F.when(F.col("receive_attempt") != "", F.xxhash64("receive_attempt")).alias("again"),
-                F.col("due_us"),
-                (F.col("observer") == "broker").alias("by_broker"),
-                F.col("message_group").isNotNull().alias("grouped"),
-                F.coalesce(is_unwanted(), F.lit(False)).alias("unwanted"),
-                F.coalesce(F.col("filter").startswith("TAG:"), F.lit(False)).alias("by_tag"),
-                there.alias("there"),
-                (F.col("t_wall_us") - F.coalesce("invoked_us", "t_wall_us")).alias("polled_us"),
-            ),
-        ).alias("facts"),
-    )
-
-
-def _code(name: str, codes: dict[str, int]) -> Column:
-    column = F.lit(None).cast("int")
-    for text, code in codes.items():
-        column = F.when(F.col(name) == text, F.lit(code)).otherwise(column)
-    return column
-
-
-def _reason() -> Column:
-    """Why a lease was changed; simple consumers do not climb the group's ladder, whatever time they ask for."""
-    is_simple = F.col("reason").isNull() & (F.col("role") == "simple")
-    return F.when(is_simple, F.lit(NO_LADDER)).otherwise(_code("reason", REASONS))
-
-
-def _numbered(packed: DataFrame) -> DataFrame:
+def _numbered(events: DataFrame) -> DataFrame:
     """Give every event the number and the handle of the delivery before it; drop what came before any delivery."""
     history = Window.partitionBy("lane", "message").orderBy("at", "at_seq")
     so_far = history.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     is_deliver = F.col("kind") == DELIVER
-    numbered = packed.withColumns(
+    numbered = events.withColumns(
         {
             "number": F.count(F.when(is_deliver, 1)).over(so_far),
             "current": F.last(F.when(is_deliver, F.col("handle")), ignorenulls=True).over(so_far),
@@ -201,7 +126,9 @@ def _with_successor(rows: DataFrame) -> DataFrame:
     # The broker itself ends a message after its last attempt, when the lease is over and unseen by consumers.
     moved = F.coalesce(F.col("change.lo") + F.col("change.lease_us"), F.col("lo") + F.col("lease_us"))
     is_last_attempt = F.col("attempt") >= F.coalesce("max_attempts", F.lit(1))
-    exhausted = F.when(is_last_attempt, F.when(moved.isNotNull(), F.least(moved, "unsure_lo")).otherwise(F.col("lo")))
+    exhausted = F.when(
+        is_last_attempt, F.when(moved.isNotNull(), F.least(moved, "unsure_lo")).otherwise(F.col("lo"))
+    )
     return rows.withColumns(
         {
             "next": F.lead(following).over(message),
@@ -258,7 +185,9 @@ def _with_lease(rows: DataFrame) -> DataFrame:
     last_hi = F.when(crossing, F.greatest(base_hi, moved_hi)).when(is_changed, moved_hi).otherwise(base_hi)
     # A broker cannot see why a lease was changed: the group's own step, or less than was left, means "come again then".
     reason = F.coalesce(change["reason"], F.lit(0))
-    looks_like_retry = ((change["lease_us"] == F.col("step_us")) & (reason != NO_LADDER)) | (moved_lo < base_lo)
+    looks_like_retry = ((change["lease_us"] == F.col("step_us")) & (reason != NO_LADDER)) | (
+        moved_lo < base_lo
+    )
     asked = is_changed & F.when(reason.isin(RETRY, EXTEND), reason == RETRY).otherwise(
         F.coalesce(looks_like_retry, F.lit(False))
     )
@@ -277,51 +206,11 @@ def _with_lease(rows: DataFrame) -> DataFrame:
     return leased.drop("change", "unsure_lo", "unsure_hi", "step_us")
 
 
-def _beside_earlier(rows: DataFrame) -> DataFrame:
-    """Put beside each ordered delivery what was delivered before it: `open`, last to be settled, and `passed`, highest
-    offset.
-
-    Both are running maxima over the deliveries of a (lane, queue) in the order of time. That of the ends is taken where
-    an answer begins, so that messages of one answer do not accuse each other. A delivery's part in it ends with the
-    next delivery of the same message, which carries on from there.
-    """
-    by_time = Window.partitionBy("lane", "place").orderBy("hi", "at_seq")
-    before = by_time.rowsBetween(Window.unboundedPreceding, -1)
-    so_far = by_time.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    never = F.lit(NEVER)
-    facts = ("hi", "recorder", "seq", "answer", "one_clock")
-    is_judged = F.col("ordered") & F.col("grouped") & F.col("offset").isNotNull()
-    begun = rows.withColumns(
-        {
-            "end": F.least(F.coalesce("next.hi", never), F.coalesce("done_lo", never)),
-            "answer": F.coalesce("batch", F.xxhash64("recorder", "seq")),
-        }
-    ).withColumns(
-        {
-            "opened": F.max(F.when(is_judged, F.struct("end", "offset", *facts))).over(before),
-            "passed": F.max(F.when(is_judged & (F.col("number") == 1), F.struct("offset", *facts))).over(before),
-            "begins": F.coalesce(F.lag("answer").over(by_time) != F.col("answer"), F.lit(True)),
-        }
-    )
-    begins = F.when(F.col("begins"), F.col("opened"))
-    return begun.withColumn("open", F.last(begins, ignorenulls=True).over(so_far)).drop("end", "opened", "begins")
-
-
-def _without_order(rows: DataFrame) -> DataFrame:
-    """The same columns where no group asked for order: nothing to look for, and no second sort."""
-    facts = "hi: bigint, recorder: bigint, seq: bigint, answer: bigint, one_clock: boolean"
-    return rows.withColumns(
-        {
-            "answer": F.lit(None).cast("bigint"),
-            "passed": F.lit(None).cast(f"struct<offset: bigint, {facts}>"),
-            "open": F.lit(None).cast(f"struct<end: bigint, offset: bigint, {facts}>"),
-        }
-    )
-
-
 _LATE = "next.hi - until_hi"
-_BUCKET = "".join(f" when {_LATE} >= {round(border * 1e6)} then {index + 1}" for index, border in
-                  reversed(tuple(enumerate(BUCKETS_S))))
+_BUCKET = "".join(
+    f" when {_LATE} >= {round(border * 1e6)} then {index + 1}"
+    for index, border in reversed(tuple(enumerate(BUCKETS_S)))
+)
 
 FRAME = Frame(
     "deliveries",

@@ -50,7 +50,7 @@ class Figures:
     attempts: Mapping[int, int]
     ladder: tuple[Step, ...]
     lateness: Mapping[str, tuple[int, ...]]
-    """By what ended the lease ("retry requested", "lease ended"): counts in the buckets, from before BUCKETS_S[0] on."""
+    """By what ended the lease ("retry requested", "lease ended"): counts in the buckets, from before the first on."""
     farthest: tuple[int, int] | None
     """Recorder (hash) and number of the last delivery of the message that was delivered most often."""
 
@@ -68,7 +68,9 @@ def figures(frames: Mapping[str, Evaluated], groups: Mapping[int, str]) -> Figur
         if cell.cell_attempt is not None:
             by_attempt[cell.cell_attempt] += cell.n
         if cell.bucket is not None:
-            late["retry requested" if cell.retry_requested else "lease ended"][cell.bucket] += cell.redelivered
+            late["retry requested" if cell.retry_requested else "lease ended"][cell.bucket] += (
+                cell.redelivered
+            )
     farthest = max(cells, key=lambda cell: cell.far_number, default=None)
     return Figures(
         deliveries=sum(cell.n for cell in cells),

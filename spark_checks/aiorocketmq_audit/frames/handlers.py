@@ -1,5 +1,5 @@
-"""Frames of push consumers and of lite topics: `handlers` (who was at work, and until when), and `lite deliveries` (what
-a client wanted when it was delivered)."""
+"""Frames of push consumers and of lite topics: `handlers` (who was at work, and until when), and `lite deliveries`
+(what a client wanted when they came)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,9 @@ def _told(events: DataFrame, known: DataFrame) -> DataFrame:
 def _with_end(packed: DataFrame) -> DataFrame:
     # A delivery and what was done about it: what follows the next one belongs to that.
     whose = ("lane", "message", "attempt", "recorder", "client")
-    so_far = Window.partitionBy(*whose).orderBy("seq").rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    so_far = (
+        Window.partitionBy(*whose).orderBy("seq").rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    )
     given = packed.withColumn("given", F.count_if("is_given").over(so_far))
     own = Window.partitionBy(*whose, "given").orderBy("seq")
     so_far = own.rowsBetween(Window.unboundedPreceding, Window.currentRow)
@@ -77,7 +79,9 @@ def lite_deliveries(recording: Recording) -> DataFrame:
     Everything is compared within one life of one recorder: by the numbers of its rows, and in the account of a broker,
     whose calls are instants, by its time."""
     rows = reduce(DataFrame.unionByName, (*_lists(recording.events), *_deliveries(recording.events)))
-    by_client, by_name = (Window.partitionBy(*whose).orderBy("place") for whose in (("key",), ("key", "name")))
+    by_client, by_name = (
+        Window.partitionBy(*whose).orderBy("place") for whose in (("key",), ("key", "name"))
+    )
     # Rows of a name are what is told of it; those without a name are whole lists, which concern every name.
     told = F.when(F.col("since").isNotNull(), F.struct("since", "seq"))
     whole = F.when(F.col("name").isNull(), told)
@@ -147,7 +151,9 @@ def _named(calls: DataFrame, names: str) -> DataFrame:
 def _deliveries(events: DataFrame) -> Iterator[DataFrame]:
     """Each delivery of a lite topic to a consumer of them twice: when it was asked for, and when it came."""
     # By its own account a broker has ordinary consumers of the parent, too, which get everything.
-    told = events.where("lite_topic is not null and (observer <> 'broker' or role = 'lite') and kind = 'deliver'")
+    told = events.where(
+        "lite_topic is not null and (observer <> 'broker' or role = 'lite') and kind = 'deliver'"
+    )
     told = told.withColumn("request", F.xxhash64("recorder", "boot", "batch"))
     polls = events.where("kind = 'receive' and observer = 'broker' and op_id is not null")
     asked = polls.groupBy(F.xxhash64("recorder", "boot", "op_id").alias("request")).agg(

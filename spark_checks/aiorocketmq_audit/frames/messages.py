@@ -115,7 +115,9 @@ def transactions(recording: Recording) -> DataFrame:
     kind, phase, here = F.col("kind"), F.col("phase"), place()
     ended = (kind == "tx.end") & (F.coalesce(phase, F.lit("info")) != "fail")
     commit, rollback = F.col("resolution") == "commit", F.col("resolution") == "rollback"
-    of_them = recording.events.where("tx_id is not null and kind in ('send', 'deliver', 'tx.end', 'tx.check')")
+    of_them = recording.events.where(
+        "tx_id is not null and kind in ('send', 'deliver', 'tx.end', 'tx.check')"
+    )
     seen = of_them.groupBy("observer", *key).agg(
         scope_of(),
         F.min(F.when(kind != "deliver", here)).alias("began"),
@@ -141,15 +143,21 @@ def drained_messages(recording: Recording) -> DataFrame:
     wish = F.xxhash64(*_GROUP, "message_id").alias("wish")
     drained = drains(events).join(F.broadcast(_readers(events)), list(_GROUP))
     drained = drained.join(reset_groups(events), [*ACCOUNT, "group"], "left_anti")
-    sent = _sent(events).join(
-        F.broadcast(not_attested(drained, recording.settings)), [*ACCOUNT, "topic"]
-    )
+    sent = _sent(recording).join(F.broadcast(not_attested(drained, recording.settings)), [*ACCOUNT, "topic"])
     settled = events.where(
         """(kind in ('ack', 'forward') and coalesce(phase, '') <> 'fail' or kind = 'dlq.deliver'
             or kind = 'deliver' and role = 'pull') and group is not null and message_id is not null"""
     )
     wishes = sent.select(
-        wish, scope(), by_broker(), "primed", "drained", "place", "visible", "due_us", "here",
+        wish,
+        scope(),
+        by_broker(),
+        "primed",
+        "drained",
+        "place",
+        "visible",
+        "due_us",
+        "here",
         is_unwanted("wanted").alias("unwanted"),
     )
     # One exchange for both sides, and no join.
@@ -191,16 +199,20 @@ def _readers(events: DataFrame) -> DataFrame:
     return known.where("wanted like 'TAG:%' and filters <= 1").drop("filters", "told")
 
 
-def _sent(events: DataFrame) -> DataFrame:
+def _sent(recording: Recording) -> DataFrame:
     """Sends of messages that a server surely has, with the time from which they can be read (null: not committed), and
     whether they are still where they were put."""
+    events = recording.events
     sent = events.where("kind = 'send' and phase = 'ok' and message_id is not null")
-    recalled = events.where("kind = 'recall' and message_id is not null and coalesce(phase, '') <> 'fail'")
-    message = [*ACCOUNT, "topic", "message_id"]
-    kept = sent.join(recalled.select(*message).distinct(), message, "left_anti")
+    if recording.kinds.get("recall"):
+        recalled = events.where(
+            "kind = 'recall' and message_id is not null and coalesce(phase, '') <> 'fail'"
+        )
+        message = [*ACCOUNT, "topic", "message_id"]
+        sent = sent.join(recalled.select(*message).distinct(), message, "left_anti")
     ended = events.where("kind = 'tx.end' and phase = 'ok' and tx_id is not null and resolution = 'commit'")
     committed = ended.groupBy(*ACCOUNT, "topic", "tx_id").agg(F.min("t_wall_us").alias("committed"))
-    known = kept.join(F.broadcast(committed), [*ACCOUNT, "topic", "tx_id"], "left")
+    known = sent.join(F.broadcast(committed), [*ACCOUNT, "topic", "tx_id"], "left")
     known = known.join(trimmed(events), [*ACCOUNT, "topic", "broker", "queue"], "left")
     return known.select(
         *ACCOUNT,
@@ -220,7 +232,10 @@ MESSAGES = Frame(
     ("deliver",),
     counts={
         "known": (f"count_if({JUDGED} and confirmed > 0)", "sum(known)"),
-        "recovered": (f"count_if({JUDGED} and confirmed = 0 and sends > 0 and not {REFUSED})", "sum(recovered)"),
+        "recovered": (
+            f"count_if({JUDGED} and confirmed = 0 and sends > 0 and not {REFUSED})",
+            "sum(recovered)",
+        ),
     },
 )
 DEAD_LETTERS = Frame("dead letters", dead_letters, ("dlq.deliver",))

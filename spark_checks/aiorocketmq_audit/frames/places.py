@@ -21,13 +21,16 @@ def earliest(
     name: str, when: Column | None = None, *, of: str = "place", latest: bool = False
 ) -> list[Column]:
     """Aggregates that tell which of a group's rows, `when` that holds, has the earliest (or latest) place in its column
-    `of`; `placed` makes one column of them. Numbers of one width each, as an aggregate of structs would have every row sorted."""
+    `of`; `placed` makes one column of them. Numbers of one width each, as an aggregate of structs would have every row
+    sorted."""
     least, least_by = (F.max, F.max_by) if latest else (F.min, F.min_by)
     # Time, and of equal times the number, in one number to sort by; both fit until the year 2255.
     order = F.col(f"{of}.at") * 1024 + F.col(f"{of}.seq").bitwiseAND(F.lit(1023))
     order = order if when is None else F.when(when, order)
     return [
-        (F.shiftright(least(order), 10) if field == "at" else least_by(f"{of}.{field}", order)).alias(f"{name}_{field}")
+        (F.shiftright(least(order), 10) if field == "at" else least_by(f"{of}.{field}", order)).alias(
+            f"{name}_{field}"
+        )
         for field in _FIELDS
     ]
 

@@ -94,7 +94,9 @@ def _passed(given: DataFrame, settings: DataFrame) -> DataFrame:
             "beyond": F.struct("at", "recorder", "seq"),
         }
     )
-    return alone.where("filters = 1 and wanted like 'TAG:%'").drop("filters", "at", "recorder", "seq", "first_at")
+    return alone.where("filters = 1 and wanted like 'TAG:%'").drop(
+        "filters", "at", "recorder", "seq", "first_at"
+    )
 
 
 def places(recording: Recording) -> DataFrame:
@@ -224,20 +226,20 @@ def progress(recording: Recording) -> DataFrame:
     kind = F.col("kind")
     seen = rows.withColumns(
         {
-            "last": F.last(F.when(kind == "commit", F.struct("committed", "place")), ignorenulls=True).over(before),
+            "last": F.last(F.when(kind == "commit", F.struct("committed", "place")), ignorenulls=True).over(
+                before
+            ),
             "highest": F.max(F.when(kind == "deliver", F.struct("offset", "place"))).over(before),
-            "read": F.last(F.when(kind == "deliver", F.struct("place.at", "place.seq")), ignorenulls=True).over(
-                before
-            ),
-            "begun": F.last(F.when(kind == "assign", F.struct("place.at", "place.seq")), ignorenulls=True).over(
-                before
-            ),
+            "read": F.last(
+                F.when(kind == "deliver", F.struct("place.at", "place.seq")), ignorenulls=True
+            ).over(before),
+            "begun": F.last(
+                F.when(kind == "assign", F.struct("place.at", "place.seq")), ignorenulls=True
+            ).over(before),
             "filtered": F.coalesce(F.max("by_filter").over(before), F.lit(False)),
         }
     )
-    return seen.where("kind = 'commit'").withColumns(
-        {"scope": scope(), "gid": F.xxhash64(*SCOPE, "group")}
-    )
+    return seen.where("kind = 'commit'").withColumns({"scope": scope(), "gid": F.xxhash64(*SCOPE, "group")})
 
 
 def slices(recording: Recording) -> DataFrame:

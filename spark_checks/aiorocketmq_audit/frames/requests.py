@@ -1,4 +1,4 @@
-"""Frames of requests: `answers` (what polls asked for, and what came), and `handles` (what came, and what was settled)."""
+"""Frames of requests: `answers` (what polls asked for, and what came), and `handles` (what came, and was settled)."""
 
 from __future__ import annotations
 

@@ -35,11 +35,6 @@ class Narrowing:
     """How far clocks may be apart; None: 50 ms."""
 
     @property
-    def is_everything(self) -> bool:
-        """No event is left out."""
-        return not self.groups and self.from_us is None and self.to_us is None
-
-    @property
     def is_cut(self) -> bool:
         """Calls may have answers that are left out."""
         return self.to_us is not None
@@ -62,13 +57,6 @@ class Narrowing:
         if ended_us is None or self.to_us is None:
             return ended_us
         return min(ended_us, self.to_us)
-
-    def settings(self, settings: DataFrame) -> DataFrame:
-        """Settings of groups with the tolerances that were asked for."""
-        told = {"apart_us": F.lit(2 * self.skew_us).cast("bigint")}
-        if self.early_ms is not None:
-            told["early_us"] = F.lit(self.early_ms * 1000).cast("bigint")
-        return settings.withColumns(told)
 
     @property
     def skew_us(self) -> int:

@@ -37,6 +37,7 @@ DELIVERIES = (
         # Of an answer with a new message all have its number (live-broker-consumption 11.17).
         own={**pairs.SENT_TWICE, "queue locked": f"{_STAYS} and locks_queue"},
         exemptions=("answer lost", *pairs.EXEMPTIONS),
+        keys=pairs.KEYS,
         since="since",
         acked="acked_hi",
         facts={"poll": "poll", "missing": f"if({_SKIPS}, next.attempt - attempt - 1, null)"},

@@ -18,7 +18,9 @@ CHECK = Check(
 
 _FELL = "coalesce(committed < last.committed, false)"
 # Who was assigned the queue since may go on from where somebody unseen had come to.
-_AHEAD = "coalesce(committed > highest.offset + 1 and (begun is null or read > begun) and not filtered, false)"
+_AHEAD = (
+    "coalesce(committed > highest.offset + 1 and (begun is null or read > begun) and not filtered, false)"
+)
 
 PROGRESS = (
     Rule(

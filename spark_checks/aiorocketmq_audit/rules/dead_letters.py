@@ -32,7 +32,6 @@ DEAD_LETTERS = (
         first="first.place",
         second="last.place",
         own={"sent twice": f"{_TWICE} and places > 1 and not {_TOO_SOON}"},
-        keys=("null", "null"),
     ),
 )
 
@@ -47,6 +46,7 @@ DELIVERIES = (
         second=pairs.SECOND,
         own=pairs.SENT_TWICE,
         exemptions=pairs.EXEMPTIONS,
+        keys=pairs.KEYS,
         since="since",
         acked="acked_hi",
     ),

@@ -27,6 +27,5 @@ SLICES = (
         margin=f"begin.at - since - {STANDSTILL_US}",
         first="before",
         second="begin",
-        keys=("null", "null"),
     ),
 )

@@ -33,7 +33,6 @@ ANSWERS = (
         violated="given_least != asked_most or given_most != asked_most",
         first="poll",
         second="stray",
-        keys=("null", "null"),
     ),
 )
 
@@ -45,6 +44,5 @@ LITE = (
         violated="coalesce(wanted, -1) < over.since",
         first="struct(given.at as at, given.recorder as recorder, over.seq as seq)",
         second="struct(given.at as at, given.recorder as recorder, given.seq as seq)",
-        keys=("null", "null"),
     ),
 )

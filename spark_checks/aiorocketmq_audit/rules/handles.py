@@ -9,7 +9,10 @@ from __future__ import annotations
 from aiorocketmq_audit.rules.rule import Check, Rule
 
 CHECK = Check(
-    "handles", "A receipt handle stands for one delivery of one message.", "receipt handles", depends_on_time=False
+    "handles",
+    "A receipt handle stands for one delivery of one message.",
+    "receipt handles",
+    depends_on_time=False,
 )
 
 HANDLES = (
@@ -21,6 +24,5 @@ HANDLES = (
         violated="""given > 1 and (alone > 0 or request_least != request_most) or least != most""",
         first="first",
         second="last",
-        keys=("null", "null"),
     ),
 )

@@ -31,7 +31,6 @@ STORED = (
         certain="by_broker",
         first="place",
         second="beyond",
-        keys=("null", "null"),
     ),
 )
 
@@ -44,6 +43,5 @@ DRAINED = (
         certain="by_broker",
         first="sent",
         second="drained",
-        keys=("null", "null"),
     ),
 )

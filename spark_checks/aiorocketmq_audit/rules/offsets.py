@@ -28,7 +28,6 @@ PLACES = (
         first="first",
         second="other",
         exemptions=("restart",),
-        keys=("null", "null"),
     ),
 )
 
@@ -37,10 +36,10 @@ SENDS = (
         check=CHECK.name,
         invariant="INV-OFFSET-ORD",
         judged="true",
-        violated="struct(before.place.at, before.place.seq) < struct(called.at, called.seq) and offset <= before.offset",
+        violated="""struct(before.place.at, before.place.seq) < struct(called.at, called.seq)
+            and offset <= before.offset""",
         first="before.place",
         second="place",
         exemptions=("restart",),
-        keys=("null", "null"),
     ),
 )

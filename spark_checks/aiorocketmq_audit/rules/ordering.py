@@ -18,6 +18,7 @@ CHECK = Check(
     "ordering",
     "A group that asked for order gets the messages of a message group one after the other, as stored.",
     "first deliveries of ordered messages",
+    by_order=True,
 )
 
 NEVER = 1 << 62

@@ -29,16 +29,24 @@ def _is_other(part: str) -> str:
 _CHANGED = f"({_is_other('body')} or {_is_other('props')})"
 # All its sends were answered, and all answers were refusals.
 REFUSED = "(refused > 0 and answered = refused and called <= answered)"
-_PROOF = {"first": "coalesce(sent, given)", "second": "given", "keys": ("null", "null")}
+_FIRST = "coalesce(sent, given)"
 
 MESSAGES = (
-    Rule(check=CHECK.name, invariant="INV-CONTENT", judged=JUDGED, violated=_CHANGED, **_PROOF),
+    Rule(
+        check=CHECK.name,
+        invariant="INV-CONTENT",
+        judged=JUDGED,
+        violated=_CHANGED,
+        first=_FIRST,
+        second="given",
+    ),
     Rule(
         check=CHECK.name,
         invariant="INV-FAILED",
         judged=JUDGED,
         violated=f"{REFUSED} and not {_CHANGED}",
-        **_PROOF,
+        first=_FIRST,
+        second="given",
     ),
     Rule(
         check=CHECK.name,
@@ -46,6 +54,7 @@ MESSAGES = (
         judged=JUDGED,
         # The broker stored it after its account began, and recorded no send.
         violated="sends = 0 and by_broker and given_store > began",
-        **_PROOF,
+        first=_FIRST,
+        second="given",
     ),
 )

@@ -10,6 +10,8 @@ SECOND = "struct(next.hi as at, next.recorder as recorder, next.seq as seq)"
 SENT_TWICE = MappingProxyType({"sent twice": "copies"})
 """Two copies of one message, which a producer sent again: each is delivered for itself."""
 
+KEYS = ("gid", "client")
+
 EXEMPTIONS = ("reset", "owner gone", "restart")
 
 REPEATED = "coalesce(again = next.again, false)"

@@ -28,7 +28,6 @@ OWNERSHIPS = (
         margin="worst.us",
         first="worst.o_began",
         second="began",
-        keys=("null", "null"),
     ),
 )
 
@@ -41,5 +40,6 @@ READS = (
         first="before.place",
         second="place",
         exemptions=("reset", "assigned anew", "owner gone", "restart"),
+        keys=("gid", "client"),
     ),
 )

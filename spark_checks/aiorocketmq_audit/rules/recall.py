@@ -23,6 +23,5 @@ RECALLS = (
         margin="due_us - recalled.at",
         first="recalled",
         second="coalesce(given, recalled)",
-        keys=("null", "null"),
     ),
 )

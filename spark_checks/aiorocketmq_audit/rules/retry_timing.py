@@ -16,7 +16,9 @@ from aiorocketmq_audit.rules.pairs import ACKED_IN_TIME, EARLY, REPEATED, REVERS
 from aiorocketmq_audit.rules.rule import Check, Rule
 
 CHECK = Check(
-    "retry timing", "A message comes again when it was asked to: not before, and not much later.", "redeliveries"
+    "retry timing",
+    "A message comes again when it was asked to: not before, and not much later.",
+    "redeliveries",
 )
 
 PARKED_US = 30_000_000
@@ -40,6 +42,7 @@ DELIVERIES = (
         second=pairs.SECOND,
         own=pairs.SENT_TWICE,
         exemptions=pairs.EXEMPTIONS,
+        keys=pairs.KEYS,
         since="since",
         acked="acked_hi",
     ),
@@ -53,6 +56,7 @@ DELIVERIES = (
         first=pairs.FIRST,
         second=pairs.SECOND,
         exemptions=("restart",),
+        keys=pairs.KEYS,
         since="since",
         acked="acked_hi",
         confirmed="a poll was open",

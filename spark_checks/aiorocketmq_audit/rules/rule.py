@@ -27,6 +27,8 @@ class Check:
     """What is counted as judged, in the plural."""
     depends_on_time: bool = True
     """Whether clocks that disagree leave it unsure."""
+    by_order: bool = False
+    """Whether that is so only of findings by two recorders: what one alone recorded is in its order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +57,7 @@ class Rule:
     """From when on a restart exempts; by default the time of `first`."""
     acked: str = "null"
     """When the server said that it is settled: it may have forgotten that in a restart soon after."""
-    keys: tuple[str, str] = ("gid", "client")
+    keys: tuple[str, str] = ("null", "null")
     """Whose exemptions count, beside those of everyone: hashes of the group and of the client, or null."""
     confirmed: str | None = None
     """The second look that decides whether the finding stands; a name of `rules.confirming`."""
@@ -68,6 +70,7 @@ class Rule:
         exemption = f"case{own} end" if own else "cast(null as string)"
         facts = ", ".join(f"cast({self.facts.get(name, 'null')} as bigint) as {name}" for name in FACTS)
         gid, client = self.keys
+        exemptions = ", ".join(repr(name) for name in self.exemptions)
         return f"""case when ({self.judged}) and ({self.violated}) then struct(
             '{self.invariant}' as invariant, '{self.check}' as check, coalesce({self.certain}, false) as certain,
             {exemption} as exemption, cast({self.margin} as bigint) as margin_us,
@@ -75,14 +78,16 @@ class Rule:
             cast({self.since or f"({self.first}).at"} as bigint) as since, cast({self.acked} as bigint) as acked,
             scope, cast({gid} as bigint) as gid, cast({client} as bigint) as client,
             cast({"null" if self.confirmed is None else repr(self.confirmed)} as string) as confirmed,
-            cast(array({", ".join(repr(name) for name in self.exemptions)}) as array<string>) as exemptions, {facts}) end"""
+            cast(array({exemptions}) as array<string>) as exemptions, {facts}) end"""
 
     def told(self) -> str:
         """The rule in words and conditions, for people."""
+        names = ("judged", "violated", "certain", "margin", "first", "second")
         lines = [f"{self.invariant}, check {self.check}"]
-        for name in ("judged", "violated", "certain", "margin", "first", "second"):
-            lines.append(f"  {name}: {' '.join(getattr(self, name).split())}")
-        lines += [f"  exempted by its own row: {name}: {' '.join(text.split())}" for name, text in self.own.items()]
+        lines += [f"  {name}: {' '.join(getattr(self, name).split())}" for name in names]
+        lines += [
+            f"  exempted by its own row: {name}: {' '.join(text.split())}" for name, text in self.own.items()
+        ]
         if self.exemptions:
             lines.append(f"  exempted by what happened between: {', '.join(self.exemptions)}")
         if self.confirmed:

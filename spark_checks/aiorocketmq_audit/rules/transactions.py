@@ -32,7 +32,6 @@ TRANSACTIONS = (
         margin="commit_lo - given.at",
         first="began",
         second="coalesce(given, began)",
-        keys=("null", "null"),
     ),
     Rule(
         check=CHECK.name,
@@ -45,6 +44,5 @@ TRANSACTIONS = (
         second="asked",
         exemptions=("restart",),
         acked="decided.at",
-        keys=("null", "null"),
     ),
 )
