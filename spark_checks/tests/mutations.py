@@ -1,8 +1,8 @@
-"""Changes of conditions, made mechanically: Spark parses a rule's texts, and each change is one of one node of them."""
+"""Changes of conditions, made mechanically: Spark parses the texts of rules, and each change is one of one node."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,73 +20,88 @@ COMPARISONS = {
 
 TOLERANCES = ("early_us", "late_us", "apart_us")
 
-FIELDS = ("judged", "violated", "certain")
+CONDITIONS = ("judged", "violated", "certain")
 
 
 @dataclass(frozen=True)
 class Change:
-    """A rule with one change."""
+    """One change."""
 
     what: str
-    rule: Rule
+    rules: Sequence[tuple[int, Rule]]
+    """Those of the frame that are other by it, with their place."""
 
 
-def changes(rule: Rule, spark: SparkSession) -> Iterator[Change]:
-    """All changes: comparisons reversed or with the other side of their border, operands of `and` and `or` left out,
-    negations and tolerances dropped, and what exempts, confirms or makes certain taken away."""
+def changes(rules: Sequence[Rule], spark: SparkSession) -> Iterator[Change]:
+    """All changes of the rules of one frame: comparisons reversed or with the other side of their border, operands of
+    `and` and `or` left out, negations and tolerances dropped, and what exempts, confirms or makes certain taken away.
+
+    What occurs in several conditions is written once, and so is changed in all of them.
+    """
     parser = spark._jsparkSession.sessionState().sqlParser()
-    trees = {name: parser.parseExpression(getattr(rule, name)) for name in FIELDS}
-    own = {name: parser.parseExpression(text) for name, text in rule.own.items()}
-    texts = {name: tree.sql() for name, tree in trees.items()}
-    owned = {name: tree.sql() for name, tree in own.items()}
-    seen = {""}
-    for tree in (*trees.values(), *own.values()):
-        for old, new in _changed(tree):
-            if f"{old} → {new}" not in seen:
-                seen.add(f"{old} → {new}")
-                # What occurs in several places is one thought.
-                mine = {name: text.replace(old, new) for name, text in texts.items()}
-                yours = {name: text.replace(old, new) for name, text in owned.items()}
-                yield Change(f"{old} → {new}", replace(rule, **mine, own=yours))
+    nodes: dict[tuple[str, str], None] = {}
+
+    def written(text: str) -> str:
+        tree = parser.parseExpression(text)
+        nodes.update(dict.fromkeys(_changed(tree)))
+        return str(tree.sql())
+
+    spelled = [
+        replace(
+            rule,
+            **{name: written(getattr(rule, name)) for name in CONDITIONS},
+            own={name: written(text) for name, text in rule.own.items()},
+        )
+        for rule in rules
+    ]
+    for old, new in nodes:
+        changed = [(place, _replaced(rule, old, new)) for place, rule in enumerate(spelled)]
+        yield Change(f"{old} → {new}", [(place, rule) for place, rule in changed if rule != spelled[place]])
+    for place, rule in enumerate(spelled):
+        for what, more in _without(rule):
+            yield Change(f"{rule.invariant}: {what}", [(place, replace(rule, **more))])
+
+
+def _replaced(rule: Rule, old: str, new: str) -> Rule:
+    own = {name: text.replace(old, new) for name, text in rule.own.items()}
+    return replace(rule, own=own, **{name: getattr(rule, name).replace(old, new) for name in CONDITIONS})
+
+
+def _without(rule: Rule) -> Iterator[tuple[str, dict[str, Any]]]:
     for name in rule.own:
-        yield Change(f"no {name} of its own", replace(rule, own={k: v for k, v in rule.own.items() if k != name}))
+        yield f"no {name} of its own", {"own": {key: rule.own[key] for key in rule.own if key != name}}
     for name in rule.exemptions:
-        rest = tuple(each for each in rule.exemptions if each != name)
-        yield Change(f"no {name}", replace(rule, exemptions=rest))
-    for field, value in (("since", None), ("acked", "null"), ("keys", ("null", "null")), ("confirmed", None)):
+        yield f"no {name}", {"exemptions": tuple(each for each in rule.exemptions if each != name)}
+    nothing: dict[str, Any] = {"since": None, "acked": "null", "keys": ("null", "null"), "confirmed": None}
+    for field, value in (*nothing.items(), ("certain", "true"), ("certain", "false")):
         if getattr(rule, field) != value:
-            yield Change(f"{field} is {value}", replace(rule, **{field: value}))
-    for value in ("true", "false"):
-        if rule.certain != value:
-            yield Change(f"certain is {value}", replace(rule, certain=value))
-    for name, text in rule.facts.items():
-        if name == "missing":
-            yield Change(f"{name} is 0", replace(rule, facts={**rule.facts, name: f"{text} * 0"}))
+            yield f"{field} is {value}", {field: value}
+    if "missing" in rule.facts:
+        yield "nothing is missing", {"facts": {**rule.facts, "missing": f"{rule.facts['missing']} * 0"}}
 
 
 def _changed(tree: Any) -> Iterator[tuple[str, str]]:
     """Texts of nodes, each with what to write instead."""
     kind, text = tree.getClass().getSimpleName(), tree.sql()
     children = [tree.children().apply(place) for place in range(tree.children().size())]
+    sides = [child.sql() for child in children]
     if kind in COMPARISONS:
         written, *others = COMPARISONS[kind]
-        left, right = (child.sql() for child in children)
         for other in others:
-            yield f"({left} {written} {right})", f"({left} {other} {right})"
+            yield text, f"({sides[0]} {other} {sides[1]})"
     if kind in ("And", "Or"):
-        for left_out, kept in (children, reversed(children)):
-            yield text, kept.sql()
+        yield text, sides[0]
+        yield text, sides[1]
     if kind == "Not":
-        yield text, children[0].sql()
+        yield text, sides[0]
     if kind in ("IsNull", "IsNotNull"):
-        yield text, f"({children[0].sql()} IS {'NOT ' if kind == 'IsNull' else ''}NULL)"
-    if kind in ("Add", "Subtract", "LessThan", "LessThanOrEqual", "GreaterThan", "GreaterThanOrEqual"):
+        yield text, f"({sides[0]} IS {'NOT ' if kind == 'IsNull' else ''}NULL)"
+    if kind in ("Add", "Subtract", *COMPARISONS):
         for place, child in enumerate(children):
-            is_number = child.getClass().getSimpleName() == "Literal" and child.sql().rstrip("L") not in "01"
-            if is_number or child.sql() in TOLERANCES:
-                sides = [each.sql() for each in children]
-                new = [*sides[:place], "0", *sides[place + 1 :]]
-                sign = text[len(sides[0]) + 1 : -len(sides[1]) - 1]
-                yield text, f"({new[0]}{sign}{new[1]})"
+            is_number = child.getClass().getSimpleName() == "Literal" and sides[place] not in ("0", "1")
+            if is_number or sides[place] in TOLERANCES:
+                between = text[len(sides[0]) + 1 : -len(sides[1]) - 1]
+                left, right = ("0" if each == place else side for each, side in enumerate(sides))
+                yield text, f"({left}{between}{right})"
     for child in children:
         yield from _changed(child)
