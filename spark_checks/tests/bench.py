@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import reduce
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,7 +19,7 @@ from aiorocketmq_audit.generator.names import Names
 from aiorocketmq_audit.generator.planting import numbered
 from aiorocketmq_audit.generator.plants import KINDS, rows_of as rows_of_scene
 from aiorocketmq_audit.generator.plants.scene import Row
-from aiorocketmq_audit.judgement import EXEMPTED, FRAMES
+from aiorocketmq_audit.judgement import EXEMPTED, FRAMES, Judgement
 from aiorocketmq_audit.recording import files
 from aiorocketmq_audit.recording.gates import Gates
 from aiorocketmq_audit.recording.narrowing import EVERYTHING, Narrowing
@@ -56,13 +57,22 @@ class Bench:
 
     def judge(self, rules: Mapping[str, Iterable[Rule]], frames: Mapping[str, Frame]) -> dict[str, Judged]:
         """What `rules`, by frame, find in `frames`: by the rules' `check`, which may be any text."""
+        result = self._judged(rules, frames)
+        found = {} if result.findings is None else self.outcomes(result.findings)
+        checks = {rule.check for of in rules.values() for rule in of}
+        return {check: Judged(result.judged(check), frozenset(found.get(check, ()))) for check in checks}
+
+    def findings(self, rules: Mapping[str, Iterable[Rule]]) -> DataFrame:
+        """What `rules` find, before anything is exempted."""
+        result = self._judged(rules, self.frames)
+        return reduce(DataFrame.unionByName, (of.findings for of in result.frames.values() if of.findings))
+
+    def _judged(self, rules: Mapping[str, Iterable[Rule]], frames: Mapping[str, Frame]) -> Judgement:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(engine, "RULES", {name: tuple(of) for name, of in rules.items()})
             patch.setattr(judgement, "FRAMES", {"": tuple(frames[name] for name in rules)})
             checks = {rule.check for of in rules.values() for rule in of}
-            result = judgement.judge(self.recording, self.gate, checks, lambda _: nullcontext())
-        found = {} if result.findings is None else self.outcomes(result.findings)
-        return {check: Judged(result.judged(check), frozenset(found.get(check, ()))) for check in checks}
+            return judgement.judge(self.recording, self.gate, checks, lambda _: nullcontext())
 
     def outcomes(self, findings: DataFrame) -> dict[str, set[Outcome]]:
         """By check: what was found in which case."""
@@ -73,7 +83,7 @@ class Bench:
         return outcomes
 
 
-def bench(spark: SparkSession, folder: Path) -> Bench:
+def of_pages_and_scenes(spark: SparkSession, folder: Path) -> Bench:
     """Write the recording into `folder`, and work its frames out."""
     rows = [row for name in PAGES for row in rows_of(name)]
     rows += [row for number, name in enumerate(KINDS) for row in scene(name, number)]
@@ -108,7 +118,13 @@ def scene(name: str, number: int, start_us: int = START, rows: Iterable[Row] | N
         for place, group in enumerate(names.groups)
     ]
     played = rows_of_scene(name, number=number, start_us=start_us + 10_000_000, shape=shape)[0]
-    constant: Row = {"run_id": "run", "case_id": name, "boot": "b", "observer": kind.observer, "recorder": name}
+    constant: Row = {
+        "run_id": "run",
+        "case_id": name,
+        "boot": "b",
+        "observer": kind.observer,
+        "recorder": name,
+    }
     own = played if rows is None else list(rows)
     return numbered([*configs, *own], constant, (start_us, start_us + 20_000_000_000))
 

@@ -13,6 +13,7 @@ import pytest
 from aiorocketmq_audit.recording.schema import COLUMNS, RECORDING
 from pyspark.sql import DataFrame, SparkSession
 
+from spark_checks.tests.bench import Bench, Judged, of_pages_and_scenes, tagged
 from spark_checks.tests.histories import SECOND, START, History
 
 
@@ -35,6 +36,18 @@ def spark() -> Iterator[SparkSession]:
         except NoJava as missing:
             pytest.skip(str(missing))
         yield found
+
+
+@pytest.fixture(scope="session")
+def bench(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    """All pages and scenes as one recording, whose frames are worked out once."""
+    return of_pages_and_scenes(spark, tmp_path_factory.mktemp("bench"))
+
+
+@pytest.fixture(scope="session")
+def base(bench: Bench) -> dict[str, Judged]:
+    """What the rules find in it."""
+    return bench.judge(tagged(), bench.frames)
 
 
 @pytest.fixture(scope="session")

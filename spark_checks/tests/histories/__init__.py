@@ -3,6 +3,7 @@
 from spark_checks.tests.histories import (
     content,
     drains,
+    exemptions,
     handlers,
     isolation,
     leases,
@@ -21,6 +22,7 @@ __all__ = [
     "History",
     "content",
     "drains",
+    "exemptions",
     "handlers",
     "isolation",
     "leases",

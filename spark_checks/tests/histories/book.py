@@ -10,7 +10,7 @@ from aiorocketmq_audit.generator.planting import numbered
 
 from spark_checks.tests.histories.history import SECOND, START, History
 
-__all__ = ["PAGES", "SECOND", "START", "Page", "history", "rows_of"]
+__all__ = ["PAGES", "SECOND", "START", "History", "Page", "Write", "history", "rows_of"]
 
 Write = Callable[[History], None]
 

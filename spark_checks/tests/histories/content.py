@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from spark_checks.tests.histories.book import History, history
+from spark_checks.tests.histories.book import START, History, Write, history
 
 
 @history("a message comes as it was sent")
@@ -147,3 +147,48 @@ def _(h: History) -> None:
 @history("a delayed message has its place from when it is due")
 def _(h: History) -> None:
     passing(h, due_us=1_700_000_000_000_000)
+
+
+@history("sends of one message that differ say nothing")
+def _(h: History) -> None:
+    for body in ("one", "two"):
+        h.send("/0", 0, body=body, props_sha=body)
+    h.deliver("/0", 1, body_sha="three", props_sha="three")
+
+
+def again(part: str, sent: str, other: str) -> Write:
+    def write(h: History) -> None:
+        h.send("/0", 0, **{"body_sha": "same", "props_sha": "same"} | {part: sent})
+        for attempt, text in ((1, sent), (2, other)):
+            cells = {"body_sha": "same", "props_sha": "same"} | {part: text}
+            h.deliver("/0", attempt * 10, hold=5, attempt=attempt, **cells)
+
+    return write
+
+
+for part in ("body_sha", "props_sha"):
+    # One way round the hash of what was sent is the greater one.
+    for sent, other in (("one", "other"), ("other", "one")):
+        history(f"a message comes again with another {part} than {sent}", ("INV-CONTENT", "broken"))(
+            again(part, sent, other)
+        )
+
+
+@history("a refused message comes with another body", ("INV-CONTENT", "broken"))
+def _(h: History) -> None:
+    h.send("/0", 0, phase="fail")
+    h.deliver("/0", 1, body_sha="another")
+
+
+@history("a send that was called again without an answer may have been stored")
+def _(h: History) -> None:
+    h.send("/0", 0, phase="invoke", op_id="a")
+    h.send("/0", 1, phase="invoke", op_id="b")
+    h.send("/0", 1, phase="fail", op_id="b")
+    h.deliver("/0", 2, body_sha="body")
+
+
+@history("a broker may have stored it when its account began")
+def _(h: History) -> None:
+    h.rows[0]["observer"] = "broker"
+    h.deliver("/1", 1, store_us=START, observer="broker")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from spark_checks.tests.histories.book import SECOND, START, History, history
+from spark_checks.tests.histories.book import SECOND, START, History, Write, history
 from spark_checks.tests.histories.transactions import decide
 
 
@@ -87,7 +87,7 @@ def _(h: History) -> None:
 
 @history("the last attempt is not over")
 def _(h: History) -> None:
-    exhausted(h, buried=False, until=12)
+    exhausted(h, buried=False, until=13)
 
 
 def seen_by_a_client(h: History, *, sent: float = 2, attempt: int = 1, acked: bool = False) -> None:
@@ -128,3 +128,41 @@ def _(h: History) -> None:
 @history("what has one attempt left is no dead letter to a client", ("INV-LOSS", "possible"))
 def _(h: History) -> None:
     seen_by_a_client(h, attempt=16)
+
+
+@history("ordered groups are given up by their consumers, drained or not", ordered=True)
+def _(h: History) -> None:
+    exhausted(h, buried=False)
+
+
+@history("groups without a limit give nothing up")
+def _(h: History) -> None:
+    h.rows[-1]["cfg"]["max_attempts"] = "0"
+    exhausted(h, buried=False)
+
+
+@history("what comes once too often is a dead letter then", ("INV-LIMIT", "broken"))
+def _(h: History) -> None:
+    h.deliver("/0", 3, observer="broker", hold=10, attempt=17)
+    h.bury(h.deliver("/0", 13, observer="broker", hold=10, attempt=18), 23, observer="broker")
+    drained(h)
+
+
+def acked_at_last(phase: str, *, is_buried: bool = False) -> Write:
+    def write(h: History) -> None:
+        given = h.deliver("/0", 3, observer="broker", hold=10, attempt=17)
+        h.settle("ack", given, 4, phase=phase, observer="broker")
+        if is_buried:
+            h.bury(given, 13, observer="broker")
+        drained(h)
+
+    return write
+
+
+for phase in ("ok", "info", "invoke"):
+    history(f"the last attempt ends with an ack: {phase}")(acked_at_last(phase))
+
+
+history("the last attempt ends with an ack without an answer, and a dead letter")(
+    acked_at_last("info", is_buried=True)
+)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from spark_checks.tests.histories.book import History, history
+from typing import Any
 
+from spark_checks.tests.histories.book import History, history
 
 _BROKEN = (("INV-ORD-HANDLE", "broken"), ("INV-ORD", "broken"))
 """Messages are settled when their handlers end, so that who begins too soon was delivered too soon."""
@@ -20,7 +21,7 @@ def handled(
     **delivered: Any,
 ) -> None:
     """By a consumer whose recorder is named by its `clock`; acked when the handler ends."""
-    whose = {"role": "push", "recorder": h.rows[0]["recorder"] + clock, "client_id": f"c{clock}"}
+    whose = {"role": "push", "recorder": h.rows[0]["recorder"] + clock, "client_id": f"c{clock or 1}"}
     number = h.deliver(message, begin, hold=hold, **whose, **delivered)
     same = ("topic", "group", "broker", "queue", "offset", "message_id", "message_group", "attempt")
     about = {name: h.rows[number][name] for name in same}
@@ -82,3 +83,9 @@ def _(h: History) -> None:
 def _(h: History) -> None:
     handled(h, "x/1", 0, 5, clock="a")
     handled(h, "x/0", 0.05, 0.101, clock="b")
+
+
+@history("a client that renews its leases never told when its handler ended", _BROKEN[0], ordered=True)
+def _(h: History) -> None:
+    handled(h, "x/0", 0, 5, batch="b")
+    handled(h, "x/1", 0, None, batch="b", auto_renew=True)

@@ -182,7 +182,8 @@ def _(h: History) -> None:
 
 
 @history(
-    "an answer that a crash swallowed comes again though another one was acked (E4)", ("INV-ACKED", "exempted")
+    "an answer that a crash swallowed comes again though another one was acked (E4)",
+    ("INV-ACKED", "exempted"),
 )
 def _(h: History) -> None:
     h.note("fault", 8, fault={"kind": "crash"})
@@ -302,3 +303,141 @@ def _(h: History) -> None:
 def _(h: History) -> None:
     h.deliver("/0", 0)
     h.deliver("/0", 0.001, observer="broker", recorder=h.rows[0]["recorder"] + "'")
+
+
+@history("a lease of unknown length ends at any time")
+def _(h: History) -> None:
+    h.deliver("/0", 0, hold=None)
+    h.deliver("/0", 1, attempt=2)
+
+
+@history("an ack ends a lease of unknown length for good", ("INV-ACKED", "broken"))
+def _(h: History) -> None:
+    h.settle("ack", h.deliver("/0", 0, hold=None), 5)
+    h.deliver("/0", 60, attempt=2)
+
+
+@history("nobody else gets a message of unknown lease while its ack is under way", ("INV-EXCL", "broken"))
+def _(h: History) -> None:
+    given = h.deliver("/0", 0, hold=None)
+    h.settle("ack", given, 5, call=1)
+    h.deliver("/0", 3, attempt=2)
+
+
+@history("an ack at the very end of the lease is in time", ("INV-ACKED", "broken"))
+def _(h: History) -> None:
+    h.settle("ack", h.deliver("/0", 0, hold=10), 10)
+    h.deliver("/0", 12, attempt=2)
+
+
+@history("what comes at the instant of an ack's answer comes too early, not too late", ("INV-EXCL", "broken"))
+def _(h: History) -> None:
+    h.settle("ack", h.deliver("/0", 0), 5, call=4)
+    h.deliver("/0", 5, attempt=2)
+
+
+@history("one request that was answered again after the ack is one delivery (E6)")
+def _(h: History) -> None:
+    h.settle("ack", h.deliver("/0", 0, receive_attempt="a"), 1)
+    h.deliver("/0", 2, receive_attempt="a")
+
+
+def unsure(h: History, given: int) -> None:
+    """A change that nobody answered may have shortened the lease to 20 s."""
+    at = (h.rows[given]["t_wall_us"] - START) / SECOND
+    h.settle("change", given, at + 0.2, seconds=20, reason="extend", phase="info")
+
+
+@history("an ack is final whatever a change of unknown effect did", ("INV-ACKED", "broken"))
+def _(h: History) -> None:
+    given = h.deliver("/0", 0)
+    unsure(h, given)
+    h.settle("ack", given, 5)
+    h.deliver("/0", 10, attempt=2)
+
+
+@history(
+    "a message comes before any end that a change of unknown effect may have set", ("INV-EXCL", "broken")
+)
+def _(h: History) -> None:
+    unsure(h, h.deliver("/0", 0))
+    h.deliver("/0", 5, attempt=2)
+
+
+def reversible(h: History, *, ends: str | None = None, doubt: bool = False) -> None:
+    """The delivery that is seen second may have been the first, its lease being over by then."""
+    given = h.deliver("/0", 20)
+    if doubt:
+        unsure(h, given)
+    if ends == "change":
+        h.settle("change", given, 20.5, seconds=30, reason="retry")
+    elif ends is not None:
+        h.settle(ends, given, 20.5)
+    h.deliver("/0", 21, call=15.1, hold=5, attempt=2)
+
+
+@history("two deliveries may have been the other way round", ("INV-EXCL", "possible"))
+def _(h: History) -> None:
+    reversible(h)
+
+
+@history("a delivery that is seen after an ack may have been before", ("INV-ACKED", "possible"))
+def _(h: History) -> None:
+    reversible(h, ends="ack")
+
+
+@history(
+    "a delivery that is seen after a retry was requested may have been before", ("INV-EARLY", "possible")
+)
+def _(h: History) -> None:
+    reversible(h, ends="change")
+
+
+@history("of two deliveries in any order, and a change of unknown effect, nothing is said")
+def _(h: History) -> None:
+    reversible(h, doubt=True)
+
+
+@history("of an ack before or after a delivery, and a change of unknown effect, nothing is said")
+def _(h: History) -> None:
+    reversible(h, ends="ack", doubt=True)
+
+
+@history(
+    "what surely comes too early the broker's account does not settle",
+    ("INV-EXCL", "broken"),
+    attested=True,
+)
+def _(h: History) -> None:
+    h.deliver("/0", 0)
+    h.deliver("/0", 5, attempt=2)
+
+
+@history("what a client suspects the broker's account settles", attested=True)
+def _(h: History) -> None:
+    h.deliver("/0", 20, call=0, hold=30)
+    h.deliver("/0", 40, attempt=2)
+
+
+@history("two copies are delivered beside each other", ("INV-EXCL", "exempted"), ("INV-ATTEMPT", "exempted"))
+def _(h: History) -> None:
+    h.deliver("/0", 0)
+    h.deliver("/0", 2, offset=9)
+
+
+@history("a restart long after an ack of unknown use exempts nothing", ("INV-EXCL", "possible"))
+def _(h: History) -> None:
+    h.settle("ack", h.deliver("/0", 20, call=0), 31)
+    h.note("fault", 38, fault={"kind": "restart"})
+    h.deliver("/0", 40, attempt=2)
+
+
+@history(
+    "a restart forgets neither an ack of long ago nor its attempt",
+    ("INV-ACKED", "broken"),
+    ("INV-ATTEMPT", "broken"),
+)
+def _(h: History) -> None:
+    h.settle("ack", h.deliver("/0", 0), 5)
+    h.note("fault", 20, fault={"kind": "restart"})
+    h.deliver("/0", 21)

@@ -109,3 +109,53 @@ def _(h: History) -> None:
     h.settle("ack", h.deliver("x/1", 0, batch="b", hold=10), 1)
     h.deliver("x/0", 11, batch="c", attempt=2)
     h.deliver("x/1", 11, batch="c", attempt=2)
+
+
+@history("groups without order get the messages of a message group in any order")
+def _(h: History) -> None:
+    for message in ("x/1", "x/0"):
+        h.deliver(message, 0)
+
+
+@history("a message whose place is unknown has no order", ordered=True)
+def _(h: History) -> None:
+    h.deliver("x/1", 0)
+    h.deliver("x/0", 1, offset=None)
+
+
+@history("two messages of one place have no order", ("INV-OFFSET", "broken"), ordered=True)
+def _(h: History) -> None:
+    h.deliver("x/0", 0)
+    h.deliver("x/1", 1, offset=0)
+
+
+@history(
+    "what was passed by a later message need not wait for an earlier one, too",
+    ("INV-ORD-FIRST", "broken"),
+    ordered=True,
+)
+def _(h: History) -> None:
+    h.deliver("x/0", 0, batch="b")
+    h.settle("ack", h.deliver("x/2", 0, batch="b"), 1)
+    h.deliver("x/1", 2)
+
+
+@history("messages of one answer may come together though another answer is between them", ordered=True)
+def _(h: History) -> None:
+    h.deliver("x/0", 0, hold=5)
+    h.deliver("x/1", 10, batch="b")
+    h.settle("ack", h.deliver("x/0", 10, attempt=2), 10)
+    h.deliver("x/2", 10, batch="b")
+
+
+@history(
+    "followers come back before their time behind a gap where whole queues are locked (E5)",
+    ("INV-EXCL", "exempted"),
+    ordered=True,
+)
+def _(h: History) -> None:
+    h.rows[-1]["cfg"]["order_grain"] = "queue"
+    h.deliver("x/0", 0, batch="b", hold=10)
+    h.deliver("x/1", 0, batch="b", hold=30)
+    h.deliver("x/0", 11, batch="c", attempt=2)
+    h.deliver("x/1", 11, batch="c", attempt=2)

@@ -230,3 +230,37 @@ def _(h: History) -> None:
 def _(h: History) -> None:
     given = h.deliver("/0", 0, delivery="H")
     h.settle("ack", given, 1, message_id="/1")
+
+
+@history("serial sends take one place", ("INV-OFFSET", "broken"), ("INV-OFFSET-ORD", "broken"))
+def _(h: History) -> None:
+    sent(h, "/0", 0, 4)
+    sent(h, "/1", 1, 4)
+
+
+@history("who was assigned the queue goes on where somebody unseen had come to")
+def _(h: History) -> None:
+    pulled(h, "/4", 0)
+    assign(h, "c1", 1, 0)
+    committed(h, 9, 2)
+
+
+@history("who was assigned the queue is ahead of what it was delivered", ("INV-COMMIT", "broken"))
+def _(h: History) -> None:
+    assign(h, "c1", 0, 0)
+    pulled(h, "/4", 1)
+    committed(h, 9, 2)
+
+
+@history("a handle from before the recording stands for what nobody knows")
+def _(h: History) -> None:
+    for message in ("/0", "/1"):
+        h.note("ack", 1, phase="ok", topic="t", group="g", message_id=message, delivery="H")
+
+
+@history("one handle for two requests", ("INV-HANDLE", "broken"))
+def _(h: History) -> None:
+    for attempt, request in ((1, "a"), (2, "b")):
+        h.deliver(
+            "/0", 10 * attempt, hold=5, delivery="H", receive_attempt=request, attempt=attempt, batch_pos=0
+        )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from spark_checks.tests.histories.book import History, history
 
 
@@ -33,15 +35,15 @@ def _(h: History) -> None:
 @history("a server need not wake a poll that was out already")
 def _(h: History) -> None:
     h.deliver("/0", 0, hold=10)
-    h.poll(9, 29)
-    h.deliver("/0", 29, call=9, attempt=2)
+    h.poll(10, 29)
+    h.deliver("/0", 29, call=10, attempt=2)
 
 
 @history("a poll that was out for longer than any server lets it wait is none", ("INV-LATE", "broken"))
 def _(h: History) -> None:
     h.deliver("/0", 0, hold=10)
-    h.poll(9, 60)
-    h.deliver("/0", 60, call=9, attempt=2)
+    h.poll(9, 39)
+    h.deliver("/0", 39, call=9, attempt=2)
 
 
 @history("without a poll over the whole bound nothing is late")
@@ -175,3 +177,167 @@ def _(h: History) -> None:
     h.settle("forward", given, 1, observer="broker")
     h.bury(given, 1, observer="broker")
     h.deliver("/0", 12, attempt=2, observer="broker")
+
+
+@history("a retry that was requested counts no more after an ack", ("INV-ACKED", "broken"))
+def _(h: History) -> None:
+    given = h.deliver("/0", 0)
+    h.settle("change", given, 1, seconds=10, reason="retry")
+    h.settle("ack", given, 2)
+    h.deliver("/0", 5, attempt=2)
+
+
+@history("one request that was answered again after a retry was requested is one delivery (E6)")
+def _(h: History) -> None:
+    h.settle("change", h.deliver("/0", 0, receive_attempt="a"), 1, seconds=10, reason="retry")
+    h.deliver("/0", 5, receive_attempt="a")
+
+
+@history("a retry whose answer comes late may have been requested for later", ("INV-EARLY", "possible"))
+def _(h: History) -> None:
+    h.settle("change", h.deliver("/0", 0), 5, call=1, seconds=10, reason="retry")
+    h.deliver("/0", 12, attempt=2)
+
+
+@history("a retry comes before it was asked for, whenever that was", ("INV-EARLY", "broken"))
+def _(h: History) -> None:
+    given = h.deliver("/0", 0)
+    h.settle("change", given, 6, call=1, seconds=10, reason="retry")
+    h.deliver("/0", 5, attempt=2)
+
+
+@history("a retry that was asked for when the lease may have been over need not be heeded")
+def _(h: History) -> None:
+    given = h.deliver("/0", 0, hold=8)
+    h.settle("change", given, 12, call=1, seconds=20, reason="retry")
+    h.deliver("/0", 11, attempt=2)
+
+
+@history("a restart long after an ack exempts no retry that is early", ("INV-EARLY", "possible"))
+def _(h: History) -> None:
+    given = h.deliver("/0", 0)
+    h.settle("change", given, 20, call=1, seconds=30, reason="retry")
+    h.settle("ack", given, 32)
+    h.note("fault", 39, fault={"kind": "restart"})
+    h.deliver("/0", 40, attempt=2)
+
+
+@history(
+    "two copies of a message do not wait for each other",
+    ("INV-EARLY", "exempted"),
+    ("INV-ATTEMPT", "exempted"),
+)
+def _(h: History) -> None:
+    h.settle("change", h.deliver("/0", 0), 1, seconds=10, reason="retry")
+    h.deliver("/0", 2, offset=9)
+
+
+@history("at the bound a message is not yet late")
+def _(h: History) -> None:
+    h.deliver("/0", 0, hold=10)
+    h.poll(9, 26)
+    h.deliver("/0", 25, attempt=2)
+
+
+@history("what came again in time, and was never settled, was not late")
+def _(h: History) -> None:
+    h.deliver("/0", 0, hold=10)
+    h.poll(9, 26)
+    h.deliver("/0", 12, attempt=2)
+
+
+@history("a message that is leased for years is not late")
+def _(h: History) -> None:
+    h.deliver("/0", 0, hold=80_000_000)
+
+
+@history("a message whose attempt is unknown may have had its last one")
+def _(h: History) -> None:
+    h.deliver("/0", 0, hold=10, attempt=None)
+    h.poll(9, 40)
+
+
+def late(h: History, given: int, **more: Any) -> None:
+    """The message of this delivery comes after the bound, while a poll is open."""
+    h.poll(9, 40)
+    h.deliver("/0", 36, **{"attempt": 2} | more)
+
+
+@history("what may have been acked too late need not come again soon")
+def _(h: History) -> None:
+    given = h.deliver("/0", 0, hold=10)
+    h.settle("ack", given, 12)
+    late(h, given)
+
+
+@history("a change of unknown effect may put off what would come again")
+def _(h: History) -> None:
+    given = h.deliver("/0", 0, hold=10)
+    h.settle("change", given, 1, seconds=5, reason="extend", phase="info")
+    late(h, given)
+
+
+@history("a copy comes when it comes", ("INV-ATTEMPT", "exempted"))
+def _(h: History) -> None:
+    late(h, h.deliver("/0", 0, hold=10), attempt=1, offset=9)
+
+
+@history("the broker's account knows who had a number", attested=True)
+def _(h: History) -> None:
+    h.deliver("/0", 0, hold=10)
+    h.deliver("/0", 10, attempt=3)
+
+
+@history("where whole queues are locked no number is missing", ("INV-ATTEMPT", "broken"), ordered=True)
+def _(h: History) -> None:
+    h.rows[-1]["cfg"]["order_grain"] = "queue"
+    h.deliver("x/0", 0, hold=10, observer="broker")
+    h.deliver("x/0", 10, attempt=3, observer="broker")
+
+
+@history("a lost answer explains one missing number, and not two", ("INV-ATTEMPT", "possible"))
+def _(h: History) -> None:
+    h.deliver("/0", 0, hold=10)
+    h.poll(10, 12, phase="info")
+    h.deliver("/0", 40, attempt=4)
+
+
+@history("groups may have no limit")
+def _(h: History) -> None:
+    h.rows[-1]["cfg"]["max_attempts"] = "0"
+    h.deliver("/0", 0, attempt=18)
+
+
+def given_up(h: History, *, at: float) -> int:
+    given = h.deliver("/0", 0, hold=10, observer="broker")
+    h.settle("forward", given, 1, observer="broker")
+    h.bury(given, at, observer="broker")
+    return given
+
+
+@history("what comes at the instant at which it is given up may have come before")
+def _(h: History) -> None:
+    given_up(h, at=12)
+    h.deliver("/0", 12, attempt=2, observer="broker")
+
+
+@history("one of two copies is a dead letter", ("INV-DLQ", "exempted"), ("INV-ATTEMPT", "exempted"))
+def _(h: History) -> None:
+    given_up(h, at=1)
+    h.deliver("/0", 12, offset=9, observer="broker")
+
+
+@history(
+    "a restart forgets no ack of long ago of a dead letter", ("INV-ACKED", "broken"), ("INV-DLQ", "broken")
+)
+def _(h: History) -> None:
+    h.settle("ack", given_up(h, at=1), 2, observer="broker")
+    h.note("fault", 20, fault={"kind": "restart"})
+    h.deliver("/0", 21, attempt=2, observer="broker")
+
+
+@history("two copies of one message are given up too soon", ("INV-DLQ", "broken"))
+def _(h: History) -> None:
+    given = h.deliver("/0", 0, hold=10, attempt=16, observer="broker")
+    h.bury(given, 10, observer="broker")
+    h.bury(given, 11, observer="broker", offset=7)

@@ -131,3 +131,17 @@ def _(h: History) -> None:
 @history("not taken back")
 def _(h: History) -> None:
     recalled(h, 5, phase="fail")
+
+
+@history("a message comes at the instant of its commit")
+def _(h: History) -> None:
+    h.send("/0", 0, tx_id="T")
+    decide(h, 2)
+    h.deliver("/0", 2, tx_id="T")
+
+
+@history("asked about what was never decided")
+def _(h: History) -> None:
+    h.send("/0", 0, tx_id="T", observer="broker")
+    for at in (30, 60, 90):
+        h.note("tx.check", at, topic="t", tx_id="T", observer="broker")
