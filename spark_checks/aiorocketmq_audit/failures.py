@@ -16,7 +16,9 @@ _UNWRITABLE = (
     "Permission denied",
 )
 
-_JAVA = re.compile(r"\[[A-Z_.]+\] |\.? SQLSTATE: \w+|\b(?:\w+\.)+[A-Z][\w$]*:? ?")
+_JAVA = re.compile(
+    r"\[[A-Z_.]+\] |\.? SQLSTATE: \w+|(?<![\w/.-])(?:[a-z]\w*\.){2,}[A-Z][\w$]*:? ?|\b\w+(?:Exception|Error): "
+)
 """Conditions and states of Spark's errors, and names of Java's classes."""
 _NO_FILE_SYSTEM = re.compile(r"No FileSystem for scheme|Class \S+FileSystem not found")
 

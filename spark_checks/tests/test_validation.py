@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from aiorocketmq_audit.errors import NotARecording, WrongUse
+from aiorocketmq_audit.failures import reason
 from aiorocketmq_audit.recording import files, reading
 from aiorocketmq_audit.recording.gates import examine
 from aiorocketmq_audit.recording.validation import (
@@ -21,6 +22,8 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
+
+JAVA = r"\w+\.\w+\.[A-Z]|Exception|Error:|\n"
 
 Frame = Callable[[Iterable[Any]], DataFrame]
 
@@ -204,10 +207,40 @@ def test_remote_files_are_validated_by_the_schema_that_spark_reads(
 
 
 @pytest.mark.spark
+def test_remote_folders_without_parquet_files_are_no_recording(tmp_path: Path, spark: SparkSession) -> None:
+    with pytest.raises(NotARecording, match="holds no Parquet file"):
+        lacking_remote_columns(spark, [str(tmp_path)])
+    (tmp_path / "r.parquet").write_bytes(b"PAR1" + bytes(20) + b"PAR1")
+    with pytest.raises(NotARecording, match="cannot be read: ") as refused:
+        lacking_remote_columns(spark, [str(tmp_path)])
+    assert not re.search(JAVA, str(refused.value))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("o1.x\n: java.lang.OutOfMemoryError: Java heap space", "Java heap space"),
+        (
+            "o1.x\n: org.apache.spark.SparkException: [FAILED_READ_FILE.NO_HINT] Cannot read /a/b.V2/r.parquet. "
+            "SQLSTATE: KD001\n\tat x\nCaused by: org.apache.parquet.io.ParquetDecodingException: bad page",
+            "bad page",
+        ),
+        (
+            "[PATH_NOT_FOUND] Path does not exist: file:/a/b.c.V2. SQLSTATE: 42K03",
+            "Path does not exist: file:/a/b.c.V2",
+        ),
+        ("java.io.IOException: Input/output error", "Input/output error"),
+    ],
+)
+def test_reasons_have_no_names_of_java(text: str, words: str) -> None:
+    assert reason(RuntimeError(text)) == words
+
+
+@pytest.mark.spark
 @pytest.mark.parametrize("path", ["s3a://bucket/runs", "nothing://runs", "/nowhere/runs"])
 def test_remote_paths_that_cannot_be_read_are_named_without_names_of_java(
     path: str, spark: SparkSession
 ) -> None:
     with pytest.raises(WrongUse, match=f"{path} cannot be read: ") as refused:
         lacking_remote_columns(spark, [path])
-    assert not re.search(r"\w+\.\w+\.[A-Z]|Exception|\n", str(refused.value))
+    assert not re.search(JAVA, str(refused.value))

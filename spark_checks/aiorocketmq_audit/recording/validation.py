@@ -36,8 +36,10 @@ def lacking_columns(files: Iterable[str]) -> tuple[str, ...]:
     Raises NotARecording for a file with a damaged footer, another version, a column of another type, or without a
     required column.
     """
-    from pyarrow import ArrowException, parquet
-
+    try:
+        from pyarrow import ArrowException, parquet
+    except ModuleNotFoundError as error:
+        raise WrongUse("auditing needs pyarrow: run pip install 'aiorocketmq[spark]'.") from error
     lacking: set[str] = set()
     for file in files:
         try:
@@ -53,16 +55,22 @@ def lacking_columns(files: Iterable[str]) -> tuple[str, ...]:
 
 
 def lacking_remote_columns(spark: SparkSession, paths: Sequence[str]) -> tuple[str, ...]:
-    """Return the same of paths that only Spark can read, by their common schema, or file by file if they have none.
+    """Return the same of paths that only Spark can read: what all of their files lack.
 
-    Raises WrongUse for what cannot be read, and NotARecording as `lacking_columns` does.
+    The common schema of the files is validated, and file by file if there is none. Raises WrongUse for what does not
+    exist or cannot be reached, and NotARecording as `lacking_columns` does.
     """
+    names = ", ".join(paths)
     try:
         schema = spark.read.option("mergeSchema", True).parquet(*paths).schema
-        return tuple(sorted(_lacking(", ".join(paths), _spark_types(schema.fields))))
+        return tuple(sorted(_lacking(names, _spark_types(schema.fields))))
     except (PySparkException, Py4JJavaError) as error:
+        if "UNABLE_TO_INFER_SCHEMA" in str(error):
+            raise NotARecording(f"{names} holds no Parquet file: give the folder of a recording.") from error
+        if "FOOTER" in str(error):
+            raise NotARecording(f"{names} cannot be read: {reason(error)}") from error
         if "CANNOT_MERGE_SCHEMAS" not in str(error):
-            raise WrongUse(f"{', '.join(paths)} cannot be read: {reason(error)}") from error
+            raise WrongUse(f"{names} cannot be read: {reason(error)}") from error
     lacking: set[str] = set()
     for file in spark.read.schema("seq bigint").parquet(*paths).inputFiles():
         lacking |= _lacking(file, _spark_types(spark.read.parquet(file).schema.fields))
