@@ -43,9 +43,8 @@ SENTENCES = {
 
 def sentence(finding: Mapping[str, Any]) -> str:
     """Return one finding in words."""
-    rule = finding["invariant"]
-    form = SENTENCES.get(rule, "{message_id} of group {group} breaks {invariant}")
-    form = SENTENCES.get(f"{finding['check']} {rule}", form)
+    form = SENTENCES.get(finding["invariant"], "{message_id} of group {group} breaks {invariant}")
+    form = SENTENCES.get(f"{finding['check']} {finding['invariant']}", form)
     said = form.format_map({name: "(unknown)" if value is None else value for name, value in finding.items()})
     margin = finding["margin_ms"]
     by = "" if margin is None else f" (by {duration(margin / 1000)})"
@@ -56,14 +55,15 @@ def sentence(finding: Mapping[str, Any]) -> str:
 def headline(document: Mapping[str, Any]) -> str:
     """Return what the overall verdict rests on: how many findings, and which checks judged nothing."""
     checks, silent = document["checks"], document["silent"]
+    judged = len(checks) - len(silent)
     found = [
         f"{total:,} {verdict} in {sum(bool(check[verdict]) for check in checks)} of {len(checks)} checks"
         for verdict in ("broken", "possible")
         if (total := sum(check[verdict] for check in checks))
     ]
-    parts = found or [f"nothing broken in {len(checks) - len(silent)} of {len(checks)} checks"]
+    parts = found or ([f"nothing broken in {judged} of {len(checks)} checks"] if judged else [])
     if silent:
-        parts.append(f"nothing to judge: {', '.join(silent)}")
+        parts.append(f"nothing to judge: {', '.join(silent) if judged else 'all checks'}")
     return "; ".join(parts)
 
 
