@@ -116,21 +116,22 @@ def examined(
             again = gates.examine(events, skew_us=narrowing.skew_us)
             gate = replace(again, duplicated=True, missing=gate.missing)
         gate = replace(gate, ended_us=narrowing.ended(gate.ended_us))
-        events = in_server_time(narrowing.events(events), gate, narrowing.skew_us)
-        known = worked_out(
-            settings(events, early_ms=narrowing.early_ms, skew_us=narrowing.skew_us).coalesce(1)
-        )
-        has_order = not known.where("ordered").isEmpty()
-    recording = Recording(
+        return recording_of(events, gate, narrowing), gate
+
+
+def recording_of(events: DataFrame, gate: gates.Gates, narrowing: Narrowing) -> Recording:
+    """What is judged of the events of a recording that passed the gates."""
+    events = in_server_time(narrowing.events(events), gate, narrowing.skew_us)
+    known = worked_out(settings(events, early_ms=narrowing.early_ms, skew_us=narrowing.skew_us).coalesce(1))
+    return Recording(
         events,
         known,
         gate.kinds,
         gate.ended_us or 0,
         has_open_calls=gate.has_open_settling or narrowing.is_cut,
-        has_order=has_order,
+        has_order=not known.where("ordered").isEmpty(),
         clocks_agree=not gate.clocks,
     )
-    return recording, gate
 
 
 def in_server_time(events: DataFrame, gate: gates.Gates, skew_us: int) -> DataFrame:

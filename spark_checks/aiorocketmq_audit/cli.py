@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 import click
 
 from aiorocketmq_audit.errors import EXIT_OF, AuditError, WrongUse
+from aiorocketmq_audit.text import instant, plain
 
 if TYPE_CHECKING:
     from aiorocketmq_audit.recording.narrowing import Narrowing
+    from aiorocketmq_audit.streaming.state import State
 
 
 def _instant(context: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
@@ -154,19 +156,17 @@ def audit(
         code = make(generate, recording, events=events, seed=seed, shape=shape, plants=plants)
         raise click.exceptions.Exit(code)
     if follow:
-        from aiorocketmq_audit.streaming.command import run as run_following
+        if not recording or out is None:
+            raise click.UsageError(
+                "--follow needs the folder that recorders write to, and --out for findings."
+            )
+        if horizon is not None and horizon <= 0:
+            raise click.UsageError("--horizon must be more than 0 seconds.")
 
-        code = run_following(
-            recording,
-            out,
-            checks,
-            master,
-            as_json=as_json,
-            until_complete=until_complete,
-            until_idle=until_idle,
-            horizon=horizon,
-        )
-        raise click.exceptions.Exit(code)
+        def following() -> int:
+            return _follow(recording, Path(out), checks, master, until_complete, until_idle, horizon, as_json)
+
+        raise click.exceptions.Exit(_sentences(following, out))
     if until_complete or until_idle is not None or horizon is not None:
         raise click.UsageError("--until-complete, --until-idle and --horizon belong to --follow.")
     if explain is not None:
@@ -210,6 +210,39 @@ def _sentences(command: Callable[[], int], out: str | None) -> int:
         problem = known
     click.echo(f"aiorocketmq audit: {problem}", err=True)
     return problem.exit_code
+
+
+def _follow(
+    recording: Sequence[str],
+    out: Path,
+    checks: Sequence[str],
+    master: str | None,
+    until_complete: bool,
+    until_idle: float | None,
+    horizon: float | None,
+    as_json: bool,
+) -> int:
+    """Follow, print a line for each batch that found something, and return the exit code."""
+    from aiorocketmq_audit.rules import CHECKS
+    from aiorocketmq_audit.streaming.batches import Limits
+    from aiorocketmq_audit.streaming.following import Options, follow
+
+    def report(state: State, found: Mapping[str, int]) -> None:
+        if found:
+            counts = ", ".join(f"{name} {n}" for name, n in sorted(found.items()))
+            click.echo(f"batch {state.batch}, up to {instant(state.watermark_us)}: {counts}", err=True)
+
+    limits = Limits() if horizon is None else Limits(horizon_us=round(horizon * 1e6))
+    options = Options(until_complete, until_idle, limits=limits)
+    document = follow(
+        recording, out, checks=checks or tuple(CHECKS), options=options, master=master, report=report
+    )
+    if as_json:
+        click.echo(json.dumps(document))
+    else:
+        click.echo(f"{document['verdict']}: {plain(' '.join(document['reasons']))}")
+        click.echo(f"findings: {plain(out / 'findings')}")
+    return EXIT_OF[document["verdict"]]
 
 
 def _explain(rule: str) -> int:

@@ -103,7 +103,17 @@ def _decided(found: DataFrame, recording: Recording, gate: Gates) -> DataFrame:
         .otherwise(F.lit(POSSIBLE))
     )
     decided = beside.select(
-        "id", "check", "invariant", verdict.alias("verdict"), "exemption", "margin_us", "first", "second"
+        *(
+            "id",
+            "check",
+            "invariant",
+            verdict.alias("verdict"),
+            "exemption",
+            "margin_us",
+            "first",
+            "second",
+            "gid",
+        )
     )
     return worked_out(decided)
 

@@ -29,6 +29,8 @@ class Recording:
     """Some group asked for ordered messages."""
     clocks_agree: bool
     """No recorder's clock is known to be off, so that a server's own times can be believed."""
+    passed_us: int | None = None
+    """What deliveries after this instant have passed over may still come; None: the recording has ended."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,8 @@ def stored(recording: Recording) -> DataFrame:
     """
     events = recording.events
     given = events.where("kind = 'deliver' and group is not null and coalesce(role, '') <> 'pull'")
-    passed = _passed(given, recording.settings).join(reset_groups(events), [*ACCOUNT, "group"], "left_anti")
+    passing = given if recording.passed_us is None else given.where(F.col("t_wall_us") <= recording.passed_us)
+    passed = _passed(passing, recording.settings).join(reset_groups(events), [*ACCOUNT, "group"], "left_anti")
     sent = events.where(RECEIPT).select(
         *_QUEUE,
         "offset",

@@ -8,10 +8,10 @@ belong together if their numbers, and the exclusive-ors of their ids, are equal.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from operator import xor
+from operator import add, xor
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -42,6 +42,15 @@ _COUNTED = {
     **COUNTED,
 }
 """What is counted of the rows of each recorder, boot, kind and phase."""
+
+_CELL = ("recorder", "boot", "kind", "phase")
+_MERGED: Mapping[str, Callable[[int, int], int]] = {
+    **dict.fromkeys(("count", "count_if", "sum", "try_sum"), add),
+    "bit_xor": xor,
+    "min": min,
+    "max": max,
+}
+"""How values of two frames are merged, by the aggregate function."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,19 +108,11 @@ def examine(
     `unfinished` are files that were never completed, `lacking` columns that some file has not, `skew_us` is how far
     clocks may be apart. Raises NotARecording for what is none, has another version, or values out of their ranges.
     """
-    try:
-        rows = counts(events)
-    except (PySparkException, Py4JJavaError) as error:
-        raise explained(error, None) or unreadable(error) from error
-    for version in {row.version for row in rows} - {None}:
-        check_version(version)
-    if (wrong := min((row.wrong for row in rows if row.wrong is not None), default=None)) is not None:
-        refuse_value(events, wrong)
+    rows = counts(events)
     recorders = _by(rows, "recorder")
     odd = [name for name, own in recorders if not is_gap_free(own)]
-    distinct, flaws = _distinct(events, odd) if odd else ({}, [])
-    if unequal := [name for name, own in recorders if not is_paired(own)]:
-        flaws += _repeated(events, unequal)
+    distinct, flaws = distinct_rows(events, odd) if odd else ({}, [])
+    flaws += repeated_operations(events, rows)
     if unfinished:
         example = unfinished[0].rpartition("/")[2]
         flaws.insert(0, f"{len(unfinished)} file(s) were never finished, such as {example}.")
@@ -121,9 +122,28 @@ def examine(
 
 
 def counts(events: DataFrame) -> list[Row]:
-    """Count by recorder, boot, kind and phase. Rows of several frames may be put together."""
+    """Count by recorder, boot, kind and phase, and validate the values. Rows of several frames may be put together."""
     counted = (F.expr(text).alias(name) for name, text in _COUNTED.items())
-    return events.groupBy("recorder", "boot", "kind", "phase").agg(*counted).collect()
+    try:
+        rows = events.groupBy(*_CELL).agg(*counted).collect()
+    except (PySparkException, Py4JJavaError) as error:
+        raise explained(error, None) or unreadable(error) from error
+    for version in {row.version for row in rows} - {None}:
+        check_version(version)
+    if (wrong := min((row.wrong for row in rows if row.wrong is not None), default=None)) is not None:
+        refuse_value(events, wrong)
+    return rows
+
+
+def merged_counts(rows: Iterable[Row]) -> list[Row]:
+    """Merge `counts` of several frames into those of all their events."""
+    cells: dict[tuple[str | None, ...], dict[str, int | None]] = {}
+    for row in rows:
+        cell = cells.setdefault(tuple(row[name] for name in _CELL), {})
+        for name, text in _COUNTED.items():
+            values = [value for value in (cell.get(name), row[name]) if value is not None]
+            cell[name] = reduce(_MERGED[text.partition("(")[0]], values) if values else None
+    return [Row(**dict(zip(_CELL, place, strict=True)), **cell) for place, cell in cells.items()]
 
 
 def judged(
@@ -193,7 +213,7 @@ def is_paired(own: Sequence[Row]) -> bool:
     return not calls[0] or calls == answers
 
 
-def _distinct(events: DataFrame, recorders: Sequence[str]) -> tuple[dict[str, int], list[str]]:
+def distinct_rows(events: DataFrame, recorders: Sequence[str]) -> tuple[dict[str, int], list[str]]:
     """How many different rows each of `recorders` has, and which of them wrote two rows by one number."""
     of = events.where(F.col("recorder").isin(*recorders)).groupBy("recorder")
     content = "xxhash64(kind, phase, op_id, t_wall_us, message_id, `group`)"
@@ -206,8 +226,12 @@ def _distinct(events: DataFrame, recorders: Sequence[str]) -> tuple[dict[str, in
     return {row.recorder: row.n for row in rows}, flaws
 
 
-def _repeated(events: DataFrame, recorders: Sequence[str]) -> list[str]:
-    """Recorders with two calls, or two answers, of one id; rows that are there twice count once."""
+def repeated_operations(events: DataFrame, rows: Sequence[Row]) -> list[str]:
+    """Recorders with two calls, or two answers, of one id, unless `counts` rule that out; rows that are there twice
+    count once."""
+    recorders = [name for name, own in _by(rows, "recorder") if not is_paired(own)]
+    if not recorders:
+        return []
     of = events.where(F.col("recorder").isin(*recorders)).where("op_id is not null and phase is not null")
     # Numbers only, so that the aggregation needs no sort.
     operation = F.expr("xxhash64(boot, epoch, kind, op_id, phase = 'invoke')").alias("operation")

@@ -1,0 +1,208 @@
+"""Following a recording: the streaming query, its end, and the verdict so far."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from aiorocketmq_audit.errors import WrongUse
+from aiorocketmq_audit.failures import explained, unreadable
+from aiorocketmq_audit.judgement import BROKEN, POSSIBLE
+from aiorocketmq_audit.recording.schema import RECORDING
+from aiorocketmq_audit.rules import CHECKS
+from aiorocketmq_audit.spark.session import SMALL, session
+from aiorocketmq_audit.streaming.batches import Batches, Limits, gate_of, read_state, replace_text
+from aiorocketmq_audit.streaming.state import State
+from aiorocketmq_audit.verdicts import Verdict
+
+SCHEMA = 2
+"""Version of `following.json`: fields are added within a version, never removed or renamed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to follow."""
+
+    until_complete: bool = False
+    """End when every recorder has ended and all was read."""
+    until_idle: float | None = None
+    """End when nothing has come for so many seconds."""
+    every: float = 5.0
+    """Seconds between two looks for new files, after one that found none."""
+    limits: Limits = field(default_factory=Limits)
+
+
+def follow(
+    paths: Sequence[str],
+    out: Path,
+    *,
+    checks: Sequence[str] = tuple(CHECKS),
+    options: Options | None = None,
+    master: str | None = None,
+    spark: SparkSession | None = None,
+    stop: threading.Event | None = None,
+    report: Callable[[State, Mapping[str, int]], None] = lambda state, found: None,
+) -> dict[str, Any]:
+    """Judge a recording while it grows, until `stop` is set or `options` say so; findings go to `out`/findings.
+
+    Without `stop` SIGINT and SIGTERM end it, after the batch at hand. Continues where an earlier call with the same
+    `out` ended, however that was. `report` is called with each batch's new findings by check, without exempted ones.
+    Returns what `out`/following.json says. Raises WrongUse for folders that do not fit and for Spark Connect,
+    NotARecording for files that are none, NoJava without Java.
+    """
+    options, out = options or Options(), out.resolve()
+    if unknown := [name for name in checks if name not in CHECKS]:
+        raise WrongUse(f"there is no check {unknown[0]!r}: choose from {', '.join(CHECKS)}.")
+    if (master or os.environ.get("SPARK_REMOTE", "")).startswith("sc://"):
+        raise WrongUse("--follow needs a classic Spark session, not Spark Connect: give another --master.")
+    folders, before = [_folder(path, out) for path in paths], read_state(out)
+    if before.batch >= 0 and before.folders != folders:
+        raise WrongUse(
+            f"{out} follows {', '.join(before.folders)}: give --out another folder, or follow the same."
+        )
+    if out.is_dir() and any(out.iterdir()) and not (out / "following").is_dir():
+        raise WrongUse(
+            f"--out {out} is not empty, and not the folder of a followed recording: give another one."
+        )
+    chosen = session(master, size=SMALL + 1) if spark is None else nullcontext(spark)
+    # PySpark has a handler of its own for Ctrl-C, from the start of its session on: ours comes after it.
+    with chosen as running, nullcontext(stop) if stop else stopped_by_signals() as stopping:
+        batches = Batches(running, out, checks, options.limits, replace(before, folders=folders), report)
+        try:
+            if at_end := _run(batches, options, stopping):
+                batches.close()
+        except (PySparkException, Py4JError, OSError) as error:
+            # Now, as Java is asked for the text of its errors, and it ends with the session.
+            raise explained(error, str(out)) or error from None
+        return _summarized(batches, at_end=at_end)
+
+
+@contextmanager
+def stopped_by_signals() -> Iterator[threading.Event]:
+    """An event that SIGINT and SIGTERM set, while this lasts; a second signal acts as it always did."""
+    event = threading.Event()
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def on_signal(number: int, _: object) -> None:
+        event.set()
+        signal.signal(number, before[signal.Signals(number)])
+
+    try:
+        for number in before:
+            signal.signal(number, on_signal)
+        yield event
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _folder(path: str, out: Path) -> str:
+    if "://" in path and not path.startswith("file://"):
+        return path
+    folder = Path(path.removeprefix("file://")).resolve()
+    if not folder.is_dir():
+        raise WrongUse(f"{folder} is not a folder: give the folder that recorders write to.")
+    if out.is_relative_to(folder):
+        raise WrongUse(f"--out {out} lies inside of the recording: give a folder outside of {folder}.")
+    return str(folder)
+
+
+def _run(batches: Batches, options: Options, stop: threading.Event) -> bool:
+    """Take batches until the end; true if the recording has ended, false if somebody asked to stop."""
+    reader = batches.spark.readStream.schema(RECORDING).options(
+        pathGlobFilter="*.parquet", recursiveFileLookup=True
+    )
+    folders = (folder if "://" in folder else f"file://{folder}" for folder in batches.state.folders)
+    # Batches read the columns that they need of these files; rows of the query itself would have all columns.
+    rows = reduce(DataFrame.unionByName, map(reader.parquet, folders)).selectExpr(
+        "_metadata.file_path as file"
+    )
+    failures: list[Exception] = []
+
+    def take(rows: DataFrame, batch: int) -> None:
+        try:
+            batches.take([_path(row.file) for row in rows.distinct().collect()], batch)
+        except Exception as error:
+            failures.append(error)
+            raise
+
+    writer = rows.writeStream.foreachBatch(take).option(
+        "checkpointLocation", f"file://{batches.out}/following/checkpoint"
+    )
+    last_data = time.monotonic()
+    while True:
+        known = batches.state
+        # All that is there now, in one batch. A query of its own for each look costs some milliseconds.
+        try:
+            writer.trigger(availableNow=True).start().awaitTermination()
+        except PySparkException as error:
+            raise failures[0] if failures else unreadable(error) from error
+        if batches.state is not known:
+            last_data = time.monotonic()
+            _summarized(batches, at_end=False)
+        if options.until_complete and batches.is_complete():
+            return True
+        if options.until_idle is not None and time.monotonic() - last_data > options.until_idle:
+            return True
+        if stop.wait(options.every if batches.state is known else 0):
+            return False
+
+
+def _path(file: str) -> str:
+    """Return the name of a file as it is, and not as Spark quotes it."""
+    name = unquote(file)
+    return f"/{name.removeprefix('file:').lstrip('/')}" if name.startswith("file:") else name
+
+
+def _summarized(batches: Batches, *, at_end: bool) -> dict[str, Any]:
+    """Write `following.json`. Invalid as soon as something was broken; valid only when followed to the end."""
+    state, gate, found = batches.state, gate_of(batches.state), Counter[str]()
+    for key, n in state.findings.items():
+        found[key.split("\t")[2]] += n
+    deliveries = gate.kinds.get("deliver", 0)
+    doubts = {
+        "the recording was not followed to its end.": not at_end,
+        **dict.fromkeys((*(gate.missing if at_end else ()), *gate.clocks), True),
+        f"{found[POSSIBLE]} finding(s) are possible but not proven.": found[POSSIBLE],
+        f"{state.late_rows} row(s) came when their time had been judged.": state.late_rows,
+        f"{state.forgotten} message(s) were dropped before they had come to their end.": state.forgotten,
+        "nothing to judge: the recording holds no deliveries.": not deliveries,
+    }
+    reasons = [sentence for sentence, holds in doubts.items() if holds]
+    verdict = Verdict.UNKNOWN if reasons else Verdict.VALID
+    if found[BROKEN]:
+        verdict, reasons = Verdict.INVALID, [f"{found[BROKEN]} broken promise(s)."]
+    fields = ("check", "invariant", "verdict", "exemption", "count")
+    document = {
+        "schema": SCHEMA,
+        "verdict": verdict.value,
+        "reasons": reasons or [f"{deliveries} deliveries judged, none broken."],
+        "batch": state.batch,
+        "ended": at_end,
+        "watermark_us": state.watermark_us,
+        "events": gate.events,
+        "recorders": {"seen": len(state.spans), "ended": len(state.ended)},
+        "judged": {kind: n for kind, n in sorted(gate.kinds.items()) if n},
+        "findings": [
+            dict(zip(fields, (*key.split("\t"), n), strict=True)) for key, n in sorted(state.findings.items())
+        ],
+        "late_rows": state.late_rows,
+        "forgotten": state.forgotten,
+    }
+    replace_text(batches.out / "following.json", json.dumps(document, indent=2) + "\n")
+    return document
