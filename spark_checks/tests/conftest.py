@@ -32,7 +32,7 @@ def spark() -> Iterator[SparkSession]:
 
     with ExitStack() as stack:
         try:
-            found = stack.enter_context(session("local[1]", lasting=True))
+            found = stack.enter_context(session("local[1]", size=1))
         except NoJava as missing:
             pytest.skip(str(missing))
         yield found

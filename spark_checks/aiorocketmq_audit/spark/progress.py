@@ -8,10 +8,13 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from threading import Event, Thread
 
+AFTER, EVERY = 1.0, 0.5
+"""Seconds before the bar appears, and between two looks at the tasks."""
+
 
 @contextmanager
 def progress(name: str, tasks: Callable[[], tuple[int, int]]) -> Iterator[None]:
-    """Show `tasks`, those done and those known, while the block runs; nothing if it takes less than a second."""
+    """Show `tasks`, those done and those known, while the block runs; nothing if it takes less than AFTER."""
     if sys.stderr is None or not sys.stderr.isatty() or find_spec("rich") is None:
         yield
         return
@@ -26,7 +29,7 @@ def progress(name: str, tasks: Callable[[], tuple[int, int]]) -> Iterator[None]:
 
 
 def _draw(name: str, tasks: Callable[[], tuple[int, int]], ended: Event) -> None:
-    if ended.wait(1.0):
+    if ended.wait(AFTER):
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -34,6 +37,6 @@ def _draw(name: str, tasks: Callable[[], tuple[int, int]], ended: Event) -> None
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         shown = bar.add_task(name, total=None)
-        while not ended.wait(0.5):
+        while not ended.wait(EVERY):
             done, known = tasks()
             bar.update(shown, completed=done, total=known or None)

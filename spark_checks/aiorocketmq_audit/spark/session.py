@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from aiorocketmq_audit.errors import NoJava, WrongUse
 from aiorocketmq_audit.failures import reason
-from aiorocketmq_audit.spark.java import java_home
+from aiorocketmq_audit.spark.java import launching
 
 TINY = 1 << 20
 """Recordings up to this many bytes (some ten thousand events) are judged before compiled queries pay."""
@@ -26,8 +26,6 @@ SMALL = 32 << 20
 _NAME = "aiorocketmq audit"
 
 _LOCAL = {
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.catalogImplementation": "in-memory",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.killEnabled": "false",
@@ -44,6 +42,8 @@ _LOCAL = {
 }
 
 _SMALL = {
+    "spark.driver.memory": "1g",
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
     "spark.ui.enabled": "false",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
@@ -53,26 +53,22 @@ _TINY = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode
 
 
 @contextmanager
-def session(
-    master: str | None = None, *, size: int = 0, memory: str | None = None, lasting: bool = False
-) -> Iterator[SparkSession]:
+def session(master: str | None = None, *, size: int = 0, memory: str | None = None) -> Iterator[SparkSession]:
     """Yield a session for a recording of `size` bytes (0: unknown), and stop it unless it was running before.
 
-    Without `master`: the caller's running session, that of `spark-submit` or `SPARK_REMOTE`, else `local[*]`.
-    `master` is any that Spark knows, or the `sc://` address of a Spark Connect server. Only local sessions are tuned;
-    `lasting` ones serve many audits, so that Java compiles better. `memory` is the heap of a driver that is started
-    here, such as "4g". Raises NoJava if Spark does not start, WrongUse if packages for Spark Connect are missing.
+    A session that the caller runs is used as it is, else that of `spark-submit` or `SPARK_REMOTE`, else one of
+    `master`: any that Spark knows, or the `sc://` address of a Spark Connect server; by default `local[*]`. Only local
+    sessions are tuned. `memory` is the heap of a driver that is started here, such as "4g".
+    Raises NoJava if Spark does not start, WrongUse if packages for Spark Connect are missing.
     """
     running = SparkSession.getActiveSession()
-    if running is not None and master is None:
+    if running is not None:
         yield running
         return
-    is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-    if is_submitted or "SPARK_REMOTE" in os.environ or (master or "").startswith("sc://"):
-        with _attached(master) as spark:
-            yield spark
-        return
-    with _launched(settings(master or "local[*]", size, memory, lasting=lasting)) as spark:
+    is_started = "PYSPARK_GATEWAY_PORT" in os.environ or "SPARK_REMOTE" in os.environ
+    is_attached = is_started or (master or "").startswith("sc://")
+    local = master or "local[*]"
+    with _attached(master) if is_attached else _launched(settings(local, size, memory)) as spark:
         yield spark
 
 
@@ -101,10 +97,11 @@ def _launched(conf: dict[str, str]) -> Iterator[SparkSession]:
     """Start Java by PySpark's launcher and stop it afterwards; local sessions print nothing of their own."""
     chosen = SparkConf(loadDefaults=False).setAll(list(conf.items()))
     with TemporaryFile() as output:
-        is_quiet = conf["spark.master"].startswith("local")
-        streams = {"stdout": output, "stderr": output} if is_quiet else None
+        is_local = _is_local(conf["spark.master"])
+        streams = {"stdout": output, "stderr": output} if is_local else None
         try:
-            with java_home():
+            # Otherwise Spark's UI listens on all addresses.
+            with launching(**({"SPARK_LOCAL_IP": "127.0.0.1"} if is_local else {})):
                 # PySpark has no types for it.
                 gateway = launch_gateway(chosen, streams)  # type: ignore[no-untyped-call]
         except PySparkException as error:
@@ -134,18 +131,20 @@ def _launched(conf: dict[str, str]) -> Iterator[SparkSession]:
         SparkContext._gateway = SparkContext._jvm = None
 
 
-def settings(master: str, size: int, memory: str | None, *, lasting: bool = False) -> dict[str, str]:
+def settings(master: str, size: int, memory: str | None) -> dict[str, str]:
     """Return what a session that is started here is configured with, for a recording of `size` bytes."""
     conf = {"spark.app.name": _NAME, "spark.master": master}
     if memory:
         conf["spark.driver.memory"] = memory
-    if not master.startswith("local") or master.startswith("local-cluster"):
+    if not _is_local(master):
         return conf
     conf = _LOCAL | conf
-    if size > SMALL:
+    if not 0 < size <= SMALL:
         # Some to share, and of large recordings about a million events in each.
         parts = str(max(os.cpu_count() or 1, size >> 25))
         return {"spark.driver.memory": "2g", "spark.sql.shuffle.partitions": parts} | conf
-    java = "-XX:+UseSerialGC" if lasting else "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-    small = {"spark.driver.memory": "1g", "spark.driver.extraJavaOptions": java}
-    return small | _SMALL | conf | (_TINY if size <= TINY else {})
+    return _SMALL | conf | (_TINY if size <= TINY else {})
+
+
+def _is_local(master: str) -> bool:
+    return master.startswith("local") and not master.startswith("local-cluster")

@@ -14,7 +14,7 @@ from aiorocketmq_audit.recording import files
 from aiorocketmq_audit.recording.narrowing import Narrowing
 from aiorocketmq_audit.rules import CHECKS
 from aiorocketmq_audit.spark.metrics import Running
-from aiorocketmq_audit.spark.session import session
+from aiorocketmq_audit.spark.session import SMALL, session
 from pyspark.sql import SparkSession, functions as F
 
 EXEMPTIONS: Mapping[str, str] = {
@@ -57,7 +57,7 @@ class Judgement:
 @contextmanager
 def spark_session() -> Iterator[SparkSession]:
     """A session for many small recordings."""
-    with session("local[1]", lasting=True) as spark:
+    with session("local[1]", size=SMALL) as spark:
         yield spark
 
 
