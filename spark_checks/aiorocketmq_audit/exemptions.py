@@ -115,9 +115,8 @@ def _answer_lost(findings: DataFrame, events: DataFrame) -> DataFrame:
     lost = events.where("kind = 'receive' and phase = 'info'").select(
         F.xxhash64(*ACCOUNT, "topic", "group").alias("poll"), called().alias("asked_us")
     )
-    asked = findings.where("exemption is null and missing is not null").select(
-        "id", "poll", "missing", "second"
-    )
+    is_asked = f"exemption is null and array_contains(exemptions, '{ANSWER_LOST}')"
+    asked = findings.where(is_asked).select("id", "poll", "missing", "second")
     beside = asked.join(lost, "poll").where("asked_us <= second.at")
     return beside.groupBy("id", "missing").agg(F.count("*").alias("n")).where("missing <= n")
 
