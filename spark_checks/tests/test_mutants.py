@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import reduce
 from types import MappingProxyType
 
 import pytest
@@ -15,7 +16,7 @@ from aiorocketmq_audit.frames import settings
 from aiorocketmq_audit.judgement import FRAMES
 from aiorocketmq_audit.rules import RULES
 from aiorocketmq_audit.rules.rule import Rule
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from spark_checks.tests.bench import Bench, Judged, given, tagged
 from spark_checks.tests.frame_mutants import MUTANTS, Mutant
