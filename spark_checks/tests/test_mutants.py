@@ -134,7 +134,11 @@ def test_every_mutant_of_an_exemption_is_killed(
             plans = [decided(mutant, bench, found) for mutant in some]
         got = bench.outcomes(reduce(DataFrame.unionByName, plans))
         for mutant in some:
-            mine = {check.removesuffix(f"#{mutant.name}"): of for check, of in got.items() if check.endswith(f"#{mutant.name}")}
+            mine = {
+                check.removesuffix(f"#{mutant.name}"): of
+                for check, of in got.items()
+                if check.endswith(f"#{mutant.name}")
+            }
             survivors += [mutant.name] * (mine == wanted)
     killed(capsys, "exemptions", len(mutants), survivors)
 
