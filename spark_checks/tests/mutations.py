@@ -10,13 +10,13 @@ from aiorocketmq_audit.rules.rule import Rule
 from pyspark.sql import SparkSession
 
 COMPARISONS = {
-    "LessThan": ("<", "<=", ">"),
-    "LessThanOrEqual": ("<=", "<", ">"),
-    "GreaterThan": (">", ">=", "<"),
-    "GreaterThanOrEqual": (">=", ">", "<"),
-    "EqualTo": ("=", "!="),
+    "LessThan": ("<=", ">"),
+    "LessThanOrEqual": ("<", ">"),
+    "GreaterThan": (">=", "<"),
+    "GreaterThanOrEqual": (">", "<"),
+    "EqualTo": ("!=",),
 }
-"""By Spark's class: how it is written, and what is written instead."""
+"""By Spark's class: what is written instead."""
 
 TOLERANCES = ("early_us", "late_us", "apart_us")
 
@@ -86,8 +86,7 @@ def _changed(tree: Any) -> Iterator[tuple[str, str]]:
     children = [tree.children().apply(place) for place in range(tree.children().size())]
     sides = [child.sql() for child in children]
     if kind in COMPARISONS:
-        written, *others = COMPARISONS[kind]
-        for other in others:
+        for other in COMPARISONS[kind]:
             yield text, f"({sides[0]} {other} {sides[1]})"
     if kind in ("And", "Or"):
         yield text, sides[0]
