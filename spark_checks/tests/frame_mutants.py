@@ -223,7 +223,6 @@ MUTANTS = (
             'F.min("wanted").over(queue) == F.max("wanted").over(queue)',
             "F.lit(True)",
         ),
-        (_S, "SQL wants everything", "filters = 1 and wanted like 'TAG:%'", "filters = 1"),
         (_S, "unwanted messages are lost", 'wanted.where(~is_unwanted("wanted"))', "wanted"),
         (_S, "message groups wait for each other", "and (lane is null or lane = of)", ""),
         (

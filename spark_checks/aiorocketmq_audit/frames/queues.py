@@ -95,9 +95,7 @@ def _passed(given: DataFrame, settings: DataFrame) -> DataFrame:
             "beyond": F.struct("at", "recorder", "seq"),
         }
     )
-    return alone.where("filters = 1 and wanted like 'TAG:%'").drop(
-        "filters", "at", "recorder", "seq", "first_at"
-    )
+    return alone.where("filters = 1").drop("filters", "at", "recorder", "seq", "first_at")
 
 
 def places(recording: Recording) -> DataFrame:

@@ -31,7 +31,7 @@ DEAD_LETTERS = (
         margin=f"if({_TWICE}, last.place.at - first.place.at, null)",
         first="first.place",
         second="last.place",
-        own={"sent twice": f"{_TWICE} and places > 1 and not {_TOO_SOON}"},
+        own={"sent twice": f"places > 1 and not {_TOO_SOON}"},
     ),
 )
 

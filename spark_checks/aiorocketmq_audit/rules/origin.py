@@ -53,7 +53,7 @@ MESSAGES = (
         invariant="INV-ORIGIN",
         judged=JUDGED,
         # The broker stored it after its account began, and recorded no send.
-        violated="sends = 0 and by_broker and given_store > began",
+        violated="sends = 0 and given_store > began",
         first=_FIRST,
         second="given",
     ),

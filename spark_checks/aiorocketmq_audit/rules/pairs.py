@@ -20,7 +20,7 @@ REPEATED = "coalesce(again = next.again, false)"
 REVERSIBLE = "coalesce(next.lo + next.lease_us <= hi + early_us, false)"
 """Both may have happened in the other order, the lease of the one that was seen later being over before."""
 
-ACKED_IN_TIME = "coalesce(acked_hi is not null and (until_lo is null or acked_hi <= until_lo), false)"
+ACKED_IN_TIME = "coalesce(acked_hi <= coalesce(until_lo, acked_hi), false)"
 """The server accepted an ack while the lease was surely alive."""
 
 SURELY_EARLY = "coalesce(next.hi < until_lo - early_us, false)"

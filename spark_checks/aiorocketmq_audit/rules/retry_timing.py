@@ -26,7 +26,8 @@ PARKED_US = 30_000_000
 
 _CERTAIN = f"{SURELY_EARLY} and not {REVERSIBLE}"
 _BOUND = "until_hi + late_us"
-_OPEN = "next is null and done_lo is null and attempt < max_attempts"
+# Whoever does not know its number does not know whether it was the last one.
+_OPEN = "next is null and done_lo is null and attempt is not null"
 _PARKED = f"coalesce(next.polled_us < {PARKED_US} and next.hi - next.polled_us <= until_hi, false)"
 
 DELIVERIES = (

@@ -192,3 +192,8 @@ def _(h: History) -> None:
 def _(h: History) -> None:
     h.rows[0]["observer"] = "broker"
     h.deliver("/1", 1, store_us=START, observer="broker")
+
+
+@history("a filter without a tag lets every tag through")
+def _(h: History) -> None:
+    h.deliver("/0", 0, tag="paid", filter="TAG:")

@@ -166,3 +166,23 @@ for phase in ("ok", "info", "invoke"):
 history("the last attempt ends with an ack without an answer, and a dead letter")(
     acked_at_last("info", is_buried=True)
 )
+
+
+@history("a change of unknown effect may have put the end of the last attempt off")
+def _(h: History) -> None:
+    given = h.deliver("/0", 3, observer="broker", hold=10, attempt=17)
+    h.settle("change", given, 4, seconds=200, phase="info", observer="broker")
+    drained(h)
+
+
+@history("of a group that was reset nothing need be settled after a drain")
+def _(h: History) -> None:
+    stored(h, done=None)
+    h.note("reset", 50, observer="broker", group="g", topic="t")
+
+
+@history("a client sees copies of dead letters")
+def _(h: History) -> None:
+    given = h.deliver("/0", 0, hold=10, attempt=17)
+    for at in (11, 12):
+        h.bury(given, at)

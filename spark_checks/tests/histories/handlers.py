@@ -89,3 +89,15 @@ def _(h: History) -> None:
 def _(h: History) -> None:
     handled(h, "x/0", 0, 5, batch="b")
     handled(h, "x/1", 0, None, batch="b", auto_renew=True)
+
+
+@history("whoever renews its leases and is gone holds nothing for ever", ordered=True)
+def _(h: History) -> None:
+    handled(h, "x/0", 0, None, auto_renew=True, attempt=17)
+    handled(h, "x/1", 50, 51)
+
+
+@history("without order handlers of a message group may be beside each other")
+def _(h: History) -> None:
+    handled(h, "x/0", 0, 5)
+    handled(h, "x/1", 1, 6)

@@ -441,3 +441,15 @@ def _(h: History) -> None:
     h.settle("ack", h.deliver("/0", 0), 5)
     h.note("fault", 20, fault={"kind": "restart"})
     h.deliver("/0", 21)
+
+
+@history("a change without an answer may have shortened the lease")
+def _(h: History) -> None:
+    h.settle("change", h.deliver("/0", 0), 1, seconds=10, phase="invoke")
+    h.deliver("/0", 15, attempt=2)
+
+
+@history("from another place a message comes again while it is held", ("INV-EXCL", "broken"))
+def _(h: History) -> None:
+    h.deliver("/0", 0)
+    h.deliver("/0", 5, attempt=2, offset=7)

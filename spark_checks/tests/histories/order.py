@@ -159,3 +159,53 @@ def _(h: History) -> None:
     h.deliver("x/1", 0, batch="b", hold=30)
     h.deliver("x/0", 11, batch="c", attempt=2)
     h.deliver("x/1", 11, batch="c", attempt=2)
+
+
+@history("an ordered group has each copy of a message from its own place", ordered=True)
+def _(h: History) -> None:
+    h.settle("ack", h.deliver("x/0", 0), 3)
+    h.deliver("x/0", 5, offset=1)
+
+
+@history(
+    "a follower waits for another answer's message, though one of its own answer is open for longer",
+    ("INV-ORD", "broken"),
+    ordered=True,
+)
+def _(h: History) -> None:
+    first = h.deliver("x/0", 0, batch="b")
+    h.deliver("x/1", 0, batch="b", hold=3)
+    h.deliver("x/1", 5, batch="c", attempt=2)
+    h.deliver("x/2", 5, batch="c")
+    h.settle("ack", first, 8)
+
+
+@history("a message that comes again with its follower does not hold it up", ordered=True)
+def _(h: History) -> None:
+    h.deliver("x/0", 0, batch="b", hold=10)
+    h.deliver("x/0", 20, batch="c", attempt=2)
+    h.deliver("x/1", 20, batch="c")
+
+
+@history(
+    "an earlier message comes first after a later one that another clock saw again",
+    ("INV-ORD-FIRST", "broken"),
+    ordered=True,
+)
+def _(h: History) -> None:
+    h.deliver("x/1", 0, hold=10)
+    h.deliver("x/1", 20, attempt=2, recorder=h.rows[0]["recorder"] + "'", client_id="c2")
+    h.deliver("x/0", 20.01)
+
+
+@history("a message group that moves to another queue begins anew", ordered=True)
+def _(h: History) -> None:
+    h.settle("ack", h.deliver("x/5", 0), 1)
+    h.deliver("x/0", 2, queue=1)
+
+
+@history("where observers disagree about order nobody judges it", ordered=True)
+def _(h: History) -> None:
+    h.note("config", 0, group="g", cfg={"ordered": "false"})
+    h.deliver("x/1", 0)
+    h.deliver("x/0", 1)

@@ -264,3 +264,14 @@ def _(h: History) -> None:
         h.deliver(
             "/0", 10 * attempt, hold=5, delivery="H", receive_attempt=request, attempt=attempt, batch_pos=0
         )
+
+
+@history("a queue that nobody asks while something waits")
+def _(h: History) -> None:
+    standing(h, 161, stored=100)
+    h.poll(162, 170, observer="broker")
+
+
+@history("a refused ack settles nothing")
+def _(h: History) -> None:
+    h.settle("ack", h.deliver("/0", 0, delivery="H"), 1, phase="fail", message_id="/1")

@@ -65,6 +65,12 @@ def _(h: History) -> None:
     h.poll(9, 40)
 
 
+@history("what may have been a message's last attempt need not come back")
+def _(h: History) -> None:
+    h.deliver("/0", 0, hold=10, attempt=None)
+    h.poll(9, 40)
+
+
 @history("the same number again is wrong", ("INV-ATTEMPT", "broken"))
 def _(h: History) -> None:
     h.deliver("/0", 0, hold=10, attempt=2)
@@ -341,3 +347,25 @@ def _(h: History) -> None:
     given = h.deliver("/0", 0, hold=10, attempt=16, observer="broker")
     h.bury(given, 10, observer="broker")
     h.bury(given, 11, observer="broker", offset=7)
+
+
+@history(
+    "a simple consumer's change is no retry, though it is as long as the group's step", ("INV-EXCL", "broken")
+)
+def _(h: History) -> None:
+    h.settle("change", h.deliver("/0", 0, role="simple"), 1, seconds=40, role="simple")
+    h.deliver("/0", 20, attempt=2, role="simple")
+
+
+@history("a change to less than was left is a retry", ("INV-EARLY", "broken"))
+def _(h: History) -> None:
+    h.settle("change", h.deliver("/0", 0), 1, seconds=5)
+    h.deliver("/0", 3, attempt=2)
+
+
+@history("each attempt has its own step", ("INV-EARLY", "broken"))
+def _(h: History) -> None:
+    cfg = {"ordered": "false", "max_attempts": "17", "steps_ms": "10000,40000"}
+    h.note("config", 0, group="h", cfg=cfg)
+    h.settle("change", h.deliver("/0", 0, group="h", attempt=2), 1, seconds=40)
+    h.deliver("/0", 20, group="h", attempt=3)
