@@ -138,7 +138,7 @@ def queue_locked(findings: DataFrame, recording: Recording) -> DataFrame:
         F.col("wanted") == message,
         "left_semi",
     )
-    beside = deliveries(replace(recording, events=of_messages)).where("locks_queue")
+    beside = deliveries(replace(recording, events=of_messages))
     held = beside.select("batch", "offset", "acked_hi").join(F.broadcast(wanted), "batch")
     held = held.where("offset < behind and (acked_hi is null or acked_hi > again_at)")
     locked = held.select("id", F.lit(QUEUE_LOCKED).alias("locked")).distinct()
@@ -160,8 +160,7 @@ def a_poll_was_open(findings: DataFrame, events: DataFrame) -> DataFrame:
         F.col("t_wall_us").alias("p_to"),
         F.explode(F.sequence(begun, F.least(over, begun + _MOST_SLICES))).alias("p_slice"),
     )
-    known = findings.join(F.broadcast(ended), "account").where("second.at is not null or ended_us > bound")
-    covered = known.join(
+    covered = findings.join(F.broadcast(ended), "account").join(
         polls,
         F.expr(
             f"""poll = p_poll and floor(until / {SLICE_US}) = p_slice and (p_queue is null or p_queue = queue)

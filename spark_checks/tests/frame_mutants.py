@@ -381,12 +381,10 @@ MUTANTS = (
         ("answers are lost later, too", 'where("asked_us <= second.at")', 'where("true")'),
         ("no locked queues", "offset < behind", "offset > behind"),
         ("acked messages lock queues", "(acked_hi is null or acked_hi > again_at)", "true"),
-        ("every queue is locked", '.where("locks_queue")', ""),
         ("late after any poll", "p_from <= until and p_to >= bound", "p_from <= until and p_to >= until"),
         ("late after a later poll", "p_from <= until and p_to >= bound", "p_to >= bound"),
         ("late without a poll", '"left_semi",\n    )\n    at =', '"left_anti",\n    )\n    at ='),
         ("polls of other queues count", "(p_queue is null or p_queue = queue)", "true"),
-        ("late at the end", '"second.at is not null or ended_us > bound"', '"true"'),
         (
             "every poll that fails is an outage",
             "kind = 'receive' and result = 'away'",

@@ -209,3 +209,24 @@ def _(h: History) -> None:
     h.note("config", 0, group="g", cfg={"ordered": "false"})
     h.deliver("x/1", 0)
     h.deliver("x/0", 1)
+    # Nor whether it has a limit of attempts.
+    h.deliver("y/2", 2, attempt=18)
+
+
+@history(
+    "a reset at the instant of a delivery counts if it is told of behind it",
+    ("INV-ORD-FIRST", "exempted"),
+    ordered=True,
+)
+def _(h: History) -> None:
+    h.settle("ack", h.deliver("x/5", 2), 2)
+    h.note("reset", 2, group="g", topic="t")
+    h.deliver("x/4", 3)
+
+
+@history("acked messages lock no queue", ("INV-ACKED", "broken"), ordered=True)
+def _(h: History) -> None:
+    h.rows[-1]["cfg"]["order_grain"] = "queue"
+    for message in ("x/0", "x/1"):
+        h.settle("ack", h.deliver(message, 0, batch="b"), 1)
+    h.deliver("x/1", 11, batch="c", attempt=2)

@@ -275,3 +275,12 @@ def _(h: History) -> None:
 @history("a refused ack settles nothing")
 def _(h: History) -> None:
     h.settle("ack", h.deliver("/0", 0, delivery="H"), 1, phase="fail", message_id="/1")
+
+
+@history("a push consumer's assignment begins no queue anew", ("INV-PULL-ORD", "broken"))
+def _(h: History) -> None:
+    pulled(h, "/4", 0)
+    h.note(
+        "assign", 1, role="push", group="g", topic="t", client_id="c1", queues=[{"broker": "b", "queue": 0}]
+    )
+    pulled(h, "/3", 2)

@@ -369,3 +369,24 @@ def _(h: History) -> None:
     h.note("config", 0, group="h", cfg=cfg)
     h.settle("change", h.deliver("/0", 0, group="h", attempt=2), 1, seconds=40)
     h.deliver("/0", 20, group="h", attempt=3)
+
+
+@history("an answer that was lost later explains no missing number", ("INV-ATTEMPT", "possible"))
+def _(h: History) -> None:
+    h.deliver("/0", 0, hold=10)
+    h.deliver("/0", 12, attempt=3)
+    h.poll(20, 22, phase="info")
+
+
+@history("a poll that began behind the lease does not show that a message is late")
+def _(h: History) -> None:
+    h.deliver("/0", 0, hold=10)
+    h.poll(11, 40)
+    h.deliver("/0", 40, attempt=2)
+
+
+@history("a poll of another queue does not show that a message is late")
+def _(h: History) -> None:
+    h.deliver("/0", 0, hold=10)
+    h.poll(9, 26, queue=3)
+    h.deliver("/0", 25.001, attempt=2)
