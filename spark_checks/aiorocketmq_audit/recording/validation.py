@@ -120,7 +120,8 @@ _STEP = "[0-9]{1,12}"
 _SETTINGS = {
     "ordered": ("{} in ('true', 'false')", "true or false"),
     "max_attempts": ("coalesce(try_cast({} as int) >= 0, {} is null)", "a whole number"),
-    "order_grain": ("{} in ('message_group', 'queue')", "message_group or queue"),
+    # With a space, as fakes have recorded it.
+    "order_grain": ("{} in ('message_group', 'message group', 'queue')", "message_group or queue"),
     "steps_ms": (f"{{}} rlike '^ *{_STEP}( *, *{_STEP})* *$'", "milliseconds, separated by commas"),
     "early_ms": (f"{{}} rlike '^ *{_STEP} *$'", "milliseconds"),
     "late_ms": (f"{{}} rlike '^ *{_STEP} *$'", "milliseconds"),
