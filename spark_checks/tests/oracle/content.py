@@ -156,7 +156,8 @@ def passed_over(account: Account) -> Iterator[Found]:
         # Under another filter the begin of a message group may have been passed over rightly.
         one_filter = len({row.get("filter") for row in mine}) == 1
         begins[*queue, group] = min(row["t_wall_us"] for row in mine) if one_filter else FOREVER
-    came = {(row["group"], row["message_id"]) for row in account.of("deliver") if row.get("role") != "pull"}
+    # A message that is lost, or was told of before, is so once.
+    told = {(row["group"], row["message_id"]) for row in account.of("deliver") if row.get("role") != "pull"}
     for (*queue, group, lane), rows in windows.items():
         asked = {row.get("filter") for row in rows}
         wanted = asked.pop()
@@ -174,7 +175,8 @@ def passed_over(account: Account) -> Iterator[Found]:
                 and max(from_here, left.get(_queue(row), 0)) <= row["offset"] <= high
             )
             here = here and lane in (None, row.get("message_group") or "")
-            if here and is_wanted(wanted, row.get("tag")) and (group, row["message_id"]) not in came:
+            if here and is_wanted(wanted, row.get("tag")) and (group, row["message_id"]) not in told:
+                told.add((group, row["message_id"]))
                 yield Found("loss", "INV-LOSS-MID", BROKEN if account.is_broker else POSSIBLE, row)
 
 

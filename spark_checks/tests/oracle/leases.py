@@ -44,7 +44,7 @@ def hold(given: Given) -> Hold:
     sure = [row for row in changes if row["phase"] == "ok"]
     maybe = [row for row in changes if row["phase"] == "info"]
     length = given.hold
-    ends = [] if length is None else [(begin(given.row) + length, given.row["t_wall_us"] + length)]
+    ends = [] if length is None else [(_given(given.row) + length, given.row["t_wall_us"] + length)]
     change, crossing = None, False
     if sure:
         change = sure[-1]
@@ -62,6 +62,11 @@ def hold(given: Given) -> Hold:
         bool(maybe) or crossing,
         bool(maybe),
     )
+
+
+def _given(row: Row) -> int:
+    """The earliest instant of a delivery: nothing is handed out before it was stored."""
+    return min(max(begin(row), row.get("store_us") or 0), int(row["t_wall_us"]))
 
 
 def _end(change: Row) -> tuple[int, int]:
@@ -91,7 +96,7 @@ def was_asked_for(way: Way, given: Given, held: Hold) -> bool:
         attempt >= 1 and bool(steps) and change["invisible_ms"] * 1000 == steps[min(attempt, len(steps)) - 1]
     )
     climbs = is_step and change.get("reason") is None and change.get("role") != "simple"
-    return climbs or (length is not None and _end(change)[0] < begin(given.row) + length)
+    return climbs or (length is not None and _end(change)[0] < _given(given.row) + length)
 
 
 def redeliveries(way: Way) -> Iterator[Found]:
@@ -168,7 +173,7 @@ def lateness(way: Way) -> Iterator[Found]:
         if held.most is None or held.unsure or acked(given) is not None:
             continue
         bound = held.most + settings.late_us
-        if then is None and (done or row["attempt"] >= settings.max_attempts):
+        if then is None and (done or (row["attempt"] is None or row["attempt"] >= settings.max_attempts)):
             continue
         if (account.ended if then is None else then["t_wall_us"]) <= bound:
             continue

@@ -27,9 +27,13 @@ def attempts(way: Way) -> Iterator[Found]:
     for given in way.given:
         row, then = given.row, given.then
         limit = settings.max_attempts
+        if row["attempt"] is None:
+            continue
         if row["attempt"] < 1 or (limit and row["attempt"] > limit and settings.ordered is False):
             yield Found("attempts", "INV-LIMIT", BROKEN, row)
-        if then is None or way.copies or excused(account, row, then, acked=acked(given), since=born(way)):
+        if then is None or then["attempt"] is None or way.copies:
+            continue
+        if excused(account, row, then, acked=acked(given), since=born(way)):
             continue
         change = hold(given).change
         taken_back = change is not None and change.get("reason") == "undelivered"
@@ -95,7 +99,12 @@ def not_buried(account: Account) -> Iterator[Found]:
         drained = drains.get((last.row["topic"], last.row["group"]))
         limit = way.settings.max_attempts
         until = hold(last).most
-        if drained is None or not limit or last.row["attempt"] < limit or way.settings.ordered is not False:
+        if (
+            drained is None
+            or not limit
+            or (last.row["attempt"] or 0) < limit
+            or way.settings.ordered is not False
+        ):
             continue
         over = [row for row in last.done if row["kind"] in ("ack", "forward", "dlq.deliver")]
         if until is not None and drained > until and not over:
