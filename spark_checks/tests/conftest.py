@@ -7,7 +7,6 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 from aiorocketmq_audit.recording.schema import COLUMNS, RECORDING
@@ -156,43 +155,6 @@ def beside(normal: History, ordered: History) -> None:
     normal.note("assign", 60.0, role="pull", group="billing", topic="t", client_id="p9", queues=owned)
 
 
-def plant_aside(kind: str, normal: History, ordered: History) -> None:
-    """Faults of the checks that do not compare the deliveries of one message."""
-    if kind == "transactions":
-        ordered.send("/40", 100.0, tx_id="T")
-        ordered.note("tx.end", 101.0, phase="ok", topic="t", tx_id="T", resolution="rollback")
-        ordered.settle("ack", ordered.deliver("/40", 102.0, tx_id="T", body_sha="body"), 103.0)
-    elif kind == "recall":
-        due = START + 200 * SECOND
-        ordered.send("/41", 100.0, due_us=due)
-        ordered.note("recall", 101.0, phase="ok", topic="t", message_id="/41")
-        ordered.settle("ack", ordered.deliver("/41", 201.0, due_us=due, body_sha="body"), 202.0)
-    elif kind == "queues":
-        own = {"role": "pull", "group": "billing", "topic": "t"}
-        for client, at in (("p1", 100.0), ("p2", 110.0)):
-            normal.note("assign", at, client_id=client, queues=[{"broker": "b", "queue": 3}], **own)
-        normal.note("assign", 150.0, client_id="p1", queues=[], **own)
-    elif kind == "offsets":
-        for number, client in ((42, "a"), (43, "b")):
-            ordered.send(f"/{number}", 100.0, broker="b", queue=5, offset=42, client_id=client)
-    elif kind == "commits":
-        for offset, at in ((5, 100.0), (3, 101.0)):
-            ordered.note("commit", at, group="shipping", topic="t", broker="b", queue=0, commit_offset=offset)
-    elif kind == "fairness":
-        seen: dict[str, Any] = {"observer": "broker"}
-        for offset, at in ((50, 100.0), (51, 170.0)):
-            normal.send(f"/{offset}", 99.5, broker="b", queue=0, offset=offset, **seen)
-            stored = START + 99 * SECOND
-            given = normal.deliver(f"/{offset}", at, store_us=stored, body_sha="body", **seen)
-            normal.settle("ack", given, at + 1, **seen)
-        normal.poll(120.0, 150.0, **seen)
-    elif kind == "handles":
-        for offset in (60, 61):
-            normal.settle("ack", normal.deliver(f"/{offset}", 100.0, delivery="H"), 101.0)
-    else:
-        raise ValueError(kind)
-
-
 @pytest.fixture
 def plant(clean: tuple[History, History]) -> Callable[[str], tuple[History, History]]:
     """Break one promise in the clean recording, the one that the check of this name is about."""
@@ -213,29 +175,14 @@ def plant(clean: tuple[History, History]) -> Callable[[str], tuple[History, Hist
             normal.settle("change", first, 101.0, seconds=10, reason="retry")
             second = normal.deliver("/9", 106.0, attempt=2)
             normal.settle("ack", second, 107.0)
-        elif kind == "attempts":
-            normal.deliver("/10", 100.0, hold=10, attempt=3)
-            normal.settle("ack", normal.deliver("/10", 110.0, attempt=3), 111.0)
-        elif kind == "dead letters":
-            given = ordered.deliver("z/60", 100.0)
-            ordered.bury(given, 101.0)
-        elif kind == "delay":
-            normal.settle("ack", normal.deliver("/11", 100.0, due_us=START + 101 * SECOND), 101.0)
-        elif kind == "filters":
-            normal.settle(
-                "ack", normal.deliver("/12", 100.0, tag="open", filter="TAG:paid || refunded"), 101.0
-            )
         elif kind == "loss":
             for offset in (0, 1, 2):
                 ordered.send(f"q/{offset}", 100.0, broker="b", queue=7, offset=offset, message_group="q")
             for offset in (0, 2):
                 given = ordered.deliver(f"q/{offset}", 101.0 + offset, queue=7, body_sha="body")
                 ordered.settle("ack", given, 102.0 + offset)
-        elif kind == "origin":
-            ordered.send("x/4", 100.0)
-            ordered.settle("ack", ordered.deliver("x/4", 101.0, body_sha="another"), 102.0)
         else:
-            plant_aside(kind, normal, ordered)
+            raise ValueError(kind)
         return normal, ordered
 
     return broken
