@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
-from aiorocketmq_audit import gates
 from aiorocketmq_audit.frames.overview import LATENCY_S, cells, overview, slices
+from aiorocketmq_audit.recording import gates
 from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark

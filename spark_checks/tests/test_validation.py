@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from aiorocketmq_audit.errors import NotARecording, WrongUse
 from aiorocketmq_audit.failures import reason
+from aiorocketmq_audit.frames.settings import settings
 from aiorocketmq_audit.recording import files, reading
 from aiorocketmq_audit.recording.gates import examine
 from aiorocketmq_audit.recording.validation import (
@@ -122,7 +123,7 @@ def test_a_value_out_of_range_names_its_file_and_row(
 def test_settings_of_texts_that_are_no_numbers_are_null(new_history: type[Any], frame: Frame) -> None:
     history = new_history()
     history.config(steps_ms="1000,,x", max_attempts="many", early_ms="x", late_ms="", ordered="true")
-    (row,) = reading.settings(frame([history])).collect()
+    (row,) = settings(frame([history])).collect()
     assert (row.steps_ms, row.max_attempts, row.ordered) == ([1000, None, None], None, True)
     assert (row.early_us, row.late_us) == (100_000, 15_000_000)
 
