@@ -16,8 +16,8 @@ from aiorocketmq_audit import evidence
 from aiorocketmq_audit.engine import worked_out
 from aiorocketmq_audit.errors import WrongUse
 from aiorocketmq_audit.failures import explained
+from aiorocketmq_audit.figures import Figures, figures
 from aiorocketmq_audit.frames import overview as pictures
-from aiorocketmq_audit.frames.figures import Figures, figures
 from aiorocketmq_audit.frames.frame import Recording
 from aiorocketmq_audit.frames.settings import settings
 from aiorocketmq_audit.judgement import BROKEN, EXEMPTED, POSSIBLE, Judgement, judge

@@ -56,15 +56,6 @@ class Overall:
     required: tuple[str, ...] = ()
     """Those of `silent` that had to judge something, so that the verdict is not valid."""
 
-    @property
-    def sentences(self) -> tuple[str, ...]:
-        """What a reader of the verdict has to know of the silent checks."""
-        others = ", ".join(name for name in self.silent if name not in self.required)
-        said = (
-            [f"nothing to judge for required check(s): {', '.join(self.required)}."] if self.required else []
-        )
-        return (*said, f"nothing to judge for: {others}.") if others else tuple(said)
-
 
 def judge(
     name: str,

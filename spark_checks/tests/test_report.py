@@ -20,7 +20,7 @@ from xml.etree import ElementTree
 import pytest
 from aiorocketmq_audit.audit import Audit
 from aiorocketmq_audit.evidence import Subject
-from aiorocketmq_audit.frames.figures import Figures, Step
+from aiorocketmq_audit.figures import Figures, Step
 from aiorocketmq_audit.frames.overview import LATENCY_S, LATENESS_S, Group, Overview
 from aiorocketmq_audit.recording.gates import Gates
 from aiorocketmq_audit.report.charts import bars, message_order, retry_ladder
@@ -359,6 +359,8 @@ def test_checks_that_judged_nothing_stand_beside_the_verdict(audit: Audit, shown
     )
     assert "nothing broken in 1 of 2 checks; nothing to judge: loss" in shown(valid)
     assert "1 broken in 1 of 2 checks; nothing to judge: loss" in shown(audit)
+    required = replace(valid, overall=replace(valid.overall, required=("loss",)))
+    assert "nothing broken in 1 of 2 checks; nothing to judge, though required: loss" in shown(required)
 
 
 @pytest.mark.parametrize("shown", [page_of, printed], ids=["page", "terminal"])

@@ -10,7 +10,7 @@ from aiorocketmq_audit.report.scene import WIDTH, Drawing, Shape, box, dot, lege
 from aiorocketmq_audit.text import duration
 
 if TYPE_CHECKING:
-    from aiorocketmq_audit.frames.figures import Step
+    from aiorocketmq_audit.figures import Step
 
 TICKS_S = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 120, 600, 1800, 7200, 28_800, 86_400, 259_200)
 """Lines of a logarithmic axis of durations, at numbers that people use."""

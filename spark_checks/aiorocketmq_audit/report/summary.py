@@ -28,6 +28,7 @@ def summary(audit: Audit, promises: Mapping[str, str]) -> dict[str, Any]:
         "program": f"aiorocketmq_audit {_version()}",
         "verdict": audit.verdict.value,
         "silent": audit.silent,
+        "required": audit.overall.required,
         "spark": asdict(audit.spark),
         "recording": {
             "paths": audit.recording,

@@ -55,15 +55,19 @@ def sentence(finding: Mapping[str, Any]) -> str:
 def headline(document: Mapping[str, Any]) -> str:
     """Return what the overall verdict rests on: how many findings, and which checks judged nothing."""
     checks, silent = document["checks"], document["silent"]
-    judged = len(checks) - len(silent)
+    required = document["required"]
+    others = [name for name in silent if name not in required]
+    judged = sum(check["name"] not in silent for check in checks)
     found = [
         f"{total:,} {verdict} in {sum(bool(check[verdict]) for check in checks)} of {len(checks)} checks"
         for verdict in ("broken", "possible")
         if (total := sum(check[verdict] for check in checks))
     ]
     parts = found or ([f"nothing broken in {judged} of {len(checks)} checks"] if judged else [])
-    if silent:
-        parts.append(f"nothing to judge: {', '.join(silent) if judged else 'all checks'}")
+    if required:
+        parts.append(f"nothing to judge, though required: {', '.join(required)}")
+    if others:
+        parts.append(f"nothing to judge: {', '.join(others) if judged else 'all checks'}")
     return "; ".join(parts)
 
 
