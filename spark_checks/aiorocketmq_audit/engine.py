@@ -53,9 +53,10 @@ def evaluate(frame: Frame, recording: Recording, checks: Collection[str]) -> Eva
         F.sum(F.coalesce(F.size("found"), F.lit(0))).alias("found"),
     )
     told = tuple(row for row in whole.collect() if any(row[name] is not None for name in names))
-    has_findings = any(row.found for row in told)
+    if not any(row.found for row in told):
+        return Evaluated(frame.name, told, None)
     findings = kept.where("found is not null").select(F.explode("found").alias("f")).select("f.*")
-    return Evaluated(frame.name, told, findings if has_findings else None)
+    return Evaluated(frame.name, told, findings)
 
 
 def cells(frame: Frame, rows: DataFrame, rules: Sequence[Rule]) -> DataFrame:
