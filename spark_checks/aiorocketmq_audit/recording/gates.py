@@ -112,13 +112,19 @@ def examine(
     recorders = _by(rows, "recorder")
     odd = [name for name, own in recorders if not is_gap_free(own)]
     distinct, flaws = distinct_rows(events, odd) if odd else ({}, [])
-    flaws += repeated_operations(events, rows)
+    flaws += [*repeated_operations(events, rows), *flaws_of_files(unfinished, lacking)]
+    return judged(rows, distinct, flaws=flaws, skew_us=skew_us)
+
+
+def flaws_of_files(unfinished: Sequence[str], lacking: Sequence[str]) -> list[str]:
+    """Sentences on files that were never completed, and on columns that some file has not."""
+    flaws = []
     if unfinished:
         example = unfinished[0].rpartition("/")[2]
-        flaws.insert(0, f"{len(unfinished)} file(s) were never finished, such as {example}.")
+        flaws.append(f"{len(unfinished)} file(s) were never finished, such as {example}.")
     if lacking:
         flaws.append(f"some files lack the column(s) {', '.join(lacking)}, so that nothing is certain.")
-    return judged(rows, distinct, flaws=flaws, skew_us=skew_us)
+    return flaws
 
 
 def counts(events: DataFrame) -> list[Row]:
