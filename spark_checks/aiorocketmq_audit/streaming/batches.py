@@ -73,6 +73,10 @@ class Batches:
     state: State
     report: Callable[[State, Mapping[str, int]], None]
     """Called with the new findings of a batch by check, without exempted ones."""
+    until_complete: bool = False
+    """A batch with which all recorders have ended is judged as the last one at once, and not a second time."""
+    is_closed: bool = False
+    """What came last was judged as of a recording that has ended."""
 
     def take(self, paths: Sequence[str], batch: int) -> None:
         """Work on these files; repeated after a crash, replace what the first attempt has written."""
@@ -87,13 +91,16 @@ class Batches:
             flaws = {*state.flaws, *gates.repeated_operations(events, counts_of(state))}
             mark = watermark(state, names, self.limits.lateness_us)
             state = replace(state, flaws=sorted(flaws), watermark_us=mark)
-            if mark > before.watermark_us:
-                state, reported = self._judged(events, state, at_end=False)
+            self.is_closed = self.until_complete and state.is_complete and names <= set(read)
+            if self.is_closed or mark > before.watermark_us:
+                state, reported = self._judged(events, state, at_end=self.is_closed)
                 events = events.unionByName(reported, allowMissingColumns=True)
             self.state = self._carry(events, state)
 
     def close(self) -> None:
         """Judge what is left, as of a recording that has ended. Written as the batch to come, which may replace it."""
+        if self.is_closed:
+            return
         state = replace(self.state, batch=self._cleared(self.state.batch + 1))
         with self._carried(self.state) as carried:
             self.state, _ = self._judged(carried, state, at_end=True)
@@ -136,9 +143,10 @@ class Batches:
         """Read new files, and add up the numbers of their rows; leave out rows that were read before."""
         new, lacking = self._rows(found)
         flaws = {*state.flaws, *gates.flaws_of_files(found.unfinished, lacking)}
-        runs = _runs(new, state)
+        rows = gates.counts(new)
+        runs = _runs(new, rows, state)
         after = replace(state, spans=with_runs(state.spans, (run[:4] for run in runs)))
-        if sum(after.rows.values()) < sum(state.rows.values()) + sum(run.n for run in runs):
+        if sum(after.rows.values()) < sum(state.rows.values()) + sum(row.n for row in rows):
             flaws.update(gates.distinct_rows(carried.unionByName(new), sorted(after.spans))[1])
             known = (
                 (F.col("recorder") == name) & F.col("seq").between(first, last)
@@ -146,10 +154,10 @@ class Batches:
                 for first, last, _ in of
             )
             new = new.where(~reduce(or_, known, F.lit(False))).dropDuplicates(["recorder", "seq"])
-            runs = _runs(new, state)
-        counts = gates.merged_counts([*counts_of(state), *gates.counts(new)])
-        late = state.late_rows + sum(run.late for run in runs)
-        counted = [row.asDict() for row in counts]
+            rows = gates.counts(new)
+            runs = _runs(new, rows, state)
+        counted = [row.asDict() for row in gates.merged_counts([*counts_of(state), *rows])]
+        late = state.late_rows + sum(run[4] for run in runs)
         return replace(after, flaws=sorted(flaws), counts=counted, late_rows=late), new
 
     def _judged(self, events: DataFrame, state: State, *, at_end: bool) -> tuple[State, DataFrame]:
@@ -216,14 +224,25 @@ def known_by() -> Column:
     return F.when(by_earlier, F.col("first")).otherwise(F.col("second"))
 
 
-def _runs(new: DataFrame, state: State) -> list[Row]:
-    """Rows of a recorder that follow each other: its name, first and last number, latest time; how many, and how many
-    of them came `late`."""
+def _runs(new: DataFrame, counts: Sequence[Row], state: State) -> list[tuple[str, int, int, int, int]]:
+    """Rows of a recorder that follow each other: its name, first and last number, latest time, and how many of them
+    came late. The `gates.counts` tell that of most recorders; rows of the others are looked at."""
+    runs, odd = [], []
+    for name, own in gates.by_cell(counts, "recorder"):
+        first, last = min(row.first for row in own), max(row.last for row in own)
+        if gates.is_gap_free(own, first) and min(row.from_us for row in own) >= state.watermark_us:
+            runs.append((name, first, last, max(row.to_us for row in own), 0))
+        else:
+            odd.append(name)
+    if not odd:
+        return runs
     place = F.dense_rank().over(Window.partitionBy("recorder").orderBy("seq"))
-    numbered = new.select("recorder", "t_wall_us", "seq", (F.col("seq") - place).alias("run"))
-    late = f"count_if(t_wall_us < {state.watermark_us}) as late"
-    counted = ("min(seq)", "max(seq)", "max(t_wall_us)", "count(*) as n", late)
-    return numbered.groupBy("recorder", "run").agg(*map(F.expr, counted)).drop("run").collect()
+    numbered = new.where(F.col("recorder").isin(odd)).select(
+        "recorder", "t_wall_us", "seq", (F.col("seq") - place).alias("run")
+    )
+    counted = ("min(seq)", "max(seq)", "max(t_wall_us)", f"count_if(t_wall_us < {state.watermark_us})")
+    rows = numbered.groupBy("recorder", "run").agg(*map(F.expr, counted)).drop("run").collect()
+    return [*runs, *map(tuple, rows)]
 
 
 def read_state(out: Path, batch: int | None = None) -> State:

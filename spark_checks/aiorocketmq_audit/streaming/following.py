@@ -81,7 +81,8 @@ def follow(
     chosen = session(master, size=SMALL + 1) if spark is None else nullcontext(spark)
     # PySpark has a handler of its own for Ctrl-C, from the start of its session on: ours comes after it.
     with chosen as running, nullcontext(stop) if stop else stopped_by_signals() as stopping:
-        batches = Batches(running, out, checks, options.limits, replace(before, folders=folders), report)
+        state = replace(before, folders=folders)
+        batches = Batches(running, out, checks, options.limits, state, report, options.until_complete)
         try:
             if at_end := _run(batches, options, stopping):
                 batches.close()
