@@ -5,10 +5,15 @@ from __future__ import annotations
 import itertools
 import json
 import random
+from collections.abc import Sequence
+from functools import reduce
+from operator import xor
 from typing import Any
 
 import pytest
+from aiorocketmq_audit.recording.gates import is_gap_free
 from aiorocketmq_audit.streaming.state import Span, State, name_of, watermark, with_runs
+from pyspark.sql import Row
 
 SECOND = 1_000_000
 LATENESS = 30 * SECOND
@@ -30,6 +35,19 @@ def test_rows_that_lie_apart_stay_apart_and_rows_read_twice_count_once() -> None
     known = with_runs({"a": [[0, 9, 1]]}, [("a", 20, 29, 3), ("b", 0, 0, 2), ("a", 5, 9, 1)])
     assert known == {"a": [[0, 9, 1], [20, 29, 3]], "b": [[0, 0, 2]]}
     assert State(spans=known).rows == {"a": 20, "b": 1}
+
+
+@pytest.mark.parametrize(
+    ("numbers", "is_whole"),
+    [
+        *((range(first, last + 1), True) for first, last in ((0, 0), (5, 17), (65530, 65550), (1, 131080))),
+        *((numbers, False) for numbers in ([0, 0, 3, 3], [5, 6, 8], [5, 5, 8, 8], [65536, 65536])),
+    ],
+)
+def test_counts_tell_whether_rows_follow_each_other(numbers: Sequence[int], is_whole: bool) -> None:
+    counted = {"n": len(numbers), "last": max(numbers), "total": sum(numbers), "xor": reduce(xor, numbers)}
+    row = Row(squares=sum((number & 0xFFFF) ** 2 for number in numbers), **counted)
+    assert is_gap_free([row], min(numbers)) is is_whole
 
 
 @pytest.mark.parametrize(
