@@ -30,6 +30,7 @@ _COUNTED = {
     "wrong": f"min({WRONG})",
     "version": """max(if(kind = 'recorder.start' and cfg['version'] is not null,
         coalesce(try_cast(cfg['version'] as bigint), -1), null))""",
+    "first": "min(seq)",
     "last": "max(seq)",
     "total": "try_sum(seq)",
     "xor": "bit_xor(seq)",
@@ -109,16 +110,22 @@ def examine(
     clocks may be apart. Raises NotARecording for what is none, has another version, or values out of their ranges.
     """
     rows = counts(events)
-    recorders = _by(rows, "recorder")
+    recorders = by_cell(rows, "recorder")
     odd = [name for name, own in recorders if not is_gap_free(own)]
     distinct, flaws = distinct_rows(events, odd) if odd else ({}, [])
-    flaws += repeated_operations(events, rows)
+    flaws += [*repeated_operations(events, rows), *flaws_of_files(unfinished, lacking)]
+    return judged(rows, distinct, flaws=flaws, skew_us=skew_us)
+
+
+def flaws_of_files(unfinished: Sequence[str], lacking: Sequence[str]) -> list[str]:
+    """Sentences on files that were never completed, and on columns that some file has not."""
+    flaws = []
     if unfinished:
         example = unfinished[0].rpartition("/")[2]
-        flaws.insert(0, f"{len(unfinished)} file(s) were never finished, such as {example}.")
+        flaws.append(f"{len(unfinished)} file(s) were never finished, such as {example}.")
     if lacking:
         flaws.append(f"some files lack the column(s) {', '.join(lacking)}, so that nothing is certain.")
-    return judged(rows, distinct, flaws=flaws, skew_us=skew_us)
+    return flaws
 
 
 def counts(events: DataFrame) -> list[Row]:
@@ -151,7 +158,7 @@ def judged(
 ) -> Gates:
     """Return the gates by `counts`. `distinct` has the number of different rows of a recorder if that is not the
     number of all; `flaws` are further sentences on why nothing can be valid."""
-    recorders, kinds = _by(rows, "recorder"), Counter({"pull": sum(row.pull for row in rows)})
+    recorders, kinds = by_cell(rows, "recorder"), Counter({"pull": sum(row.pull for row in rows)})
     for row in rows:
         kinds[row.kind] += row.n
     started, ended = (
@@ -183,22 +190,29 @@ def judged(
     )
 
 
-def _by(rows: Iterable[Row], name: str) -> list[tuple[str, list[Row]]]:
+def by_cell(rows: Iterable[Row], name: str) -> list[tuple[str, list[Row]]]:
+    """The rows of each value of the column `name`, in order."""
     groups = defaultdict[str, list[Row]](list)
     for row in rows:
         groups[row[name]].append(row)
     return sorted(groups.items())
 
 
-def is_gap_free(own: Sequence[Row]) -> bool:
-    """Whether the rows of a recorder have the numbers from 0 on, each once."""
-    count = max(row.last for row in own) + 1
-    full, rest = divmod(count, _LOW + 1)
-    sums = [count, count * (count - 1) // 2, full * _squares(_LOW + 1) + _squares(rest)]
-    exclusive_or = (count - 1, 1, count, 0)[(count - 1) % 4]
-    return reduce(xor, (row.xor for row in own)) == exclusive_or and sums == [
+def is_gap_free(own: Sequence[Row], first: int = 0) -> bool:
+    """Whether the rows of a recorder have the numbers from `first` on, each once."""
+    least, *below = _sums(first)
+    most, *all_sums = _sums(max(row.last for row in own) + 1)
+    sums = [whole - part for whole, part in zip(all_sums, below, strict=True)]
+    return reduce(xor, (row.xor for row in own)) == least ^ most and sums == [
         sum(row[name] or 0 for row in own) for name in ("n", "total", "squares")
     ]
+
+
+def _sums(count: int) -> tuple[int, int, int, int]:
+    """Of 0 … count - 1: the exclusive-or, their number, the sum, and the sum of the squares of their low bits."""
+    full, rest = divmod(count, _LOW + 1)
+    exclusive_or = (count - 1, 1, count, 0)[(count - 1) % 4] if count else 0
+    return exclusive_or, count, count * (count - 1) // 2, full * _squares(_LOW + 1) + _squares(rest)
 
 
 def _squares(count: int) -> int:
@@ -229,7 +243,7 @@ def distinct_rows(events: DataFrame, recorders: Sequence[str]) -> tuple[dict[str
 def repeated_operations(events: DataFrame, rows: Sequence[Row]) -> list[str]:
     """Recorders with two calls, or two answers, of one id, unless `counts` rule that out; rows that are there twice
     count once."""
-    recorders = [name for name, own in _by(rows, "recorder") if not is_paired(own)]
+    recorders = [name for name, own in by_cell(rows, "recorder") if not is_paired(own)]
     if not recorders:
         return []
     of = events.where(F.col("recorder").isin(*recorders)).where("op_id is not null and phase is not null")

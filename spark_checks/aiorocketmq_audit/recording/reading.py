@@ -25,9 +25,13 @@ def read(spark: SparkSession, files: RecordingFiles) -> tuple[DataFrame, tuple[s
         return empty(spark, RECORDING), files.lacking
     remote = [path for path in files.readable if "://" in path]
     lacking = lacking_remote_columns(spark, remote) if remote else ()
-    # In the name of a local file these characters are no pattern.
-    paths = [path if "://" in path else _PATTERN.sub(r"\\\g<0>", path) for path in files.readable]
+    paths = map(literal, files.readable)
     return spark.read.schema(RECORDING).parquet(*paths), tuple(sorted({*files.lacking, *lacking}))
+
+
+def literal(path: str) -> str:
+    """What Spark takes for this path: in the name of a local file nothing is a pattern."""
+    return path if "://" in path else _PATTERN.sub(r"\\\g<0>", path)
 
 
 def empty(spark: SparkSession, columns: Iterable[StructField]) -> DataFrame:

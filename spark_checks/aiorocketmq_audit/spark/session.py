@@ -146,5 +146,20 @@ def settings(master: str, size: int, memory: str | None) -> dict[str, str]:
     return _SMALL | conf | (_TINY if size <= TINY else {})
 
 
+@contextmanager
+def planned_for(spark: SparkSession, size: int) -> Iterator[None]:
+    """Plan what this block runs for `size` bytes, as a session started for them would; local sessions only."""
+    fitting = _SMALL | _TINY if size <= TINY and _is_local(spark.conf.get("spark.master") or "") else {}
+    names = [name for name in fitting if name.startswith("spark.sql.")]
+    before = {name: spark.conf.get(name) for name in names}
+    try:
+        for name in names:
+            spark.conf.set(name, fitting[name])
+        yield
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, str(value))
+
+
 def _is_local(master: str) -> bool:
     return master.startswith("local") and not master.startswith("local-cluster")

@@ -11,7 +11,8 @@ import json
 import os
 import shutil
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
@@ -29,43 +30,17 @@ from aiorocketmq_audit.recording import files, gates, reading
 from aiorocketmq_audit.recording.narrowing import EVERYTHING, Narrowing
 from aiorocketmq_audit.recording.schema import RECORDING
 from aiorocketmq_audit.spark.metrics import Running
-from aiorocketmq_audit.spark.session import TINY
+from aiorocketmq_audit.spark.session import TINY, planned_for
 from aiorocketmq_audit.streaming.retention import kept
-from aiorocketmq_audit.streaming.state import State, merged, name_of, watermark
+from aiorocketmq_audit.streaming.state import State, name_of, watermark, with_runs
 
-BY_LATER = (
-    *(
-        "INV-ORD",
-        "INV-ORD-FIRST",
-        "INV-ORD-HANDLE",
-        "INV-PULL-ORD",
-        "INV-OFFSET-ORD",
-        "INV-COMMIT",
-        "INV-ASSIGN",
-    ),
-    *("INV-FAIR", "INV-ISOLATE", "INV-CONTENT", "INV-FAILED", "INV-ORIGIN"),
-)
-"""Invariants whose findings are recognized in later batches by the later of their two events, as the earlier one may be
-forgotten; all others are by the earlier one, as the later one may be another then."""
+MOVING = """invariant in ('INV-LOSS-MID', 'INV-LOSS', 'INV-DLQ', 'INV-DLQ-LIVE', 'INV-LATE', 'INV-ASSIGN', 'INV-HANDLE',
+    'INV-TX-CHECK')"""
+"""What events of long ago break by what happens, or does not happen, now."""
 
-MOVING = (
-    *(
-        "INV-LOSS-MID",
-        "INV-LOSS",
-        "INV-DLQ",
-        "INV-DLQ-LIVE",
-        "INV-LATE",
-        "INV-TX-CHECK",
-        "INV-HANDLE",
-        "INV-ASSIGN",
-    ),
-)
-"""Invariants that events of long ago break by what happens, or does not happen, now."""
-
-SLOW = ("INV-ATTEMPT", "INV-FAIR", "INV-ASSIGN")
-"""Invariants with an exemption that is recorded when a poll is given up, or that look at slices of time."""
-
-SLOW_US = 60_000_000
+SLOW, SLOW_US = "invariant in ('INV-ATTEMPT', 'INV-FAIR', 'INV-ASSIGN')", 60_000_000
+"""Findings with an exemption that is recorded when a poll is given up, or that look at slices of time; and how long
+they wait for that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,32 +73,41 @@ class Batches:
     state: State
     report: Callable[[State, Mapping[str, int]], None]
     """Called with the new findings of a batch by check, without exempted ones."""
+    until_complete: bool = False
+    """A batch with which all recorders have ended is judged as the last one at once, and not a second time."""
+    is_closed: bool = False
+    """What came last was judged as of a recording that has ended."""
 
     def take(self, paths: Sequence[str], batch: int) -> None:
         """Work on these files; repeated after a crash, replace what the first attempt has written."""
         names, before = self._names(), read_state(self.out, batch - 1)
+        # Files that were taken away are not among them.
+        found = files.find(tuple(paths)) if paths else files.RecordingFiles((), (), 0)
         read = sorted({*before.names, *map(name_of, paths)})
-        carried = self._carried(before)
         state = replace(before, folders=self.state.folders, batch=self._cleared(batch), names=read)
-        state, new = self._arrived(state, carried, *self._read(paths))
-        events = carried.unionByName(new)
-        flaws = gates.repeated_operations(events, [Row(**row) for row in state.counts])
-        mark = watermark(state, names, self.limits.lateness_us)
-        state = replace(state, flaws=sorted({*state.flaws, *flaws}), watermark_us=mark)
-        if mark > before.watermark_us:
-            state, reported = self._judged(events, state, at_end=False)
-            events = events.unionByName(reported, allowMissingColumns=True)
-        self.state = self._carry(events, state)
+        with self._carried(before, found.size) as carried:
+            state, new = self._arrived(state, carried, found)
+            events = carried.unionByName(new)
+            flaws = {*state.flaws, *gates.repeated_operations(events, counts_of(state))}
+            mark = watermark(state, names, self.limits.lateness_us)
+            state = replace(state, flaws=sorted(flaws), watermark_us=mark)
+            self.is_closed = self.until_complete and state.is_complete and names <= set(read)
+            if self.is_closed or mark > before.watermark_us:
+                state, reported = self._judged(events, state, at_end=self.is_closed)
+                events = events.unionByName(reported, allowMissingColumns=True)
+            self.state = self._carry(events, state)
 
     def close(self) -> None:
         """Judge what is left, as of a recording that has ended. Written as the batch to come, which may replace it."""
+        if self.is_closed:
+            return
         state = replace(self.state, batch=self._cleared(self.state.batch + 1))
-        self.state, _ = self._judged(self._carried(self.state), state, at_end=True)
+        with self._carried(self.state) as carried:
+            self.state, _ = self._judged(carried, state, at_end=True)
 
-    def is_complete(self) -> bool:
-        """Every recorder has ended, and there is no file of another one."""
-        whole = self.state.spans and self.state.ended == self.state.spans.keys()
-        return bool(whole) and self._names() <= set(self.state.names)
+    def unread(self) -> set[str]:
+        """`name_of` files of recorders of which nothing was read: theirs are unfinished, or have just come."""
+        return self._names() - set(self.state.names)
 
     def _names(self) -> set[str]:
         """`name_of` the files in folders of this machine, finished or not."""
@@ -137,78 +121,66 @@ class Batches:
             shutil.rmtree(self.out / folder / f"batch={batch}", ignore_errors=True)
         return batch
 
-    def _read(self, paths: Sequence[str]) -> tuple[DataFrame, tuple[str, ...]]:
-        found = files.find(tuple(paths))
+    @contextmanager
+    def _carried(self, state: State, more: int = 0) -> Iterator[DataFrame]:
+        """Yield what `state` goes with, and plan for it and for `more` bytes."""
+        if state.batch < 0:
+            with planned_for(self.spark, more):
+                yield reading.empty(self.spark, RECORDING)
+            return
+        found = files.find((f"{self.out}/following/carried/batch={state.batch}",))
+        with planned_for(self.spark, found.size + more):
+            yield self._rows(found)[0]
+
+    def _rows(self, found: files.RecordingFiles) -> tuple[DataFrame, tuple[str, ...]]:
         events, lacking = reading.read(self.spark, found)
         # Many small questions follow: reading the files again for each would take longer than answering it.
-        return worked_out(events.coalesce(1)) if found.size <= TINY else events, lacking
-
-    def _carried(self, state: State) -> DataFrame:
-        if state.batch < 0:
-            return reading.empty(self.spark, RECORDING)
-        return self._read([f"{self.out}/following/carried/batch={state.batch}"])[0]
+        return worked_out(events.coalesce(1)) if 0 < found.size <= TINY else events, lacking
 
     def _arrived(
-        self, state: State, carried: DataFrame, new: DataFrame, lacking: Sequence[str] = ()
+        self, state: State, carried: DataFrame, found: files.RecordingFiles
     ) -> tuple[State, DataFrame]:
-        """Add up the numbers of new rows; leave out those that were read before."""
-        flaws = (
-            [f"some files lack the column(s) {', '.join(lacking)}, so that nothing is certain."]
-            if lacking
-            else []
-        )
-        place = F.dense_rank().over(Window.partitionBy("recorder").orderBy("seq"))
-        runs = new.select("recorder", "t_wall_us", "seq", (F.col("seq") - place).alias("run"))
-        counted = (
-            "min(seq)",
-            "max(seq)",
-            "max(t_wall_us)",
-            "count(*)",
-            f"count_if(t_wall_us < {state.watermark_us})",
-        )
-        spans, n, late = dict(state.spans), 0, 0
-        for name, _, *span, rows, rows_late in (
-            runs.groupBy("recorder", "run").agg(*map(F.expr, counted)).collect()
-        ):
-            spans[name] = merged([*spans.get(name, ()), span])
-            n, late = n + rows, late + rows_late
-        after = replace(state, spans=spans, late_rows=state.late_rows + late)
-        is_copied = sum(after.rows.values()) < sum(state.rows.values()) + n
-        if is_copied:
-            flaws += gates.distinct_rows(carried.unionByName(new), sorted(spans))[1]
-        flaws = sorted({*state.flaws, *flaws})
-        if is_copied:
-            known = [
+        """Read new files, and add up the numbers of their rows; leave out rows that were read before."""
+        new, lacking = self._rows(found)
+        flaws = {*state.flaws, *gates.flaws_of_files(found.unfinished, lacking)}
+        rows = gates.counts(new)
+        runs = _runs(new, rows, state)
+        after = replace(state, spans=with_runs(state.spans, (run[:4] for run in runs)))
+        if sum(after.rows.values()) < sum(state.rows.values()) + sum(row.n for row in rows):
+            flaws.update(gates.distinct_rows(carried.unionByName(new), sorted(after.spans))[1])
+            known = (
                 (F.col("recorder") == name) & F.col("seq").between(first, last)
                 for name, of in state.spans.items()
                 for first, last, _ in of
-            ]
+            )
             new = new.where(~reduce(or_, known, F.lit(False))).dropDuplicates(["recorder", "seq"])
-            return self._arrived(replace(state, flaws=flaws), carried, new)
-        counts = gates.merged_counts([*(Row(**row) for row in state.counts), *gates.counts(new)])
-        return replace(after, flaws=flaws, counts=[row.asDict() for row in counts]), new
+            rows = gates.counts(new)
+            runs = _runs(new, rows, state)
+        counted = [row.asDict() for row in gates.merged_counts([*counts_of(state), *rows])]
+        late = state.late_rows + sum(run[4] for run in runs)
+        return replace(after, flaws=sorted(flaws), counts=counted, late_rows=late), new
 
     def _judged(self, events: DataFrame, state: State, *, at_end: bool) -> tuple[State, DataFrame]:
         """Write the findings that are ready and were not reported before; count them, and return their keys as rows."""
         gate, narrowing, passed_us, mark = gate_of(state), EVERYTHING, None, state.watermark_us
         if not at_end:
-            # Recorders that have not ended are at work, and rows that are missing may be in the next file.
-            gate = replace(gate, cut_at={}, has_gaps=state.has_gaps, ended_us=mark)
+            # Other recorders that have not ended are at work, and rows that are missing may be in the next file.
+            gate = replace(gate, cut_at=state.silent, has_gaps=state.has_gaps, ended_us=mark)
             narrowing, passed_us = Narrowing(to_us=mark), mark - self.limits.horizon_us
             events = events.where(f"kind <> 'drain.ok' or t_wall_us <= {passed_us}")
         recording = replace(recording_of(events, gate, narrowing), passed_us=passed_us)
         found = judge(recording, gate, self.checks, Running(self.spark).stage).findings
         if found is None:
             return state, events.where("false")
-        event = F.when(F.col("invariant").isin(*BY_LATER), F.col("second")).otherwise(F.col("first"))
+        event = known_by()
         key = F.xxhash64("check", "invariant", "gid", event["recorder"], event["seq"])
         ready = found.where(self._is_ready(state, at_end=at_end)).withColumn("key", key)
         reported = events.where("kind = 'reported'").select(F.col("offset").alias("key"))
         new = worked_out(ready.join(reported, "key", "left_anti"))
-        counts = new.groupBy("check", "invariant", "verdict", "exemption").count().collect()
-        standing = Counter({row.check: 0 for row in counts})
-        sums = Counter(state.findings)
-        for check, invariant, verdict, exemption, n in counts:
+        standing, sums = Counter[str](), Counter(state.findings)
+        for check, invariant, verdict, exemption, n in (
+            new.groupBy("check", "invariant", "verdict", "exemption").count().collect()
+        ):
             sums["\t".join((check, invariant, verdict, exemption or ""))] += n
             standing[check] += 0 if verdict == EXEMPTED else n
         if +standing:
@@ -221,23 +193,16 @@ class Batches:
     def _is_ready(self, state: State, *, at_end: bool) -> Column:
         """What a finding rests on was read, with all that may exempt it; and it was not ready long ago already: of what
         is older than all that is carried too little is left to judge it."""
-        at, invariant, limits = F.col("second.at"), F.col("invariant"), self.limits
-        wait = (
-            F.when(invariant == "INV-LATE", F.lit(limits.horizon_us) - F.col("margin_us"))
-            .when(invariant.isin(*SLOW), F.lit(max(SLOW_US, limits.settle_us)))
-            .otherwise(F.lit(limits.settle_us))
-        )
-        return (invariant.isin(*MOVING) | (at >= state.kept_us)) & (
-            F.lit(at_end) | (at + wait <= state.watermark_us)
-        )
+        settle_us = self.limits.settle_us
+        wait = f"""case when invariant = 'INV-LATE' then {self.limits.horizon_us} - margin_us
+            when {SLOW} then {max(SLOW_US, settle_us)} else {settle_us} end"""
+        is_due = "true" if at_end else f"second.at + {wait} <= {state.watermark_us}"
+        return F.expr(f"{is_due} and ({MOVING} or second.at >= {state.kept_us})")
 
     def _carry(self, events: DataFrame, state: State) -> State:
         """Leave to the next batch what it may need, and complete this one."""
-        kept_us, oldest = (
-            state.watermark_us - self.limits.kept_us,
-            min(row["from_us"] for row in state.counts),
-        )
-        if kept_us > max(state.kept_us, oldest):
+        kept_us = state.watermark_us - self.limits.kept_us
+        if kept_us > max(state.kept_us, min((row["from_us"] for row in state.counts), default=0)):
             any_us = state.watermark_us - self.limits.longest_us
             events, forgotten = kept(events, settings(events), kept_us, any_us)
             state = replace(state, kept_us=kept_us, forgotten=state.forgotten + forgotten)
@@ -250,6 +215,34 @@ class Batches:
                 shutil.rmtree(folder / "carried" / f"batch={old.stem}", ignore_errors=True)
                 old.unlink()
         return state
+
+
+def known_by() -> Column:
+    """The event by which later batches know a finding again: the later one, as the earlier one may be forgotten, or the
+    earlier one where the later one may be another then."""
+    by_earlier = F.expr(f"{MOVING} and invariant <> 'INV-ASSIGN'")
+    return F.when(by_earlier, F.col("first")).otherwise(F.col("second"))
+
+
+def _runs(new: DataFrame, counts: Sequence[Row], state: State) -> list[tuple[str, int, int, int, int]]:
+    """Rows of a recorder that follow each other: its name, first and last number, latest time, and how many of them
+    came late. The `gates.counts` tell that of most recorders; rows of the others are looked at."""
+    runs, odd = [], []
+    for name, own in gates.by_cell(counts, "recorder"):
+        first, last = min(row.first for row in own), max(row.last for row in own)
+        if gates.is_gap_free(own, first) and min(row.from_us for row in own) >= state.watermark_us:
+            runs.append((name, first, last, max(row.to_us for row in own), 0))
+        else:
+            odd.append(name)
+    if not odd:
+        return runs
+    place = F.dense_rank().over(Window.partitionBy("recorder").orderBy("seq"))
+    numbered = new.where(F.col("recorder").isin(odd)).select(
+        "recorder", "t_wall_us", "seq", (F.col("seq") - place).alias("run")
+    )
+    counted = ("min(seq)", "max(seq)", "max(t_wall_us)", f"count_if(t_wall_us < {state.watermark_us})")
+    rows = numbered.groupBy("recorder", "run").agg(*map(F.expr, counted)).drop("run").collect()
+    return [*runs, *map(tuple, rows)]
 
 
 def read_state(out: Path, batch: int | None = None) -> State:
@@ -273,6 +266,11 @@ def replace_text(file: Path, text: str) -> None:
     os.replace(beside, file)
 
 
+def counts_of(state: State) -> list[Row]:
+    """`gates.counts` of all that was read."""
+    return [Row(**row) for row in state.counts]
+
+
 def gate_of(state: State) -> gates.Gates:
     """What is known about the recording itself."""
-    return gates.judged([Row(**row) for row in state.counts], state.rows, flaws=state.flaws)
+    return gates.judged(counts_of(state), state.rows, flaws=state.flaws)

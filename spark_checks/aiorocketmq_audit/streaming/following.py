@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import threading
 import time
@@ -14,16 +13,16 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.utils import is_remote
 
 from aiorocketmq_audit.errors import WrongUse
 from aiorocketmq_audit.failures import explained, unreadable
 from aiorocketmq_audit.judgement import BROKEN, POSSIBLE
-from aiorocketmq_audit.recording.schema import RECORDING
+from aiorocketmq_audit.recording.reading import literal
 from aiorocketmq_audit.rules import CHECKS
 from aiorocketmq_audit.spark.session import SMALL, session
 from aiorocketmq_audit.streaming.batches import Batches, Limits, gate_of, read_state, replace_text
@@ -68,7 +67,7 @@ def follow(
     options, out = options or Options(), out.resolve()
     if unknown := [name for name in checks if name not in CHECKS]:
         raise WrongUse(f"there is no check {unknown[0]!r}: choose from {', '.join(CHECKS)}.")
-    if (master or os.environ.get("SPARK_REMOTE", "")).startswith("sc://"):
+    if is_remote() or (master or "").startswith("sc://"):
         raise WrongUse("--follow needs a classic Spark session, not Spark Connect: give another --master.")
     folders, before = [_folder(path, out) for path in paths], read_state(out)
     if before.batch >= 0 and before.folders != folders:
@@ -82,7 +81,8 @@ def follow(
     chosen = session(master, size=SMALL + 1) if spark is None else nullcontext(spark)
     # PySpark has a handler of its own for Ctrl-C, from the start of its session on: ours comes after it.
     with chosen as running, nullcontext(stop) if stop else stopped_by_signals() as stopping:
-        batches = Batches(running, out, checks, options.limits, replace(before, folders=folders), report)
+        state = replace(before, folders=folders)
+        batches = Batches(running, out, checks, options.limits, state, report, options.until_complete)
         try:
             if at_end := _run(batches, options, stopping):
                 batches.close()
@@ -124,24 +124,25 @@ def _folder(path: str, out: Path) -> str:
 
 def _run(batches: Batches, options: Options, stop: threading.Event) -> bool:
     """Take batches until the end; true if the recording has ended, false if somebody asked to stop."""
-    reader = batches.spark.readStream.schema(RECORDING).options(
-        pathGlobFilter="*.parquet", recursiveFileLookup=True
+    # Names alone are streamed: batches read the columns that they need. A file that is taken away leaves a gap.
+    reader = (
+        batches.spark.readStream.format("binaryFile")
+        .schema("path string, modificationTime timestamp, length bigint, content binary")
+        .options(pathGlobFilter="*.parquet", recursiveFileLookup=True, ignoreMissingFiles=True)
     )
-    folders = (folder if "://" in folder else f"file://{folder}" for folder in batches.state.folders)
-    # Batches read the columns that they need of these files; rows of the query itself would have all columns.
-    rows = reduce(DataFrame.unionByName, map(reader.parquet, folders)).selectExpr(
-        "_metadata.file_path as file"
-    )
+    folders = (folder if "://" in folder else f"file://{literal(folder)}" for folder in batches.state.folders)
+    parts = (reader.load(folder).select("path") for folder in folders)
+    names = reduce(DataFrame.unionByName, parts)
     failures: list[Exception] = []
 
     def take(rows: DataFrame, batch: int) -> None:
         try:
-            batches.take([_path(row.file) for row in rows.distinct().collect()], batch)
+            batches.take([_path(row.path) for row in rows.collect()], batch)
         except Exception as error:
             failures.append(error)
             raise
 
-    writer = rows.writeStream.foreachBatch(take).option(
+    writer = names.writeStream.foreachBatch(take).option(
         "checkpointLocation", f"file://{batches.out}/following/checkpoint"
     )
     last_data = time.monotonic()
@@ -155,7 +156,7 @@ def _run(batches: Batches, options: Options, stop: threading.Event) -> bool:
         if batches.state is not known:
             last_data = time.monotonic()
             _summarized(batches, at_end=False)
-        if options.until_complete and batches.is_complete():
+        if options.until_complete and batches.state.is_complete and not batches.unread():
             return True
         if options.until_idle is not None and time.monotonic() - last_data > options.until_idle:
             return True
@@ -164,19 +165,19 @@ def _run(batches: Batches, options: Options, stop: threading.Event) -> bool:
 
 
 def _path(file: str) -> str:
-    """Return the name of a file as it is, and not as Spark quotes it."""
-    name = unquote(file)
-    return f"/{name.removeprefix('file:').lstrip('/')}" if name.startswith("file:") else name
+    return f"/{file.removeprefix('file:').lstrip('/')}" if file.startswith("file:") else file
 
 
 def _summarized(batches: Batches, *, at_end: bool) -> dict[str, Any]:
     """Write `following.json`. Invalid as soon as something was broken; valid only when followed to the end."""
     state, gate, found = batches.state, gate_of(batches.state), Counter[str]()
+    unread = len(batches.unread()) if at_end else 0
     for key, n in state.findings.items():
         found[key.split("\t")[2]] += n
     deliveries = gate.kinds.get("deliver", 0)
     doubts = {
         "the recording was not followed to its end.": not at_end,
+        f"{unread} recorder(s) have finished no file.": unread,
         **dict.fromkeys((*(gate.missing if at_end else ()), *gate.clocks), True),
         f"{found[POSSIBLE]} finding(s) are possible but not proven.": found[POSSIBLE],
         f"{state.late_rows} row(s) came when their time had been judged.": state.late_rows,

@@ -4,7 +4,8 @@ ones are compared with.
 A message is *open* while a consumer group leases it, or a group that reads its topic has neither got nor passed it
 (an ordered group passes each message group by itself). Besides, these stay: the lowest, the highest and the latest
 place of each group in each queue and message group; the latest commit in each queue; the first poll of each group; and
-all that is rare: settings, clients, assignments, resets, faults, drains, lists of lite topics, ends of transactions.
+all that is rare: settings, clients, assignments, resets, faults, drains, lists of lite topics. Transactions stay, with
+all their half messages, as long as open messages.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from aiorocketmq_audit.frames.frame import ACCOUNT, SCOPE
 
 ROUTINE = (
     *("send", "receive", "deliver", "ack", "change", "forward", "recall", "expire"),
-    *("handle.start", "handle.end", "commit", "clock.sample"),
+    *("handle.start", "handle.end", "commit", "clock.sample", "tx.end", "tx.check"),
 )
 """Kinds of which there are many: without a message most of them do not matter later."""
 
@@ -31,6 +32,7 @@ _IS_SENT = "kind = 'send' and phase in ('ok', 'info')"
 _IS_TAKEN = "phase = 'ok' and (kind = 'recall' or kind = 'tx.end' and resolution = 'rollback')"
 _IS_SETTLED = "kind in ('ack', 'forward', 'dlq.deliver') and coalesce(phase, '') <> 'fail' or role = 'pull'"
 _IS_UNKNOWN = "kind = 'receive' and (phase <=> 'info' or result <=> 'away')"
+_IS_OF_TX = "tx_id is not null and kind in ('send', 'tx.end', 'tx.check')"
 _CODES = (
     f"xxhash64({_ACCOUNT}, topic) as in_topic",
     f"xxhash64({_ACCOUNT}, topic, broker, queue) as in_queue",
@@ -65,8 +67,8 @@ def kept(events: DataFrame, settings: DataFrame, kept_us: int, any_us: int) -> t
     ]
     keys = keys.where("stays")
     rows = keyed.join(F.broadcast(keys) if number <= MOST_BROADCAST else keys, "key", "left").where(
-        f"""stays or t_wall_us >= {kept_us} or t_wall_us >= {any_us} and {_IS_UNKNOWN}
-        or kind = 'tx.end' or message_id is null and kind not in {ROUTINE}"""
+        f"""stays or t_wall_us >= {kept_us} or t_wall_us >= {any_us} and ({_IS_UNKNOWN} or {_IS_OF_TX})
+        or message_id is null and kind not in {ROUTINE}"""
     )
     # Sends of dropped messages are unknown from here on: what was stored before must not seem to come from nowhere.
     begun = f"if(kind = 'recorder.start', greatest(t_wall_us, {kept_us}), t_wall_us)"

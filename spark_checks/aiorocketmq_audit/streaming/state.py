@@ -10,6 +10,8 @@ from typing import Any
 
 Span = list[int]
 """First and last number of a recorder's rows that were read without a gap, and the latest time among them (µs)."""
+Spans = Mapping[str, list[Span]]
+"""By recorder: which rows were read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +26,7 @@ class State:
     """All events from here on are carried, and of earlier ones those that may still matter."""
     counts: list[dict[str, Any]] = field(default_factory=list)
     """`recording.gates.counts` of all that was read."""
-    spans: Mapping[str, list[Span]] = field(default_factory=dict)
-    """By recorder: which rows were read."""
+    spans: Spans = field(default_factory=dict)
     names: list[str] = field(default_factory=list)
     """`name_of` the files that were read: mostly recorders."""
     findings: Mapping[str, int] = field(default_factory=dict)
@@ -53,6 +54,17 @@ class State:
         return {name for name in ends if len(self.spans[name]) == 1 and self.spans[name][0][0] == 0}
 
     @property
+    def is_complete(self) -> bool:
+        """All known recorders have ended."""
+        return bool(self.spans) and self.ended == self.spans.keys()
+
+    @property
+    def silent(self) -> dict[str, int]:
+        """Recorders that were waited for in vain, and up to when (µs) their rows were read."""
+        running = {name: reached(self.spans[name]) for name in self.spans.keys() - self.ended}
+        return {name: to_us for name, to_us in running.items() if to_us < self.watermark_us}
+
+    @property
     def has_gaps(self) -> bool:
         """Rows from before the watermark are missing."""
         return any(reached(of) < min(self.watermark_us, of[-1][2]) for of in self.spans.values())
@@ -65,15 +77,18 @@ def name_of(file: str) -> str:
     return head if head and number.isdecimal() else name
 
 
-def merged(spans: Iterable[Span]) -> list[Span]:
-    """Merge runs of rows that overlap or follow each other."""
-    runs: list[Span] = []
-    for first, last, to_us in sorted(spans):
-        if runs and first <= runs[-1][1] + 1:
-            runs[-1] = [runs[-1][0], max(runs[-1][1], last), max(runs[-1][2], to_us)]
-        else:
-            runs.append([first, last, to_us])
-    return runs
+def with_runs(spans: Spans, runs: Iterable[tuple[str, int, int, int]]) -> dict[str, list[Span]]:
+    """Return `spans` with more runs of rows (recorder, first, last, time), which may overlap or follow each other."""
+    merged = dict(spans)
+    for name, *run in runs:
+        known, merged[name] = merged.get(name, ()), []
+        for first, last, to_us in sorted([*known, run]):
+            of = merged[name]
+            if of and first <= of[-1][1] + 1:
+                of[-1] = [of[-1][0], max(of[-1][1], last), max(of[-1][2], to_us)]
+            else:
+                of.append([first, last, to_us])
+    return merged
 
 
 def reached(spans: list[Span]) -> int:
