@@ -119,7 +119,10 @@ def test_what_judged_nothing_is_named_and_may_be_required(
     assert run(*asked) == 0
     assert "; nothing to judge: loss;" in capsys.readouterr().out
     assert run(*asked, "--require", "loss") == 3
-    assert "unknown: nothing broken in 1 of 2 checks; nothing to judge: loss;" in capsys.readouterr().out
+    assert (
+        "unknown: nothing broken in 1 of 2 checks; nothing to judge, though required: loss;"
+        in capsys.readouterr().out
+    )
 
 
 def test_rules_are_explained_without_spark(capsys: pytest.CaptureFixture[str]) -> None:

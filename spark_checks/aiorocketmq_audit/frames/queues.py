@@ -246,7 +246,8 @@ def slices(recording: Recording) -> DataFrame:
     asked and answered between the two, where the queue stood still for too long."""
     groups = recording.settings.where("ordered is not null and not ordered").select(*SCOPE, "group")
     given = recording.events.where(
-        "kind = 'deliver' and attempt = 1 and store_us is not null and queue is not null"
+        """kind = 'deliver' and attempt = 1 and store_us is not null and queue is not null
+        and lite_topic is null"""
     )
     free = given.join(F.broadcast(groups), [*SCOPE, "group"], "left_semi")
     # Deliveries are counted by slices of time: a standstill always spans the border of two that follow each other.

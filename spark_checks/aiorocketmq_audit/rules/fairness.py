@@ -2,7 +2,8 @@
 
 INV-FAIR  Between two first deliveries from a queue to a group there are no 60 s through which a message waited that
           came afterwards, and in which a poll of the group was asked and answered. Ordered groups are left out: what
-          waits there may have to. A client cannot see what others of its group got: on its account it is possible only.
+          waits there may have to; so are lite topics, whose messages wait for clients that want them. A client cannot
+          see what others of its group got: on its account it is possible only.
 """
 
 from __future__ import annotations

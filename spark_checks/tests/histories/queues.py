@@ -170,10 +170,16 @@ def _(h: History) -> None:
 
 
 def standing(
-    h: History, until: float, *, polled: bool = True, stored: float = 1, observer: str = "broker"
+    h: History,
+    until: float,
+    *,
+    polled: bool = True,
+    stored: float = 1,
+    observer: str = "broker",
+    **more: Any,
 ) -> None:
     for offset, at, since in ((0, 0, 0), (1, until, stored)):
-        h.deliver(f"/{offset}", at, store_us=START + round(since * SECOND), observer=observer)
+        h.deliver(f"/{offset}", at, store_us=START + round(since * SECOND), observer=observer, **more)
     if polled:
         h.poll(20, 40, observer=observer)
 
@@ -201,6 +207,11 @@ def _(h: History) -> None:
 @history("a queue in which nothing waits")
 def _(h: History) -> None:
     standing(h, 100, stored=60)
+
+
+@history("a lite topic waits for a client that wants it")
+def _(h: History) -> None:
+    standing(h, 61, lite_topic="ann")
 
 
 @history("an ordered group waits for itself", ordered=True)

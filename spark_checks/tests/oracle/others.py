@@ -193,6 +193,7 @@ def fairness(account: Account) -> Iterator[Found]:
         for row in account.of("deliver")
         if row["attempt"] == 1
         and row.get("store_us") is not None
+        and row.get("lite_topic") is None
         and account.settings_of(row["group"]).ordered is False
     ]
     polls = [
