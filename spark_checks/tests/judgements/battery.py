@@ -9,7 +9,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from spark_checks.tests.judgements.engine import Finding, Judgement, renamed
+from spark_checks.tests.judgements.engine import Finding, Judgement
 
 HERE = Path(__file__).parent
 
@@ -44,12 +44,12 @@ def _entry(file: Path, root: Path) -> Entry:
     folder = root / "recordings" / document.get("recording", file.stem)
     path = folder if folder.is_dir() else folder.with_name(f"{folder.name}.parquet")
     recorders = [*document["recorders"], None]
-    findings = (
+    findings = frozenset(
         Finding(invariant, verdict, exemption, recorders[first], first_seq, recorders[second], second_seq)
         for invariant, verdict, exemption, first, first_seq, second, second_seq in document["findings"]
     )
     checks = {check: (verdict, judged) for check, (verdict, judged) in document["checks"].items()}
-    judgement = Judgement(document["verdict"], checks, renamed(findings))
+    judgement = Judgement(document["verdict"], checks, findings)
     return Entry(file.stem, path, document.get("narrowing", {}), judgement)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -17,17 +17,6 @@ from aiorocketmq_audit.spark.metrics import Running
 from aiorocketmq_audit.spark.session import SMALL, session
 from pyspark.sql import SparkSession, functions as F
 
-EXEMPTIONS: Mapping[str, str] = {
-    "E2 reset": "reset",
-    "E3 owner gone": "owner gone",
-    "E3 assigned anew": "assigned anew",
-    "E4 restart": "restart",
-    "E5 queue locked": "queue locked",
-    "E7 answer lost": "answer lost",
-    "resent by its producer": "sent twice",
-}
-"""Names of exemptions in the expected sets, where the engine has other ones."""
-
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -36,7 +25,7 @@ class Finding(NamedTuple):
 
     invariant: str
     verdict: str
-    """`broken`, `possible` or `excused`."""
+    """`broken`, `possible` or `exempted`."""
     exemption: str | None
     first_recorder: str | None
     first_seq: int | None
@@ -76,7 +65,7 @@ def judged(paths: Sequence[str], spark: SparkSession, limits: Mapping[str, Any] 
     findings = frozenset(
         Finding(
             row.invariant,
-            "excused" if row.verdict == "exempted" else row.verdict,
+            row.verdict,
             row.exemption,
             names.get(row.first.recorder),
             row.first.seq,
@@ -86,11 +75,3 @@ def judged(paths: Sequence[str], spark: SparkSession, limits: Mapping[str, Any] 
         for row in rows
     )
     return Judgement(result.overall.verdict.value, checks, findings)
-
-
-def renamed(findings: Iterable[Finding]) -> frozenset[Finding]:
-    """Expected findings with the engine's names of exemptions."""
-    return frozenset(
-        each._replace(exemption=EXEMPTIONS.get(each.exemption, each.exemption)) if each.exemption else each
-        for each in findings
-    )
