@@ -16,7 +16,7 @@ PERIOD = 0.5
 LONGEST = 10.0
 """Seconds within which a client must be back after a degraded phase has begun."""
 _MARGIN = 2.0
-"""Seconds by which the log of a phase may be earlier or later than a look at its client."""
+"""Seconds by which the log of a phase may be earlier than the look before the one that sees it begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +78,8 @@ class HealthWatch(logging.Handler):
         """Warnings and errors of the library, by logger and text without its values."""
         self._clock = clock
         self._began = clock()
-        self._looked = 0.0
         self._open: dict[tuple[str, str], Degraded] = {}
+        # What was logged from `_MARGIN` before the last look on.
         self._recent: deque[tuple[float, str]] = deque()
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -111,7 +111,6 @@ class HealthWatch(logging.Handler):
             phase = self._open.get(key) or Degraded(*key, reason, began=now)
             self._open[key] = self._with_log(phase)
         # What begins from now on is seen at the next look, which a busy machine may delay by seconds.
-        self._looked = now
         while self._recent and self._recent[0][0] < now - _MARGIN:
             self._recent.popleft()
 
@@ -124,13 +123,8 @@ class HealthWatch(logging.Handler):
         return self._clock() - self._began
 
     def _with_log(self, phase: Degraded) -> Degraded:
-        if phase.is_logged or not any(
-            phase.loop in text or phase.reason in text
-            for at, text in self._recent
-            if at >= min(phase.began, self._looked) - _MARGIN
-        ):
-            return phase
-        return replace(phase, is_logged=True)
+        is_logged = any(phase.loop in text or phase.reason in text for _, text in self._recent)
+        return replace(phase, is_logged=phase.is_logged or is_logged)
 
 
 @contextmanager

@@ -75,6 +75,22 @@ def test_a_log_counts_though_a_busy_machine_puts_off_the_next_look(watch: Health
     assert phase.is_logged
 
 
+def test_a_log_from_well_before_the_last_look_does_not_count(watch: HealthWatch, clock: Clock) -> None:
+    client = Client()
+    with listening(watch):
+        clock.now = 0.5
+        logger.warning("poll of %s failed: %s", "q", "garbled")
+        for clock.now in (1.0, 4.0):
+            watch.look({"push": client})
+        client.state.degraded = {"receive": "garbled"}
+        clock.now = 4.5
+        watch.look({"push": client})
+        client.state.degraded = {}
+        watch.look({"push": client})
+    (phase,) = watch.phases
+    assert not phase.is_logged
+
+
 def test_a_phase_without_a_log_is_not_allowed(watch: HealthWatch, clock: Clock) -> None:
     with listening(watch):
         logger.warning("another matter")
