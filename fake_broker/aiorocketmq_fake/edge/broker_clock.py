@@ -110,7 +110,7 @@ class BrokerClock:
             source.jump(seconds)
             now = source.now()
         for driver, _ in self._parts:
-            if now < source.now():
+            if source.is_manual and seconds < 0:
                 driver.core.advance(now)
             else:
                 driver.leap(now)

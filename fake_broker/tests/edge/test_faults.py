@@ -326,6 +326,24 @@ async def test_a_real_clock_jumps_as_a_machines_clock_is_set(
     assert broker.clock.now() == still >= before + 3600, "time never falls"
 
 
+@pytest.mark.parametrize("left", [-1.0, 0.2], ids=["beyond the end of a lease", "shortly before it"])
+async def test_what_a_jump_of_a_real_clock_makes_due_happens_without_a_further_call(
+    running: Callable[..., Awaitable[FakeBroker]], connect: Callable[..., Any], left: float
+) -> None:
+    broker = await running()
+    consumer = connect(broker)
+    await consumer.subscribe("g", "t")
+    await consumer.send("t", b"1")
+    await consumer.receive("g", "t", invisible=20, wait=5)
+    waiting = asyncio.create_task(consumer.receive("g", "t", wait=30, deadline=40))
+    async with asyncio.timeout(5):
+        while not broker.clock.parked:  # noqa: ASYNC110 - there is no event to wait for
+            await asyncio.sleep(0)
+        broker.clock.jump(20 - left)
+        messages = (await waiting).messages
+    assert messages[0].system_properties.delivery_attempt == 2
+
+
 async def test_a_manual_clock_jumps_forward_at_once_and_never_back(
     broker: FakeBroker, connect: Callable[..., Any]
 ) -> None:
