@@ -298,6 +298,37 @@ async def executor() -> AsyncIterator[HeldThreads]:
     executor.shutdown()
 
 
+LostLeases = Callable[[FakeBroker], AbstractAsyncContextManager[None]]
+
+
+@pytest.fixture(scope="session")
+def lost_leases() -> LostLeases:
+    """Meanwhile, set a broker's clock forward to the end of each lease that somebody has held for half a second.
+
+    Only the server's time brings back what was given to a poll that crashed.
+    """
+
+    async def end(broker: FakeBroker) -> None:
+        before: set[str] = set()
+        while True:
+            await asyncio.sleep(0.5)
+            held = {lease.receipt_handle: lease.ends_at for lease in broker.leases()}
+            if lost := before & held.keys():
+                broker.clock.jump(max(held[handle] for handle in lost) - broker.clock.now() + 0.01)
+            before = set(held)
+
+    @asynccontextmanager
+    async def ended(broker: FakeBroker) -> AsyncIterator[None]:
+        ending = asyncio.create_task(end(broker))
+        try:
+            yield
+        finally:
+            ending.cancel()
+            await asyncio.wait([ending])
+
+    return ended
+
+
 OpenPlace = Callable[..., AbstractAsyncContextManager[Place]]
 
 

@@ -233,5 +233,6 @@ async def test_the_limit_of_an_answer_counts_decompressed_bodies(broker: FakeBro
         first = await consumer.receive(max_messages=3, invisible=10, wait=1)
         assert [len(message.body) for message in first] == [7 * 1024 * 1024] * 2
         await consumer.ack(first)
+        broker.clock.jump(10)  # the lease of the third
         second = await consumer.receive(max_messages=3, wait=20)
         assert [message.attempt for message in second] == [2]

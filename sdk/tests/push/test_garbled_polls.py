@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 
 import pytest
 from aiorocketmq import Message, Producer, PushConsumer, ReceivedMessage
@@ -29,7 +30,9 @@ def damaging_first(damage: bytes) -> Callable[[Method, bytes], bytes]:
 
 @pytest.mark.parametrize("damage", [b"\xff" * 16, b""], ids=["undecodable", "empty"])
 @pytest.mark.parametrize("ordered", [True, False], ids=["ordered", "not ordered"])
-async def test_a_damaged_message_is_redelivered_and_never_overtaken(damage: bytes, ordered: bool) -> None:
+async def test_a_damaged_message_is_redelivered_and_never_overtaken(
+    damage: bytes, ordered: bool, lost_leases: Callable[[FakeBroker], AbstractAsyncContextManager[None]]
+) -> None:
     arrived: list[bytes] = []
     done = asyncio.Event()
 
@@ -54,6 +57,7 @@ async def test_a_damaged_message_is_redelivered_and_never_overtaken(damage: byte
                 invisible=10.0,
                 address_map=lambda _: endpoint,
             ),
+            lost_leases(broker),
             asyncio.timeout(30),
         ):
             await done.wait()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from random import Random
 from typing import Any
 
@@ -29,6 +29,7 @@ from aiorocketmq_fake import FakeBroker
 from hypothesis import assume, given, settings, strategies as st
 
 PATIENCE = 30.0
+LostLeases = Callable[[FakeBroker], AbstractAsyncContextManager[None]]
 
 
 class Injected(Exception):
@@ -139,7 +140,7 @@ PUSH_LOOPS = (
 )
 
 
-async def push_survives(loop: str, at: int) -> bool:
+async def push_survives(loop: str, at: int, lost_leases: LostLeases) -> bool:
     """Play it; whether the fault has struck."""
     handled: set[bytes] = set()
     failed: set[bytes] = set()
@@ -162,7 +163,8 @@ async def push_survives(loop: str, at: int) -> bool:
             for number in range(6):
                 hurry_jobs(consumer)
                 await send(broker, b"%d more" % number)
-            await until(lambda: len(handled) == 9 or running.done())
+            async with lost_leases(broker):
+                await until(lambda: len(handled) == 9 or running.done())
             await until(lambda: (consumer.is_ready and not consumer.health().degraded) or running.done())
             if running.done():
                 await running  # an error that is raised is an answer, too
@@ -174,8 +176,10 @@ async def push_survives(loop: str, at: int) -> bool:
 @pytest.mark.parametrize("loop", PUSH_LOOPS)
 @settings(max_examples=4, deadline=None)
 @given(at=st.integers(1, 24))
-def test_an_exception_in_a_loop_of_a_push_consumer_is_survived(loop: str, at: int) -> None:
-    assume(asyncio.run(push_survives(loop, at)))
+def test_an_exception_in_a_loop_of_a_push_consumer_is_survived(
+    lost_leases: LostLeases, loop: str, at: int
+) -> None:
+    assume(asyncio.run(push_survives(loop, at, lost_leases)))
 
 
 async def pull_survives(loop: str, at: int) -> bool:
@@ -206,7 +210,7 @@ def test_an_exception_in_a_loop_of_a_pull_consumer_is_survived(loop: str, at: in
     assume(asyncio.run(pull_survives(loop, at)))
 
 
-async def simple_survives(loop: str, at: int) -> bool:
+async def simple_survives(loop: str, at: int, lost_leases: LostLeases) -> bool:
     """Play it; whether the fault has struck."""
     faults = Faults(loop, at)
     async with brokers() as broker, faults.injected():
@@ -220,7 +224,7 @@ async def simple_survives(loop: str, at: int) -> bool:
                 hurry_jobs(consumer)
                 # A poll of several is awaited by the application, which gets what it raises.
                 with suppress(Injected):
-                    async with asyncio.timeout(PATIENCE):
+                    async with asyncio.timeout(PATIENCE), lost_leases(broker):
                         async for message in consumer.messages(wait=1, keep_alive=True, invisible=10):
                             await message.ack()
                             seen.add(message.body)
@@ -233,8 +237,10 @@ async def simple_survives(loop: str, at: int) -> bool:
 @pytest.mark.parametrize("loop", ["poll ", "the settings stream", "heartbeat", "routes"])
 @settings(max_examples=2, deadline=None)
 @given(at=st.integers(1, 12))
-def test_an_exception_in_a_loop_of_a_simple_consumer_is_survived(loop: str, at: int) -> None:
-    assume(asyncio.run(simple_survives(loop, at)))
+def test_an_exception_in_a_loop_of_a_simple_consumer_is_survived(
+    lost_leases: LostLeases, loop: str, at: int
+) -> None:
+    assume(asyncio.run(simple_survives(loop, at, lost_leases)))
 
 
 async def producer_survives(loop: str, at: int) -> bool:
