@@ -279,17 +279,18 @@ async def test_a_client_may_be_left_in_another_task_than_it_was_entered_in(broke
 
 
 async def test_after_a_crash_and_return_of_the_broker_a_producer_goes_on_by_itself(
-    broker: FakeBroker, producer: Producer
+    broker: FakeBroker,
 ) -> None:
-    await producer.send(Message("orders", b"before"))
-    await broker.crash()
-    with pytest.raises(RocketMQError) as raised:
-        await producer.send(Message("orders", b"lost"))
-    assert raised.value.may_retry
-    async with asyncio.TaskGroup() as group:
-        group.create_task(settled(producer))
-        await broker.start()
-    await producer.send(Message("orders", b"after"))
+    async with Producer(broker.endpoint, topics=["orders"], retry=Retry(budget=1.0)) as producer:
+        await producer.send(Message("orders", b"before"))
+        await broker.crash()
+        with pytest.raises(RocketMQError) as raised:
+            await producer.send(Message("orders", b"lost"))
+        assert raised.value.may_retry
+        async with asyncio.TaskGroup() as group:
+            group.create_task(settled(producer))
+            await broker.start()
+        await producer.send(Message("orders", b"after"))
     bodies = [message.body for message in broker.messages("orders")]
     assert bodies.count(b"before") == 1
     assert b"after" in bodies

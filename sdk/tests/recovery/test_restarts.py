@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 import pytest
+from aiorocketmq.config import Retry
 from aiorocketmq.errors import RocketMQError
 from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.producer import Producer
@@ -16,6 +17,8 @@ from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.core.events import Acked, PollParked
 
 T = TypeVar("T")
+AWAY = 5.0
+"""Seconds of an outage that is no mere restart: pauses between tries are as long as they get by then."""
 PACE = 0.02
 """Seconds between the tries of an application that goes on after an error that may pass."""
 
@@ -195,7 +198,7 @@ def at_least(arrivals: Any, count: int) -> bool:
 
 async def test_clients_wait_out_a_broker_that_is_away_for_a_while(broker: FakeBroker, arrivals: Any) -> None:
     async with (
-        Producer(broker.endpoint) as producer,
+        Producer(broker.endpoint, retry=Retry(budget=AWAY)) as producer,
         PushConsumer(
             broker.endpoint, group="billing", subscriptions=["orders"], handler=arrivals
         ) as consumer,

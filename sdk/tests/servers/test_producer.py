@@ -58,12 +58,14 @@ async def test_what_a_server_refuses_is_one_error_that_says_why(place: Place) ->
         assert (await producer.send(Message(topic, b"fine"))).topic == topic
 
 
-async def test_a_delayed_message_comes_when_it_is_due_and_not_before(place: Place) -> None:
-    topic, group = await place.topic(kind="DELAY"), await place.group()
-    async with Producer(place.endpoint, topics=[topic]) as producer:
-        await producer.send(Message(topic, b"later", delay=4))
-        await producer.send(Message(topic, b"sooner", delay=2))
-    messages = sorted(await received(place, topic, group, 2), key=lambda message: message.stored_at)
+async def test_a_delayed_message_comes_when_it_is_due_and_not_before(open_place: OpenPlace) -> None:
+    async with open_place(clock="manual") as place:
+        topic, group = await place.topic(kind="DELAY"), await place.group()
+        async with Producer(place.endpoint, topics=[topic]) as producer:
+            await producer.send(Message(topic, b"later", delay=4))
+            await producer.send(Message(topic, b"sooner", delay=2))
+        await place.hurry(PATIENCE)  # delays count from the clock of the client, which is ahead
+        messages = sorted(await received(place, topic, group, 2), key=lambda message: message.stored_at)
     assert [message.body for message in messages] == [b"sooner", b"later"]
     for message, delay in zip(messages, (2, 4), strict=True):
         assert message.message_type is MessageType.DELAY
@@ -154,10 +156,12 @@ async def test_a_priority_arrives(place: Place) -> None:
     assert (message.priority, message.message_type) == (5, MessageType.PRIORITY)
 
 
-async def test_a_recalled_message_does_not_come_and_another_does(place: Place) -> None:
-    topic, group = await place.topic(kind="DELAY"), await place.group()
-    async with Producer(place.endpoint, topics=[topic]) as producer:
-        receipt = await producer.send(Message(topic, b"recalled", delay=5))
-        await producer.send(Message(topic, b"delivered", delay=8))
-        await producer.recall(receipt)
-    assert [message.body for message in await received(place, topic, group, 1)] == [b"delivered"]
+async def test_a_recalled_message_does_not_come_and_another_does(open_place: OpenPlace) -> None:
+    async with open_place(clock="manual") as place:
+        topic, group = await place.topic(kind="DELAY"), await place.group()
+        async with Producer(place.endpoint, topics=[topic]) as producer:
+            receipt = await producer.send(Message(topic, b"recalled", delay=5))
+            await producer.send(Message(topic, b"delivered", delay=8))
+            await producer.recall(receipt)
+        await place.hurry(PATIENCE)
+        assert [message.body for message in await received(place, topic, group, 1)] == [b"delivered"]

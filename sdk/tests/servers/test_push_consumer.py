@@ -141,7 +141,7 @@ async def test_a_message_group_is_handled_in_its_order_while_one_of_it_fails(
     place: Place, arrivals: Arrivals
 ) -> None:
     topic = await place.topic(kind="FIFO", queues=4)
-    group, settled = await place.group(ordered=True), Settled()
+    group, settled = await place.group(ordered=True, backoff=(1.0,)), Settled()
     failures = [b"003", b"003", b"007"]
 
     async def handle(message: ReceivedMessage) -> None:
