@@ -213,6 +213,22 @@ def spark(session: nox.Session) -> None:
 
 
 @nox.session
+def cluster(session: nox.Session) -> None:
+    """Audit on a Spark cluster on loopback: spark-submit of the wheel, a worker killed, Spark Connect (needs Java);
+    `-- --measure --events N` times one worker against two."""
+    if shutil.which("java") is None:
+        session.log("SKIPPED the cluster: java not found on the path.")
+        return
+    with TemporaryDirectory() as folder:
+        session.install("build")
+        session.run("python", "-m", "build", "-q", "--wheel", "--outdir", folder)
+        (wheel,) = Path(folder).glob("*.whl")
+        session.install("--force-reinstall", "--no-deps", str(wheel))
+        session.install(f"aiorocketmq[cli,spark,connect] @ {wheel.as_uri()}")
+    session.run("python", "-m", "tools.cluster", *session.posargs)
+
+
+@nox.session
 def docs(session: nox.Session) -> None:
     """Build the documentation into site/ with warnings as errors."""
     install(session, "docs", extras="all")

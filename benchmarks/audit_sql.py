@@ -1,6 +1,6 @@
-"""The audit's checks as DuckDB would be asked for them: with plain windows, and with the screen's own packed plan.
+"""The audit's checks as DuckDB would be asked for them: with plain windows, one question each.
 
-Both count what breaks a promise, without excuses and evidence: less than the audit does, never more.
+They count what breaks a promise, without exemptions and evidence: less than the audit does, never more.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ create table cfg as
          max(try_cast(cfg['max_attempts'] as int)) as max_attempts
   from e where kind = 'config' and "group" is not null group by all;
 """
-"""What both begin with: the files, and the few settings of groups."""
+"""What they begin with: the files, and the few settings of groups."""
 
 LEASES = """
 with r as (
@@ -120,57 +120,3 @@ PLAIN = {
         group by run_id, case_id, observer, topic, "group", broker, queue, t_wall_us // 30000000)""",
 }
 """By what they judge: one question each, over texts and wide rows, as one would write it."""
-
-PACKED = """
-with r as (
-  select case when o and message_group is not null
-              then hash(run_id, case_id, observer, topic, "group", message_group, broker, queue, "offset" >> 12)
-              else hash(run_id, case_id, observer, topic, "group", message_id) end as part,
-         case when o and message_group is not null then "offset" end as place,
-         case when kind = 'deliver' then t_wall_us else coalesce(invoked_us, t_wall_us) end as moment,
-         case when kind = 'deliver' then seq else coalesce(invoked_seq, seq) end as at_seq,
-         coalesce(invoked_us, t_wall_us) as lo, t_wall_us as hi, invisible_ms * 1000 as hold,
-         case kind when 'deliver' then 1 when 'ack' then 2 when 'change' then 3 when 'forward' then 4 else 5 end as k,
-         phase = 'ok' as ok, attempt, due_us as due, hash(recorder, batch) as answer, max_attempts, o,
-         hash("group") as who, observer = 'broker' as by_broker,
-         wanted_no as unwanted
-  from (select e.*, c.ordered as o, c.max_attempts,
-               filter like 'TAG:%' and filter <> 'TAG:*'
-               and not list_contains(string_split(substr(filter, 5), '||'), coalesce(tag, '')) as wanted_no
-        from e left join cfg c using (run_id, case_id, "group")
-        where kind in ('deliver', 'ack', 'change', 'forward', 'dlq.deliver') and "group" is not null
-          and message_id is not null and coalesce(phase, '') <> 'invoke')
-), p as (
-  select *, lead(k, 1) over w as a_k, lead(ok, 1) over w as a_ok, lead(hi, 1) over w as a_hi,
-         lead(lo, 1) over w as a_lo, lead(hold, 1) over w as a_hold, lead(attempt, 1) over w as a_attempt,
-         lead(k, 2) over w as b_k, lead(hi, 2) over w as b_hi, lead(attempt, 2) over w as b_attempt
-  from r window w as (partition by part, place order by moment, at_seq)
-), d as (
-  select *, case when a_k = 3 then a_lo + a_hold else lo + hold end as until,
-         case when a_k = 1 then a_hi when b_k = 1 then b_hi end as n_hi,
-         case when a_k = 1 then a_attempt when b_k = 1 then b_attempt end as n_attempt,
-         case when a_k in (2, 4, 5) then a_lo end as done
-  from p where k = 1
-), o as (
-  select *, max(least(coalesce(n_hi, 1::bigint << 62), coalesce(done, 1::bigint << 62)))
-              over (partition by part order by place, moment, at_seq rows between unbounded preceding and 1 preceding)
-            as opened
-  from d
-)
-select by_broker, who, attempt, count(*), count(n_hi), count(*) filter (n_hi < until - 100000),
-       count(*) filter (a_k = 2 and a_ok and a_hi <= until and n_hi is not null),
-       count(*) filter (n_hi > until + 15000000), count(*) filter (n_attempt <> attempt + 1),
-       count(*) filter (attempt > max_attempts and not o), count(*) filter (hi < due - 100000),
-       count(*) filter (unwanted), sum(n_hi - until), min(n_hi - until), max(n_hi - until),
-       count(*) filter (place is not null and opened > hi)
-from o group by all
-"""
-"""The leases and the order in one pass over numbers, as the screen does it."""
-
-
-def questions(*, packed: bool) -> dict[str, str]:
-    """All questions, by name; with `packed` the leases and the order are one."""
-    if not packed:
-        return dict(PLAIN)
-    rest = {name: text for name, text in PLAIN.items() if name not in ("leases", "order")}
-    return {"leases and order": PACKED} | rest

@@ -1,6 +1,7 @@
-"""How many events a second `aiorocketmq audit --follow` takes in, over a backlog that the generator made.
+"""How long `aiorocketmq audit --follow` takes for a backlog that the generator made, for a look that finds nothing, and
+for a batch with one small file.
 
-`python -m benchmarks.follow [EVENTS]` (10,000,000 if not said) prints one JSON line. The start of Spark is not counted,
+`python -m benchmarks.follow [EVENTS]` (5,000,000 if not said) prints one JSON line. The start of Spark is not counted,
 the end is: all that was read has been judged.
 """
 
@@ -9,57 +10,63 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shutil
 import sys
+import threading
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-EVENTS = 10_000_000
+EVENTS = 5_000_000
 SEED = 7
-
-
-def finished_in_turn(folder: Path) -> int:
-    """Let the files look as if their recorders had finished them one after the other; returns how many there are."""
-    from pyarrow import parquet
-
-    ends = []
-    for file in folder.rglob("*.parquet"):
-        footer = parquet.read_metadata(file)
-        column = footer.schema.names.index("t_wall_us")
-        groups = range(footer.num_row_groups)
-        ends.append((max(footer.row_group(group).column(column).statistics.max for group in groups), file))
-    for at_us, file in ends:
-        os.utime(file, (at_us / 1e6, at_us / 1e6))
-    return len(ends)
 
 
 def measured_follow(events: int = EVENTS) -> dict[str, float]:
     """Generate, follow to the end, and say how quickly that went."""
     from aiorocketmq_audit.generator import Shape, generate
-    from aiorocketmq_audit.session import SMALL, session
+    from aiorocketmq_audit.spark.session import SMALL, session
     from aiorocketmq_audit.streaming.following import Options, follow
 
+    stop = threading.Event()
+    stop.set()
     with TemporaryDirectory() as place:
-        folder = Path(place) / "runs"
-        made = generate(folder, events=events, seed=SEED, shape=Shape(hot=0.2, skew_ms=0))
-        files = finished_in_turn(folder)
-        options = Options(until_complete=True, every=0.1)
-        with session(None, size=SMALL + 1) as spark:
-            began = time.perf_counter()
-            ended = follow([str(folder)], Path(place) / "out", spark=spark, options=options)
-            took = time.perf_counter() - began
-        spent = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+        runs, more, out = Path(place) / "runs", Path(place) / "more", Path(place) / "out"
+        made = generate(runs, events=events, seed=SEED, shape=Shape(hot=0.2, skew_ms=0))
+        generate(more, events=1000, seed=SEED + 1, shape=Shape(skew_ms=0))
+        before = _cpu_seconds()
+        with session(f"local[{os.cpu_count()}]", size=SMALL + 1) as spark:
+
+            def seconds(options: Options, stop: threading.Event | None = None) -> float:
+                began = time.perf_counter()
+                follow([str(runs)], out, spark=spark, options=options, stop=stop)
+                return time.perf_counter() - began
+
+            backlog = seconds(Options(until_complete=True))
+            told = json.loads((out / "following.json").read_text("utf-8"))
+            idle = min(seconds(Options(), stop) for _ in range(3))
+            small = []
+            for file in sorted(more.rglob("*.parquet"))[:3]:
+                shutil.copy(file, runs / f"more-{file.name}")
+                small.append(seconds(Options(), stop))
+        spent = _cpu_seconds() - before
     return {
         "events": made.events,
-        "files": files,
-        "batches": ended.progress.batch,
-        "seconds": took,
-        "events_per_second": made.events / took,
-        "cpu_seconds_with_start_and_generator": sum(each.ru_utime + each.ru_stime for each in spent),
-        "late_rows": ended.progress.late_rows,
-        "forgotten": ended.progress.forgotten,
-        "is_valid": ended.verdict.value == "valid",
+        "seconds": backlog,
+        "events_per_second": made.events / backlog,
+        "us_per_event": backlog / made.events * 1e6,
+        "idle_seconds": idle,
+        "small_batch_seconds": min(small),
+        "cpu_seconds_of_all": spent,
+        "late_rows": told["late_rows"],
+        "forgotten": told["forgotten"],
+        "is_valid": told["verdict"] == "valid",
     }
+
+
+def _cpu_seconds() -> float:
+    """Of this process, and of the processes that it waited for."""
+    spent = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in spent)
 
 
 if __name__ == "__main__":

@@ -89,26 +89,35 @@ def test_the_page_of_the_audits_speed_shows_what_was_measured(audit_speed: dict[
     assert (REFERENCE / "audit-speed.md").read_text(encoding="utf-8") == audit_page.page(audit_speed)
 
 
-def test_a_slower_audit_does_not_hold() -> None:
-    other = {"events": 20_000, "hot": 0.0, "engine": audit_page.PLAIN, "seconds": 10.0}
-    for seconds, expected in ((8.0, True), (8.1, False)):
-        mine = other | {"engine": audit_page.AUDIT, "seconds": seconds}
-        ((_, holds),) = audit_page.demands({"runs": [other, mine]})
-        assert holds is expected
+def _row(engine: str, cpu: float, **more: Any) -> dict[str, Any]:
+    return {
+        "events": 20_000,
+        "shape": audit_page.EVEN,
+        "engine": engine,
+        "seconds": cpu,
+        "cpu_seconds": cpu,
+    } | more
 
 
-def test_a_hot_group_is_judged_beside_the_even_recording_of_its_own_size() -> None:
-    even = {"events": 20_000, "hot": 0.0, "engine": audit_page.AUDIT, "seconds": 10.0}
-    larger = even | {"events": 40_000, "seconds": 20.0}
-    for seconds, expected in ((13.0, True), (13.1, False)):
-        hot = even | {"hot": 0.2, "seconds": seconds}
-        judged = dict(audit_page.demands({"runs": [even, hot, larger]}))
-        (holds,) = (holds for text, holds in judged.items() if "hot group" in text)
+def test_an_audit_that_takes_more_cpu_does_not_hold() -> None:
+    other = _row(audit_page.PLAIN, 10.0)
+    for cpu, expected in ((30.0, True), (30.1, False)):
+        rows = [other, _row(audit_page.WARM, cpu), _row(audit_page.AUDIT, 50.0)]
+        assert [holds for _, holds in audit_page.demands({"runs": rows})] == [expected, True]
+
+
+def test_faults_are_judged_beside_the_even_recording_of_their_own_size() -> None:
+    even = _row(audit_page.AUDIT, 10.0)
+    larger = even | {"events": 40_000, "cpu_seconds": 20.0}
+    for cpu, expected in ((13.0, True), (13.1, False)):
+        faulty = even | {"shape": audit_page.FAULTY, "cpu_seconds": cpu}
+        judged = dict(audit_page.demands({"runs": [even, faulty, larger]}))
+        (holds,) = (holds for text, holds in judged.items() if "fault" in text)
         assert holds is expected
 
 
 @pytest.mark.parametrize(
-    ("two", "agree", "expected"), [(6.0, True, [True, True]), (6.1, False, [False, False])]
+    ("two", "agree", "expected"), [(7.5, True, [True, True]), (7.6, False, [False, False])]
 )
 def test_a_second_worker_that_saves_too_little_or_judges_otherwise_does_not_hold(
     two: float, agree: bool, expected: list[bool]
@@ -118,7 +127,7 @@ def test_a_second_worker_that_saves_too_little_or_judges_otherwise_does_not_hold
 
 
 def test_what_is_measured_again_takes_the_place_of_what_was_published() -> None:
-    row = {"events": 10, "hot": 0.0, "engine": audit_page.AUDIT, "seconds": 1.0}
+    row = _row(audit_page.AUDIT, 1.0)
     other = row | {"events": 20}
     before = {"runs": [row, other], "follow": {"events": 1}}
     now = audit_page.merged(before, {"runs": [row | {"seconds": 2.0}]})

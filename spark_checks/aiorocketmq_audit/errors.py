@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+EXIT_OF = {"valid": 0, "invalid": 1, "unknown": 3}
+"""Exit codes of the command by verdict (architecture, section 10)."""
+
 
 class AuditError(Exception):
     """An audit that could not be made; `exit_code` is what the command line ends with (architecture, section 10)."""

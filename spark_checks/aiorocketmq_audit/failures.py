@@ -1,11 +1,10 @@
-"""Failures of disks and files, told from defects: the first become one sentence, the second keep their traceback."""
+"""Failures of disks and files as one sentence each, without names of Java's classes; defects keep their traceback."""
 
 from __future__ import annotations
 
 import re
 
 from aiorocketmq_audit.errors import AuditError, CannotWrite, NotARecording
-from aiorocketmq_audit.reading import reason
 
 _FULL = ("No space left on device", "Disk quota exceeded", "File too large")
 _UNREADABLE = ("FAILED_READ_FILE", "CANNOT_READ_FILE", "FAILED_READ_FILE.NO_HINT", "PATH_NOT_FOUND")
@@ -16,6 +15,12 @@ _UNWRITABLE = (
     "Read-only file system",
     "Permission denied",
 )
+
+_JAVA = re.compile(
+    r"\[[A-Z_.]+\] |\.? SQLSTATE: \w+|(?<![\w/.-])(?:[a-z]\w*\.){2,}[A-Z][\w$]*:? ?|\b\w+(?:Exception|Error): "
+)
+"""Conditions and states of Spark's errors, and names of Java's classes."""
+_NO_FILE_SYSTEM = re.compile(r"No FileSystem for scheme|Class \S+FileSystem not found")
 
 _FILE = re.compile(r"file:/*(/[^\s,;]+)")
 _PROGRAM = re.compile(r'Cannot run program "([^"]+)"')
@@ -49,6 +54,25 @@ def explained(error: Exception, out: str | None) -> AuditError | None:
             f"{_place(error, out)} could not be written ({reason(error)}): give another --out."
         )
     return None
+
+
+def unreadable(error: Exception) -> NotARecording:
+    """The sentence for files that Spark cannot read, for another reason."""
+    return NotARecording(
+        f"Spark cannot read these files as a recording ({reason(error)}): "
+        "give the folder that Recorder(...) or --record wrote."
+    )
+
+
+def reason(error: Exception) -> str:
+    """The deepest cause that an error of Spark names, or its first line; their texts run over many."""
+    text = str(error)
+    if _NO_FILE_SYSTEM.search(text):
+        return "Spark has no package that reads such addresses; add one by spark.jars.packages"
+    lines = [line.strip() for line in text.splitlines() if line.strip()] or [type(error).__name__]
+    # Py4J writes the error itself on the second line, after a colon.
+    causes = [line.partition(": ")[2] for line in lines if line.startswith(("Caused by: ", ": "))]
+    return _JAVA.sub("", (causes or lines)[-1 if causes else 0]).strip()
 
 
 def _place(error: Exception, out: str | None) -> str:

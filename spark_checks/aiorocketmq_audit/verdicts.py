@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from aiorocketmq_audit.gates import Gates
+from aiorocketmq_audit.recording.gates import Gates
 
-EXCUSED_SHARE = 0.5
-"""When excuses explain more than this share of the redeliveries, nobody can say what was tested (inventory 5.3)."""
+EXEMPTED_SHARE = 0.5
+"""If exemptions apply to more than this share of the redeliveries, it is unknown what was tested (inventory 5.3)."""
 
 
 class Verdict(Enum):
-    """What a check says; merged, invalid wins over unknown, unknown over valid."""
+    """The result of a check; merged, invalid wins over unknown, unknown over valid."""
 
     VALID = "valid"
     INVALID = "invalid"
@@ -25,10 +25,11 @@ class Tally:
     """What a check counted."""
 
     judged: int
-    """Facts that it looked at."""
+    """Events that it looked at."""
     broken: int = 0
     possible: int = 0
-    excused: Mapping[str, int] = field(default_factory=dict)
+    exempted: Mapping[str, int] = field(default_factory=dict)
+    """Findings that do not count, by the name of the exemption."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,18 @@ class CheckResult:
     by_invariant: Mapping[str, Mapping[str, int]]
     """Findings by invariant, then `broken` or `possible`."""
     has_subject: bool
-    """Whether the recording held anything that this check is about."""
+    """Whether the recording held anything that this check is about; the check is silent otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overall:
+    """The verdict of all checks together."""
+
+    verdict: Verdict
+    silent: tuple[str, ...] = ()
+    """Checks that judged nothing, as the recording holds nothing that they are about."""
+    required: tuple[str, ...] = ()
+    """Those of `silent` that had to judge something, so that the verdict is not valid."""
 
 
 def judge(
@@ -56,7 +68,10 @@ def judge(
     redeliveries: int = 0,
     doubts: Iterable[str] = (),
 ) -> CheckResult:
-    """Decide. `subject` says in words what the check judges; `doubts` are further reasons for not being valid."""
+    """Return the verdict of one check.
+
+    `subject` names in words what the check judges; `doubts` are further reasons for not being valid.
+    """
     reasons = list(doubts)
     has_subject = bool(tally.judged or reasons)
     if not tally.judged:
@@ -66,9 +81,9 @@ def judge(
         reasons += gates.clocks
     if tally.possible:
         reasons.append(f"{tally.possible} finding(s) are possible but not proven.")
-    excused = sum(tally.excused.values())
-    if redeliveries and excused > EXCUSED_SHARE * redeliveries:
-        reasons.append(f"excuses explain {excused} of {redeliveries} redeliveries.")
+    exempted = sum(tally.exempted.values())
+    if redeliveries and exempted > EXEMPTED_SHARE * redeliveries:
+        reasons.append(f"exemptions apply to {exempted} of {redeliveries} redeliveries.")
     if tally.broken:
         verdict = Verdict.INVALID
         reasons.insert(0, f"{tally.broken} broken promise(s) among {tally.judged} {subject}.")
@@ -80,12 +95,21 @@ def judge(
     return CheckResult(name, verdict, tuple(reasons), tally, by_invariant, has_subject)
 
 
-def overall(results: Iterable[CheckResult], gates: Gates) -> Verdict:
-    """Merge: a check without a subject says nothing, unless all of them say nothing."""
+def overall(results: Iterable[CheckResult], gates: Gates, require: Sequence[str] = ()) -> Overall:
+    """Merge the verdicts of checks.
+
+    A silent check leaves the verdict of the others alone, unless all are silent or `require` names it; a required
+    check that did not run is silent, too.
+    """
     results = tuple(results)
+    silent = tuple(result.name for result in results if not result.has_subject)
+    judging = {result.name: result.verdict for result in results if result.has_subject}
+    required = tuple(dict.fromkeys(name for name in require if name not in judging))
+    silent += tuple(name for name in required if name not in silent)
     if any(result.verdict is Verdict.INVALID for result in results):
-        return Verdict.INVALID
-    spoken = [result.verdict for result in results if result.has_subject]
-    if not spoken or not gates.whole or Verdict.UNKNOWN in spoken:
-        return Verdict.UNKNOWN
-    return Verdict.VALID
+        verdict = Verdict.INVALID
+    elif required or not judging or not gates.whole or Verdict.UNKNOWN in judging.values():
+        verdict = Verdict.UNKNOWN
+    else:
+        verdict = Verdict.VALID
+    return Overall(verdict, silent, required)

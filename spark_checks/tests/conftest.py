@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
-from aiorocketmq_audit.schema import COLUMNS, RECORDING
+from aiorocketmq_audit.recording.schema import COLUMNS, RECORDING
 from pyspark.sql import DataFrame, SparkSession
 
-SECOND = 1_000_000
-START = 1_700_000_000 * SECOND
+from spark_checks.tests.bench import Bench, Judged, of_pages_and_scenes, tagged
+from spark_checks.tests.histories import SECOND, START, History
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -27,134 +27,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark() -> Iterator[SparkSession]:
     """A session as `aiorocketmq audit` starts it for small recordings, on one core with one partition."""
     from aiorocketmq_audit.errors import NoJava
-    from aiorocketmq_audit.session import session
+    from aiorocketmq_audit.spark.session import session
 
     with ExitStack() as stack:
         try:
-            found = stack.enter_context(session("local[1]", lasting=True))
+            found = stack.enter_context(session("local[1]", size=1))
         except NoJava as missing:
             pytest.skip(str(missing))
         yield found
 
 
-class History:
-    """Rows of one case, written by hand: times in seconds, an operation's `call` before its `at`."""
+@pytest.fixture(scope="session")
+def bench(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    """All pages and scenes as one recording, whose frames are worked out once."""
+    return of_pages_and_scenes(spark, tmp_path_factory.mktemp("bench"))
 
-    def __init__(
-        self, case: str = "", *, observer: str = "client", recorder: str = "r1", group: str = "g"
-    ) -> None:
-        self.rows: list[dict[str, Any]] = []
-        self._common = {
-            "run_id": "run",
-            "case_id": case,
-            "observer": observer,
-            "recorder": f"{recorder}{case}",
-            "boot": "b",
-        }
-        self._group = group
-        self._add("recorder.start", 0, cfg={"version": "1"})
 
-    def config(self, **cfg: object) -> None:
-        texts = {name: str(value).lower() for name, value in cfg.items()}
-        self._add("config", 0, group=self._group, cfg=texts)
-
-    def deliver(
-        self, message: str, at: float, *, call: float | None = None, hold: float | None = 30, **more: Any
-    ) -> int:
-        more.setdefault("delivery", f"{message}@{len(self.rows)}")
-        more.setdefault("batch", f"batch-{len(self.rows)}")
-        cells = self._about(message) | {
-            "invisible_ms": None if hold is None else int(hold * 1000),
-            "attempt": 1,
-            "filter": "TAG:*",
-        }
-        return self._add("deliver", at, call=at if call is None else call, **(cells | more))
-
-    def send(self, message: str, at: float, *, body: str = "body", phase: str = "ok", **more: Any) -> int:
-        cells = {
-            "message_id": message,
-            "message_group": message.partition("/")[0] or None,
-            "topic": "t",
-            "body_sha": body,
-            "role": "producer",
-        }
-        return self._add("send", at, call=at, phase=phase, **(cells | more))
-
-    def settle(
-        self,
-        kind: str,
-        delivered: int,
-        at: float,
-        *,
-        call: float | None = None,
-        phase: str = "ok",
-        **more: Any,
-    ) -> int:
-        """An ack, change or forward of the delivery in row `delivered`; `seconds` is a change's new hold."""
-        of = self.rows[delivered]
-        same = (
-            "topic",
-            "group",
-            "broker",
-            "queue",
-            "offset",
-            "message_id",
-            "message_group",
-            "delivery",
-            "attempt",
-        )
-        cells = {name: of[name] for name in same} | {"client_id": of["client_id"]}
-        if (seconds := more.pop("seconds", None)) is not None:
-            cells["invisible_ms"] = int(seconds * 1000)
-        op_id = f"op{len(self.rows)}"
-        if phase == "invoke":
-            return self._add(kind, at, phase="invoke", op_id=op_id, **(cells | more))
-        called = self._add(kind, at if call is None else call, phase="invoke", op_id=op_id, **(cells | more))
-        call_at = (self.rows[called]["t_wall_us"] - START) / SECOND
-        return self._add(
-            kind, at, call=call_at, invoked_seq=called, phase=phase, op_id=op_id, **(cells | more)
-        )
-
-    def bury(self, delivered: int, at: float, **more: Any) -> int:
-        """The message of the delivery in row `delivered` becomes a dead letter."""
-        same = ("topic", "group", "broker", "queue", "offset", "message_id", "message_group", "attempt")
-        return self._add("dlq.deliver", at, **({name: self.rows[delivered][name] for name in same} | more))
-
-    def poll(self, call: float, at: float, **more: Any) -> int:
-        cells = {"topic": "t", "group": self._group, "phase": "ok"}
-        return self._add("receive", at, call=call, **(cells | more))
-
-    def note(self, kind: str, at: float, **more: Any) -> int:
-        return self._add(kind, at, **more)
-
-    def end(self) -> History:
-        last = max(row["t_wall_us"] for row in self.rows)
-        self._add("recorder.end", (last - START) / SECOND)
-        return self
-
-    def _about(self, message: str) -> dict[str, Any]:
-        """A message is named "group/offset", or "/offset" without a message group."""
-        name, _, offset = message.partition("/")
-        return {
-            "topic": "t",
-            "group": self._group,
-            "broker": "b",
-            "queue": 0,
-            "offset": int(offset),
-            "message_id": message,
-            "message_group": name or None,
-            "client_id": "c1",
-        }
-
-    def _add(self, kind: str, at: float, *, call: float | None = None, **cells: Any) -> int:
-        wall = START + round(at * SECOND)
-        row = dict.fromkeys(COLUMNS) | self._common | {"kind": kind, "seq": len(self.rows), "t_wall_us": wall}
-        row |= {
-            "t_mono_ns": wall * 1000,
-            "invoked_us": None if call is None else START + round(call * SECOND),
-        }
-        self.rows.append(row | cells)
-        return len(self.rows) - 1
+@pytest.fixture(scope="session")
+def base(bench: Bench) -> dict[str, Judged]:
+    """What the rules find in it."""
+    return bench.judge(tagged(), bench.frames)
 
 
 @pytest.fixture(scope="session")
@@ -183,6 +75,20 @@ def _no_other_java(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests of the session must not see what a surrounding spark-submit may have set."""
     if "SPARK_REMOTE" in os.environ:
         monkeypatch.delenv("SPARK_REMOTE")
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Callable[..., Path]:
+    """A folder with the programs that Spark's launcher needs, and `more`, for a path without Java."""
+
+    def linked(*more: str) -> Path:
+        folder = tmp_path / "programs"
+        folder.mkdir()
+        for name in ("bash", "dirname", "head", "rm", *more):
+            (folder / name).symlink_to(shutil.which(name) or f"/bin/{name}")
+        return folder
+
+    return linked
 
 
 @pytest.fixture
@@ -249,43 +155,6 @@ def beside(normal: History, ordered: History) -> None:
     normal.note("assign", 60.0, role="pull", group="billing", topic="t", client_id="p9", queues=owned)
 
 
-def plant_aside(kind: str, normal: History, ordered: History) -> None:
-    """Faults of the checks that do not compare the deliveries of one message."""
-    if kind == "transactions":
-        ordered.send("/40", 100.0, tx_id="T")
-        ordered.note("tx.end", 101.0, phase="ok", topic="t", tx_id="T", resolution="rollback")
-        ordered.settle("ack", ordered.deliver("/40", 102.0, tx_id="T", body_sha="body"), 103.0)
-    elif kind == "recall":
-        due = START + 200 * SECOND
-        ordered.send("/41", 100.0, due_us=due)
-        ordered.note("recall", 101.0, phase="ok", topic="t", message_id="/41")
-        ordered.settle("ack", ordered.deliver("/41", 201.0, due_us=due, body_sha="body"), 202.0)
-    elif kind == "queues":
-        own = {"role": "pull", "group": "billing", "topic": "t"}
-        for client, at in (("p1", 100.0), ("p2", 110.0)):
-            normal.note("assign", at, client_id=client, queues=[{"broker": "b", "queue": 3}], **own)
-        normal.note("assign", 150.0, client_id="p1", queues=[], **own)
-    elif kind == "offsets":
-        for number, client in ((42, "a"), (43, "b")):
-            ordered.send(f"/{number}", 100.0, broker="b", queue=5, offset=42, client_id=client)
-    elif kind == "commits":
-        for offset, at in ((5, 100.0), (3, 101.0)):
-            ordered.note("commit", at, group="shipping", topic="t", broker="b", queue=0, commit_offset=offset)
-    elif kind == "fairness":
-        seen: dict[str, Any] = {"observer": "broker"}
-        for offset, at in ((50, 100.0), (51, 170.0)):
-            normal.send(f"/{offset}", 99.5, broker="b", queue=0, offset=offset, **seen)
-            stored = START + 99 * SECOND
-            given = normal.deliver(f"/{offset}", at, store_us=stored, body_sha="body", **seen)
-            normal.settle("ack", given, at + 1, **seen)
-        normal.poll(120.0, 150.0, **seen)
-    elif kind == "handles":
-        for offset in (60, 61):
-            normal.settle("ack", normal.deliver(f"/{offset}", 100.0, delivery="H"), 101.0)
-    else:
-        raise ValueError(kind)
-
-
 @pytest.fixture
 def plant(clean: tuple[History, History]) -> Callable[[str], tuple[History, History]]:
     """Break one promise in the clean recording, the one that the check of this name is about."""
@@ -306,29 +175,14 @@ def plant(clean: tuple[History, History]) -> Callable[[str], tuple[History, Hist
             normal.settle("change", first, 101.0, seconds=10, reason="retry")
             second = normal.deliver("/9", 106.0, attempt=2)
             normal.settle("ack", second, 107.0)
-        elif kind == "attempts":
-            normal.deliver("/10", 100.0, hold=10, attempt=3)
-            normal.settle("ack", normal.deliver("/10", 110.0, attempt=3), 111.0)
-        elif kind == "dead letters":
-            given = ordered.deliver("z/60", 100.0)
-            ordered.bury(given, 101.0)
-        elif kind == "delay":
-            normal.settle("ack", normal.deliver("/11", 100.0, due_us=START + 101 * SECOND), 101.0)
-        elif kind == "filters":
-            normal.settle(
-                "ack", normal.deliver("/12", 100.0, tag="open", filter="TAG:paid || refunded"), 101.0
-            )
         elif kind == "loss":
             for offset in (0, 1, 2):
                 ordered.send(f"q/{offset}", 100.0, broker="b", queue=7, offset=offset, message_group="q")
             for offset in (0, 2):
                 given = ordered.deliver(f"q/{offset}", 101.0 + offset, queue=7, body_sha="body")
                 ordered.settle("ack", given, 102.0 + offset)
-        elif kind == "origin":
-            ordered.send("x/4", 100.0)
-            ordered.settle("ack", ordered.deliver("x/4", 101.0, body_sha="another"), 102.0)
         else:
-            plant_aside(kind, normal, ordered)
+            raise ValueError(kind)
         return normal, ordered
 
     return broken

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiorocketmq_audit.printing import conserved
-from aiorocketmq_audit.run import audit
-from aiorocketmq_audit.summary import summary
+from aiorocketmq_audit.audit import audit
+from aiorocketmq_audit.report import words
+from aiorocketmq_audit.report.summary import summary
 from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.spark
@@ -27,7 +27,7 @@ def test_sends_are_conserved_and_those_that_only_a_delivery_confirms_are_recover
             history.deliver(f"/{offset}", 40 * attempt + offset, attempt=attempt, body_sha="body")
     # Of this one nobody has told the send.
     history.deliver("/9", 50)
-    found = audit([str(record(history.end()))], spark=spark)
+    found = audit([str(record(history.end()))], checks=["origin"], spark=spark)
     assert found.gates.operations["send"] == {
         "attempted": 7,
         "ok": 3,
@@ -35,8 +35,9 @@ def test_sends_are_conserved_and_those_that_only_a_delivery_confirms_are_recover
         "info": 3,
         "unanswered": 1,
     }
-    told = summary(found)["deliveries"]
+    document = summary(found, {})
+    told = document["deliveries"]
     assert (told["confirmed"], told["recovered"]) == (2, 1)
-    assert conserved(found) == [
-        "7 sends by all accounts: 3 ok, 1 refused, 3 of unknown outcome; delivered of them: 2 ok, 1 recovered"
-    ]
+    assert words.recording(document)[-1] == (
+        "7 sends by all observers: 3 ok, 1 rejected, 3 of unknown outcome; delivered of them: 2 ok, 1 recovered."
+    )

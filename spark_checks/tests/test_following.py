@@ -1,8 +1,7 @@
-"""Following a recording: the same findings as the audit of the whole, each once, whatever the order of files."""
+"""Following a recording: the same findings as the audit of the whole, each once, whatever happens in between."""
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import shutil
@@ -11,406 +10,378 @@ import subprocess
 import sys
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from aiorocketmq._recording.files import SCHEMA
-from aiorocketmq_audit.errors import NotARecording, WrongUse
-from aiorocketmq_audit.run import audit
-from aiorocketmq_audit.streaming import retention
-from aiorocketmq_audit.streaming.batches import Limits, Told
-from aiorocketmq_audit.streaming.command import run
+from aiorocketmq_audit.audit import audit, examined
+from aiorocketmq_audit.cli import audit as command
+from aiorocketmq_audit.errors import NotARecording
+from aiorocketmq_audit.frames.settings import settings
+from aiorocketmq_audit.generator.layout import SCHEMA
+from aiorocketmq_audit.generator.plants import KINDS
+from aiorocketmq_audit.judgement import judge
+from aiorocketmq_audit.recording import files
+from aiorocketmq_audit.recording.narrowing import EVERYTHING
+from aiorocketmq_audit.rules import CHECKS
+from aiorocketmq_audit.spark.metrics import Running
+from aiorocketmq_audit.streaming import batches
+from aiorocketmq_audit.streaming.batches import Batches, Limits
 from aiorocketmq_audit.streaming.following import Options, follow
+from aiorocketmq_audit.streaming.retention import kept
+from aiorocketmq_audit.streaming.state import State
 from pyarrow import parquet
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession, functions as F
+
+from spark_checks.tests.bench import scene
+from spark_checks.tests.histories import PAGES, SECOND, START, History, rows_of
 
 pytestmark = pytest.mark.spark
 
-Histories = tuple[Any, Any]
-Key = tuple[str, str, str, str, int]
+Rows = list[dict[str, Any]]
+Finding = tuple[str, str, str | None, str, int]
+"""Invariant, verdict, exemption, and recorder and number of the event by which it is known."""
 
-KINDS = (
-    "ordering",
-    "double delivery",
-    "retry timing",
-    "attempts",
-    "dead letters",
-    "delay",
-    "filters",
-    "loss",
-    "origin",
-)
-KILLS = int(os.environ.get("AIOROCKETMQ_KILLS", "3"))
+SHORT = Limits(horizon_us=30 * SECOND, longest_us=600 * SECOND, lateness_us=20 * SECOND, settle_us=5 * SECOND)
+CHECKED = ("double delivery", "loss", "ordering")
+"""One that is told at once, one that waits for the horizon, one that compares messages."""
+KILLS = int(os.environ.get("AIOROCKETMQ_KILLS", "2"))
 """How often a follower is killed; `nox -s durability` does it ten times."""
-SHORT = Limits(horizon=30, longest=600, lateness=20, settle=5)
+
+
+def write(folder: Path, name: str, rows: Rows) -> None:
+    """Write rows as a file that is complete as soon as it can be seen."""
+    folder.mkdir(exist_ok=True)
+    parquet.write_table(pa.Table.from_pylist(rows, SCHEMA), folder / f".{name}")
+    (folder / f".{name}").rename(folder / name)
+
+
+def by_time(rows: Iterable[dict[str, Any]], seconds: Sequence[float]) -> list[Rows]:
+    """What recorders had written by these times since START, from one to the next."""
+    latest, parts = defaultdict[str, int](int), [Rows() for _ in seconds]
+    for row in sorted(rows, key=lambda row: (row["recorder"], row["seq"])):
+        at = latest[row["recorder"]] = max(latest[row["recorder"]], row["t_wall_us"])
+        parts[sum(START + part * SECOND < at for part in seconds)].append(row)
+    return parts
+
+
+def found(findings: DataFrame, names: Mapping[int, str]) -> Counter[Finding]:
+    event = batches.known_by()
+    rows = findings.select("invariant", "verdict", "exemption", event["recorder"], event["seq"]).collect()
+    return Counter((*row[:3], names[row[3]], row[4]) for row in rows)
+
+
+BACK_TOO_LATE = {("INV-FAILED", "failed.hours-later"), ("INV-RECALL", "recall.comes-much-later")}
+"""Messages that come back when they are forgotten, as the how-to says."""
+
+
+@pytest.mark.timeout(1200)
+def test_following_finds_what_the_audit_of_the_whole_finds(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All pages and scenes in uneven parts; some recorders come later than others, and some are killed."""
+    rows = [row for name in PAGES for row in rows_of(name)]
+    rows += [row for number, name in enumerate(KINDS) for row in scene(name, number, START)]
+    killed = sorted({row["recorder"] for row in rows if row["recorder"] not in KINDS})[::5]
+    rows = [row for row in rows if row["kind"] != "recorder.end" or row["recorder"] not in killed]
+    write(tmp_path / "whole", "all-00000.parquet", rows)
+    recording, gate = examined(spark, files.find((f"{tmp_path}/whole",)), EVERYTHING, Running(spark))
+    names = {
+        row[0]: row[1]
+        for row in recording.events.select(F.xxhash64("recorder"), "recorder").distinct().collect()
+    }
+    judgement = judge(recording, gate, tuple(CHECKS), Running(spark).stage)
+    assert judgement.findings is not None
+    expected = found(judgement.findings, names)
+
+    told, worked_out = Counter[Finding](), batches.worked_out
+
+    def heard(rows: DataFrame) -> DataFrame:
+        made = worked_out(rows)
+        if "key" in made.columns:
+            told.update(found(made, names))
+        return made
+
+    monkeypatch.setattr(batches, "worked_out", heard)
+    parts, late = by_time(rows, (10.2, 30, 65, 160, 1e6)), set(sorted(names.values())[::7])
+    runs, of_late = tmp_path / "runs", [[row for row in part if row["recorder"] in late] for part in parts]
+    # Who comes late is known by a file that is being written.
+    runs.mkdir()
+    (runs / "late-00000.parquet.open").touch()
+    of_late[:2] = [[], of_late[0] + of_late[1]]
+    following = Batches(
+        spark, tmp_path / "out", tuple(CHECKS), SHORT, State(folders=[str(runs)]), lambda *_: None
+    )
+    for number, part in enumerate(parts):
+        write(runs, f"all-{number:05}.parquet", [row for row in part if row["recorder"] not in late])
+        write(runs, f"late-{number:05}.parquet", of_late[number])
+        new = [f"{runs}/{name}-{number:05}.parquet" for name in ("all", "late")]
+        following.take(new[: 1 + bool(of_late[number])], number)
+    following.close()
+    assert {(each[0], each[3]) for each in expected - told} == BACK_TOO_LATE
+    assert not told - expected
+    standing = sum(n for each, n in told.items() if each[1] != "exempted")
+    assert len(written(spark, tmp_path / "out")) == standing
+    assert sum(following.state.findings.values()) == told.total()
+
+
+def written(spark: SparkSession, out: Path, name: str = "findings") -> list[Any]:
+    """What was written there; an empty folder has no schema, and nothing was found."""
+    return spark.read.parquet(f"{out}/{name}").collect() if list(out.glob(f"{name}/**/*.parquet")) else []
+
+
+def keys(rows: Iterable[Any]) -> Counter[tuple[Any, ...]]:
+    return Counter((row.invariant, row.verdict, row.first_recorder, row.first_seq) for row in rows)
 
 
 @pytest.fixture
-def faulty(plant: Callable[[str], Histories]) -> Histories:
-    """One recording with a fault of every kind; it goes on for some minutes after the last one."""
-    for kind in KINDS:
-        normal, ordered = plant(kind)
-    for number, at in enumerate(range(200, 500, 10)):
-        normal.settle("ack", normal.deliver(f"/{1000 + number}", at), at + 1)
-        ordered.send(f"w/{1000 + number}", at, broker="b", queue=3, offset=number)
-        given = ordered.deliver(f"w/{1000 + number}", at + 1, queue=3, offset=number, body_sha="body")
-        ordered.settle("ack", given, at + 2)
-    return normal.end(), ordered.end()
+def parts(plant: Callable[[str], tuple[History, History]]) -> list[dict[str, Rows]]:
+    """By recorder: what two recorders with three faults wrote, in four parts; the recording goes on for minutes."""
+    for kind in CHECKED:
+        histories = plant(kind)
+    made: list[dict[str, Rows]] = [{} for _ in range(4)]
+    for history in histories:
+        for number, at in enumerate(range(200, 500, 20)):
+            history.settle("ack", history.deliver(f"w/{1000 + number}", at, queue=3, offset=number), at + 1)
+        history.end()
+        # Written by hand the rows are not in the order of time; a recorder's are.
+        rows = sorted(history.rows, key=lambda row: (row["t_wall_us"], row["seq"]))
+        numbers = {row["seq"]: number for number, row in enumerate(rows)}
+        for row in rows:
+            row |= {"seq": numbers[row["seq"]], "invoked_seq": numbers.get(row["invoked_seq"])}
+        for number, part in enumerate(by_time(rows, (60, 101.5, 300, 1e6))):
+            made[number][rows[0]["recorder"]] = part
+    return made
 
 
-@pytest.fixture
-def pieces(record: Callable[..., Path]) -> Callable[[Iterable[Any], int], list[Path]]:
-    """Write each history as several files, by time, as a recorder does that begins a new file now and then."""
-
-    def write(histories: Iterable[Any], parts: int) -> list[Path]:
-        files = []
-        for history in histories:
-            # Written by hand the rows of a history are not in the order of time; a recorder's are.
-            rows = sorted(history.rows, key=lambda row: row["t_wall_us"])
-            numbers = {row["seq"]: number for number, row in enumerate(rows)}
-            for row in rows:
-                row |= {"seq": numbers[row["seq"]], "invoked_seq": numbers.get(row["invoked_seq"])}
-            size = -(-len(rows) // parts)
-            for part in range(parts):
-                history.rows = rows[part * size : (part + 1) * size]
-                folder = record(history, name=f"part-{part}")
-                made = folder / f"{rows[0]['recorder']}-00000.parquet"
-                files.append(made.rename(folder / f"{rows[0]['recorder']}-{part:05}.parquet"))
-            history.rows = rows
-        return files
-
-    return write
-
-
-def laid_out(files: Iterable[Path], folder: Path) -> Path:
-    """Copy files into a folder, so that they were finished one after the other."""
-    folder.mkdir(parents=True)
-    for number, file in enumerate(files):
-        made = Path(shutil.copy(file, folder / file.name))
-        os.utime(made, (1_700_000_000 + number, 1_700_000_000 + number))
+def add(parts: Iterable[Mapping[str, Rows]], folder: Path, first: int = 0) -> Path:
+    for number, part in enumerate(parts, first):
+        for recorder, rows in part.items():
+            write(folder, f"{recorder}-{number:05}.parquet", rows)
     return folder
 
 
-def told(spark: SparkSession, out: Path) -> Counter[Key]:
-    # An empty folder has no schema, and nothing was told.
-    if not list(out.rglob("violations/**/*.parquet")):
-        return Counter()
-    rows = spark.read.parquet(str(out / "violations")).collect()
-    return Counter((r["check"], r.invariant, r.verdict, r.first_recorder, r.first_seq) for r in rows)
-
-
-def test_following_finds_what_the_audit_finds_in_whatever_order_files_come(
-    faulty: Histories, pieces: Callable[..., list[Path]], spark: SparkSession, tmp_path: Path
-) -> None:
-    files = pieces(faulty, 3)
-    whole = laid_out(files, tmp_path / "whole")
-    audit([str(whole)], spark=spark, checks=KINDS, violations=f"file://{tmp_path}/batch/violations")
-    expected = told(spark, tmp_path / "batch")
-    assert {check for check, *_ in expected} == set(KINDS)
-    by_time, by_chance = sorted(files, key=lambda file: file.name[-13:]), random.Random(5)
-    orders = (by_time, by_chance.sample(files, len(files)), by_chance.sample(files, len(files)))
-    ways = zip(orders, (True, False, None), strict=True)
-    for number, (order, screen) in enumerate(ways):
-        folder, out = laid_out(order, tmp_path / f"order-{number}"), tmp_path / f"out-{number}"
-        options = Options(until_complete=True, every=0.1, files_per_batch=3, screen=screen, limits=SHORT)
-        ended = follow([str(folder)], out, spark=spark, checks=KINDS, options=options)
-        assert told(spark, out) == expected
-        assert (ended.verdict.value, ended.progress.late_rows) == ("invalid", 0)
-
-
 @pytest.fixture
-def lite(new_history: Callable[..., Any]) -> Any:
-    """A consumer of lite topics that repeats its list for some minutes, removes one, and gets what it may not."""
-    made = new_history(recorder="lite-", group="chat")
-    made.config(ordered=False, max_attempts=17)
-    who = {"topic": "t", "group": "chat", "client_id": "c1"}
-
-    def tells(at: float, what: str, names: str, phase: str = "ok") -> None:
-        cells = who | {"cfg": {what: names}, "op_id": f"list-{at}"}
-        called = made.note("lite.sync", at, phase="invoke", **cells)
-        made.note("lite.sync", at + 0.1, phase=phase, invoked_seq=called, **cells)
-
-    tells(0, "all", "ann,bob,carol")
-    tells(1, "remove", "carol", phase="info")
-    tells(2, "remove", "ann")
-    for number, at in enumerate(range(10, 500, 10)):
-        if at % 30 == 0 and at < 300:
-            tells(at, "all", "bob,carol")
-        lite_topic = {0: "bob", 1: "carol"}.get(number % 4, "ann" if number % 4 == 2 else "dora")
-        asked = made.note("receive", at + 5, phase="invoke", op_id=f"P{at}", **who)
-        row = {"lite_topic": lite_topic, "invoked_seq": asked, "batch": f"P{at}"}
-        made.settle("ack", made.deliver(f"/{number}", at + 6, **row), at + 7)
-        made.note("receive", at + 8, phase="ok", op_id=f"P{at}", invoked_seq=asked, **who)
-    return made.end()
+def expected(parts: list[dict[str, Rows]], spark: SparkSession, tmp_path: Path) -> Counter[tuple[Any, ...]]:
+    whole = add(parts, tmp_path / "whole")
+    audit([str(whole)], spark=spark, checks=CHECKED, violations=f"file://{tmp_path}/batch/violations")
+    return keys(written(spark, tmp_path / "batch", "violations"))
 
 
-def test_following_finds_lite_topics_that_nobody_wanted_by_lists_of_long_ago(
-    lite: Any, pieces: Callable[..., list[Path]], spark: SparkSession, tmp_path: Path
-) -> None:
-    files, checks = pieces([lite], 3), ("filters",)
-    audit(
-        [str(laid_out(files, tmp_path / "whole"))],
-        spark=spark,
-        checks=checks,
-        violations=f"file://{tmp_path}/batch/violations",
-    )
-    expected = told(spark, tmp_path / "batch")
-    assert {(check, invariant, verdict) for check, invariant, verdict, *_ in expected} == {
-        ("filters", "INV-ISOLATE", "broken")
-    }
-    assert expected.total() == 24
-    options = Options(until_complete=True, every=0.1, files_per_batch=1, limits=SHORT)
-    folder = laid_out(files, tmp_path / "runs")
-    ended = follow([str(folder)], tmp_path / "out", spark=spark, checks=checks, options=options)
-    assert told(spark, tmp_path / "out") == expected
-    assert (ended.verdict.value, ended.progress.late_rows) == ("invalid", 0)
-
-
-def test_lists_of_lite_topics_are_carried_from_the_latest_whole_one_on(
-    lite: Any, frame: Callable[..., Any], spark: SparkSession
-) -> None:
-    begin = lite.rows[0]["t_wall_us"]
-    window = retention.Window(begin + 100_000_000, begin)
-    old = retention.kept(frame([lite]), window).events.where(
-        f"kind = 'lite.sync' and t_wall_us < {window.done_before}"
-    )
-    seen = [((row.t_wall_us - begin) / 1e6, row.phase) for row in old.orderBy("t_wall_us").collect()]
-    assert seen == [(1.1, "info"), (90.0, "invoke"), (90.1, "ok")]
-
-
-def test_a_second_answer_to_a_call_of_an_earlier_batch_leaves_a_clean_recording_unknown(
-    new_history: Callable[..., Any],
-    pieces: Callable[..., list[Path]],
-    spark: SparkSession,
-    tmp_path: Path,
-) -> None:
-    made = new_history(recorder="twice-")
-    made.config(ordered=False, max_attempts=17)
-    acks = [made.settle("ack", made.deliver(f"/{at}", at), at + 0.5) for at in range(1, 7)]
-    answer = made.rows[acks[0]]
-    again = {name: answer[name] for name in ("phase", "op_id", "message_id", "topic", "group", "delivery")}
-    made.note("ack", 8, invoked_seq=answer["invoked_seq"], **again)
-    files = pieces([made.end()], 2)
-    folder = laid_out(files, tmp_path / "runs")
-    sentence = (
-        f"recorder {answer['recorder']} tells 1 call(s) or answer(s) twice: its operations are in doubt."
-    )
-    options = Options(until_complete=True, every=0.1, files_per_batch=1, limits=SHORT)
-    ended = follow([str(folder)], tmp_path / "out", spark=spark, checks=("filters",), options=options)
-    whole = audit([str(folder)], spark=spark, checks=("filters",))
-    assert (ended.verdict.value, whole.verdict.value) == ("unknown", "unknown")
-    assert ended.reasons == (sentence,)
-    assert whole.gates.missing == (sentence,)
-
-
-def test_a_clean_recording_is_valid_at_its_end_and_told_at_once_before(
-    clean: Histories, pieces: Callable[..., list[Path]], spark: SparkSession, tmp_path: Path
-) -> None:
-    for history in clean:
-        history.end()
-    folder = laid_out(pieces(clean, 1), tmp_path / "runs")
-    heard: list[Told] = []
-    options = Options(until_complete=True, every=0.1, limits=SHORT)
-    ended = follow([str(folder)], tmp_path / "out", spark=spark, options=options, tell=heard.append)
-    document = json.loads((tmp_path / "out" / "following.json").read_text("utf-8"))
-    assert (ended.verdict.value, ended.reasons[0]) == ("valid", "13 deliveries judged, none broken.")
-    assert (document["verdict"], document["ended"], document["recorders"]) == (
-        "valid",
-        True,
-        {"seen": 2, "ended": 2},
-    )
-    assert told(spark, tmp_path / "out") == Counter()
-
-
-def test_a_violation_is_told_while_the_recording_goes_on_and_stopping_leaves_the_rest_unknown(
-    plant: Callable[[str], Histories],
-    pieces: Callable[..., list[Path]],
-    spark: SparkSession,
-    tmp_path: Path,
-) -> None:
-    normal, _ = plant("double delivery")
-    normal.settle("ack", normal.deliver("/50", 150.0), 151.0)
-    folder = laid_out(pieces([normal], 1), tmp_path / "runs")
-    stop, heard = threading.Event(), []
-
-    def hear(told: Told) -> None:
-        heard.append(told)
-        stop.set()
-
-    ended = follow(
-        [str(folder)], tmp_path / "out", spark=spark, options=Options(every=0.1), stop=stop, tell=hear
-    )
-    assert [each.standing for each in heard] == [{"double delivery": 1}]
-    assert ended.verdict.value == "invalid"
-    assert not json.loads((tmp_path / "out" / "following.json").read_text("utf-8"))["ended"]
-
-
-@pytest.mark.parametrize("screen", [None, False])
-def test_rows_that_are_missing_within_a_file_are_told(
-    screen: bool | None,
-    new_history: type[Any],
-    pieces: Callable[..., list[Path]],
-    spark: SparkSession,
-    tmp_path: Path,
-) -> None:
-    """By a recorder whose name is written otherwise where files are named by URI."""
-    made = new_history(recorder="client%20@1 ")
-    made.config(ordered=False, max_attempts=16)
-    for number in range(20):
-        made.settle("ack", made.deliver(f"/{number}", 10.0 + number), 10.5 + number)
-    made.end()
-    del made.rows[30]
-    for number, row in enumerate(made.rows):
-        assert row["seq"] == number + (number >= 30)
-    folder = tmp_path / "runs"
-    folder.mkdir()
-    table = pa.Table.from_pylist([{name: row[name] for name in SCHEMA.names} for row in made.rows], SCHEMA)
-    parquet.write_table(table, folder / f"{made.rows[0]['recorder']}-00000.parquet")
+def once() -> threading.Event:
+    """A wish to stop after the next look."""
     stop = threading.Event()
-    options = Options(every=0.1, screen=screen, limits=SHORT)
-    ended = follow(
-        [str(folder)], tmp_path / "out", spark=spark, options=options, stop=stop, tell=lambda _: stop.set()
-    )
-    ((first, last), (then, end)) = (span[:2] for span in ended.progress.spans["client%20@1 "])
-    assert (first, last, then, end) == (0, 29, 31, made.rows[-1]["seq"])
+    stop.set()
+    return stop
 
 
-def test_files_that_are_no_recording_end_it_with_a_sentence(spark: SparkSession, tmp_path: Path) -> None:
-    spark.range(3).write.parquet(str(tmp_path / "runs"))
-    with pytest.raises(NotARecording, match="lack run_id"):
-        follow([str(tmp_path / "runs")], tmp_path / "out", spark=spark, options=Options(every=0.1))
+class Crashed(Exception):
+    """As if the process had ended here."""
 
 
-@pytest.mark.parametrize(
-    ("recording", "out", "sentence"),
-    [
-        ("nowhere", "out", "is not a folder"),
-        ("runs", "runs/out", "lies inside of the recording"),
-        ("runs", None, "needs --out"),
-    ],
-)
-def test_wrong_use_is_refused_with_a_sentence(
-    recording: str, out: str | None, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.timeout(900)
+def test_whatever_is_interrupted_is_done_again_and_nothing_is_told_twice(
+    parts: list[dict[str, Rows]],
+    expected: Counter[tuple[Any, ...]],
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    (tmp_path / "runs").mkdir()
-    code = run(
-        [str(tmp_path / recording)],
-        None if out is None else str(tmp_path / out),
-        (),
-        None,
-        as_json=False,
-        until_complete=True,
-        until_idle=None,
-        horizon=None,
-    )
-    said = capsys.readouterr().err
-    assert (code, said.count("\n")) == (2, 1)
-    assert sentence in said
+    """Stopped between two batches; ended after findings were written, and after the state was, before Spark knows."""
+    assert {each[0] for each in expected} == {"INV-EXCL", "INV-LOSS-MID", "INV-ORD-FIRST"}
+    runs, out, options = tmp_path / "runs", tmp_path / "out", Options(until_complete=True, limits=SHORT)
+    take = Batches.take
 
+    def without_state(*_: object) -> State:
+        raise Crashed
 
-def test_another_recording_needs_another_folder_for_its_findings(tmp_path: Path) -> None:
-    state = tmp_path / "out" / "following" / "states" / "0"
-    state.mkdir(parents=True)
-    (tmp_path / "runs").mkdir()
-    (state / "progress.json").write_text('{"folders": ["/other"], "batch": 0, "spans": {}, "writers": {}}')
-    with pytest.raises(WrongUse, match="follows /other"):
-        follow([str(tmp_path / "runs")], tmp_path / "out")
+    def without_commit(self: Batches, paths: Sequence[str], batch: int) -> None:
+        take(self, paths, batch)
+        raise Crashed
+
+    for number, (part, broken) in enumerate(
+        zip(parts, (None, ("_carry", without_state), ("take", without_commit), None), strict=True)
+    ):
+        add([part], runs, number)
+        if number == 2:
+            # A file that is there twice counts once.
+            shutil.copy(min(runs.iterdir()), runs / "copy-00000.parquet")
+        if broken is not None:
+            with monkeypatch.context() as patch:
+                patch.setattr(Batches, *broken)
+                with pytest.raises(Crashed):
+                    follow([str(runs)], out, spark=spark, checks=CHECKED, options=options, stop=once())
+        ended = follow([str(runs)], out, spark=spark, checks=CHECKED, options=options, stop=once())
+        assert ended["verdict"] == "invalid"
+    assert (ended["ended"], ended["late_rows"], ended["forgotten"]) == (True, 0, 0)
+    assert ended["recorders"] == {"seen": 2, "ended": 2}
+    assert keys(written(spark, out)) == expected
 
 
 FOLLOWER = """
 import sys
-from aiorocketmq_audit.session import session
-from aiorocketmq_audit.streaming.command import run
+from aiorocketmq_audit.cli import audit
+from aiorocketmq_audit.spark.session import session
 
-ends = {"as_json": False, "until_complete": True, "until_idle": None, "horizon": 120.0}
-with session("local[1]"):
-    code = run([sys.argv[1]], sys.argv[2], sys.argv[3:], None, **ends)
-sys.exit(code)
+with session("local[1]", size=1):
+    audit(sys.argv[1:])
 """
-"""The command in a session for little data: one for much data compiles its queries for most of a minute. Its horizon
-is longer than any message of `faulty` stays away: what comes back later is not known again."""
+"""The command in a session for little data."""
 
 
-def started(folder: Path, out: Path, *checks: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-c", FOLLOWER, str(folder), str(out), *checks]
+def started(runs: Path, out: Path) -> subprocess.Popen[bytes]:
+    words = ["--follow", str(runs), "--out", str(out), "--until-complete", "--horizon", "60"]
+    words += [word for name in CHECKED for word in ("--check", name)]
     with out.with_name("said").open("wb") as said:
-        return subprocess.Popen(command, stdout=said, stderr=said)
+        program = [sys.executable, "-c", FOLLOWER, *words]
+        # In a process group of its own, as a terminal starts it: its signals reach Java, too.
+        return subprocess.Popen(program, stdout=said, stderr=said, start_new_session=True)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_it_cleanly_after_the_batch_at_hand(
-    number: signal.Signals,
-    plant: Callable[[str], Histories],
-    pieces: Callable[..., list[Path]],
-    tmp_path: Path,
-) -> None:
-    normal, _ = plant("double delivery")
-    normal.settle("ack", normal.deliver("/50", 150.0), 151.0)
-    folder, out = laid_out(pieces([normal], 1), tmp_path / "runs"), tmp_path / "out"
-    process = started(folder, out, "double delivery")
-    deadline = time.monotonic() + 300
-    while not (out / "following.json").exists() and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.05)
-    process.send_signal(number)
-    code = process.wait(120)
-    said = out.with_name("said").read_text("utf-8")
-    assert (code, said.splitlines()[-2:-1]) == (1, ["invalid: 1 broken promise(s)."]), said
-    assert len(list((out / "violations").glob("batch=0/*.parquet"))) == 1
-    assert list((out / "following" / "states").glob(".*")) == []
-
-
-def ended(file: Path) -> int:
-    """When the last row of a file was written."""
-    return max(parquet.read_table(file, columns=["t_wall_us"]).column(0).to_pylist())
-
-
-def paths_of(out: Path) -> set[str]:
-    """Everything below `out`: names hold the process or the batch, so each step of a batch makes new ones."""
-    return {f"{folder}/{name}" for folder, folders, files in os.walk(out) for name in (*folders, *files)}
-
-
-def wait_for_steps(process: subprocess.Popen[bytes], out: Path, steps: int) -> None:
-    """Until so many new files or folders were made, or a batch has been reported."""
-    before, summary = paths_of(out), out / "following.json"
-    reported = summary.stat().st_mtime_ns if summary.exists() else 0
-    seen, deadline = set(before), time.monotonic() + 240
-    while len(seen) < len(before) + steps and process.poll() is None and time.monotonic() < deadline:
-        if summary.exists() and summary.stat().st_mtime_ns != reported:
-            return
+def steps(out: Path) -> Iterator[int]:
+    """How many files and folders were made below `out` since this began, again and again."""
+    seen = set(out.rglob("*"))
+    while True:
+        yield len(set(out.rglob("*")) - seen)
         time.sleep(0.01)
-        seen |= paths_of(out)
 
 
 @pytest.mark.timeout(300 + 120 * KILLS)
 def test_neither_kill_nor_restart_loses_or_repeats_a_finding(
-    faulty: Histories, pieces: Callable[..., list[Path]], spark: SparkSession, tmp_path: Path
+    parts: list[dict[str, Rows]], expected: Counter[tuple[Any, ...]], spark: SparkSession, tmp_path: Path
 ) -> None:
     """Killed at random points between two writes; every start goes on with what the last one left."""
-    # One that is told at once, one that waits for the horizon, one that compares messages.
-    checks = ("double delivery", "loss", "ordering")
-    files = sorted(pieces(faulty, 10), key=ended)
-    whole = laid_out(files, tmp_path / "whole")
-    audit([str(whole)], spark=spark, checks=checks, violations=f"file://{tmp_path}/batch/violations")
-    expected = told(spark, tmp_path / "batch")
-    assert {check for check, *_ in expected} == set(checks)
-    folder, out = tmp_path / "runs", tmp_path / "out"
-    folder.mkdir()
+    runs, out, chance = tmp_path / "runs", tmp_path / "out", random.Random(11)
     out.mkdir()
-    chance = random.Random(11)
     for number in range(KILLS):
-        for file in files[number * len(files) // KILLS : (number + 1) * len(files) // KILLS]:
-            shutil.copy(file, folder / f".{file.name}")
-            (folder / f".{file.name}").rename(folder / file.name)
-        process = started(folder, out, *checks)
-        wait_for_steps(process, out, chance.randint(1, 40))
-        process.send_signal(signal.SIGKILL)
-        assert process.wait() == -signal.SIGKILL, out.with_name("said").read_text("utf-8")
-    code = started(folder, out, *checks).wait(300)
+        for index in range(number * len(parts) // KILLS, (number + 1) * len(parts) // KILLS):
+            add([parts[index]], runs, index)
+        wanted, process = chance.randint(1, 60), started(runs, out)
+        deadline = time.monotonic() + 100
+        for made in steps(out):
+            if made >= wanted or process.poll() is not None or time.monotonic() > deadline:
+                break
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    code = started(runs, out).wait(240)
     assert code == 1, out.with_name("said").read_text("utf-8")
-    # Who is told of later than others may wait for is judged as if it had not been there.
-    assert json.loads((out / "following.json").read_text("utf-8"))["late_rows"] == 0
-    assert told(spark, out) == expected
+    assert keys(written(spark, out)) == expected
+
+
+@pytest.mark.timeout(300)
+def test_a_signal_ends_it_with_the_verdict_so_far(parts: list[dict[str, Rows]], tmp_path: Path) -> None:
+    runs, out = add(parts[:3], tmp_path / "runs"), tmp_path / "out"
+    out.mkdir()
+    process = started(runs, out)
+    deadline = time.monotonic() + 200
+    while not (out / "following.json").exists() and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)
+    code, said = process.wait(60), out.with_name("said").read_text("utf-8")
+    assert (code, said.splitlines()[-2]) == (1, "invalid: 3 broken promise(s)."), said
+
+
+def test_a_clean_recording_is_valid_when_nothing_comes_any_more_and_its_end_was_told(
+    clean: tuple[History, History], record: Callable[..., Path], spark: SparkSession, tmp_path: Path
+) -> None:
+    runs = record(*(history.end() for history in clean))
+    options = Options(until_idle=0.1, every=0.05)
+    told = follow([str(runs)], tmp_path / "out", spark=spark, checks=["double delivery"], options=options)
+    assert (told["verdict"], told["ended"]) == ("valid", True)
+    # What unfinished files held, nobody knows.
+    (runs / "x-00000.parquet.open").touch()
+    (runs / "y-00000.parquet").write_bytes(next(runs.glob("*.parquet")).read_bytes()[:500])
+    told = follow([str(runs)], tmp_path / "out", spark=spark, checks=["double delivery"], options=options)
+    assert told["verdict"] == "unknown"
+    assert told["reasons"] == [
+        "1 recorder(s) have finished no file.",
+        "1 file(s) were never finished, such as y-00000.parquet.",
+    ]
+
+
+def damaged(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-100] + b"\0" * 96 + b"PAR1")
+
+
+def of_something_else(file: Path) -> None:
+    parquet.write_table(pa.table({"a": [1]}), file)
+
+
+@pytest.mark.parametrize("harm", [damaged, of_something_else])
+def test_files_that_cannot_be_read_end_it_with_a_sentence_and_may_be_taken_away(
+    harm: Callable[[Path], None],
+    clean: tuple[History, History],
+    record: Callable[..., Path],
+    spark: SparkSession,
+    tmp_path: Path,
+) -> None:
+    file = next(record(clean[0].end()).iterdir())
+    runs, whole = file.parent, file.rename(tmp_path / "a-00000.parquet")
+    shutil.copy(whole, file)
+    harm(file)
+    options = Options(until_idle=0.1, every=0.05)
+    with pytest.raises(NotARecording, match=str(file)) as error:
+        follow([str(runs)], tmp_path / "out", spark=spark, checks=["double delivery"], options=options)
+    assert "\n" not in str(error.value)
+    file.unlink()
+    whole.rename(runs / whole.name)
+    told = follow([str(runs)], tmp_path / "out", spark=spark, checks=["double delivery"], options=options)
+    assert (told["ended"], told["recorders"]) == (True, {"seen": 1, "ended": 1})
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["{}/nowhere", "--out", "{}/out"], "is not a folder"),
+        (["{}/runs", "--out", "{}/runs/out"], "lies inside of the recording"),
+        (["{}/runs", "--out", "{}"], "is not empty"),
+        (["{}/runs", "--out", "{}/of-others"], "follows /other"),
+        (["{}/runs", "--out", "{}/out", "--master", "sc://host:15002"], "needs a classic Spark session"),
+        (["{}/runs", "--out", "{}/out", "--check", "taste"], "there is no check 'taste'"),
+    ],
+)
+def test_wrong_use_is_refused_with_a_sentence(
+    words: list[str], sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "runs").mkdir()
+    batches.replace_text(tmp_path / "of-others/following/states/0.json", State(["/other"], batch=0).to_json())
+    code = command.main(["--follow", *(word.format(tmp_path) for word in words)], standalone_mode=False)
+    said = capsys.readouterr().err
+    assert (code, said.count("\n"), sentence in said) == (2, 1, True), said
+
+
+def test_what_may_still_matter_is_carried(
+    new_history: type[History], frame: Callable[[Iterable[History]], DataFrame]
+) -> None:
+    made = new_history(recorder="r")
+    made.config(ordered=False)
+    for number, at in enumerate((10, 11, 12, 13)):
+        made.send(f"/{number}", at - 1)
+        given = made.deliver(f"/{number}", at)
+        if number != 2:
+            made.settle("ack", given, at + 1)
+    made.send("/0", 20, phase="info", tx_id="T")
+    made.note("tx.end", 21, phase="ok", topic="t", tx_id="T", resolution="commit")
+    made.note("clock.sample", 22)
+    made.note("fault", 23)
+    made.note("clock.sample", 99)
+    events = frame([made])
+
+    def carried(any_s: int) -> tuple[set[tuple[str, str | None]], int]:
+        rows, forgotten = kept(events, settings(events), START + 50 * SECOND, START + any_s * SECOND)
+        return {(row.kind, row.message_id) for row in rows.collect()}, forgotten
+
+    whole, forgotten = carried(0)
+    # Message 1 is done, 2 is open; 0 and 3 are borders of what the group has read.
+    assert {name for kind, name in whole if kind == "deliver"} == {"/0", "/2", "/3"}
+    assert {("tx.end", None), ("fault", None), ("config", None), ("clock.sample", None)} <= whole
+    assert ("send", "/1") not in whole
+    assert forgotten == 0
+    short, forgotten = carried(40)
+    assert ("deliver", "/2") not in short
+    assert ("tx.end", None) not in short
+    assert forgotten == 1

@@ -1,4 +1,4 @@
-"""The gates: what is missing is noticed, what is doubled is counted once, what is foreign is refused."""
+"""The gates: missing rows are noticed, doubled ones counted once, foreign ones refused, and clocks bounded."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from aiorocketmq_audit.errors import NotARecording
-from aiorocketmq_audit.gates import _Span, examine
-from pyspark.sql import DataFrame
+from aiorocketmq_audit.recording.gates import examine, is_gap_free
+from pyspark.sql import DataFrame, Row
 
 Frame = Callable[[Iterable[Any]], DataFrame]
 
@@ -57,8 +57,66 @@ def test_a_server_whose_clock_cannot_be_right_makes_time_unsure(new_history: typ
 def test_rows_without_a_recorder_are_refused(new_history: type[Any], frame: Frame) -> None:
     history = a_history(new_history)
     history.rows[3]["recorder"] = None
-    with pytest.raises(NotARecording, match="1 of 17 rows"):
+    with pytest.raises(NotARecording, match="column recorder of row 3 holds no value"):
         examine(frame([history]))
+
+
+def clock_of(frame: Frame, *histories: Any, **options: int) -> tuple[tuple[int, int] | None, tuple[str, ...]]:
+    gates = examine(frame([history.end() for history in histories]), **options)
+    return gates.clock[histories[0].rows[0]["recorder"]], gates.clocks
+
+
+@pytest.mark.spark
+def test_deliveries_bound_a_recorders_clock(new_history: type[Any], frame: Frame) -> None:
+    """The recorder is 200 ms behind the server; polls of 10 ms and of 3 s bound that from both sides."""
+    history = new_history()
+    for number, (call, at, answered) in enumerate(((5.0, 5.01, 5.205), (9.0, 12.0, 12.199))):
+        row = history.rows[history.deliver(f"/{number}", at, call=call)]
+        row["server_deliver_us"] = row["t_wall_us"] + round((answered - at) * 1e6)
+    bounds, sentences = clock_of(frame, history)
+    assert bounds == (199_000, 205_999)
+    assert sentences == ("the clock of recorder r1 differs from the server's by 0.199 s or more.",)
+    assert clock_of(frame, history, skew_us=300_000) == (bounds, ())
+
+
+@pytest.mark.spark
+def test_sends_and_clock_samples_bound_a_recorders_clock(new_history: type[Any], frame: Frame) -> None:
+    history = new_history()
+    sent = history.rows[history.send("/1", 5.002)]
+    sent |= {"invoked_us": sent["t_wall_us"] - 2_000, "store_us": sent["t_wall_us"] - 12_000}
+    assert clock_of(frame, history)[0] == (-12_000, -9_001)
+    sampled = new_history()
+    sampled.note("clock.sample", 1.0, clk={"offset_us": -200_000, "error_us": 500, "rtt_us": 1_000})
+    bounds, sentences = clock_of(frame, sampled)
+    assert bounds == (-200_500, -199_500)
+    assert "differs from the server's by 0.200 s" in sentences[0]
+
+
+@pytest.mark.spark
+def test_a_broker_records_by_its_own_clock(new_history: type[Any], frame: Frame) -> None:
+    history = new_history(observer="broker")
+    history.send("/1", 5.0, store_us=None)
+    assert clock_of(frame, history) == ((0, 0), ())
+
+
+@pytest.mark.spark
+def test_a_clock_is_unknown_without_a_servers_time_or_after_a_step(
+    new_history: type[Any], frame: Frame
+) -> None:
+    silent, stepped = new_history(), new_history()
+    silent.deliver("/1", 5.0)
+    stepped.note("clock.sample", 1.0, clk={"offset_us": 0, "error_us": 500, "rtt_us": 1_000})
+    stepped.rows[stepped.deliver("/1", 5.0)]["t_mono_ns"] -= 3_000_000_000
+    assert clock_of(frame, silent)[0] is None
+    assert clock_of(frame, stepped)[0] is None
+
+
+@pytest.mark.spark
+def test_bounds_of_two_servers_that_differ_are_taken_together(new_history: type[Any], frame: Frame) -> None:
+    history = new_history()
+    for second, offset_us in ((1.0, 20_000), (2.0, -10_000)):
+        history.note("clock.sample", second, clk={"offset_us": offset_us, "error_us": 1_000})
+    assert clock_of(frame, history) == ((-9_000, 19_000), ())
 
 
 @pytest.mark.spark
@@ -76,11 +134,18 @@ def test_the_closed_forms_are_those_of_the_numbers_from_nought(count: int) -> No
     for number in numbers:
         xor ^= number
     squares = sum((number & 0xFFFF) ** 2 for number in numbers)
-    span = _Span(n=count, last=count - 1, total=sum(numbers), xor=xor, squares=squares)
-    assert span.is_gap_free
+    row = Row(n=count, last=count - 1, total=sum(numbers) if count else None, xor=xor, squares=squares)
+    assert is_gap_free([row])
     if count > 2:
-        span.squares += 1
-        assert not span.is_gap_free
+        assert not is_gap_free([Row(**row.asDict() | {"squares": squares + 1})])
+
+
+@pytest.mark.spark
+def test_a_pair_of_rows_in_place_of_another_is_a_gap(new_history: type[Any], frame: Frame) -> None:
+    """Rows 4 and 7 are missing, 5 and 6 there twice: count, sum and exclusive-or are those of a whole recorder."""
+    history = a_history(new_history)
+    history.rows[4], history.rows[7] = history.rows[5], history.rows[6]
+    assert examine(frame([history])).missing == ("recorder r1 lost 2 of its rows.",)
 
 
 @pytest.mark.spark

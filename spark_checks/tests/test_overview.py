@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
-from aiorocketmq_audit import gates
-from aiorocketmq_audit.overview import BINS, LATENCY_S, cells, overview, slices
-from pyspark.sql import DataFrame
+from aiorocketmq_audit.frames.overview import LATENCY_S, cells, overview, slices
+from aiorocketmq_audit.recording import gates
+from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.spark
 
@@ -26,12 +26,34 @@ def test_groups_latency_and_dead_letters_are_counted(
     history.bury(last, 100.0)
     history.end()
     events = frame([history])
-    cut = slices(gates.examine(events))
-    seen = overview(cells(events, cut).collect(), cut, None)
+    gate = gates.examine(events)
+    cut = slices(gate.started_us, gate.ended_us)
+    seen = overview(cells(events, cut).collect(), None, cut)
     group = seen.groups[0]
     assert (group.observer, group.group) == ("broker", "shipping")
-    assert (group.deliveries, group.again, group.dead_letters, group.found) == (3, 1, 1, {})
+    assert (group.deliveries, group.redeliveries, group.dead_letters, group.found) == (3, 1, 1, {})
     at_5_ms, at_2_s = LATENCY_S.index(0.003) + 1, LATENCY_S.index(1.0) + 1
     assert {place: n for place, n in enumerate(seen.latency["broker"]) if n} == {at_5_ms: 1, at_2_s: 1}
-    assert len(seen.letters["broker"]) == BINS
-    assert {place for place, n in enumerate(seen.letters["broker"]) if n} == {BINS - 1}
+    assert seen.slice_s == 2.0
+    assert {place: n for place, n in enumerate(seen.dead_letters["broker"]) if n} == {50: 1}
+
+
+def test_findings_are_counted_by_group_and_rule(spark: SparkSession) -> None:
+    rows = [("broker", "g", "INV-B", "broken")] * 2 + [("broker", "g", "INV-A", "possible")]
+    found = [*rows, ("client", None, "INV-A", "broken")]
+    violations = spark.createDataFrame(
+        found, "observer string, group string, invariant string, verdict string"
+    )
+    seen = overview([], violations, slices(0, 0))
+    assert [(group.observer, group.group, group.found) for group in seen.groups] == [
+        ("broker", "g", {"INV-A": {"possible": 1}, "INV-B": {"broken": 2}})
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "length", "bins"),
+    [(0, 1, 1), (59.9, 1, 60), (60, 2, 31), (7200, 300, 25), (86_400 * 365, 86_400 * 7, 53)],
+)
+def test_slices_have_lengths_that_people_use(seconds: float, length: int, bins: int) -> None:
+    cut = slices(START, START + round(seconds * 1e6))
+    assert (cut.us / 1e6, cut.bins) == (length, bins)

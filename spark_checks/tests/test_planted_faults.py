@@ -1,20 +1,22 @@
-"""Every kind of planted fault is found, named by the right check and invariant, and nothing else is, in one audit."""
+"""Every kind of planted fault is found in a generated recording, named by the right check and invariant, and nothing
+else is, by Spark and by the plain readings alike; twenty honest recordings beside it are accused of nothing."""
 
 from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
-from aiorocketmq_audit.checks import CHECKS
 from aiorocketmq_audit.generator import Generated, Shape, generate
 from aiorocketmq_audit.generator.plants import KINDS
-from aiorocketmq_audit.run import Audit, audit
+from aiorocketmq_audit.generator.plants.scene import Row
+from aiorocketmq_audit.judgement import EXEMPTED
+from aiorocketmq_audit.rules import CHECKS
 from pyarrow import parquet
 from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+from spark_checks.tests.bench import read
+from spark_checks.tests.judging import Finding, found, found_plainly
 
 LEAST_KINDS = 5
 
@@ -35,55 +37,43 @@ HONEST = (
 
 SEEDS = 2
 
-Findings = Counter[tuple[str, str, str, str]]
-
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Generated]:
-    """A scene of every kind in one recording, and twenty honest recordings beside it."""
-    folder = tmp_path_factory.mktemp("planted") / "runs"
-    apart = folder.parent / "apart"
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Row], Generated]:
+    """A scene of every kind in one recording, and the honest ones beside it."""
+    folder = tmp_path_factory.mktemp("planted")
     for number, shape in enumerate(HONEST * SEEDS):
-        generate(apart / f"honest-{number}", events=500, seed=1_000 + number, shape=shape)
+        generate(folder / f"honest-{number}", events=500, seed=1_000 + number, shape=shape)
     kinds = dict.fromkeys((name for name, kind in KINDS.items() if not kind.alone), 1)
-    planted = generate(apart / "planted", events=1_500, seed=11, shape=Shape(hot=0.2), plants=kinds)
-    # In one file: opening hundreds of small ones would take longer than all else.
-    folder.mkdir()
-    parts = [parquet.read_table(file) for file in sorted(apart.rglob("*.parquet"))]
-    parquet.write_table(pa.concat_tables(parts, promote_options="default"), folder / "all.parquet")
-    return folder, planted
+    planted = generate(folder / "planted", events=1_500, seed=11, shape=Shape(hot=0.2), plants=kinds)
+    files = sorted(folder.rglob("*.parquet"))
+    return [row for file in files for row in parquet.read_table(file).to_pylist()], planted
 
 
-@pytest.fixture(scope="module", params=[None, False, True], ids=["by numbers", "at once", "screened"])
-def judged(
-    request: pytest.FixtureRequest, made: tuple[Path, Generated], spark: SparkSession
-) -> tuple[Audit, Path]:
-    """As recordings are judged on this machine, and as Spark alone judges small ones, and large ones."""
-    out = made[0].parent / f"violations-{request.param}"
-    return audit([str(made[0])], violations=out, spark=spark, screen=request.param), out
+def judge(found: set[Finding], made: tuple[list[Row], Generated]) -> None:
+    """Nothing is left in doubt, and what is broken was planted."""
+    rows = {(row["recorder"], row["seq"]): row for row in made[0]}
+    proofs = [(each, rows[each.recorder, each.seq]) for each in found]
+    assert {each.verdict for each in found} == {"broken"}
+    wanted = Counter((p.check, p.invariant, p.observer, p.topic) for p in made[1].planted)
+    seen = Counter((each.check, each.invariant, row["observer"], row["topic"]) for each, row in proofs)
+    assert (wanted - seen, seen - wanted) == (Counter(), Counter())
 
 
-def test_every_planted_fault_is_found_and_nobody_honest_is_accused(
-    made: tuple[Path, Generated], judged: tuple[Audit, Path], spark: SparkSession
+@pytest.mark.spark
+def test_spark_finds_every_planted_fault_and_accuses_nobody_honest(
+    made: tuple[list[Row], Generated], spark: SparkSession, tmp_path: Path
 ) -> None:
-    wanted: Findings = Counter((p.check, p.invariant, p.observer, p.topic) for p in made[1].planted)
-    rows = spark.read.parquet(str(judged[1])).where("verdict = 'broken'").collect()
-    found: Findings = Counter((row.check, row.invariant, row.observer, row.topic) for row in rows)
-    assert (wanted - found, found - wanted) == (Counter(), Counter())
-    named = {(row.topic, name) for row in rows for name in (row.message_id, row.other_message_id)}
-    # Owners of queues and what they wrote down are no messages.
-    about_messages = [p for p in made[1].planted if p.check not in ("queues", "commits")]
-    assert {(p.topic, p.message_id) for p in about_messages} - named == set()
+    recording, gate = read(spark, tmp_path, made[0])
+    assert gate.missing == gate.clocks == ()
+    told = found(recording, gate)
+    judge({each for each in told if each.verdict != EXEMPTED}, made)
+    # Exemptions were needed by the honest.
+    assert {each.exemption for each in told} >= {"owner gone", "restart"}
 
 
-def test_nothing_is_left_in_doubt(judged: tuple[Audit, Path]) -> None:
-    assert {check.name: check.tally.possible for check in judged[0].checks} == dict.fromkeys(CHECKS, 0)
-    assert judged[0].gates.missing == judged[0].gates.clocks == ()
-
-
-def test_excuses_were_needed_by_the_honest(judged: tuple[Audit, Path]) -> None:
-    used = {excuse for check in judged[0].checks for excuse in check.tally.excused}
-    assert used >= {"E3 owner gone", "E4 restart"}
+def test_the_plain_readings_do_so_too(made: tuple[list[Row], Generated]) -> None:
+    judge(found_plainly(made[0]), made)
 
 
 def test_every_invariant_has_five_kinds_of_faults() -> None:

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from aiorocketmq_audit.schema import COLUMNS, RECORDING, REQUIRED, VERSION
+from aiorocketmq_audit.recording.schema import COLUMNS, RANGES, RECORDING, REQUIRED, VERSION
 from pyspark.sql.types import StructType
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "recording.md"
@@ -25,6 +25,14 @@ def test_the_page_and_the_schema_name_the_same_columns_in_the_same_order_with_th
 
 def test_the_page_and_the_schema_require_the_same_columns() -> None:
     assert tuple(name for name, _, required in rows_of_the_page() if required == "yes") == REQUIRED
+
+
+def test_the_page_and_the_schema_have_the_same_ranges() -> None:
+    table = PAGE.read_text("utf-8").partition("## Ranges")[2].partition("## Kinds")[0]
+    rows = re.findall(r"^\| (`[^|]+`) \| (-?\d+) \| (\d+) \|", table, re.MULTILINE)
+    assert {
+        name: (int(least), int(most)) for names, least, most in rows for name in re.findall(r"\w+", names)
+    } == RANGES
 
 
 def test_the_page_tells_the_version_that_is_read() -> None:

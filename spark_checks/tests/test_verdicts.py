@@ -1,12 +1,12 @@
-"""Verdicts: a recording that is cut short is never valid, and what nobody saw is never invalid."""
+"""Verdicts: a recording that is cut short is never valid, and what is only possible is never invalid."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
 
-from aiorocketmq_audit.gates import Gates
-from aiorocketmq_audit.verdicts import CheckResult, Tally, Verdict, judge, overall
+from aiorocketmq_audit.recording.gates import Gates
+from aiorocketmq_audit.verdicts import CheckResult, Overall, Tally, Verdict, judge, overall
 
 WHOLE = Gates(100, ("r",), False, (), False, {}, (), 0, ("1",), 0, 1)
 CUT = replace(WHOLE, missing=("recorder r has no end: it was cut short.",), cut_at={"r": 1})
@@ -14,9 +14,8 @@ STEPPED = replace(WHOLE, clocks=("the wall clock of recorder r was stepped by 3.
 
 
 def judged(tally: Tally, gates: Gates = WHOLE, **more: Any) -> CheckResult:
-    return judge(
-        "x", tally, {}, gates, subject="things", depends_on_time=more.pop("depends_on_time", True), **more
-    )
+    name, depends_on_time = more.pop("name", "x"), more.pop("depends_on_time", True)
+    return judge(name, tally, {}, gates, subject="things", depends_on_time=depends_on_time, **more)
 
 
 def test_a_whole_recording_without_findings_is_valid() -> None:
@@ -29,7 +28,7 @@ def test_a_broken_promise_is_invalid_even_in_a_cut_recording() -> None:
 
 def test_a_cut_recording_is_unknown_never_valid() -> None:
     assert judged(Tally(5), CUT).verdict is Verdict.UNKNOWN
-    assert overall([judged(Tally(5), CUT)], CUT) is Verdict.UNKNOWN
+    assert overall([judged(Tally(5), CUT)], CUT).verdict is Verdict.UNKNOWN
 
 
 def test_what_is_only_possible_is_unknown() -> None:
@@ -45,15 +44,37 @@ def test_clocks_matter_to_checks_of_time_alone() -> None:
     assert judged(Tally(5), STEPPED, depends_on_time=False).verdict is Verdict.VALID
 
 
-def test_when_excuses_explain_most_redeliveries_nobody_knows() -> None:
-    assert judged(Tally(9, excused={"E2 reset": 6}), redeliveries=10).verdict is Verdict.UNKNOWN
-    assert judged(Tally(9, excused={"E2 reset": 5}), redeliveries=10).verdict is Verdict.VALID
+def test_when_exemptions_apply_to_most_redeliveries_it_is_unknown() -> None:
+    assert judged(Tally(9, exempted={"E2 reset": 6}), redeliveries=10).verdict is Verdict.UNKNOWN
+    assert judged(Tally(9, exempted={"E2 reset": 5}), redeliveries=10).verdict is Verdict.VALID
 
 
-def test_a_check_without_a_subject_does_not_spoil_the_whole() -> None:
-    assert overall([judged(Tally(0)), judged(Tally(5))], WHOLE) is Verdict.VALID
-    assert overall([judged(Tally(0))], WHOLE) is Verdict.UNKNOWN
+def test_a_check_without_a_subject_does_not_spoil_the_whole_and_is_named() -> None:
+    assert overall([judged(Tally(0)), judged(Tally(5), name="y")], WHOLE) == Overall(Verdict.VALID, ("x",))
+    assert overall([judged(Tally(0))], WHOLE) == Overall(Verdict.UNKNOWN, ("x",))
+
+
+def test_a_required_check_that_judged_nothing_makes_it_unknown() -> None:
+    results = [judged(Tally(0)), judged(Tally(5), name="y"), judged(Tally(0), name="z")]
+    found = overall(results, WHOLE, require=("x", "y"))
+    assert found == Overall(Verdict.UNKNOWN, ("x", "z"), ("x",))
+    assert overall(results, WHOLE, require=("y",)) == Overall(Verdict.VALID, ("x", "z"))
+
+
+def test_a_required_check_that_did_not_run_judged_nothing() -> None:
+    assert overall([judged(Tally(5))], WHOLE, require=("y",)) == Overall(Verdict.UNKNOWN, ("y",), ("y",))
+
+
+def test_a_broken_promise_is_invalid_whatever_is_required() -> None:
+    results = [judged(Tally(0)), judged(Tally(5, broken=1), name="y")]
+    assert overall(results, WHOLE, require=("x",)).verdict is Verdict.INVALID
+
+
+def test_a_check_that_judged_nothing_but_has_doubts_is_not_silent() -> None:
+    result = judged(Tally(0), doubts=("the order is unknown.",))
+    assert overall([result, judged(Tally(5), name="y")], WHOLE) == Overall(Verdict.UNKNOWN)
 
 
 def test_invalid_wins_over_unknown() -> None:
-    assert overall([judged(Tally(5, possible=1)), judged(Tally(5, broken=1))], WHOLE) is Verdict.INVALID
+    results = [judged(Tally(5, possible=1)), judged(Tally(5, broken=1))]
+    assert overall(results, WHOLE).verdict is Verdict.INVALID

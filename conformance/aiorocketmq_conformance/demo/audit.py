@@ -72,9 +72,9 @@ def read_summary(summary: dict[str, object], *, exit_code: int) -> Audited:
 
 def _words(check: dict[str, object]) -> str:
     words = [f"{check['judged']} judged", f"{check['broken']} broken"]
-    excused = check["excused"]
-    if isinstance(excused, dict) and (total := sum(excused.values())):
-        words.append(f"{total} excused")
+    exempted = check["exempted"]
+    if isinstance(exempted, dict) and (total := sum(exempted.values())):
+        words.append(f"{total} exempted")
     reasons = check["reasons"]
     return ", ".join(words) + "".join(
         f"; {reason}" for reason in (reasons if isinstance(reasons, list) else [])

@@ -319,7 +319,7 @@ def _group_changed(event: facts.GroupChanged) -> Cells:
     cfg = {
         "ordered": "true" if event.config.ordered else "false",
         "max_attempts": str(event.config.max_attempts),
-        "order_grain": event.order_grain,
+        "order_grain": event.order_grain.replace(" ", "_"),
     }
     if event.steps:
         cfg["steps_ms"] = ",".join(str(_milliseconds(step)) for step in event.steps)

@@ -153,12 +153,15 @@ def test_copies_that_the_broker_makes_are_left_out_without_a_gap(recorder: Recor
     assert [row["seq"] for row in rows] == [0, 1, 2, 3]
 
 
-def test_a_groups_ladder_and_lock_are_recorded(recorder: Recorder, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("grain", "told"), [("queue", "queue"), ("message group", "message_group")])
+def test_a_groups_ladder_and_lock_are_recorded(
+    grain: str, told: str, recorder: Recorder, tmp_path: Path
+) -> None:
     recorder.record(
-        [facts.GroupChanged(100.0, GroupConfig("billing", ordered=True), (1.0, 5.0), "queue", False)]
+        [facts.GroupChanged(100.0, GroupConfig("billing", ordered=True), (1.0, 5.0), grain, False)]
     )
     cfg = dict(rows_of(recorder, tmp_path)[1]["cfg"])
-    assert cfg == {"ordered": "true", "max_attempts": "17", "order_grain": "queue", "steps_ms": "1000,5000"}
+    assert cfg == {"ordered": "true", "max_attempts": "17", "order_grain": told, "steps_ms": "1000,5000"}
 
 
 def test_another_life_of_the_broker_has_another_boot(recorder: Recorder, tmp_path: Path) -> None:

@@ -1,6 +1,19 @@
-"""Recordings made up from nothing: honest ones of any size and shape, and ones with faults planted in them."""
+"""Generated recordings: honest ones of any size and shape, and ones with faults planted in them."""
 
-from aiorocketmq_audit.generator.generate import Generated, generate
+from typing import TYPE_CHECKING, Any
+
 from aiorocketmq_audit.generator.shape import Shape
 
+if TYPE_CHECKING:
+    from aiorocketmq_audit.generator.recording import Generated, generate
+
 __all__ = ["Generated", "Shape", "generate"]
+
+
+def __getattr__(name: str) -> Any:  # the type of what is imported is declared above
+    """Import numpy when a recording is generated, not before: `command` reports that it is missing."""
+    if name not in ("Generated", "generate"):
+        raise AttributeError(name)
+    from aiorocketmq_audit.generator import recording
+
+    return getattr(recording, name)

@@ -1,4 +1,4 @@
-"""Rows under construction: one array of integers per column, -1 where a row has no value."""
+"""Rows under construction: one array of integers per column, NONE where a row has no value."""
 
 from __future__ import annotations
 
@@ -11,45 +11,30 @@ from numpy.typing import NDArray
 Ints: TypeAlias = NDArray[np.int64]
 Bools: TypeAlias = NDArray[np.bool_]
 Columns: TypeAlias = dict[str, Ints]
+Cells: TypeAlias = Mapping[str, Ints | int | str]
+"""Columns of some rows; a single number or word stands in all of them."""
 
 NONE = -1
 
-FIELDS = (
-    *(
-        "recorder",
-        "at",
-        "rank",
-        "kind",
-        "phase",
-        "op",
-        "invoked",
-        "client",
-        "role",
-        "group",
-        "topic",
-        "broker",
-    ),
-    *(
-        "queue",
-        "offset",
-        "message",
-        "message_group",
-        "tag",
-        "body",
-        "attempt",
-        "delivery",
-        "handle",
-        "before",
-    ),
-    *("batch", "position", "asking", "hold", "renew", "reason", "due", "born", "store", "answered", "filter"),
-    *("code", "result", "cfg", "fault", "sample", "tx", "resolution", "source", "commit", "props", "pseq"),
-    *("producer", "priority"),
-)
-"""`at` and `invoked` are server times in microseconds; numbers of names (kind, client …) point into lists of texts."""
+_KINDS = """send receive deliver handle.start handle.end ack change forward dlq.deliver expire client.start client.stop
+    client.crash config fault clock.sample recorder.start recorder.end drain.ok"""
+_FIELDS = """recorder at rank invoked kind phase op_id client_id role group topic broker queue offset message_id
+    message_group tag body_sha props_sha producer pseq attempt delivery handle prev_handle batch batch_pos filter
+    invisible_ms auto_renew reason due_us born_us store_us server_deliver_us code result cfg fault clk"""
 
+WORDS = {
+    "kind": tuple(_KINDS.split()),
+    "phase": ("invoke", "ok", "fail", "info"),
+    "role": ("producer", "push"),
+    "reason": ("retry", "extend"),
+    "result": ("success", "failure"),
+}
+"""Texts of columns that are the same in all recordings; rows name them by number."""
 
-Cells: TypeAlias = dict[str, Ints | int]
-"""Columns of some rows; a single number stands in all of them."""
+FIELDS = tuple(_FIELDS.split())
+"""`at` and `invoked` are server times in microseconds, `rank` orders rows of one instant; others are columns."""
+
+_CODES = {column: {word: code for code, word in enumerate(words)} for column, words in WORDS.items()}
 
 
 class Draft:
@@ -58,18 +43,21 @@ class Draft:
     def __init__(self) -> None:
         self._parts: list[tuple[int, Cells]] = []
 
-    def add(self, count: int, *parts: Mapping[str, Ints | int], **more: Ints | int) -> None:
+    def add(self, count: int, *parts: Cells, **more: Ints | int | str) -> None:
         """Add `count` rows; of columns that are named twice the last counts, one that is not named is empty."""
         if count:
             self._parts.append((count, cells(*parts, **more)))
 
-    def some(self, which: Bools, *parts: Mapping[str, Ints | int], **more: Ints | int) -> None:
+    def some(self, which: Bools, *parts: Cells, **more: Ints | int | str) -> None:
         """Add those rows only that `which` marks."""
         every = cells(*parts, **more)
-        chosen = {
-            name: values if isinstance(values, int) else values[which] for name, values in every.items()
-        }
-        self.add(int(which.sum()), chosen)
+        self.add(
+            int(which.sum()),
+            {
+                name: values[which] if isinstance(values, np.ndarray) else values
+                for name, values in every.items()
+            },
+        )
 
     def table(self) -> Columns:
         """All rows so far."""
@@ -78,22 +66,18 @@ class Draft:
         start = 0
         for count, columns in self._parts:
             for name, values in columns.items():
-                made[name][start : start + count] = values
+                code = _CODES[name][values] if isinstance(values, str) else values
+                made[name][start : start + count] = code
             start += count
         return made
 
 
-def cells(*parts: Mapping[str, Ints | int], **more: Ints | int) -> Cells:
+def cells(*parts: Cells, **more: Ints | int | str) -> dict[str, Ints | int | str]:
     """Columns put together; of those that are named twice the last counts."""
-    together: Cells = {}
+    together: dict[str, Ints | int | str] = {}
     for part in (*parts, more):
         together |= part
     return together
-
-
-def length(columns: Columns) -> int:
-    """How many rows there are."""
-    return len(columns["at"])
 
 
 def taken(columns: Columns, which: Ints | Bools) -> Columns:
@@ -104,11 +88,3 @@ def taken(columns: Columns, which: Ints | Bools) -> Columns:
 def joined(parts: Sequence[Columns]) -> Columns:
     """Tables one after the other."""
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-
-
-def scrambled(numbers: Ints, salt: int) -> NDArray[np.uint64]:
-    """Numbers that look random and are different for different ones (splitmix64): what handles and digests are."""
-    mixed = numbers.astype(np.uint64) + np.uint64((salt * 0x9E3779B97F4A7C15) % 2**64)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return mixed ^ (mixed >> np.uint64(31))

@@ -1,4 +1,4 @@
-"""What `aiorocketmq audit --generate` does: makes a recording up, says what was made, and ends with a number."""
+"""The command `aiorocketmq audit --generate`: writes a recording, prints what was made, and returns an exit code."""
 
 from __future__ import annotations
 
@@ -20,48 +20,34 @@ def make(
     plants: Sequence[str],
 ) -> int:
     """Write the recording and return the exit code; every foreseen error is one sentence."""
+    seed = SEED if seed is None else seed
     try:
-        return _make(folder, recording, events=events, seed=seed, shape=shape, plants=plants)
+        if folder is None:
+            raise WrongUse("--events, --seed, --shape and --plant belong to --generate DIR.")
+        if recording:
+            raise WrongUse(f"--generate judges nothing: leave out {recording[0]}, or --generate.")
+        _write(folder, EVENTS if events is None else events, seed, shape, plants)
     except AuditError as error:
         print(f"aiorocketmq audit: {error}", file=sys.stderr)
         return error.exit_code
+    except OSError as error:
+        reason = error.strerror or error
+        print(f"aiorocketmq audit: {folder} could not be written: {reason}.", file=sys.stderr)
+        return 4
+    return 0
 
 
-def _make(
-    folder: str | None,
-    recording: Sequence[str],
-    *,
-    events: int | None,
-    seed: int | None,
-    shape: Sequence[str],
-    plants: Sequence[str],
-) -> int:
-    if folder is None:
-        raise WrongUse("--events, --seed, --shape and --plant belong to --generate DIR.")
-    if recording:
-        raise WrongUse(f"--generate judges nothing: leave out {recording[0]}, or --generate.")
+def _write(folder: str, events: int, seed: int, shape: Sequence[str], plants: Sequence[str]) -> None:
     try:
         from aiorocketmq_audit.generator import Shape, generate
         from aiorocketmq_audit.generator.planting import LIST, chosen
     except ModuleNotFoundError as missing:
-        raise WrongUse(f"generating needs {missing.name}: run pip install 'aiorocketmq[spark]'.") from missing
-    number = SEED if seed is None else seed
-    try:
-        made = generate(
-            folder,
-            events=EVENTS if events is None else events,
-            seed=number,
-            shape=Shape.parse(shape),
-            plants=chosen(plants),
-        )
-    except OSError as error:
-        print(
-            f"aiorocketmq audit: {folder} could not be written: {error.strerror or error}.", file=sys.stderr
-        )
-        return 4
+        raise WrongUse(
+            f"--generate needs {missing.name}: run pip install 'aiorocketmq[generator]'."
+        ) from missing
+    made = generate(folder, events=events, seed=seed, shape=Shape.parse(shape), plants=chosen(plants))
     print(
-        f"{made.events:,} events about {made.messages:,} messages in {made.files} file(s): {folder} (seed {number})"
+        f"{made.events:,} events about {made.messages:,} messages in {made.files} file(s): {folder} (seed {seed})"
     )
     if made.planted:
         print(f"{len(made.planted):,} findings planted: {folder}/{LIST}")
-    return 0

@@ -10,94 +10,34 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import parquet
 
-from aiorocketmq_audit.generator import names as n
-from aiorocketmq_audit.generator.columns import NONE, Columns, Ints, joined, length, scrambled, taken
+from aiorocketmq_audit.generator.columns import NONE, WORDS, Columns, Ints, joined, taken
+from aiorocketmq_audit.generator.layout import SCHEMA
 from aiorocketmq_audit.generator.names import Names
-from aiorocketmq_audit.schema import REQUIRED, VERSION
 
 ROWS_PER_GROUP = 32_768
 
-_MAP = pa.map_(pa.string(), pa.string())
-_CLK = pa.map_(pa.string(), pa.int64())
-_TEXTS = (
-    *(
-        "run_id",
-        "case_id",
-        "observer",
-        "recorder",
-        "boot",
-        "kind",
-        "phase",
-        "op_id",
-        "client_id",
-        "role",
-        "group",
-    ),
-    *(
-        "topic",
-        "broker",
-        "message_id",
-        "message_group",
-        "tag",
-        "body_sha",
-        "props_sha",
-        "producer",
-        "delivery",
-    ),
-    *(
-        "handle",
-        "prev_handle",
-        "batch",
-        "receive_attempt",
-        "filter",
-        "reason",
-        "tx_id",
-        "resolution",
-        "source",
-        "result",
-    ),
-)
-_SMALL = ("epoch", "queue", "attempt", "batch_pos", "priority", "code")
-_LARGE = (
-    *(
-        "seq",
-        "t_wall_us",
-        "t_mono_ns",
-        "invoked_us",
-        "invoked_seq",
-        "offset",
-        "pseq",
-        "invisible_ms",
-        "due_us",
-    ),
-    *("born_us", "store_us", "server_deliver_us", "commit_offset"),
-)
-_TYPES: dict[str, pa.DataType] = {
-    **dict.fromkeys(_TEXTS, pa.string()),
-    **dict.fromkeys(_SMALL, pa.int32()),
-    **dict.fromkeys(_LARGE, pa.int64()),
-    "auto_renew": pa.bool_(),
-    "queues": pa.list_(pa.struct([("broker", pa.string()), ("queue", pa.int32())])),
-    "cfg": _MAP,
-    "fault": _MAP,
-    "clk": _CLK,
+_INVOKE = WORDS["phase"].index("invoke")
+_IDS = {
+    "op_id": (None, b""),
+    "batch": (None, b""),
+    "message_id": (None, b"01%06x"),
+    "body_sha": (0, b"0" * 16),
+    "delivery": (1, b""),
+    "handle": (1, b""),
+    "prev_handle": (1, b""),
 }
-SCHEMA = pa.schema(
-    [pa.field(name, kind, nullable=name not in REQUIRED) for name, kind in _TYPES.items()],
-    metadata={"aiorocketmq.recording.version": str(VERSION)},
-)
-"""The columns that generated recordings have; all others are missing, which reads as null."""
+"""Columns of hexadecimal numbers: with what added to the salt they are scrambled, and what stands before them."""
 
 _HEX = np.frombuffer(b"".join(b"%02x" % byte for byte in range(256)), np.uint8).reshape(256, 2)
 
 
-class Account:
+class ObserverFiles:
     """The files of one observer: one series for each of its recorders."""
 
     def __init__(
         self, folder: Path, observer: str, names: Names, skew: Ints, rows_per_file: int, salt: int
     ) -> None:
-        self._observer = observer
+        self._constant = {"run_id": names.run, "case_id": "", "observer": observer}
         self._names = names
         self._skew = skew
         self._salt = salt
@@ -111,23 +51,22 @@ class Account:
         self.latest_us = 0
         """The last time of any row so far."""
 
-    def add(self, rows: Columns) -> None:
-        """Take rows, at the server's time."""
+    def add(self, rows: Columns) -> int:
+        """Take rows, at the server's time; returns how many."""
         self.latest_us = max(self.latest_us, int(rows["at"].max(initial=0)))
         self._waiting.append(rows)
+        return len(rows["at"])
 
-    def release(self, before: int | None, settings: Sequence[dict[str, str]], strays: int) -> None:
+    def release(self, before: int | None, strays: int) -> None:
         """Write what happened before an instant of the server's clock, or all; nothing earlier may be added later."""
         rows = joined(self._waiting)
+        self._waiting = []
         if before is not None:
             is_due = rows["at"] < before
             self._waiting = [taken(rows, ~is_due)]
             rows = taken(rows, is_due)
-        else:
-            self._waiting = []
-        if length(rows):
-            rows = taken(rows, np.lexsort((rows["rank"], rows["at"], rows["recorder"])))
-            self._write(rows, settings, strays)
+        if len(rows["at"]):
+            self._write(taken(rows, np.lexsort((rows["rank"], rows["at"], rows["recorder"]))), strays)
 
     def close(self) -> int:
         """Complete all files; returns how many there are."""
@@ -135,22 +74,23 @@ class Account:
             series.close()
         return sum(series.files for series in self._series)
 
-    def _write(self, rows: Columns, settings: Sequence[dict[str, str]], strays: int) -> None:
+    def _write(self, rows: Columns, strays: int) -> None:
         recorder = rows["recorder"]
         borders = np.searchsorted(recorder, np.arange(len(self._series) + 1))
         counts = np.diff(borders)
         seq = np.arange(len(recorder)) - borders[recorder] + self._next[recorder]
         self._next += counts
         self.rows += len(recorder)
-        table = self._table(rows, seq, settings, strays)
+        table = self._table(rows, seq, strays)
         for series, start, count in zip(self._series, borders, counts, strict=False):
             if count:
                 series.write(table.slice(int(start), int(count)))
 
     def _calls(self, rows: Columns, seq: Ints) -> Ints:
         """The number of the call's row, for each answer."""
-        key = (rows["recorder"] << 48) | rows["op"]
-        called, answered = rows["phase"] == n.INVOKED, (rows["phase"] > n.INVOKED) & (rows["op"] != NONE)
+        key = (rows["recorder"] << 48) | rows["op_id"]
+        called = rows["phase"] == _INVOKE
+        answered = (rows["phase"] > _INVOKE) & (rows["op_id"] != NONE)
         keys, numbers = np.r_[self._open[0], key[called]], np.r_[self._open[1], seq[called]]
         order = np.argsort(keys, kind="stable")
         keys, numbers = keys[order], numbers[order]
@@ -164,85 +104,42 @@ class Account:
             self._open = (keys[still], numbers[still])
         return found
 
-    def _table(self, rows: Columns, seq: Ints, settings: Sequence[dict[str, str]], strays: int) -> pa.Table:
-        names, salt = self._names, self._salt
-        skew = self._skew[rows["recorder"]]
-        wall = rows["at"] + skew
-        is_client = self._observer == "client"
-        clients = names.clients(strays)
-        client = rows["client"]
-        client = np.where(client < NONE, len(clients) - strays + NONE - 1 - client, client)
-        constant = {"run_id": names.run, "case_id": "", "observer": self._observer}
-        lanes = [f"key-{number}" for number in range(names.shape.message_groups)]
-        invoked = np.where(rows["invoked"] == NONE, NONE, rows["invoked"] + skew)
-        mono = (wall - self._boots[rows["recorder"]]) * 1000
-        boots = [f"{boot & 0xFFFFFFFF:08x}" for boot in self._boots]
-        texts: dict[str, tuple[Ints, Sequence[str]]] = {
-            "recorder": (rows["recorder"], names.recorders),
-            "boot": (rows["recorder"], boots),
-            "kind": (rows["kind"], n.KINDS),
-            "phase": (rows["phase"], n.PHASES),
-            "client_id": (client, clients),
-            "role": (rows["role"], n.ROLES),
-            "group": (rows["group"], names.groups),
-            "topic": (rows["topic"], names.topics),
-            "broker": (rows["broker"], names.brokers),
-            "message_group": (rows["message_group"], lanes),
-            "tag": (rows["tag"], names.tags),
-            "props_sha": (rows["props"], [f"{0:032x}"[:-1] + str(number) for number in range(2)]),
-            "producer": (rows["producer"], [f"producer-{number}" for number in range(names.shape.producers)]),
-            "filter": (rows["filter"], names.filters),
-            "reason": (rows["reason"], n.REASONS),
-            "resolution": (rows["resolution"], n.RESOLUTIONS),
-            "source": (rows["source"], n.SOURCES),
-            "result": (rows["result"], n.RESULTS),
-        }
-        ids = {
-            "op_id": _hex(rows["op"].astype(np.uint64), rows["op"]),
-            "batch": _hex(rows["batch"].astype(np.uint64), rows["batch"]),
-            "message_id": _hex(
-                rows["message"].astype(np.uint64), rows["message"], prefix=b"01" + b"%06x" % (salt & 0xFFFFFF)
-            ),
-            "body_sha": _hex(scrambled(rows["body"], salt), rows["body"], prefix=b"0" * 16),
-            "delivery": _hex(scrambled(rows["delivery"], salt + 1), rows["delivery"]),
-            "handle": _hex(scrambled(rows["handle"], salt + 1), rows["handle"]),
-            "prev_handle": _hex(scrambled(rows["before"], salt + 1), rows["before"]),
-            "tx_id": _hex(scrambled(rows["tx"], salt + 2), rows["tx"]),
-        }
-        numbers = {
+    def _table(self, rows: Columns, seq: Ints, strays: int) -> pa.Table:
+        count, recorder = len(seq), rows["recorder"]
+        words = self._names.words(strays) | {"boot": [f"{boot & 0xFFFFFFFF:08x}" for boot in self._boots]}
+        samples = [{"offset_us": -int(skew), "error_us": 500, "rtt_us": 1_000} for skew in self._skew]
+        maps: dict[str, Sequence[dict[str, str] | dict[str, int]]] = {"cfg": self._names.cfg, "clk": samples}
+        maps["fault"] = [{"kind": "restart", "target": "broker-0"}]
+        looked_up = words | {name: [list(each.items()) for each in values] for name, values in maps.items()}
+        # Clients that lived for one message are numbered from the other end, as their number was not known.
+        client, last = rows["client_id"], len(words["client_id"])
+        wall = rows["at"] + self._skew[recorder]
+        is_client = self._constant["observer"] == "client"
+        rows = rows | {
+            "boot": recorder,
+            "client_id": np.where(client < NONE, last - strays + NONE - 1 - client, client),
             "seq": seq,
             "t_wall_us": wall,
-            "t_mono_ns": mono,
-            "invoked_us": invoked,
+            "t_mono_ns": (wall - self._boots[recorder]) * 1000,
+            "invoked_us": np.where(rows["invoked"] == NONE, NONE, rows["invoked"] + self._skew[recorder]),
             "invoked_seq": self._calls(rows, seq),
-            "epoch": np.where(rows["role"] == NONE, NONE, 1) if is_client else np.full(len(seq), NONE),
-            "queue": rows["queue"],
-            "offset": rows["offset"],
-            "pseq": rows["pseq"],
-            "attempt": rows["attempt"],
-            "batch_pos": rows["position"],
-            "priority": rows["priority"],
-            "invisible_ms": rows["hold"],
-            "due_us": rows["due"],
-            "born_us": rows["born"],
-            "store_us": rows["store"],
-            "server_deliver_us": rows["answered"],
-            "code": rows["code"],
-            "commit_offset": rows["commit"],
+            "epoch": np.where((rows["role"] != NONE) & is_client, 1, NONE),
         }
-        arrays: dict[str, pa.Array] = {name: pa.repeat(text, len(seq)) for name, text in constant.items()}
-        arrays |= {name: _words(*pair) for name, pair in texts.items()} | ids
-        arrays |= {
-            name: pa.array(values, mask=values == NONE).cast(_TYPES[name]) for name, values in numbers.items()
-        }
-        arrays["auto_renew"] = pa.array(rows["renew"] == 1, mask=rows["renew"] == NONE)
-        arrays["receive_attempt"] = pa.nulls(len(seq), pa.string())
-        arrays["queues"] = pa.nulls(len(seq), _TYPES["queues"])
-        arrays["cfg"] = _maps(rows["cfg"], settings, _MAP)
-        arrays["fault"] = _maps(rows["fault"], [{"kind": "restart", "target": "broker-0"}], _MAP)
-        samples = [{"offset_us": -int(s), "error_us": 500, "rtt_us": 1_000} for s in self._skew]
-        arrays["clk"] = _maps(rows["sample"], samples, _CLK)
-        return pa.table([arrays[name] for name in SCHEMA.names], schema=SCHEMA)
+
+        def column(field: pa.Field) -> pa.Array:
+            if field.name in self._constant:
+                return pa.repeat(self._constant[field.name], count)
+            values = rows.get(field.name)
+            if values is None or np.all(values == NONE):
+                return pa.nulls(count, field.type)
+            if field.name in _IDS:
+                return _hex(values, *_IDS[field.name], salt=self._salt)
+            numbers = pa.array(values, mask=values == NONE)
+            if field.name in looked_up:
+                return pa.array(looked_up[field.name], field.type).take(numbers)
+            return numbers.cast(field.type)
+
+        return pa.table([column(field) for field in SCHEMA], schema=SCHEMA)
 
 
 class _Series:
@@ -294,28 +191,23 @@ class _Series:
             self._path.rename(self._path.with_suffix(""))
 
 
-def _hex(values: NDArray[np.uint64], present: Ints, *, prefix: bytes = b"") -> pa.Array:
-    """Numbers as texts of 16 hexadecimal digits behind a prefix, null where `present` is NONE."""
-    digits = _HEX[values.byteswap().view(np.uint8)].reshape(len(values), 16)
+def _hex(values: Ints, scramble: int | None, prefix: bytes, *, salt: int) -> pa.Array:
+    """Numbers as texts of 16 hexadecimal digits behind a prefix, null where there is NONE."""
+    numbers = values.astype(np.uint64) if scramble is None else _scrambled(values, salt + scramble)
+    prefix = prefix % (salt & 0xFFFFFF) if b"%" in prefix else prefix
+    digits = _HEX[numbers.byteswap().view(np.uint8)].reshape(len(values), 16)
     start = np.broadcast_to(np.frombuffer(prefix, np.uint8), (len(values), len(prefix)))
-    is_there = present != NONE
+    is_there = values != NONE
     text = np.concatenate([start, digits], axis=1)[is_there]
     ends = np.cumsum(is_there.astype(np.int32), dtype=np.int32) * np.int32(16 + len(prefix))
     valid = np.packbits(is_there, bitorder="little")
-    buffers = [
-        pa.py_buffer(part.tobytes()) for part in (valid, np.r_[np.int32(0), ends].astype(np.int32), text)
-    ]
-    return pa.Array.from_buffers(pa.string(), len(values), buffers)
+    parts = (valid, np.r_[np.int32(0), ends].astype(np.int32), text)
+    return pa.Array.from_buffers(pa.string(), len(values), [pa.py_buffer(part.tobytes()) for part in parts])
 
 
-def _words(codes: Ints, words: Sequence[str]) -> pa.Array:
-    indices = pa.array(codes, mask=codes == NONE)
-    return pa.array(words, pa.string()).take(indices)
-
-
-def _maps(
-    codes: Ints, values: Sequence[dict[str, str]] | Sequence[dict[str, int]], kind: pa.DataType
-) -> pa.Array:
-    if not np.any(codes != NONE):
-        return pa.nulls(len(codes), kind)
-    return pa.array([list(value.items()) for value in values], kind).take(pa.array(codes, mask=codes == NONE))
+def _scrambled(numbers: Ints, salt: int) -> NDArray[np.uint64]:
+    """Numbers that look random and are different for different ones (splitmix64): handles and digests."""
+    mixed = numbers.astype(np.uint64) + np.uint64((salt * 0x9E3779B97F4A7C15) % 2**64)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -12,39 +13,21 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from aiorocketmq_audit.errors import WrongUse
-from aiorocketmq_audit.generator.files import SCHEMA
-from aiorocketmq_audit.generator.plants import KINDS
-from aiorocketmq_audit.generator.scene import Handed, Mail, Row, Scene
+from aiorocketmq_audit.generator.layout import SCHEMA, VERSION
+from aiorocketmq_audit.generator.plants import KINDS, Planted, rows_of
+from aiorocketmq_audit.generator.plants.scene import Row
 from aiorocketmq_audit.generator.shape import Shape
-from aiorocketmq_audit.schema import COLUMNS, VERSION
 
 LIST = "_planted.json"
 """What was planted, beside the recording; audits skip names that begin so."""
 
-_SCHEMA = SCHEMA.append(pa.field("lite_topic", pa.string()))
-"""Beside scenes, generated recordings have no lite topics."""
-
 _SECOND = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class Planted:
-    """A finding that the audit must come to."""
-
-    kind: str
-    check: str
-    invariant: str
-    observer: str
-    topic: str
-    """Of its scene alone."""
-    message_id: str
-    attempt: int | None
-    """Of the accused delivery; None where the message itself is accused."""
-
-
 def chosen(wanted: Sequence[str]) -> dict[str, int]:
-    """How often each kind is planted, from `KIND[:COUNT]` texts; a kind may be the first part of names, or `all`: these
-    leave out what concerns whole servers and groups, and would excuse the others.
+    """How often each kind is planted, from `KIND[:COUNT]` texts.
+
+    A kind may be the first part of names, or `all`: these leave out kinds that would exempt others (`Kind.alone`).
 
     Raises WrongUse for a kind that does not exist, or a count that is none.
     """
@@ -81,12 +64,10 @@ def plant(
     planted: list[Planted] = []
     rows: dict[str, list[Row]] = {"broker": [], "client": []}
     for number, name in enumerate(name for name, count in kinds.items() for _ in range(count)):
-        kind = KINDS[name]
-        scene = Scene(name, number, int(chance.integers(*span_us)), shape, kind.observer)
-        accused = kind.play(scene)
-        each = accused if isinstance(accused, tuple) else (accused,)
-        planted += [_planted(name, who) for who in each]
-        rows[kind.observer] += scene.rows
+        start_us = int(chance.integers(*span_us))
+        played, found = rows_of(name, number=number, start_us=start_us, shape=shape)
+        planted += found
+        rows[KINDS[name].observer] += played
     written = sum(_write(folder, run, observer, told, span_us) for observer, told in rows.items() if told)
     (folder / LIST).write_text(
         json.dumps([asdict(each) for each in planted], indent=1) + "\n", encoding="utf-8"
@@ -94,25 +75,10 @@ def plant(
     return tuple(planted), written
 
 
-def _planted(name: str, accused: Mail | Handed) -> Planted:
-    kind = KINDS[name]
-    if isinstance(accused, Handed):
-        return Planted(
-            name,
-            kind.check,
-            kind.invariant,
-            kind.observer,
-            accused.mail.topic,
-            accused.mail.id,
-            accused.attempt,
-        )
-    return Planted(name, kind.check, kind.invariant, kind.observer, accused.topic, accused.id, None)
-
-
-def numbered(told: Sequence[Row], constant: Row, span_us: tuple[int, int]) -> list[Row]:
+def numbered(events: Sequence[Row], constant: Row, span_us: tuple[int, int]) -> list[Row]:
     """What one recorder wrote of these events: whole rows in the order of time, between its start and its end."""
-    order = sorted(told, key=lambda row: int(str(row["t_wall_us"])))
-    times = [int(str(row["t_wall_us"])) for row in order]
+    order = sorted(events, key=itemgetter("t_wall_us"))
+    times = [row["t_wall_us"] for row in order]
     begin: Row = {"kind": "recorder.start", "t_wall_us": min([span_us[0], *times])}
     begin["cfg"] = {"version": str(VERSION)}
     rows = [begin, *order, {"kind": "recorder.end", "t_wall_us": max([span_us[1], *times]) + _SECOND}]
@@ -122,23 +88,17 @@ def numbered(told: Sequence[Row], constant: Row, span_us: tuple[int, int]) -> li
         # A delivery was called for by its poll.
         name = row.get("batch" if row["kind"] == "deliver" else "op_id")
         call = calls.get(name) if row.get("phase") != "invoke" else None
-        mono = int(str(row["t_wall_us"])) * 1000
-        return dict.fromkeys(COLUMNS) | constant | row | {"seq": seq, "t_mono_ns": mono, "invoked_seq": call}
+        own = {"seq": seq, "t_mono_ns": row["t_wall_us"] * 1000, "invoked_seq": call}
+        return dict.fromkeys(SCHEMA.names) | constant | row | own
 
     return [whole(seq, row) for seq, row in enumerate(rows)]
 
 
-def _write(folder: Path, run: str, observer: str, told: list[Row], span_us: tuple[int, int]) -> int:
+def _write(folder: Path, run: str, observer: str, events: list[Row], span_us: tuple[int, int]) -> int:
     """One recorder of the observer, which saw all scenes."""
-    recorder = f"planted-{observer}-{run}"
-    constant: Row = {
-        "run_id": run,
-        "case_id": "",
-        "recorder": recorder,
-        "boot": "planted",
-        "observer": observer,
-    }
-    rows = numbered(told, constant, span_us)
-    table = pa.Table.from_pylist([{name: row[name] for name in _SCHEMA.names} for row in rows], _SCHEMA)
-    parquet.write_table(table, folder / f"{recorder}-00000.parquet", compression="zstd")
+    name = f"planted-{observer}-{run}"
+    constant: Row = {"run_id": run, "case_id": "", "recorder": name, "boot": "planted", "observer": observer}
+    rows = numbered(events, constant, span_us)
+    table = pa.Table.from_pylist(rows, SCHEMA)
+    parquet.write_table(table, folder / f"{name}-00000.parquet", compression="zstd")
     return len(rows)

@@ -7,20 +7,10 @@ from dataclasses import dataclass, fields
 
 from aiorocketmq_audit.errors import WrongUse
 
-_LEAST_ONE = ("consumers", "producers", "queues", "brokers", "message_groups", "rows_per_file", "hold_ms")
-_SHARES = (
-    "hot",
-    "ordered_share",
-    "delayed",
-    "retries",
-    "expiries",
-    "slow",
-    "extended",
-    "lost",
-    "refused",
-    "dead",
-)
-_CHANCES = ("retries", "expiries", "slow", "extended", "lost")
+_LEAST_ONE = ("consumers", "producers", "queues", "brokers", "message_groups", "rows_per_file")
+_NOT_NEGATIVE = ("groups", "ordered_groups", "crashes", "restarts", "skew_ms")
+_FAILING = ("retries", "expiries", "slow", "extended", "lost")
+_SHARES = (*_FAILING, "hot", "ordered_share", "delayed", "refused", "dead")
 
 OBSERVERS = ("broker", "client")
 
@@ -47,13 +37,13 @@ class Shape:
     delayed: float = 0.1
     """Share of the other messages that are sent for a later time."""
     retries: float = 0.02
-    """Share of deliveries that end with a failed handler, so that the message is asked for again."""
+    """Share of deliveries that end with a failed handler, so that the message is retried."""
     expiries: float = 0.002
-    """Share of deliveries that nobody answers: their lease ends."""
+    """Share of deliveries whose lease expires without an answer."""
     slow: float = 0.001
     """Share of deliveries that are acknowledged too late, and in vain."""
     extended: float = 0.005
-    """Share of deliveries whose lease is prolonged before they are acknowledged."""
+    """Share of deliveries whose lease is extended before they are acknowledged."""
     lost: float = 0.002
     """Share of sends, receives and acks whose answer is lost."""
     refused: float = 0.001
@@ -61,14 +51,15 @@ class Shape:
     dead: float = 0.0005
     """Share of messages that fail in every attempt and become dead letters."""
     crashes: int = 2
-    """Consumers that crash while they hold a message."""
+    """Consumers that crash while they lease a message."""
     restarts: int = 1
     """Restarts of the server that forget an ack of the last moments."""
     skew_ms: int = 20
     """How far each client's clock is from the server's, at most, to either side."""
     observers: Sequence[str] = OBSERVERS
-    """Whose accounts are written: `broker`, `client`, or both."""
+    """Whose recorders are written: `broker`, `client`, or both."""
     hold_ms: int = 30_000
+    """Length of a lease."""
     steps_ms: Sequence[int] = (1_000, 5_000, 10_000, 30_000)
     """Waits between attempts of normal groups; ordered ones wait for the first one only."""
     max_attempts: int = 6
@@ -79,58 +70,45 @@ class Shape:
             _demand(getattr(self, name) >= 1, name, "at least 1")
         for name in _SHARES:
             _demand(0 <= getattr(self, name) <= 1, name, "between 0 and 1")
-        for name in ("groups", "ordered_groups", "crashes", "restarts", "skew_ms"):
+        for name in _NOT_NEGATIVE:
             _demand(getattr(self, name) >= 0, name, "0 or more")
         _demand(self.groups + self.ordered_groups >= 1, "groups", "at least 1 where ordered_groups is 0")
         _demand(self.hot <= self.ordered_share, "hot", "at most ordered_share")
-        _demand(
-            sum(getattr(self, name) for name in _CHANCES) <= 0.9, "retries", "less: things go well sometimes"
-        )
+        failing = sum(getattr(self, name) for name in _FAILING)
+        _demand(failing <= 0.9, "retries", "less: things go well sometimes")
         _demand(self.max_attempts >= 2, "max_attempts", "at least 2")
         _demand(self.hold_ms >= 10_000, "hold_ms", "at least 10000")
-        _demand(
-            bool(self.steps_ms) and min(self.steps_ms) >= 100,
-            "steps_ms",
-            "waits of at least 100, as 1000+5000",
-        )
-        known = bool(self.observers) and set(self.observers) <= set(OBSERVERS)
-        _demand(known, "observers", "broker, client, or broker+client")
+        are_waits = bool(self.steps_ms) and min(self.steps_ms) >= 100
+        _demand(are_waits, "steps_ms", "waits of at least 100, as 1000+5000")
+        are_observers = bool(self.observers) and set(self.observers) <= set(OBSERVERS)
+        _demand(are_observers, "observers", "broker, client, or broker+client")
 
     @classmethod
     def parse(cls, settings: Sequence[str]) -> Shape:
-        """From `NAME=VALUE` texts, lists joined by `+`. Raises WrongUse for a name or value that is none."""
+        """From `NAME=VALUE` texts, lists joined by `+`. Raises WrongUse for an unknown name or a wrong value."""
         values: dict[str, object] = {}
-        defaults = cls()
+        names = [field.name for field in fields(cls)]
         for setting in settings:
             name, equals, text = setting.partition("=")
-            if not equals or name not in NAMES:
+            if not equals or name not in names:
                 raise WrongUse(
-                    f"--shape {setting} is not understood: use NAME=VALUE with one of {', '.join(NAMES)}."
+                    f"--shape {setting} is not understood: use NAME=VALUE with one of {', '.join(names)}."
                 )
-            values[name] = _value(name, text, getattr(defaults, name))
+            values[name] = _value(name, text, getattr(cls(), name))
         return cls(**values)  # type: ignore[arg-type]  # each value has its default's type
 
 
 def _value(name: str, text: str, default: object) -> object:
     try:
-        if isinstance(default, int):
-            return int(text)
-        if isinstance(default, float):
-            return float(text)
+        if isinstance(default, int | float):
+            return type(default)(text)
         parts = tuple(part.strip() for part in text.split("+"))
         return tuple(int(part) for part in parts) if name == "steps_ms" else parts
     except ValueError:
-        raise WrongUse(f"--shape {name}={text} is no number: for example {name}={_text(default)}.") from None
-
-
-def _text(default: object) -> str:
-    return "+".join(map(str, default)) if isinstance(default, tuple) else str(default)
+        example = "+".join(map(str, default)) if isinstance(default, tuple) else default
+        raise WrongUse(f"--shape {name}={text} is no number: for example {name}={example}.") from None
 
 
 def _demand(is_right: bool, name: str, what: str) -> None:
     if not is_right:
         raise WrongUse(f"the shape's {name} must be {what}.")
-
-
-NAMES = tuple(field.name for field in fields(Shape))
-"""What can be said about a shape."""

@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from aiorocketmq_audit.generator.columns import NONE, Bools, Columns, Ints
-from aiorocketmq_audit.generator.shape import Shape
-from aiorocketmq_audit.generator.ways import (
+from aiorocketmq_audit.generator.histories import (
     CRASHED,
     FORGOTTEN,
     TICK_US,
     UNSEEN,
-    Ways,
+    Histories,
+    histories,
     one_after_the_other,
-    ways,
 )
+from aiorocketmq_audit.generator.shape import Shape
 
 START_US = 1_770_000_000_000_000
 """The server's time at which every generated recording begins."""
@@ -68,7 +68,7 @@ class World:
         trial = np.random.default_rng(1)
         none = np.zeros(0, np.int64)
         dead = trial.random(4_000) < shape.dead
-        drawn = ways(trial, shape, dead, ordered=True, crashes=none, restarts=none)
+        drawn = histories(trial, shape, dead, ordered=True, crashes=none, restarts=none)
         seconds = float(drawn.length.mean()) * TICK_US / 1e6
         busiest = max(shape.hot, 3 * (shape.ordered_share - shape.hot) / shape.message_groups)
         has_order = shape.ordered_groups and busiest > 0
@@ -160,7 +160,7 @@ def _attempts(world: World, messages: Columns, group: int) -> Columns:
         wanted = wanted & (messages["tag"] < len(PICKED))
     mine = np.flatnonzero(wanted)
     dead = (chance.random(len(messages["store"])) < shape.dead)[mine]
-    drawn = ways(
+    drawn = histories(
         chance,
         shape,
         dead,
@@ -190,9 +190,9 @@ def _some(world: World, what: str, mine: Ints) -> Ints:
     )
 
 
-def _placed(world: World, drawn: Ways, mine: Ints, ready: Ints, lanes: Ints, group: int) -> Columns:
+def _placed(world: World, drawn: Histories, mine: Ints, ready: Ints, lanes: Ints, group: int) -> Columns:
     shape, chance = world.shape, world.chance
-    message = mine[drawn.way]
+    message = mine[drawn.history]
     consumer = chance.integers(0, shape.consumers, len(message))
     if group >= shape.groups:
         # Consumers keep their message groups most of the time.
@@ -204,7 +204,7 @@ def _placed(world: World, drawn: Ways, mine: Ints, ready: Ints, lanes: Ints, gro
     stray = np.full(len(message), NONE, np.int64)
     stray[is_crashed] = world.strays + np.arange(count)
     world.strays += count
-    forgotten = (ready[drawn.way] + drawn.begin + drawn.work)[drawn.outcome == FORGOTTEN]
+    forgotten = (ready[drawn.history] + drawn.begin + drawn.work)[drawn.outcome == FORGOTTEN]
     world.calm_us = max(world.calm_us, int(forgotten.max(initial=0)) * TICK_US + 10_000_000)
     return {
         "message": message,
@@ -212,7 +212,7 @@ def _placed(world: World, drawn: Ways, mine: Ints, ready: Ints, lanes: Ints, gro
         "client": client,
         "stray": stray,
         "attempt": drawn.number,
-        "tick": ready[drawn.way] + drawn.begin,
+        "tick": ready[drawn.history] + drawn.begin,
         "work": drawn.work,
         "outcome": drawn.outcome,
         "wait": drawn.wait,

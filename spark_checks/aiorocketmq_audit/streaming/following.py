@@ -1,38 +1,36 @@
-"""Following a recording: the streaming query, its end, and what it says of itself."""
+"""Following a recording: the streaming query, its end, and the verdict so far."""
 
 from __future__ import annotations
 
+import json
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession, functions as F
-from pyspark.sql.streaming.query import StreamingQuery
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.utils import is_remote
 
-from aiorocketmq_audit import findings, gates
-from aiorocketmq_audit.by_numbers import workers_beside
-from aiorocketmq_audit.checks import CHECKS
-from aiorocketmq_audit.errors import NotARecording, WrongUse
-from aiorocketmq_audit.reading import reason
-from aiorocketmq_audit.schema import RECORDING
-from aiorocketmq_audit.session import SMALL, session
-from aiorocketmq_audit.streaming.batches import Batches, Limits, Told
-from aiorocketmq_audit.streaming.progress import SEPARATOR, Progress
-from aiorocketmq_audit.streaming.store import Store, uri
+from aiorocketmq_audit.errors import WrongUse
+from aiorocketmq_audit.failures import explained, unreadable
+from aiorocketmq_audit.judgement import BROKEN, POSSIBLE
+from aiorocketmq_audit.recording.reading import literal
+from aiorocketmq_audit.rules import CHECKS
+from aiorocketmq_audit.spark.session import SMALL, session
+from aiorocketmq_audit.streaming.batches import Batches, Limits, gate_of, read_state, replace_text
+from aiorocketmq_audit.streaming.state import State
 from aiorocketmq_audit.verdicts import Verdict
 
-SCHEMA = 1
+SCHEMA = 2
 """Version of `following.json`: fields are added within a version, never removed or renamed."""
-
-LOOK = 0.2
-"""Seconds between two looks whether to stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,23 +42,8 @@ class Options:
     until_idle: float | None = None
     """End when nothing has come for so many seconds."""
     every: float = 5.0
-    """Seconds between two looks for new files, while there is little to do."""
-    bytes_per_batch: int = 128 << 20
-    """Some four million events; more files than that wait for the next batch."""
-    files_per_batch: int | None = None
-    """At most so many files, whatever they hold."""
-    screen: bool | None = None
-    """Have everything screened first, as `run.audit` does; by default batches that are worth it."""
+    """Seconds between two looks for new files, after one that found none."""
     limits: Limits = field(default_factory=Limits)
-
-
-@dataclass(frozen=True, slots=True)
-class Followed:
-    """How it ended."""
-
-    verdict: Verdict
-    progress: Progress
-    reasons: tuple[str, ...]
 
 
 def follow(
@@ -72,198 +55,155 @@ def follow(
     master: str | None = None,
     spark: SparkSession | None = None,
     stop: threading.Event | None = None,
-    tell: Callable[[Told], None] = lambda told: None,
-) -> Followed:
-    """Judge a recording while it grows, until `stop` is set or `options` say so; findings go to `out`/violations.
+    report: Callable[[State, Mapping[str, int]], None] = lambda state, found: None,
+) -> dict[str, Any]:
+    """Judge a recording while it grows, until `stop` is set or `options` say so; findings go to `out`/findings.
 
-    Without `stop` SIGINT and SIGTERM end it, where this is the main thread.
-
-    Goes on where an earlier call with the same `out` ended, however that was. `tell` is called after each batch.
-    Raises WrongUse for folders that do not fit, NotARecording for files that are none, NoJava without Java.
+    Without `stop` SIGINT and SIGTERM end it, after the batch at hand. Continues where an earlier call with the same
+    `out` ended, however that was. `report` is called with each batch's new findings by check, without exempted ones.
+    Returns what `out`/following.json says. Raises WrongUse for folders that do not fit and for Spark Connect,
+    NotARecording for files that are none, NoJava without Java.
     """
-    options = options or Options()
-    unknown = [name for name in checks if name not in CHECKS]
-    if unknown:
+    options, out = options or Options(), out.resolve()
+    if unknown := [name for name in checks if name not in CHECKS]:
         raise WrongUse(f"there is no check {unknown[0]!r}: choose from {', '.join(CHECKS)}.")
-    folders = _folders(paths, out)
-    store = Store(out)
-    known = store.latest()
-    if known.batch >= 0 and known.folders != folders:
+    if is_remote() or (master or "").startswith("sc://"):
+        raise WrongUse("--follow needs a classic Spark session, not Spark Connect: give another --master.")
+    folders, before = [_folder(path, out) for path in paths], read_state(out)
+    if before.batch >= 0 and before.folders != folders:
         raise WrongUse(
-            f"{out} follows {', '.join(known.folders)}: give --out another folder, or follow the same ones."
+            f"{out} follows {', '.join(before.folders)}: give --out another folder, or follow the same."
         )
-    chosen: AbstractContextManager[SparkSession] = (
-        nullcontext(spark) if spark is not None else session(master, size=SMALL + 1)
-    )
+    if out.is_dir() and any(out.iterdir()) and not (out / "following").is_dir():
+        raise WrongUse(
+            f"--out {out} is not empty, and not the folder of a followed recording: give another one."
+        )
+    chosen = session(master, size=SMALL + 1) if spark is None else nullcontext(spark)
     # PySpark has a handler of its own for Ctrl-C, from the start of its session on: ours comes after it.
-    with (
-        chosen as running,
-        workers_beside(running) as workers,
-        nullcontext(stop) if stop else stopped_by_signals() as stopping,
-    ):
-        batches = Batches(
-            running,
-            store,
-            folders,
-            checks,
-            options.limits,
-            options.screen,
-            workers=workers,
-            until_complete=options.until_complete,
-        )
-        query = _start(running, folders, batches, store, options)
+    with chosen as running, nullcontext(stop) if stop else stopped_by_signals() as stopping:
+        state = replace(before, folders=folders)
+        batches = Batches(running, out, checks, options.limits, state, report, options.until_complete)
         try:
-            done = _watch(query, batches, options, stopping, store, tell)
-        finally:
-            batches.stop()
-            query.stop()
-        progress = batches.close() if done else batches.progress
-        _report(batches, store, tell)
-        verdict, reasons = _verdict(batches, progress, at_end=done)
-        store.write_summary(_document(progress, batches, at_end=done))
-        return Followed(verdict, progress, reasons)
+            if at_end := _run(batches, options, stopping):
+                batches.close()
+        except (PySparkException, Py4JError, OSError) as error:
+            # Now, as Java is asked for the text of its errors, and it ends with the session.
+            raise explained(error, str(out)) or error from None
+        return _summarized(batches, at_end=at_end)
 
 
 @contextmanager
 def stopped_by_signals() -> Iterator[threading.Event]:
     """An event that SIGINT and SIGTERM set, while this lasts; a second signal acts as it always did."""
     event = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield event
-        return
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
-    def on_signal(number: int, frame: FrameType | None) -> None:
+    def on_signal(number: int, _: object) -> None:
         event.set()
         signal.signal(number, before[signal.Signals(number)])
 
-    for number in before:
-        signal.signal(number, on_signal)
     try:
+        for number in before:
+            signal.signal(number, on_signal)
         yield event
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
-def _folders(paths: Sequence[str], out: Path) -> tuple[str, ...]:
-    folders = []
-    for path in paths:
-        if "://" in path and not path.startswith("file://"):
-            folders.append(path)
-            continue
-        folder = Path(path.removeprefix("file://")).resolve()
-        if not folder.is_dir():
-            raise WrongUse(f"{folder} is not a folder: give the folder that recorders write to.")
-        if out.resolve().is_relative_to(folder):
-            raise WrongUse(f"--out {out} lies inside of the recording: give a folder outside of {folder}.")
-        folders.append(str(folder))
-    return tuple(folders)
+def _folder(path: str, out: Path) -> str:
+    if "://" in path and not path.startswith("file://"):
+        return path
+    folder = Path(path.removeprefix("file://")).resolve()
+    if not folder.is_dir():
+        raise WrongUse(f"{folder} is not a folder: give the folder that recorders write to.")
+    if out.is_relative_to(folder):
+        raise WrongUse(f"--out {out} lies inside of the recording: give a folder outside of {folder}.")
+    return str(folder)
 
 
-def _start(
-    spark: SparkSession, folders: Sequence[str], batches: Batches, store: Store, options: Options
-) -> StreamingQuery:
-    most: tuple[str, int] = ("maxBytesPerTrigger", options.bytes_per_batch)
-    if options.files_per_batch is not None:
-        most = ("maxFilesPerTrigger", options.files_per_batch)
+def _run(batches: Batches, options: Options, stop: threading.Event) -> bool:
+    """Take batches until the end; true if the recording has ended, false if somebody asked to stop."""
+    # Names alone are streamed: batches read the columns that they need. A file that is taken away leaves a gap.
+    reader = (
+        batches.spark.readStream.format("binaryFile")
+        .schema("path string, modificationTime timestamp, length bigint, content binary")
+        .options(pathGlobFilter="*.parquet", recursiveFileLookup=True, ignoreMissingFiles=True)
+    )
+    folders = (folder if "://" in folder else f"file://{literal(folder)}" for folder in batches.state.folders)
+    parts = (reader.load(folder).select("path") for folder in folders)
+    names = reduce(DataFrame.unionByName, parts)
+    failures: list[Exception] = []
 
-    def stream(folder: str) -> DataFrame:
-        reader = spark.readStream.schema(RECORDING).option("pathGlobFilter", "*.parquet")
-        reader = reader.option("recursiveFileLookup", True).option(*most)
-        place = folder if "://" in folder else uri(Path(folder))
-        return reader.parquet(place).select(F.col("_metadata.file_path").alias("file"))
+    def take(rows: DataFrame, batch: int) -> None:
+        try:
+            batches.take([_path(row.path) for row in rows.collect()], batch)
+        except Exception as error:
+            failures.append(error)
+            raise
 
-    rows = reduce(DataFrame.unionByName, [stream(folder) for folder in folders])
-    writer = rows.writeStream.foreachBatch(batches.take).queryName("aiorocketmq audit")
-    writer = writer.option("checkpointLocation", uri(store.checkpoint))
-    return writer.trigger(processingTime=f"{max(1, round(options.every * 1000))} milliseconds").start()
-
-
-def _watch(
-    query: StreamingQuery,
-    batches: Batches,
-    options: Options,
-    stop: threading.Event,
-    store: Store,
-    tell: Callable[[Told], None],
-) -> bool:
-    """Wait for the end; true when the recording has ended, false when somebody asked to stop."""
-    while not stop.wait(LOOK):
-        if not query.isActive:
-            raise _cause(batches, query.exception())
-        if batches.told:
-            _report(batches, store, tell)
-        if batches.busy.locked():
-            continue
-        if options.until_complete and batches.is_complete:
+    writer = names.writeStream.foreachBatch(take).option(
+        "checkpointLocation", f"file://{batches.out}/following/checkpoint"
+    )
+    last_data = time.monotonic()
+    while True:
+        known = batches.state
+        # All that is there now, in one batch. A query of its own for each look costs some milliseconds.
+        try:
+            writer.trigger(availableNow=True).start().awaitTermination()
+        except PySparkException as error:
+            raise failures[0] if failures else unreadable(error) from error
+        if batches.state is not known:
+            last_data = time.monotonic()
+            _summarized(batches, at_end=False)
+        if options.until_complete and batches.state.is_complete and not batches.unread():
             return True
-        if options.until_idle is not None and time.monotonic() - batches.last_data > options.until_idle:
+        if options.until_idle is not None and time.monotonic() - last_data > options.until_idle:
             return True
-    return False
+        if stop.wait(options.every if batches.state is known else 0):
+            return False
 
 
-def _cause(batches: Batches, error: Exception | None) -> Exception:
-    if batches.failure is not None:
-        return batches.failure
-    why = reason(error) if error is not None else "the query ended"
-    return NotARecording(f"Spark cannot follow these files ({why}).")
+def _path(file: str) -> str:
+    return f"/{file.removeprefix('file:').lstrip('/')}" if file.startswith("file:") else file
 
 
-def _report(batches: Batches, store: Store, tell: Callable[[Told], None]) -> None:
-    while batches.told:
-        told = batches.told.pop(0)
-        store.write_summary(_document(batches.progress, batches, at_end=False))
-        tell(told)
-
-
-def _verdict(batches: Batches, progress: Progress, *, at_end: bool) -> tuple[Verdict, tuple[str, ...]]:
-    """Invalid as soon as something was broken; valid only of a whole recording that was followed to its end."""
-    verdicts: dict[str, int] = {}
-    for key, n in progress.found.items():
-        verdict = key.split(SEPARATOR)[2]
-        verdicts[verdict] = verdicts.get(verdict, 0) + n
-    if verdicts.get(findings.BROKEN):
-        return Verdict.INVALID, (f"{verdicts[findings.BROKEN]} broken promise(s).",)
-    gate = batches.gate(progress)
-    reasons = [] if at_end else ["the recording was not followed to its end."]
-    reasons += [*gate.missing, *gate.clocks] if at_end else gate.clocks
-    reasons += gates.twice_sentences(progress.told_twice)
-    if verdicts.get(findings.POSSIBLE):
-        reasons.append(f"{verdicts[findings.POSSIBLE]} finding(s) are possible but not proven.")
-    if progress.late_rows:
-        reasons.append(f"{progress.late_rows} row(s) came when their time had been judged.")
-    if progress.forgotten:
-        reasons.append(f"{progress.forgotten} message(s) were dropped before they had come to their end.")
-    if not progress.counted.get("deliveries"):
-        reasons.append("nothing to judge: the recording holds no deliveries.")
-    if reasons:
-        return Verdict.UNKNOWN, tuple(reasons)
-    return Verdict.VALID, (f"{progress.counted['deliveries']} deliveries judged, none broken.",)
-
-
-def _document(progress: Progress, batches: Batches, *, at_end: bool) -> dict[str, Any]:
-    verdict, reasons = _verdict(batches, progress, at_end=at_end)
-    found: dict[str, dict[str, Any]] = {}
-    for key, n in sorted(progress.found.items()):
-        check, invariant, kind, excuse = key.split(SEPARATOR)
-        of = found.setdefault(check, {"broken": 0, "possible": 0, "excused": {}, "findings": {}})
-        if kind == findings.EXCUSED:
-            of["excused"][excuse] = of["excused"].get(excuse, 0) + n
-        else:
-            of[kind] += n
-            of["findings"].setdefault(invariant, {})[kind] = n
-    return {
+def _summarized(batches: Batches, *, at_end: bool) -> dict[str, Any]:
+    """Write `following.json`. Invalid as soon as something was broken; valid only when followed to the end."""
+    state, gate, found = batches.state, gate_of(batches.state), Counter[str]()
+    unread = len(batches.unread()) if at_end else 0
+    for key, n in state.findings.items():
+        found[key.split("\t")[2]] += n
+    deliveries = gate.kinds.get("deliver", 0)
+    doubts = {
+        "the recording was not followed to its end.": not at_end,
+        f"{unread} recorder(s) have finished no file.": unread,
+        **dict.fromkeys((*(gate.missing if at_end else ()), *gate.clocks), True),
+        f"{found[POSSIBLE]} finding(s) are possible but not proven.": found[POSSIBLE],
+        f"{state.late_rows} row(s) came when their time had been judged.": state.late_rows,
+        f"{state.forgotten} message(s) were dropped before they had come to their end.": state.forgotten,
+        "nothing to judge: the recording holds no deliveries.": not deliveries,
+    }
+    reasons = [sentence for sentence, holds in doubts.items() if holds]
+    verdict = Verdict.UNKNOWN if reasons else Verdict.VALID
+    if found[BROKEN]:
+        verdict, reasons = Verdict.INVALID, [f"{found[BROKEN]} broken promise(s)."]
+    fields = ("check", "invariant", "verdict", "exemption", "count")
+    document = {
         "schema": SCHEMA,
         "verdict": verdict.value,
-        "reasons": list(reasons),
-        "batch": progress.batch,
+        "reasons": reasons or [f"{deliveries} deliveries judged, none broken."],
+        "batch": state.batch,
         "ended": at_end,
-        "watermark_us": progress.watermark_us,
-        "events": sum(progress.rows.values()),
-        "recorders": {"seen": len(progress.spans), "ended": len(progress.ended)},
-        "judged": dict(progress.counted),
-        "checks": found,
-        "late_rows": progress.late_rows,
-        "forgotten": progress.forgotten,
+        "watermark_us": state.watermark_us,
+        "events": gate.events,
+        "recorders": {"seen": len(state.spans), "ended": len(state.ended)},
+        "judged": {kind: n for kind, n in sorted(gate.kinds.items()) if n},
+        "findings": [
+            dict(zip(fields, (*key.split("\t"), n), strict=True)) for key, n in sorted(state.findings.items())
+        ],
+        "late_rows": state.late_rows,
+        "forgotten": state.forgotten,
     }
+    replace_text(batches.out / "following.json", json.dumps(document, indent=2) + "\n")
+    return document

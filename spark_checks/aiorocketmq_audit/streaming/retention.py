@@ -1,189 +1,130 @@
-"""Which events are carried to the next batch: messages that are not done, and what later ones are compared with.
+"""Which events are carried to the next batch: those of messages that may still be delivered or settled, and what later
+ones are compared with.
 
-Done is a message that every group of its topic has settled, or passed in its queue, and of which nothing was heard for
-the horizon. Kept beyond that are the lowest and the highest place of each group in each queue and message group,
-because loss and order are judged against them, the latest commit of each queue, the lists of lite topics from each
-client's latest whole one on, and whatever is rare: settings, clients, resets, faults.
+A message is *open* while a consumer group leases it, or a group that reads its topic has neither got nor passed it
+(an ordered group passes each message group by itself). Besides, these stay: the lowest, the highest and the latest
+place of each group in each queue and message group; the latest commit in each queue; the first poll of each group; and
+all that is rare: settings, clients, assignments, resets, faults, drains, lists of lite topics. Transactions stay, with
+all their half messages, as long as open messages.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from pyspark.sql import DataFrame, functions as F
 
-from pyspark.sql import Column, DataFrame, Window as SqlWindow, functions as F
+from aiorocketmq_audit.engine import worked_out
+from aiorocketmq_audit.frames.frame import ACCOUNT, SCOPE
 
-from aiorocketmq_audit.narrowing import told_away
+ROUTINE = (
+    *("send", "receive", "deliver", "ack", "change", "forward", "recall", "expire"),
+    *("handle.start", "handle.end", "commit", "clock.sample", "tx.end", "tx.check"),
+)
+"""Kinds of which there are many: without a message most of them do not matter later."""
 
 MOST_BROADCAST = 2_000_000
-"""Keys up to this number are sent to every worker; more of them are joined by a shuffle."""
+"""Keys up to this number are sent to every task; with more of them rows are shuffled."""
 
-_ACCOUNT = ("run_id", "case_id", "observer")
-ENDS = ("ack", "forward", "dlq.deliver")
-PASSING = ("receive", "commit", "clock.sample", "lite.sync")
-"""Kinds of which there are many, and which no message holds."""
-
-SINGLE = ("commit", "lite.sync")
-"""Kinds of which some rows are chosen one by one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """What is old enough to be dropped, in microseconds since 1970."""
-
-    done_before: int
-    """Messages that are done are dropped when nothing was heard of them since then."""
-    any_before: int
-    """All messages are dropped when nothing was heard of them since then."""
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """What is carried on."""
-
-    events: DataFrame
-    forgotten: int
-    """Messages that were dropped although they were not done."""
+_ACCOUNT = ", ".join(ACCOUNT)
+_KEY = f"""if(message_id is not null, xxhash64({_ACCOUNT}, message_id),
+    if(kind in ('commit', 'receive'), xxhash64(recorder, seq), null)) as key"""
+_IS_READ = "kind = 'deliver' and offset is not null and (attempt = 1 or role = 'pull')"
+_IS_SENT = "kind = 'send' and phase in ('ok', 'info')"
+_IS_TAKEN = "phase = 'ok' and (kind = 'recall' or kind = 'tx.end' and resolution = 'rollback')"
+_IS_SETTLED = "kind in ('ack', 'forward', 'dlq.deliver') and coalesce(phase, '') <> 'fail' or role = 'pull'"
+_IS_UNKNOWN = "kind = 'receive' and (phase <=> 'info' or result <=> 'away')"
+_IS_OF_TX = "tx_id is not null and kind in ('send', 'tx.end', 'tx.check')"
+_CODES = (
+    f"xxhash64({_ACCOUNT}, topic) as in_topic",
+    f"xxhash64({_ACCOUNT}, topic, broker, queue) as in_queue",
+    "xxhash64(coalesce(message_group, '')) as lane",
+    "xxhash64(`group`) as reader",
+)
+_WAY = "xxhash64(in_queue, reader, if(coalesce(ordered, true), lane, null)) as way"
+"""What a group reads in the order of its places: a queue, or a message group of it."""
 
 
-def kept(events: DataFrame, window: Window) -> Kept:
-    """Choose the rows that later ones may need. Two small jobs; rows are not shuffled unless very many are open."""
-    keyed = events.withColumn("keep_key", _key())
-    messages = _messages(keyed).persist()
-    try:
-        stays = (F.col("last") >= window.done_before) | (
-            F.col("is_open") & (F.col("last") >= window.any_before)
-        )
-        chosen = messages.where(stays & (F.col("first") < window.done_before)).select("keep_key")
-        singles = _latest_commits(keyed).unionByName(_standing_lists(keyed, window))
-        keys = chosen.unionByName(_landmarks(keyed)).unionByName(singles).distinct().persist()
-        dropped = messages.where("is_open").where(F.col("last") < window.any_before).count()
-        number = keys.count()
-        wanted = keys.withColumn("is_kept", F.lit(True))
-        wanted = F.broadcast(wanted) if number <= MOST_BROADCAST else wanted
-        rows = keyed.join(wanted, "keep_key", "left")
-        is_lasting = ~F.col("kind").isin(*PASSING) & F.col("message_id").isNull()
-        is_unanswered = ((F.col("kind") == "receive") & (F.col("phase") == "info")) | told_away()
-        stays = (
-            (F.col("t_wall_us") >= window.done_before)
-            | F.col("is_kept").isNotNull()
-            | is_lasting
-            | (is_unanswered & (F.col("t_wall_us") >= window.any_before))
-        )
-        return Kept(_shortened(rows.where(stays), window).drop("keep_key", "is_kept"), dropped)
-    finally:
-        messages.unpersist()
+def kept(events: DataFrame, settings: DataFrame, kept_us: int, any_us: int) -> tuple[DataFrame, int]:
+    """Return the rows to carry, and the number of open messages that are dropped.
+
+    All rows from `kept_us` on stay, those of messages that were heard of since then, and those of open ones that were
+    heard of since `any_us`. `settings` are as `frames.settings` returns them.
+    """
+    keyed = events.select("*", F.expr(_KEY))
+    old = keyed.where(F.col("t_wall_us") < kept_us)
+    heard = keyed.where("message_id is not null").groupBy("key")
+    times = heard.agg(F.min("t_wall_us").alias("first"), F.expr("max(greatest(t_wall_us, due_us)) as last"))
+    aged = times.where(F.col("first") < kept_us).join(_open(keyed, old, settings, kept_us), "key", "left")
+    aged = aged.selectExpr(
+        "key",
+        f"last >= {kept_us} or open is not null and last >= {any_us} as stays",
+        f"open is not null and last < {any_us} as lost",
+    )
+    marks = _places(old, any_us).union(_alone(old)).selectExpr("key", "true as stays", "false as lost")
+    by_key = aged.union(marks).groupBy("key")
+    keys = worked_out(by_key.agg(F.max("stays").alias("stays"), F.max("lost").alias("lost")))
+    number, forgotten = keys.agg(F.expr("count_if(stays)"), F.expr("count_if(lost and not stays)")).collect()[
+        0
+    ]
+    keys = keys.where("stays")
+    rows = keyed.join(F.broadcast(keys) if number <= MOST_BROADCAST else keys, "key", "left").where(
+        f"""stays or t_wall_us >= {kept_us} or t_wall_us >= {any_us} and ({_IS_UNKNOWN} or {_IS_OF_TX})
+        or message_id is null and kind not in {ROUTINE}"""
+    )
+    # Sends of dropped messages are unknown from here on: what was stored before must not seem to come from nowhere.
+    begun = f"if(kind = 'recorder.start', greatest(t_wall_us, {kept_us}), t_wall_us)"
+    return rows.withColumn("t_wall_us", F.expr(begun)).select(events.columns), forgotten
 
 
-def _key() -> Column:
-    """The message that a row is about, in one account; a commit or a list of lite topics stands for itself."""
-    return F.when(F.col("message_id").isNotNull(), F.xxhash64(*_ACCOUNT, "message_id")).when(
-        F.col("kind").isin(*SINGLE), F.xxhash64("recorder", "seq")
+def _open(keyed: DataFrame, old: DataFrame, settings: DataFrame, kept_us: int) -> DataFrame:
+    """The keys of open messages. What deliveries since `kept_us` have passed may still come."""
+    order = F.broadcast(settings.select(*SCOPE, "group", "ordered"))
+    read = keyed.where("kind = 'deliver' and `group` is not null").join(order, [*SCOPE, "group"], "left")
+    readers = read.selectExpr(_CODES[0], _CODES[3], "ordered").distinct()
+    passed = (
+        read.where(_IS_READ).where(F.col("t_wall_us") <= kept_us).selectExpr(*_CODES, "ordered", "offset")
+    )
+    highest = passed.groupBy(F.expr(_WAY)).agg(F.max("offset").alias("highest"))
+    sent = old.where(f"key is not null and ({_IS_SENT} or {_IS_TAKEN})").selectExpr("*", *_CODES[:3])
+    rank = "if(kind = 'send', coalesce(offset, -1), null)"
+    sent = sent.groupBy("key").agg(
+        *(F.expr(f"max_by({name}, {rank}) as {name}") for name in ("in_topic", "in_queue", "lane", "offset")),
+        F.expr("count_if(kind <> 'send') as taken"),
+    )
+    awaited = sent.where("in_topic is not null and taken = 0").join(F.broadcast(readers), "in_topic", "left")
+    missed = (
+        awaited.select("*", F.expr(_WAY))
+        .join(highest, "way", "left")
+        .where("not coalesce(offset <= highest, false)")
+    )
+    told = keyed.where(
+        f"message_id is not null and `group` is not null and (kind = 'deliver' or {_IS_SETTLED})"
+    )
+    got = told.groupBy("key", F.expr(_CODES[3])).agg(
+        F.expr("max(if(kind = 'deliver', t_wall_us, null)) as given"),
+        F.expr(f"max(if({_IS_SETTLED}, t_wall_us, 0)) as settled"),
+    )
+    got = got.where("given is not null")
+    open_keys = missed.join(got, ["key", "reader"], "left_anti").select("key")
+    return (
+        open_keys.union(got.where("given > settled").select("key")).distinct().withColumn("open", F.lit(True))
     )
 
 
-def _shortened(rows: DataFrame, window: Window) -> DataFrame:
-    """Let each account begin where its sends are still known, so that nothing seems to come from nowhere."""
-    began = F.greatest("t_wall_us", F.lit(window.done_before))
-    begins = F.when(F.col("kind") == "recorder.start", began).otherwise(F.col("t_wall_us"))
-    return rows.withColumn("t_wall_us", begins)
-
-
-def _messages(keyed: DataFrame) -> DataFrame:
-    """One row per message: when it was first and last heard of, and whether anybody may still get it."""
-    kind, phase, at = F.col("kind"), F.col("phase"), F.col("t_wall_us")
-    is_stored = (kind == "send") & phase.isin("ok", "info")
-    is_end = kind.isin(*ENDS) & (phase.isNull() | (phase != "fail"))
-    # Numbers only from here on, so that the aggregations need no sort.
-    rows = keyed.where(F.col("message_id").isNotNull()).select(
-        "keep_key",
-        F.xxhash64("group").alias("reader"),
-        at.alias("at"),
-        F.greatest(at, F.coalesce("due_us", at)).alias("heard"),
-        F.when(kind == "deliver", at).alias("given"),
-        F.when(is_end, at).alias("ended"),
-        F.when(is_stored, F.xxhash64(*_ACCOUNT, "topic")).alias("topic_key"),
-        F.when(is_stored, F.xxhash64(*_ACCOUNT, "topic", "broker", "queue")).alias("queue_key"),
-        F.when(is_stored, F.col("offset")).alias("offset"),
+def _places(old: DataFrame, any_us: int) -> DataFrame:
+    """The messages at the borders of what each group has read, by queue and filter, and so long by message group."""
+    read = old.where(f"{_IS_READ} and message_id is not null").selectExpr(
+        f"xxhash64({_ACCOUNT}, topic, `group`, broker, queue, filter) as way",
+        "explode(array_distinct(array(null, if(message_group is null, null, xxhash64(message_group))))) as lane",
+        *("key", "offset", "t_wall_us"),
     )
-    stored = (
-        F.max("topic_key").alias("topic_key"),
-        F.max_by("queue_key", "offset").alias("queue_key"),
-        F.max("offset").alias("offset"),
-    )
-    by_group = rows.groupBy("keep_key", "reader").agg(
-        F.min("at").alias("first"),
-        F.max("heard").alias("last"),
-        F.max("given").alias("given"),
-        F.max("ended").alias("ended"),
-        *stored,
-    )
-    is_held = F.col("given").isNotNull() & (F.coalesce("ended", F.lit(0)) < F.col("given"))
-    whole = by_group.groupBy("keep_key").agg(
-        F.min("first").alias("first"),
-        F.max("last").alias("last"),
-        F.max(is_held).alias("is_held"),
-        F.count("given").alias("groups"),
-        *stored,
-    )
-    readers, reached = _readers(keyed)
-    known = whole.join(F.broadcast(readers), "topic_key", "left")
-    known = known.join(F.broadcast(reached), "queue_key", "left")
-    expected = F.coalesce("readers", F.lit(1))
-    is_passed = F.coalesce(
-        (F.col("reading") >= expected) & (F.col("offset") <= F.col("reached")), F.lit(False)
-    )
-    is_awaited = F.col("topic_key").isNotNull() & (F.col("groups") < expected) & ~is_passed
-    return known.select(
-        "keep_key",
-        "first",
-        "last",
-        (F.coalesce("is_held", F.lit(False)) | is_awaited).alias("is_open"),
-    )
+    borders = "array(min_by(key, offset), max_by(key, offset), max_by(key, t_wall_us)) as borders"
+    seen = read.groupBy("way", "lane").agg(F.expr(borders), F.max("t_wall_us").alias("last"))
+    return seen.where(f"lane is null or last >= {any_us}").select(F.explode("borders").alias("key"))
 
 
-def _readers(keyed: DataFrame) -> tuple[DataFrame, DataFrame]:
-    """How many groups read each topic; and each queue, and how far the slowest of them has come there."""
-    given = keyed.where((F.col("kind") == "deliver") & F.col("group").isNotNull())
-    places = given.groupBy(
-        F.xxhash64(*_ACCOUNT, "topic").alias("topic_key"),
-        F.xxhash64(*_ACCOUNT, "topic", "broker", "queue").alias("queue_key"),
-        "group",
-    ).agg(F.max(F.when(F.col("attempt") == 1, F.col("offset"))).alias("highest"))
-    readers = places.groupBy("topic_key").agg(F.count_distinct("group").alias("readers"))
-    reached = places.groupBy("queue_key").agg(
-        F.count("highest").alias("reading"), F.min("highest").alias("reached")
-    )
-    return readers, reached
-
-
-def _landmarks(keyed: DataFrame) -> DataFrame:
-    """Messages at the borders of what each group has read, by queue and filter, and by message group."""
-    first = keyed.where((F.col("kind") == "deliver") & (F.col("attempt") == 1) & F.col("offset").isNotNull())
-    packed = first.select(
-        F.xxhash64(*_ACCOUNT, "topic", "group", "broker", "queue").alias("way"),
-        F.xxhash64("filter").alias("asked"),
-        F.when(F.col("message_group").isNotNull(), F.xxhash64("message_group")).alias("lane"),
-        "offset",
-        "keep_key",
-    )
-    lowest, highest = (of("keep_key", "offset") for of in (F.min_by, F.max_by))
-    by_queue = packed.groupBy("way", "asked").agg(F.array(lowest, highest).alias("borders"))
-    by_lane = packed.where("lane is not null").groupBy("way", "lane").agg(highest.alias("keep_key"))
-    return by_queue.select(F.explode("borders").alias("keep_key")).unionByName(by_lane.select("keep_key"))
-
-
-def _latest_commits(keyed: DataFrame) -> DataFrame:
-    latest = keyed.where("kind = 'commit'").groupBy(*_ACCOUNT, "group", "topic", "broker", "queue")
-    return latest.agg(F.max_by("keep_key", F.struct("t_wall_us", "seq")).alias("keep_key")).select("keep_key")
-
-
-def _standing_lists(keyed: DataFrame, window: Window) -> DataFrame:
-    """Lists of lite topics that a later whole list has not replaced, and those of which nobody knows."""
-    lists = keyed.where("kind = 'lite.sync'")
-    is_whole = F.col("cfg").getItem("all").isNotNull() & (F.coalesce("phase", F.lit("ok")) == "ok")
-    is_old = F.col("t_wall_us") < window.done_before
-    begin = F.when(is_whole & is_old, F.coalesce("invoked_seq", "seq"))
-    of_client = SqlWindow.partitionBy("recorder", "boot", "client_id", "group", "topic")
-    known = lists.withColumn("replaced_before", F.coalesce(F.max(begin).over(of_client), F.lit(0)))
-    stays = (F.col("seq") >= F.col("replaced_before")) | F.col("phase").eqNullSafe("info")
-    return known.where(stays).select("keep_key")
+def _alone(old: DataFrame) -> DataFrame:
+    """The latest commit in each queue, and the first poll of each group."""
+    rank = "if(kind = 'commit', t_wall_us * 1024 + (seq & 1023), -t_wall_us)"
+    whose = f"xxhash64(kind, phase, {_ACCOUNT}, topic, `group`, broker, queue)"
+    alone = old.where("kind in ('commit', 'receive') and message_id is null").groupBy(F.expr(whose))
+    return alone.agg(F.expr(f"max_by(key, {rank}) as key")).select("key")

@@ -1,8 +1,9 @@
-"""All histories; importing this fills the books."""
+"""All pages; importing this registers them."""
 
 from spark_checks.tests.histories import (
     content,
     drains,
+    exemptions,
     handlers,
     isolation,
     leases,
@@ -11,21 +12,23 @@ from spark_checks.tests.histories import (
     retries,
     transactions,
 )
-from spark_checks.tests.histories.book import ASIDE, CHECKED, SECOND, START, as_written
+from spark_checks.tests.histories.book import PAGES, rows_of
+from spark_checks.tests.histories.history import SECOND, START, History
 
 __all__ = [
-    "ASIDE",
-    "CHECKED",
+    "PAGES",
     "SECOND",
     "START",
-    "as_written",
+    "History",
     "content",
     "drains",
+    "exemptions",
     "handlers",
     "isolation",
     "leases",
     "order",
     "queues",
     "retries",
+    "rows_of",
     "transactions",
 ]

@@ -1,4 +1,4 @@
-"""Short histories by name, each with what must be found in it; those of one book are judged together."""
+"""Pages: short histories by name, each with everything that the audit must find in it; all are judged together."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from aiorocketmq_audit.generator.planting import numbered
-from aiorocketmq_audit.schema import COLUMNS, RECORDING
-from pyspark.sql import DataFrame, SparkSession, functions as F
 
-START = 1_700_000_000_000_000
-"""When histories begin, in microseconds since 1970."""
-SECOND = 1_000_000
+from spark_checks.tests.histories.history import SECOND, START, History
 
-Write = Callable[[Any], None]
+__all__ = ["PAGES", "SECOND", "START", "History", "Page", "Write", "history", "rows_of"]
+
+Write = Callable[[History], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,62 +23,42 @@ class Page:
     found: frozenset[tuple[str, str]]
     """(invariant, verdict) pairs that must come out, and no others."""
     ordered: bool
-    by_clients: bool
-    """No broker has told of the group."""
-
-    def tell(self, history: Any) -> Any:
-        """Write it, with the settings that all of them have."""
-        history.config(ordered=self.ordered, max_attempts=17, steps_ms="40000")
-        self.write(history)
-        return history
+    attested: bool
+    """The broker recorded the group's settings, too, so that its own account of the group is there."""
 
 
-class Book:
-    """Histories under their claims; call it to add one."""
-
-    def __init__(self) -> None:
-        self.pages: dict[str, Page] = {}
-
-    def __call__(
-        self, name: str, *found: tuple[str, str], ordered: bool = False, by_clients: bool = False
-    ) -> Callable[[Write], Write]:
-        def register(write: Write) -> Write:
-            assert name not in self.pages, f"two histories say that {name}"
-            self.pages[name] = Page(write, frozenset(found), ordered, by_clients)
-            return write
-
-        return register
-
-    def events(self, spark: SparkSession, history_type: Callable[[str], Any]) -> DataFrame:
-        """All histories, each in a case of its name."""
-        rows = []
-        for name, page in self.pages.items():
-            made = page.tell(history_type(name))
-            rows += [tuple(row[column] for column in COLUMNS) for row in made.end().rows]
-        return spark.createDataFrame(rows, RECORDING)
-
-    def found(self, findings: DataFrame, events: DataFrame, proof: str) -> dict[str, set[tuple[str, str]]]:
-        """By history, what was found in it; `proof` is the column of the recorder that proves it."""
-        names = events.select(F.xxhash64("recorder").alias("key"), "case_id").distinct()
-        pairs = findings.join(names, F.col(proof) == F.col("key")).select("case_id", "invariant", "verdict")
-        collected: dict[str, set[tuple[str, str]]] = {name: set() for name in self.pages}
-        for row in pairs.collect():
-            collected[row.case_id].add((row.invariant, row.verdict))
-        return collected
+PAGES: dict[str, Page] = {}
+"""By their claims."""
 
 
-CHECKED = Book()
-"""What the checks judge."""
-ASIDE = Book()
-"""What `sides` judge."""
+def history(
+    name: str, *found: tuple[str, str], ordered: bool = False, attested: bool = False
+) -> Callable[[Write], Write]:
+    """Register a page."""
+
+    def register(write: Write) -> Write:
+        assert name not in PAGES, f"two pages claim that {name}"
+        PAGES[name] = Page(write, frozenset(found), ordered, attested)
+        return write
+
+    return register
 
 
-def as_written(history: Any) -> list[dict[str, Any]]:
-    """The rows of a history as its recorders would have written them, if it has several."""
-    rows = history.rows
-    whole = []
-    for recorder in sorted({row["recorder"] for row in rows}):
-        mine = [row for row in rows if row["recorder"] == recorder and row["kind"] != "recorder.start"]
-        constant = {name: rows[0][name] for name in ("run_id", "case_id", "boot", "observer")}
-        whole += numbered(mine, constant | {"recorder": recorder}, (START, START))
-    return whole
+def rows_of(name: str) -> list[dict[str, Any]]:
+    """The rows of a page, in a case of its name, as its recorders would have written them."""
+    page, h = PAGES[name], History(name)
+    h.config(ordered=page.ordered, max_attempts=17, steps_ms="40000")
+    if page.attested:
+        h.rows[-1]["observer"] = "broker"
+    page.write(h)
+    recorders = sorted({row["recorder"] for row in h.rows})
+    if len(recorders) == 1:
+        return h.end().rows
+    rows = []
+    for recorder in recorders:
+        mine = [row for row in h.rows if row["recorder"] == recorder and row["kind"] != "recorder.start"]
+        constant = {key: h.rows[0][key] for key in ("run_id", "case_id", "boot", "observer")} | {
+            "recorder": recorder
+        }
+        rows += numbered(mine, constant, (START, START))
+    return rows

@@ -4,54 +4,54 @@ from __future__ import annotations
 
 from typing import Any
 
-from spark_checks.tests.histories.book import CHECKED as history
+from spark_checks.tests.histories.book import START, History, Write, history
 
 
 @history("a message comes as it was sent")
-def _(h: Any) -> None:
+def _(h: History) -> None:
     h.send("/0", 0)
     h.deliver("/0", 1, body_sha="body")
 
 
 @history("another body is another message", ("INV-CONTENT", "broken"))
-def _(h: Any) -> None:
+def _(h: History) -> None:
     h.send("/0", 0)
     h.deliver("/0", 1, body_sha="bodY")
 
 
 @history("what was refused does not come", ("INV-FAILED", "broken"))
-def _(h: Any) -> None:
+def _(h: History) -> None:
     h.send("/0", 0, phase="fail")
     h.deliver("/0", 1, body_sha="body")
 
 
 @history("what may have been stored may come")
-def _(h: Any) -> None:
+def _(h: History) -> None:
     h.send("/0", 0, phase="fail")
     h.send("/0", 1, phase="info")
     h.deliver("/0", 2, body_sha="body")
 
 
 @history("a client cannot know who else sends")
-def _(h: Any) -> None:
+def _(h: History) -> None:
     h.send("/0", 0)
     h.deliver("/1", 1, store_us=1_700_000_000_500_000)
 
 
 @history("a broker knows all sends", ("INV-ORIGIN", "broken"))
-def _(h: Any) -> None:
+def _(h: History) -> None:
     h.rows[0]["observer"] = "broker"
     h.deliver("/1", 1, store_us=1_700_000_000_500_000, observer="broker")
 
 
 @history("a broker may have stored it before its account began")
-def _(h: Any) -> None:
+def _(h: History) -> None:
     h.rows[0]["observer"] = "broker"
     h.deliver("/1", 1, store_us=1_699_999_999_000_000, observer="broker")
 
 
 @history("a tag that was asked for")
-def _(h: Any) -> None:
+def _(h: History) -> None:
     h.deliver("/0", 0, tag="paid", filter="TAG:open || paid")
     h.deliver("/1", 0, tag="paid", filter="TAG:*")
     h.deliver("/2", 0, filter="TAG:")
@@ -60,16 +60,18 @@ def _(h: Any) -> None:
 
 
 @history("a tag that nobody asked for", ("INV-FILTER", "broken"))
-def _(h: Any) -> None:
+def _(h: History) -> None:
     h.deliver("/0", 0, tag="pai", filter="TAG:open || paid")
 
 
 @history("no tag where one was asked for", ("INV-FILTER", "broken"))
-def _(h: Any) -> None:
+def _(h: History) -> None:
     h.deliver("/0", 0, filter="TAG:open")
 
 
-def passing(h: Any, *, observer: str = "broker", wanted: str = "TAG:*", last: int = 2, **more: Any) -> None:
+def passing(
+    h: History, *, observer: str = "broker", wanted: str = "TAG:*", last: int = 2, **more: Any
+) -> None:
     """Three messages are stored; the first and the last one are handed out."""
     for offset in range(3):
         h.send(f"/{offset}", 0, observer=observer, broker="b", queue=0, offset=offset, **more)
@@ -78,16 +80,16 @@ def passing(h: Any, *, observer: str = "broker", wanted: str = "TAG:*", last: in
 
 
 @history("what was passed over is lost", ("INV-LOSS-MID", "broken"))
-def _(h: Any) -> None:
+def _(h: History) -> None:
     passing(h)
 
 
 @history("a client may have been passed by another one", ("INV-LOSS-MID", "possible"))
-def _(h: Any) -> None:
+def _(h: History) -> None:
     passing(h, observer="client")
 
 
-def beginning(h: Any, *, sent: float, second: str = "TAG:*") -> None:
+def beginning(h: History, *, sent: float, second: str = "TAG:*") -> None:
     """A queue is read from 1 s on; of a message group that comes later, only the second message is handed out."""
     where = {"observer": "broker", "broker": "b", "queue": 0}
     h.send("x/0", 0, offset=0, **where)
@@ -98,27 +100,27 @@ def beginning(h: Any, *, sent: float, second: str = "TAG:*") -> None:
 
 
 @history("a message group begins behind its first message", ("INV-LOSS-MID", "broken"), ordered=True)
-def _(h: Any) -> None:
+def _(h: History) -> None:
     beginning(h, sent=2)
 
 
 @history("a message group may have begun before its group read the queue", ordered=True)
-def _(h: Any) -> None:
+def _(h: History) -> None:
     beginning(h, sent=0.5)
 
 
 @history("under another filter the begin of a message group may be passed over", ordered=True)
-def _(h: Any) -> None:
+def _(h: History) -> None:
     beginning(h, sent=2, second="TAG:paid||")
 
 
 @history("what lies behind may yet come")
-def _(h: Any) -> None:
+def _(h: History) -> None:
     passing(h, last=0)
 
 
 @history("who wants another tag does not miss it")
-def _(h: Any) -> None:
+def _(h: History) -> None:
     for offset, tag in enumerate(("paid", "open", "paid")):
         h.send(f"/{offset}", 0, observer="broker", broker="b", queue=0, offset=offset, tag=tag)
     for offset in (0, 2):
@@ -126,22 +128,72 @@ def _(h: Any) -> None:
 
 
 @history("nobody knows what an SQL filter lets through")
-def _(h: Any) -> None:
+def _(h: History) -> None:
     passing(h, wanted="SQL92:amount > 1")
 
 
 @history("what was deleted in its time is not lost")
-def _(h: Any) -> None:
+def _(h: History) -> None:
     h.note("trim", 0, observer="broker", topic="t", broker="b", queue=0, commit_offset=2)
     passing(h)
 
 
 @history("a group that was reset may pass what it likes")
-def _(h: Any) -> None:
+def _(h: History) -> None:
     h.note("reset", 0, observer="broker", group="g", topic="t")
     passing(h)
 
 
 @history("a delayed message has its place from when it is due")
-def _(h: Any) -> None:
+def _(h: History) -> None:
     passing(h, due_us=1_700_000_000_000_000)
+
+
+@history("sends of one message that differ say nothing")
+def _(h: History) -> None:
+    for body in ("one", "two"):
+        h.send("/0", 0, body=body, props_sha=body)
+    h.deliver("/0", 1, body_sha="three", props_sha="three")
+
+
+def again(part: str, sent: str, other: str) -> Write:
+    def write(h: History) -> None:
+        h.send("/0", 0, **{"body_sha": "same", "props_sha": "same"} | {part: sent})
+        for attempt, text in ((1, sent), (2, other)):
+            cells = {"body_sha": "same", "props_sha": "same"} | {part: text}
+            h.deliver("/0", attempt * 10, hold=5, attempt=attempt, **cells)
+
+    return write
+
+
+for part in ("body_sha", "props_sha"):
+    # One way round the hash of what was sent is the greater one.
+    for sent, other in (("one", "other"), ("other", "one")):
+        history(f"a message comes again with another {part} than {sent}", ("INV-CONTENT", "broken"))(
+            again(part, sent, other)
+        )
+
+
+@history("a refused message comes with another body", ("INV-CONTENT", "broken"))
+def _(h: History) -> None:
+    h.send("/0", 0, phase="fail")
+    h.deliver("/0", 1, body_sha="another")
+
+
+@history("a send that was called again without an answer may have been stored")
+def _(h: History) -> None:
+    h.send("/0", 0, phase="invoke", op_id="a")
+    h.send("/0", 1, phase="invoke", op_id="b")
+    h.send("/0", 1, phase="fail", op_id="b")
+    h.deliver("/0", 2, body_sha="body")
+
+
+@history("a broker may have stored it when its account began")
+def _(h: History) -> None:
+    h.rows[0]["observer"] = "broker"
+    h.deliver("/1", 1, store_us=START, observer="broker")
+
+
+@history("a filter without a tag lets every tag through")
+def _(h: History) -> None:
+    h.deliver("/0", 0, tag="paid", filter="TAG:")

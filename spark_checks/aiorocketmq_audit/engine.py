@@ -1,0 +1,87 @@
+"""The engine: evaluates all rules of a frame in one pass over its rows, and keeps the few findings."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, Row, functions as F
+
+from aiorocketmq_audit.frames.frame import Frame, Recording
+from aiorocketmq_audit.rules import RULES
+from aiorocketmq_audit.rules.rule import Rule
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """What the rules of one frame say."""
+
+    frame: str
+    cells: tuple[Row, ...]
+    """The counts, by what the frame tells apart, and `judged …` for each check."""
+    findings: DataFrame | None
+    """Rows of `Rule.finding`; None where there is none."""
+
+    def judged(self, check: str) -> int:
+        """Facts of this check."""
+        name = _judged(check)
+        return sum(cell[name] for cell in self.cells if name in cell)
+
+
+def worked_out(few: DataFrame) -> DataFrame:
+    """The rows, worked out now, and twice where there are several machines: what is asked of them later shall neither
+    plan nor run again what made them, nor fail with one machine."""
+    return few.localCheckpoint(storageLevel=StorageLevel.MEMORY_AND_DISK_2)
+
+
+def evaluate(frame: Frame, recording: Recording, checks: Collection[str]) -> Evaluated | None:
+    """Judge the rows of the frame by the rules of `checks`; None where there is nothing that they judge.
+
+    One aggregation makes counts and findings: a row with findings is a cell of its own, as they are part of its key,
+    and all others are added up where they are. Counts are exact though tasks may run twice, which those of accumulators
+    would not be.
+    """
+    rules = [rule for rule in RULES[frame.name] if rule.check in checks]
+    if not any(recording.kinds.get(kind) for kind in frame.kinds) or not (rules or frame.counts):
+        return None
+    kept = worked_out(cells(frame, frame.rows(recording), rules))
+    names = [*frame.counts, *(_judged(name) for name in _checks(rules))]
+    whole = kept.groupBy(*frame.cell).agg(
+        *(F.expr(merged).alias(name) for name, (_, merged) in frame.counts.items()),
+        *(F.sum(name).alias(name) for name in names[len(frame.counts) :]),
+        F.count("found").alias("found"),
+    )
+    told = tuple(row for row in whole.collect() if any(row[name] is not None for name in names))
+    if not any(row.found for row in told):
+        return Evaluated(frame.name, told, None)
+    findings = kept.where("found is not null").select(F.explode("found").alias("f")).select("f.*")
+    return Evaluated(frame.name, told, findings)
+
+
+def cells(frame: Frame, rows: DataFrame, rules: Sequence[Rule]) -> DataFrame:
+    """The rows added up by the frame's cell and by what was `found` in them; null where nothing was."""
+    found = f"array_compact(array({', '.join(rule.finding() for rule in rules)}))" if rules else "null"
+    marked = rows.withColumn("found", F.expr(found))
+    marked = marked.withColumn("found", F.expr("if(size(found) > 0, found, null)")) if rules else marked
+    judged = {
+        _judged(check): " or ".join(f"({text})" for text in texts) for check, texts in _checks(rules).items()
+    }
+    return marked.groupBy(*(F.expr(text).alias(name) for name, text in frame.cell.items()), "found").agg(
+        *(F.expr(each).alias(name) for name, (each, _) in frame.counts.items()),
+        *(F.expr(f"count_if({text})").alias(name) for name, text in judged.items()),
+    )
+
+
+def _checks(rules: Sequence[Rule]) -> dict[str, list[str]]:
+    """By check: what its rules judge."""
+    texts: dict[str, list[str]] = {}
+    for rule in rules:
+        known = texts.setdefault(rule.check, [])
+        if rule.judged not in known:
+            known.append(rule.judged)
+    return texts
+
+
+def _judged(check: str) -> str:
+    return f"judged {check}"

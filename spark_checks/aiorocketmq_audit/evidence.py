@@ -1,0 +1,183 @@
+"""The names beside findings: what is written to `violations/`, what a summary shows of it, and what a page draws."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, Row, Window, functions as F
+
+from aiorocketmq_audit.judgement import BROKEN, EXEMPTED
+
+SAMPLES = 50
+"""Findings of each check that the summary shows; all of them are in `violations/`."""
+
+FEW = 500_000
+"""Findings that are sent to every task."""
+
+DRAWN_MESSAGES = 40
+"""Messages whose events the page tells."""
+
+MOST_EVENTS = 1_500
+"""Events of single messages that are drawn."""
+
+NAMES = (
+    *("run_id", "case_id", "observer", "topic", "group", "broker", "queue", "offset", "message_group"),
+    *("message_id", "client_id", "attempt"),
+)
+
+DRAWN = (
+    *(
+        "run_id",
+        "case_id",
+        "observer",
+        "kind",
+        "phase",
+        "t_wall_us",
+        "invoked_us",
+        "seq",
+        "recorder",
+        "client_id",
+    ),
+    *(
+        "topic",
+        "group",
+        "broker",
+        "queue",
+        "offset",
+        "message_id",
+        "message_group",
+        "attempt",
+        "invisible_ms",
+    ),
+    *("reason", "result"),
+)
+
+DRAWN_KINDS = (
+    *("send", "deliver", "dlq.deliver", "handle.start", "handle.end"),
+    *("ack", "change", "forward", "expire"),
+)
+
+Samples = dict[str, tuple[dict[str, Any], ...]]
+"""By check: findings with the evidence, worst first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A message of one account that is worth drawing."""
+
+    run_id: str
+    case_id: str
+    observer: str
+    topic: str
+    group: str
+    message_id: str
+    message_group: str | None
+
+
+def with_names(findings: DataFrame, events: DataFrame) -> DataFrame:
+    """Findings that stand, with the names and numbers of the two events that prove each: plain columns say where the
+    later one was, `other_…` what the earlier one was. One pass over the events, and few rows of it exchanged."""
+    standing = findings.where(F.col("verdict") != EXEMPTED).drop("exemption")
+    places = F.explode(
+        F.array(*(F.struct(F.lit(role).alias("role"), f"{role}.*") for role in ("first", "second")))
+    )
+    wanted = standing.select("id", places.alias("place")).select(
+        "id", "place.role", "place.recorder", "place.seq"
+    )
+    facts = events.select(
+        F.xxhash64("recorder").alias("key"),
+        F.col("seq").alias("number"),
+        F.struct("recorder", *NAMES).alias("fact"),
+    )
+    wanted = wanted.where("recorder is not null")
+    # Where findings are few, events need not be exchanged.
+    wanted = F.broadcast(wanted) if findings.count() < FEW else wanted
+    beside = facts.join(wanted, F.expr("key = recorder and number = seq"))
+    facts_of = beside.groupBy("id").agg(
+        *(
+            F.max(F.when(F.col("role") == role, F.col("fact"))).alias(f"{role}_fact")
+            for role in ("first", "second")
+        )
+    )
+    joined = standing.join(facts_of, "id", "left")
+    return joined.select(
+        "check",
+        "invariant",
+        "verdict",
+        *(F.coalesce(f"second_fact.{name}", f"first_fact.{name}").alias(name) for name in NAMES),
+        (F.col("margin_us") / 1000).alias("margin_ms"),
+        F.col("second.at").alias("at_us"),
+        *(
+            F.col(f"first_fact.{name}").alias(f"other_{name}")
+            for name in ("message_id", "client_id", "attempt", "offset")
+        ),
+        F.col("first_fact.recorder").alias("first_recorder"),
+        F.col("first.seq").alias("first_seq"),
+        F.col("second_fact.recorder").alias("second_recorder"),
+        F.col("second.seq").alias("second_seq"),
+    )
+
+
+def nothing(events: DataFrame) -> DataFrame:
+    """The columns of `with_names`, and no row."""
+    place = "struct<at: bigint, recorder: bigint, seq: bigint>"
+    none = events.where("false").select(
+        *(F.lit(None).cast("string").alias(name) for name in ("check", "invariant", "verdict", "exemption")),
+        *(F.lit(None).cast("bigint").alias(name) for name in ("id", "margin_us")),
+        *(F.lit(None).cast(place).alias(name) for name in ("first", "second")),
+    )
+    return with_names(none, events.where("false"))
+
+
+def samples(named: DataFrame) -> Samples:
+    """Some findings of each check: proven ones first, then by margin."""
+    is_possible = (F.col("verdict") != BROKEN).cast("int")
+    worst = Window.partitionBy("check").orderBy(is_possible, F.col("margin_ms").desc_nulls_last(), "at_us")
+    ranked = named.withColumn("rank", F.row_number().over(worst)).where(F.col("rank") <= SAMPLES)
+    found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in ranked.orderBy("check", "rank").drop("rank").collect():
+        found[row.check].append(row.asDict())
+    return {name: tuple(rows) for name, rows in found.items()}
+
+
+def subjects(shown: Samples) -> tuple[Subject, ...]:
+    """Messages to draw: those of the first findings of each check."""
+    wanted: dict[Subject, None] = {}
+    names = Subject.__slots__
+    for rank in range(SAMPLES):
+        for rows in shown.values():
+            if rank < len(rows):
+                row = rows[rank]
+                wanted.setdefault(Subject(**{name: row[name] for name in names}))
+                if row["other_message_id"] not in (None, row["message_id"]):
+                    other = {name: row[name] for name in names} | {"message_id": row["other_message_id"]}
+                    wanted.setdefault(Subject(**other))
+    return tuple(wanted)[:DRAWN_MESSAGES]
+
+
+def subject_of(events: DataFrame, place: tuple[int, int]) -> Subject | None:
+    """The message of the event with this recorder (hash) and number."""
+    recorder, seq = place
+    found = events.where((F.xxhash64("recorder") == recorder) & (F.col("seq") == seq))
+    row = found.select(*Subject.__slots__).first()
+    return None if row is None else Subject(**row.asDict())
+
+
+def events_of(events: DataFrame, drawn: Iterable[Subject]) -> tuple[dict[str, Any], ...]:
+    """What happened to these messages, and the deliveries of their message groups, oldest first."""
+    wanted = F.lit(False)
+    for subject in drawn:
+        account = F.lit(True)
+        for name in ("run_id", "case_id", "observer", "topic"):
+            account = account & F.col(name).eqNullSafe(getattr(subject, name))
+        group = F.col("group").isNull() | (F.col("group") == subject.group)
+        about = F.col("message_id") == subject.message_id
+        if subject.message_group is not None:
+            about = about | ((F.col("kind") == "deliver") & (F.col("message_group") == subject.message_group))
+        wanted = wanted | (account & group & about)
+    chosen = events.where(F.col("kind").isin(*DRAWN_KINDS) & wanted).select(*DRAWN)
+    rows: list[Row] = chosen.orderBy("t_wall_us", "recorder", "seq").limit(MOST_EVENTS).collect()
+    return tuple(row.asDict() for row in rows)

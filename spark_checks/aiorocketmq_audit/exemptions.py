@@ -1,0 +1,200 @@
+"""What allows a broker to break a promise: resets, clients that left, restarts, lost answers, locks of whole queues.
+
+Exemptions are looked up for findings only, which are few, by keys of the group, the client, or the run and case.
+A change of the lease (E1) is part of the frame `deliveries`; an answer that was repeated (E6) part of the rules.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pyspark.sql import DataFrame, Window, functions as F
+
+from aiorocketmq_audit.frames.deliveries import deliveries
+from aiorocketmq_audit.frames.frame import ACCOUNT, SCOPE, Recording
+from aiorocketmq_audit.frames.places import called
+from aiorocketmq_audit.frames.settings import LATE_MS
+
+RESET, OWNER_GONE, RESTARTED, QUEUE_LOCKED = "reset", "owner gone", "restart", "queue locked"
+ASSIGNED, SENT_TWICE, ANSWER_LOST = "assigned anew", "sent twice", "answer lost"
+
+FLUSH_US = 6_000_000
+"""A restarted server may have forgotten acks of this many last microseconds (live-broker-consumption.md 12)."""
+
+LINGERS_US = 120_000_000
+"""So long a server that was away may go on with what it knew twice: old leases end, and are noticed late."""
+
+AWAY_US = 1_000_000
+"""Times at which a server was away are told by slices of so many microseconds."""
+
+MAY_BE_LOCKED = f"exemption is null and batch is not null and array_contains(exemptions, '{QUEUE_LOCKED}')"
+"""Findings of groups that lock whole queues, for `queue_locked`."""
+
+FORGOTTEN = (
+    *("INV-EXCL", "INV-ACKED", "INV-EARLY", "INV-LATE", "INV-ATTEMPT", "INV-ORD", "INV-ORD-FIRST"),
+    *("INV-ORD-HANDLE", "INV-TX-CHECK", "INV-OFFSET", "INV-OFFSET-ORD", "INV-COMMIT", "INV-PULL-ORD"),
+)
+"""What a server may break that has forgotten, in a restart, what it had not yet written."""
+
+SLICE_US = 20_000_000
+"""Polls are looked up by the slices of time that they span: looking through all polls of a group for each late message
+would take time in the square of a recording's length. Servers let no poll wait for longer, so mostly they are two."""
+_MOST_SLICES = 10_000
+
+
+def marks(events: DataFrame) -> DataFrame:
+    """One row for each exemption and whom it concerns: `of`, `key` (a hash of the group, of the client, or of run and
+    case), when (`at`) and by which event, and `until` when it lasts. A fault that was started lasts until somebody
+    says that it has stopped, or for LINGERS_US; all else is over at once."""
+    kind, fault = F.col("kind"), F.col("fault").getItem("kind")
+    told = Window.partitionBy(*SCOPE, fault, F.col("fault").getItem("target"))
+    following = F.lead(F.struct("fault", "t_wall_us")).over(told.orderBy("t_wall_us", "recorder", "seq"))
+    stopped = F.when(following["fault"]["state"] == "stop", following["t_wall_us"])
+    lasts = F.coalesce(stopped, F.col("t_wall_us") + LINGERS_US)
+    group, client = F.xxhash64(*SCOPE, "group"), F.xxhash64(*SCOPE, "client_id")
+    exemption = (
+        F.when(kind.isin("reset", "seek"), F.lit(RESET))
+        .when(kind.isin("client.stop", "client.crash"), F.lit(OWNER_GONE))
+        .when((kind == "assign") & (F.col("role") == "pull"), F.lit(ASSIGNED))
+        .when((kind == "fault") & fault.isin("restart", "crash"), F.lit(RESTARTED))
+    )
+    key = (
+        F.when(kind.isin("reset", "seek"), group).when(kind == "fault", F.xxhash64(*SCOPE)).otherwise(client)
+    )
+    told_events = events.where(kind.isin("reset", "seek", "fault", "client.stop", "client.crash", "assign"))
+    return told_events.select(
+        exemption.alias("of"),
+        key.alias("key"),
+        F.col("t_wall_us").alias("at"),
+        F.xxhash64("recorder").alias("by"),
+        F.col("seq").alias("number"),
+        F.when(F.col("fault").getItem("state") == "start", lasts)
+        .otherwise(F.col("t_wall_us"))
+        .alias("until"),
+    ).where("of is not null")
+
+
+def exempted(findings: DataFrame, recording: Recording) -> DataFrame:
+    """Fill `exemption` of what may be exempted. `findings` have an `id` each."""
+    events = recording.events
+    by_marks = _between(findings, marks(events))
+    by_answers = _answer_lost(findings, events).select("id", F.lit(ANSWER_LOST).alias("lost"))
+    found = findings.join(by_answers, "id", "left").join(by_marks, "id", "left")
+    return found.withColumn("exemption", F.coalesce("exemption", "lost", "marked")).drop("lost", "marked")
+
+
+def _between(findings: DataFrame, marked: DataFrame) -> DataFrame:
+    """The `id` of findings and what was `marked` between their two events; of several the first that the rule names.
+
+    With a manual clock much happens at one instant; there the recorder's own numbers tell what came first. A server
+    that went down may hold two states of what it knew of then, and go on with both: a restart counts for whatever was
+    there before it (`since`).
+    """
+    asked = findings.where("exemption is null and size(exemptions) > 0").select(
+        "id",
+        "first",
+        "second",
+        "since",
+        "acked",
+        "exemptions",
+        F.explode(F.array_compact(F.array("scope", "gid", "client"))).alias("key"),
+    )
+    beside = asked.join(marked, "key").where(
+        f"""array_contains(exemptions, of)
+            and (at > first.at or (at = first.at and by = first.recorder and number > first.seq)
+                 or (of = '{RESTARTED}' and until > since and until > second.at - {LINGERS_US}))
+            and (at < second.at or (at = second.at and by = second.recorder and number < second.seq))
+            and (of <> '{RESTARTED}' or acked is null or acked > at - {FLUSH_US})"""
+    )
+    rank = F.array_position("exemptions", F.col("of"))
+    return beside.groupBy("id").agg(F.min_by("of", rank).alias("marked"))
+
+
+def _answer_lost(findings: DataFrame, events: DataFrame) -> DataFrame:
+    """Findings whose missing numbers may all have been in answers of which nobody knows what they held (E7)."""
+    lost = events.where("kind = 'receive' and phase = 'info'").select(
+        F.xxhash64(*ACCOUNT, "topic", "group").alias("poll"), called().alias("asked_us")
+    )
+    is_asked = f"exemption is null and array_contains(exemptions, '{ANSWER_LOST}')"
+    asked = findings.where(is_asked).select("id", "poll", "missing", "second")
+    beside = asked.join(lost, "poll").where("asked_us <= second.at")
+    return beside.groupBy("id", "missing").agg(F.count("*").alias("n")).where("missing <= n")
+
+
+def queue_locked(findings: DataFrame, recording: Recording) -> DataFrame:
+    """Fill `exemption` where a whole queue was locked and an earlier message of the same answer was not acked (E5)."""
+    events = recording.events
+    wanted = findings.where(MAY_BE_LOCKED).select(
+        "id", "batch", F.col("offset").alias("behind"), F.col("second.at").alias("again_at")
+    )
+    answer, message = F.xxhash64("recorder", "batch"), F.xxhash64(*ACCOUNT, "group", "message_id")
+    of_answers = events.where("kind = 'deliver'").join(
+        F.broadcast(wanted.select(F.col("batch").alias("answer")).distinct()),
+        F.col("answer") == answer,
+        "left_semi",
+    )
+    of_messages = events.join(
+        F.broadcast(of_answers.select(message.alias("wanted")).distinct()),
+        F.col("wanted") == message,
+        "left_semi",
+    )
+    beside = deliveries(replace(recording, events=of_messages))
+    held = beside.select("batch", "offset", "acked_hi").join(F.broadcast(wanted), "batch")
+    held = held.where("offset < behind and (acked_hi is null or acked_hi > again_at)")
+    locked = held.select("id", F.lit(QUEUE_LOCKED).alias("locked")).distinct()
+    known = findings.join(locked, "id", "left")
+    return known.withColumn("exemption", F.coalesce("exemption", "locked")).drop("locked")
+
+
+def a_poll_was_open(findings: DataFrame, events: DataFrame) -> DataFrame:
+    """Late messages through whose lateness a poll of their group was open, until it was answered; those that never came
+    end when their account does."""
+    ended = events.groupBy(F.xxhash64(*ACCOUNT).alias("account")).agg(F.max("t_wall_us").alias("ended_us"))
+    answered = events.where("kind = 'receive' and phase = 'ok' and invoked_us is not null")
+    begun = F.floor(F.col("invoked_us") / SLICE_US)
+    over = F.floor(F.col("t_wall_us") / SLICE_US)
+    polls = answered.select(
+        F.xxhash64(*ACCOUNT, "topic", "group").alias("p_poll"),
+        F.col("queue").alias("p_queue"),
+        F.col("invoked_us").alias("p_from"),
+        F.col("t_wall_us").alias("p_to"),
+        F.explode(F.sequence(begun, F.least(over, begun + _MOST_SLICES))).alias("p_slice"),
+    )
+    covered = findings.join(F.broadcast(ended), "account").join(
+        polls,
+        F.expr(
+            f"""poll = p_poll and floor(until / {SLICE_US}) = p_slice and (p_queue is null or p_queue = queue)
+            and p_from <= until and p_to >= bound"""
+        ),
+        "left_semi",
+    )
+    at = F.coalesce("second.at", "ended_us")
+    second = F.struct(at.alias("at"), F.col("second.recorder"), F.col("second.seq"))
+    return covered.withColumns({"second": second, "margin_us": at - F.col("until")}).drop("ended_us")
+
+
+def away(events: DataFrame) -> DataFrame:
+    """When polls of a client's recorder told that the server was away: not to be reached, or failing by itself.
+
+    A client cannot tell a restart from a broken network, so that this exempts nothing, and leaves a doubt."""
+    slices = events.where("kind = 'receive' and result = 'away'").groupBy(
+        F.xxhash64("recorder").alias("by"), F.floor(F.col("t_wall_us") / AWAY_US).alias("slice")
+    )
+    return slices.agg(F.min("t_wall_us").alias("a_since"), F.max("t_wall_us").alias("a_until"))
+
+
+def doubted(findings: DataFrame, events: DataFrame) -> DataFrame:
+    """The `id` of findings whose first event's recorder saw its server away within LINGERS_US before the second one;
+    for acks as with restarts, and for what is late, around the time for which it was due."""
+    forgotten = ", ".join(f"'{name}'" for name in FORGOTTEN)
+    late = "invariant = 'INV-LATE'"
+    beside = findings.where(f"invariant in ({forgotten})").join(
+        away(events),
+        F.expr(
+            f"""by = first.recorder
+            and a_since < if({late}, second.at - margin_us + {LATE_MS * 1000}, second.at)
+            and a_until > if({late}, second.at - margin_us, second.at) - {LINGERS_US}
+            and (invariant <> 'INV-ACKED' or a_since < second.at - margin_us + {FLUSH_US})"""
+        ),
+    )
+    return beside.select("id").distinct()

@@ -1,0 +1,1 @@
+"""The frames: what rules judge, made of the events by one exchange each."""

@@ -1,0 +1,200 @@
+"""Frames of push consumers and of lite topics: `handlers` (who was at work, and until when), and `lite deliveries`
+(what a client wanted when they came)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame, Window, functions as F
+
+from aiorocketmq_audit.frames.frame import ACCOUNT, SCOPE, Frame, Recording
+from aiorocketmq_audit.frames.places import called, scope
+from aiorocketmq_audit.rules.ordering import NEVER
+
+
+def handlers(recording: Recording) -> DataFrame:
+    """One row per begin of an ordered group's handler, with `until` when it was at work and held its message at the
+    least, and the `other` of its message group that goes on for longest of those that began before.
+
+    A running maximum over the begins of handlers in the order of time."""
+    known = recording.settings.where("ordered").select(*SCOPE, "group", "apart_us")
+    by_time = Window.partitionBy("lane").orderBy("at", "seq")
+    before = by_time.rowsBetween(Window.unboundedPreceding, -1)
+    at_work = F.struct("until", "at", "seq", "recorder", "client")
+    return _with_end(_told(recording.events, known)).withColumn("other", F.max(at_work).over(before))
+
+
+def _told(events: DataFrame, known: DataFrame) -> DataFrame:
+    kind = F.col("kind")
+    told = events.where(
+        """message_group is not null and message_id is not null and role = 'push' and
+        (kind in ('deliver', 'handle.start', 'handle.end') or kind = 'change' and phase = 'ok')"""
+    ).join(F.broadcast(known), [*SCOPE, "group"])
+    leased = called() + F.col("invisible_ms") * 1000
+    renewed = (kind == "deliver") & F.coalesce("auto_renew", F.lit(False))
+    return told.select(
+        F.xxhash64(*ACCOUNT, "topic", "group", "broker", "queue", "message_group").alias("lane"),
+        F.xxhash64("message_id", "offset").alias("message"),
+        scope(),
+        F.xxhash64(*SCOPE, "group").alias("gid"),
+        F.xxhash64(*SCOPE, "client_id").alias("client"),
+        F.xxhash64("recorder").alias("recorder"),
+        F.col("t_wall_us").alias("at"),
+        "seq",
+        "attempt",
+        "apart_us",
+        (kind == "deliver").alias("is_given"),
+        (kind == "handle.start").alias("begins"),
+        (kind == "handle.end").alias("ends"),
+        # A server that renews leases by itself lets none end while its client lives.
+        F.when(renewed, F.lit(NEVER)).when(kind.isin("deliver", "change"), leased).alias("lease"),
+    )
+
+
+def _with_end(packed: DataFrame) -> DataFrame:
+    # A delivery and what was done about it: what follows the next one belongs to that.
+    whose = ("lane", "message", "attempt", "recorder", "client")
+    so_far = (
+        Window.partitionBy(*whose).orderBy("seq").rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    )
+    given = packed.withColumn("given", F.count_if("is_given").over(so_far))
+    own = Window.partitionBy(*whose, "given").orderBy("seq")
+    so_far = own.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    later = own.rowsBetween(1, Window.unboundedFollowing)
+    held = given.withColumn("lease", F.last("lease", ignorenulls=True).over(so_far))
+    end = F.first(F.when(F.col("ends"), F.struct("at", "lease")), ignorenulls=True).over(later)
+    last = F.last("lease").over(own.rowsBetween(Window.currentRow, Window.unboundedFollowing))
+    ended = held.withColumns({"end": end, "last": last}).where("begins")
+    # A renewed lease of a handler without an end is that of a client which is gone: nobody knows since when.
+    alone = F.when(F.col("last") < NEVER, F.col("last"))
+    through = F.when(F.col("end.lease").isNotNull(), F.least("end.at", "end.lease"))
+    return ended.withColumn("until", F.when(F.col("end").isNotNull(), through).otherwise(alone))
+
+
+def lite_deliveries(recording: Recording) -> DataFrame:
+    """One row per delivery of a lite topic whose client had told its whole list: until when it was `wanted`, and since
+    when it was `over`.
+
+    Everything is compared within one life of one recorder: by the numbers of its rows, and in the account of a broker,
+    whose calls are instants, by its time."""
+    rows = reduce(DataFrame.unionByName, (*_lists(recording.events), *_deliveries(recording.events)))
+    by_client, by_name = (
+        Window.partitionBy(*whose).orderBy("place") for whose in (("key",), ("key", "name"))
+    )
+    # Rows of a name are what is told of it; those without a name are whole lists, which concern every name.
+    told = F.when(F.col("since").isNotNull(), F.struct("since", "seq"))
+    whole = F.when(F.col("name").isNull(), told)
+    up_to = Window.unboundedPreceding
+    seen = (
+        rows.repartition("key")
+        .withColumns(
+            {
+                "whole": F.max(whole).over(by_client.rangeBetween(up_to, -1)),
+                "removed": F.max(told).over(by_name.rangeBetween(up_to, -1)),
+                "wanted": F.max("until").over(by_name.rangeBetween(up_to, 0)),
+            }
+        )
+        .where("given is not null")
+    )
+    # Each delivery has two rows: when it was asked for, and when it came.
+    whole, removed = (F.when(~F.col("given.came"), F.col(name)) for name in ("whole", "removed"))
+    each = seen.groupBy("key", F.col("given.seq").alias("number")).agg(
+        F.max("given").alias("given"),
+        F.max(whole).alias("whole"),
+        F.max(F.greatest(whole, removed)).alias("over"),
+        F.max(F.when(F.col("given.came"), F.col("wanted"))).alias("wanted"),
+    )
+    return each.where("whole is not null").withColumn("scope", F.col("given.scope"))
+
+
+def _key() -> Column:
+    return F.xxhash64("recorder", "boot", "client_id", "group", "topic").alias("key")
+
+
+def _where(numbered: str, timed: str) -> Column:
+    """Where a row stands, in order."""
+    return F.when(F.col("observer") == "broker", F.col(timed)).otherwise(F.col(numbered))
+
+
+def _lists(events: DataFrame) -> Iterator[DataFrame]:
+    """What counts from a list's call on, what is over with its answer, and answers of whole lists."""
+    here = _where("seq", "t_wall_us")
+    is_ok = F.coalesce("phase", F.lit("ok")) == "ok"
+    calls = (
+        events.where("kind = 'lite.sync'")
+        .groupBy(_key(), F.coalesce("op_id", F.concat(F.lit("#"), "seq")).alias("call"))
+        .agg(
+            F.min(F.coalesce(_where("invoked_seq", "invoked_us"), here)).alias("begin"),
+            F.max(F.when(is_ok, here)).alias("end"),
+            F.max(F.when(is_ok, F.col("seq"))).alias("seq"),
+            F.max(F.coalesce("phase", F.lit("ok")) == "fail").alias("failed"),
+            *(F.max(F.col("cfg").getItem(name)).alias(name) for name in ("all", "add", "remove")),
+        )
+        .where("not failed")
+    )
+    until = F.coalesce("end", F.lit(NEVER))
+    for names in ("all", "add"):
+        yield _row(_named(calls, names), place=F.col("begin"), until=until)
+    over = calls.where("end is not null")
+    whole = over.where(F.col("all").isNotNull()).withColumn("name", F.lit(None))
+    for told in (whole, _named(over, "remove")):
+        yield _row(told, place=F.col("end"), since=F.col("begin"))
+
+
+def _named(calls: DataFrame, names: str) -> DataFrame:
+    """One row for each lite topic that the calls name in this way; none for calls of another kind."""
+    each = calls.withColumn("lite_topic", F.explode(F.split(names, ",")))
+    return each.withColumn("name", F.xxhash64("lite_topic"))
+
+
+def _deliveries(events: DataFrame) -> Iterator[DataFrame]:
+    """Each delivery of a lite topic to a consumer of them twice: when it was asked for, and when it came."""
+    # By its own account a broker has ordinary consumers of the parent, too, which get everything.
+    told = events.where(
+        "lite_topic is not null and (observer <> 'broker' or role = 'lite') and kind = 'deliver'"
+    )
+    told = told.withColumn("request", F.xxhash64("recorder", "boot", "batch"))
+    polls = events.where("kind = 'receive' and observer = 'broker' and op_id is not null")
+    asked = polls.groupBy(F.xxhash64("recorder", "boot", "op_id").alias("request")).agg(
+        F.min("invoked_us").alias("asked_us")
+    )
+    given = told.join(asked, "request", "left").withColumn("asked", _where("invoked_seq", "asked_us"))
+    known = given.where("asked is not null").withColumns(
+        {"key": _key(), "name": F.xxhash64("lite_topic"), "came_at": _where("seq", "t_wall_us")}
+    )
+    for came, where in ((False, "asked"), (True, "came_at")):
+        who = F.struct(
+            F.lit(came).alias("came"),
+            F.col("t_wall_us").alias("at"),
+            F.xxhash64("recorder").alias("recorder"),
+            F.col("seq").alias("seq"),
+            scope(),
+        )
+        yield _row(known, place=F.col(where), given=who)
+
+
+def _row(
+    of: DataFrame,
+    *,
+    place: Column,
+    until: Column | None = None,
+    since: Column | None = None,
+    given: Column | None = None,
+) -> DataFrame:
+    nothing = F.lit(None)
+    return of.select(
+        "key",
+        F.col("name").cast("bigint").alias("name"),
+        place.cast("bigint").alias("place"),
+        (nothing if until is None else until).cast("bigint").alias("until"),
+        (nothing if since is None else since).cast("bigint").alias("since"),
+        F.col("seq").cast("bigint").alias("seq"),
+        (nothing if given is None else given)
+        .cast("struct<came:boolean,at:bigint,recorder:bigint,seq:bigint,scope:bigint>")
+        .alias("given"),
+    )
+
+
+HANDLERS = Frame("handlers", handlers, ("handle.start",))
+LITE = Frame("lite deliveries", lite_deliveries, ("lite.sync",))

@@ -1,0 +1,99 @@
+"""The events of deliveries as numbers: what the frame `deliveries` exchanges and sorts."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, functions as F
+
+from aiorocketmq_audit.frames.frame import ACCOUNT, SCOPE, Recording
+from aiorocketmq_audit.frames.tags import is_unwanted
+
+DELIVER, ACK, CHANGE, FORWARD, DEAD = range(1, 6)
+INVOKED, OK, FAILED, UNKNOWN = range(1, 5)
+RETRY, EXTEND, NO_LADDER, TAKEN_BACK = range(1, 5)
+KINDS = {"deliver": DELIVER, "ack": ACK, "change": CHANGE, "forward": FORWARD, "dlq.deliver": DEAD}
+PHASES = {"invoke": INVOKED, "ok": OK, "fail": FAILED, "info": UNKNOWN}
+REASONS = {"retry": RETRY, "extend": EXTEND, "undelivered": TAKEN_BACK}
+
+CLOCK_SLACK_US = 50_000
+"""How far a server's clock, which gate INV-CLOCK found agreeing, is trusted."""
+
+
+def packed(recording: Recording) -> DataFrame:
+    """The events of deliveries, as numbers."""
+    events = recording.events
+    relevant = events.where(F.col("kind").isin(*KINDS))
+    if not recording.has_open_calls:
+        # An answer tells when its call was.
+        relevant = relevant.where("phase is null or phase <> 'invoke'")
+    relevant = relevant.where(F.col("group").isNotNull() & F.col("message_id").isNotNull())
+    # Who owns a whole queue has no leases, and may read it again: the frames of queues are about them.
+    relevant = relevant.where(F.coalesce("role", F.lit("")) != "pull")
+    order = recording.settings.select("run_id", "case_id", "group", "ordered")
+    known = relevant.join(F.broadcast(order), ["run_id", "case_id", "group"], "left")
+    is_deliver = F.col("kind") == "deliver"
+    called = there = F.coalesce("invoked_us", "t_wall_us")
+    if recording.clocks_agree:
+        # Copies that come again are stored anew.
+        made = F.least("store_us", "born_us")
+        there = F.when(made.isNull(), called).otherwise(F.least(made, "t_wall_us"))
+        # Not by `server_deliver_us`: a server takes a message out first and may write its answer much later.
+        stored = F.coalesce(F.col("store_us") - CLOCK_SLACK_US, called)
+        called = F.when(is_deliver, F.least(F.greatest(called, stored), "t_wall_us")).otherwise(called)
+    # Ordered groups deliver a message again from its own place, so that place tells copies of one id apart.
+    # Other groups deliver it again from a retry topic, with another place: there the id must do.
+    copy = F.xxhash64("message_id", "broker", "queue", "offset")
+    recorder = F.xxhash64("recorder")
+    return known.select(
+        F.xxhash64(*ACCOUNT, "topic", "group", F.coalesce("message_group", "message_id")).alias("lane"),
+        F.when(F.coalesce("ordered", F.lit(False)), copy)
+        .otherwise(F.xxhash64("message_id"))
+        .alias("message"),
+        F.when(is_deliver, F.col("t_wall_us")).otherwise(called).alias("at"),
+        F.when(is_deliver, F.col("seq")).otherwise(F.coalesce("invoked_seq", "seq")).alias("at_seq"),
+        called.alias("lo"),
+        F.col("t_wall_us").alias("hi"),
+        _code("kind", KINDS).alias("kind"),
+        _code("phase", PHASES).alias("phase"),
+        _reason().alias("reason"),
+        (F.col("invisible_ms") * 1000).alias("lease_us"),
+        recorder.alias("teller"),
+        F.when(F.col("delivery").isNotNull(), F.xxhash64("delivery")).alias("handle"),
+        F.when(
+            is_deliver,
+            F.struct(
+                recorder.alias("recorder"),
+                F.col("seq"),
+                F.xxhash64(*SCOPE).alias("scope"),
+                F.xxhash64(*SCOPE, "group").alias("gid"),
+                F.xxhash64(*ACCOUNT).alias("account"),
+                F.xxhash64(*SCOPE, "client_id").alias("client"),
+                F.xxhash64(*ACCOUNT, "topic", "group").alias("poll"),
+                F.xxhash64("broker", "queue").alias("place"),
+                F.col("queue"),
+                F.col("offset"),
+                F.col("attempt"),
+                F.when(F.col("batch").isNotNull(), F.xxhash64("recorder", "batch")).alias("batch"),
+                F.when(F.col("receive_attempt") != "", F.xxhash64("receive_attempt")).alias("again"),
+                F.col("due_us"),
+                (F.col("observer") == "broker").alias("by_broker"),
+                F.col("message_group").isNotNull().alias("grouped"),
+                F.coalesce(is_unwanted(), F.lit(False)).alias("unwanted"),
+                F.coalesce(F.col("filter").startswith("TAG:"), F.lit(False)).alias("by_tag"),
+                there.alias("there"),
+                (F.col("t_wall_us") - F.coalesce("invoked_us", "t_wall_us")).alias("polled_us"),
+            ),
+        ).alias("facts"),
+    )
+
+
+def _code(name: str, codes: dict[str, int]) -> Column:
+    column = F.lit(None).cast("int")
+    for text, code in codes.items():
+        column = F.when(F.col(name) == text, F.lit(code)).otherwise(column)
+    return column
+
+
+def _reason() -> Column:
+    """Why a lease was changed; simple consumers do not climb the group's ladder, whatever time they ask for."""
+    is_simple = F.col("reason").isNull() & (F.col("role") == "simple")
+    return F.when(is_simple, F.lit(NO_LADDER)).otherwise(_code("reason", REASONS))

@@ -1,0 +1,290 @@
+"""Frames of queues: `stored messages` (what groups should have been delivered), `places` and `sends in a row` (what
+stands where), `ownerships`, `deliveries to owners` and `written offsets` of pull consumers, and `slices` of time in
+which a queue went on.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window, functions as F
+
+from aiorocketmq_audit.frames.frame import ACCOUNT, SCOPE, Frame, Recording
+from aiorocketmq_audit.frames.places import (
+    by_broker,
+    called,
+    earliest,
+    not_attested,
+    place,
+    placed,
+    reset_groups,
+    scope,
+    trimmed,
+)
+from aiorocketmq_audit.frames.tags import is_unwanted
+from aiorocketmq_audit.rules.fairness import STANDSTILL_US
+
+_QUEUE = (*ACCOUNT, "topic", "broker", "queue")
+_GROUP = (*ACCOUNT, "topic", "group")
+
+RECEIPT = """kind = 'send' and phase = 'ok' and offset is not null and queue is not null and message_id is not null
+    and due_us is null and tx_id is null and lite_topic is null"""
+"""Sends whose receipt names the place in which the message is read; those of half, delayed and lite messages do not."""
+
+FIRST = "kind = 'deliver' and attempt = 1 and offset is not null and message_id is not null and lite_topic is null"
+
+
+def stored(recording: Recording) -> DataFrame:
+    """One row per stored message and group that should have been delivered it; `came` is null where it was not.
+
+    Left out are messages whose receipt names another place than the queue they end in, groups that were reset, filter
+    by SQL, or changed their filter, and what the broker deleted because its time was over.
+    """
+    events = recording.events
+    given = events.where("kind = 'deliver' and group is not null and coalesce(role, '') <> 'pull'")
+    passing = given if recording.passed_us is None else given.where(F.col("t_wall_us") <= recording.passed_us)
+    passed = _passed(passing, recording.settings).join(reset_groups(events), [*ACCOUNT, "group"], "left_anti")
+    sent = events.where(RECEIPT).select(
+        *_QUEUE,
+        "offset",
+        "message_id",
+        F.coalesce("message_group", F.lit("")).alias("of"),
+        "tag",
+        place().alias("place"),
+    )
+    here = sent.join(trimmed(events), list(_QUEUE), "left").where("coalesce(offset >= left_from, true)")
+    # What an ordered group reads of a message group begins with the first one that it can have seen.
+    is_head = "coalesce(lane is not null and offset < lowest and place.at > began, false)"
+    wanted = here.join(F.broadcast(not_attested(passed, recording.settings)), list(_QUEUE)).where(
+        f"(offset between lowest and highest or {is_head}) and (lane is null or lane = of)"
+    )
+    key = F.xxhash64(*ACCOUNT, "group", "message_id").alias("wish")
+    wished = wanted.where(~is_unwanted("wanted")).select(key, scope(), by_broker(), "place", "beyond")
+    came = given.select(key, F.lit(True).alias("came"))
+    # One exchange for both sides, and no join; numbers of one width each, so that no row need be sorted.
+    both = wished.unionByName(came, allowMissingColumns=True)
+    told = both.groupBy("wish").agg(
+        *(F.max(name).alias(name) for name in ("scope", "by_broker", "came")),
+        *earliest("place"),
+        *earliest("beyond", of="beyond", latest=True),
+    )
+    return placed(told, "place", "beyond").where("place is not null")
+
+
+def _passed(given: DataFrame, settings: DataFrame) -> DataFrame:
+    """From where to where each group has read each queue, or each message group of it, and its one filter."""
+    order = F.broadcast(settings.select(*SCOPE, "group", "ordered"))
+    known = given.where("attempt = 1 and offset is not null").join(order, [*SCOPE, "group"], "left")
+    # What an ordered group reads one after the other; others, with null, read whole queues so.
+    lane = F.when(F.coalesce("ordered", F.lit(True)), F.coalesce("message_group", F.lit("")))
+    asked = F.coalesce("filter", F.lit("?")).alias("wanted")
+    # First by what was asked for, with numbers only, so that no row need be sorted.
+    read = known.groupBy(*_QUEUE, "group", lane.alias("lane"), asked).agg(
+        F.min("offset").alias("lowest"),
+        F.max("offset").alias("highest"),
+        F.max_by("t_wall_us", "offset").alias("at"),
+        F.max_by(F.xxhash64("recorder"), "offset").alias("recorder"),
+        F.max_by("seq", "offset").alias("seq"),
+        F.min("t_wall_us").alias("first_at"),
+    )
+    way, queue = Window.partitionBy(*_QUEUE, "group", "lane"), Window.partitionBy(*_QUEUE, "group")
+    # Under another filter the begin of a message group may have been passed over rightly.
+    one_filter = F.min("wanted").over(queue) == F.max("wanted").over(queue)
+    alone = read.withColumns(
+        {
+            "filters": F.count("*").over(way),
+            "began": F.when(one_filter, F.min("first_at").over(queue)),
+            "beyond": F.struct("at", "recorder", "seq"),
+        }
+    )
+    return alone.where("filters = 1").drop("filters", "at", "recorder", "seq", "first_at")
+
+
+def places(recording: Recording) -> DataFrame:
+    """One row per (queue, offset) that receipts and first attempts named: its first event, and the first one that names
+    another message."""
+    events = recording.events
+    reader = F.xxhash64(*ACCOUNT, "group")
+    # For each group's client account: when the first poll began of whose answer nothing is known. What it had taken
+    # comes again as a first attempt, and Apache's servers tell the place in the retry topic then.
+    lost = events.where("kind = 'receive' and phase = 'info' and observer = 'client'")
+    lost = lost.groupBy(reader.alias("reader")).agg(F.min(called()).alias("lost_at"))
+    named = events.where(f"({RECEIPT}) or ({FIRST})").withColumn("reader", reader)
+    named = named.join(F.broadcast(lost), "reader", "left").where(
+        "kind = 'send' or lost_at is null or t_wall_us < lost_at"
+    )
+    packed = named.select(
+        F.xxhash64(*_QUEUE, "offset").alias("spot"),
+        scope(),
+        F.xxhash64("message_id").alias("message"),
+        place().alias("place"),
+    )
+    by_time = Window.partitionBy("spot").orderBy("place")
+    first = packed.withColumn("holder", F.first("message").over(by_time))
+    return first.groupBy("spot").agg(
+        F.max("scope").alias("scope"),
+        F.min("place").alias("first"),
+        F.min(F.when(F.col("message") != F.col("holder"), F.col("place"))).alias("other"),
+    )
+
+
+def sends(recording: Recording) -> DataFrame:
+    """Sends beside the one before, by the same producer to the same queue."""
+    sent = recording.events.where(RECEIPT).select(
+        F.xxhash64(*_QUEUE, "recorder", "client_id").alias("way"),
+        scope(),
+        "offset",
+        place().alias("place"),
+        F.struct(called().alias("at"), F.coalesce("invoked_seq", "seq").alias("seq")).alias("called"),
+    )
+    own = Window.partitionBy("way").orderBy("place")
+    return sent.withColumn("before", F.lag(F.struct("offset", "place")).over(own)).where("before is not null")
+
+
+def assigned(events: DataFrame, *more: str) -> DataFrame:
+    """One row per pull consumer, queue and assignment that names it."""
+    told = events.where("kind = 'assign' and role = 'pull' and topic is not null")
+    flat = told.withColumn("owned", F.explode("queues"))
+    return flat.select(
+        *ACCOUNT,
+        "group",
+        "topic",
+        F.col("owned.broker").alias("broker"),
+        F.col("owned.queue").alias("queue"),
+        "client_id",
+        "epoch",
+        "recorder",
+        "t_wall_us",
+        "seq",
+        *more,
+    )
+
+
+def ownerships(recording: Recording) -> DataFrame:
+    """From when to when a client owned a queue, over all assignments in a row that name it; `worst` is the longest
+    overlap with an earlier owner, and when that one began."""
+    own = Window.partitionBy(*ACCOUNT, "client_id", "recorder", "epoch").orderBy("t_wall_us", "seq")
+    lives = recording.events.where("kind in ('assign', 'client.stop', 'client.crash')")
+    leaves = F.coalesce(F.lead("t_wall_us").over(own), F.lit(recording.ended_us))
+    held = assigned(lives.withColumn("leaves_us", leaves), "leaves_us")
+    whose = (*_QUEUE, "group")
+    by_queue = Window.partitionBy(*whose, "client_id", "epoch").orderBy("t_wall_us", "seq")
+    begins = F.coalesce(F.lag("leaves_us").over(by_queue) != F.col("t_wall_us"), F.lit(True))
+    runs = held.withColumn("begins", begins.cast("int")).withColumn("run", F.sum("begins").over(by_queue))
+    owned = runs.groupBy(*whose, "client_id", "epoch", "run").agg(
+        F.min("t_wall_us").alias("from"), F.max("leaves_us").alias("to"), F.min(place()).alias("began")
+    )
+    other = owned.select(
+        *whose,
+        F.col("client_id").alias("o_client"),
+        F.col("from").alias("o_from"),
+        F.col("to").alias("o_to"),
+        F.col("began").alias("o_began"),
+    )
+    earlier = (F.col("o_client") != F.col("client_id")) & (
+        F.struct("o_from", "o_client") < F.struct("from", "client_id")
+    )
+    both = F.least("to", "o_to") - F.col("from")
+    beside = owned.join(other, list(whose), "left").withColumn(
+        "overlap", F.when(earlier, F.struct(both.alias("us"), "o_began"))
+    )
+    worst = beside.groupBy(*whose, "client_id", "from", "to", "began").agg(F.max("overlap").alias("worst"))
+    return worst.withColumn("scope", scope())
+
+
+def reads(recording: Recording) -> DataFrame:
+    """Deliveries to owners of whole queues, beside the one before from the same queue to the same owner."""
+    given = recording.events.where("kind = 'deliver' and role = 'pull' and offset is not null")
+    by_owner = Window.partitionBy(*_QUEUE, "group", "client_id", "recorder").orderBy("seq")
+    return given.select(
+        scope(),
+        F.xxhash64(*SCOPE, "group").alias("gid"),
+        F.xxhash64(*SCOPE, "client_id").alias("client"),
+        "offset",
+        place().alias("place"),
+        F.lag(F.struct("offset", place().alias("place"))).over(by_owner).alias("before"),
+    )
+
+
+def progress(recording: Recording) -> DataFrame:
+    """Written offsets of a group in a queue, beside what was written and read there before."""
+    whose = (*_QUEUE, "group")
+    of_queues = recording.events.where(
+        "(kind = 'commit' and commit_offset is not null) or (kind = 'deliver' and role = 'pull')"
+    )
+    told = of_queues.select(
+        *whose,
+        "kind",
+        place().alias("place"),
+        "offset",
+        F.col("commit_offset").alias("committed"),
+        (F.coalesce("filter", F.lit("TAG:*")) != "TAG:*").alias("by_filter"),
+    )
+    begun = assigned(recording.events).select(*whose, F.lit("assign").alias("kind"), place().alias("place"))
+    rows = told.unionByName(begun, allowMissingColumns=True)
+    own = Window.partitionBy(*whose).orderBy("place.at", "place.seq")
+    before = own.rowsBetween(Window.unboundedPreceding, -1)
+    kind = F.col("kind")
+    seen = rows.withColumns(
+        {
+            "last": F.last(F.when(kind == "commit", F.struct("committed", "place")), ignorenulls=True).over(
+                before
+            ),
+            "highest": F.max(F.when(kind == "deliver", F.struct("offset", "place"))).over(before),
+            "read": F.last(
+                F.when(kind == "deliver", F.struct("place.at", "place.seq")), ignorenulls=True
+            ).over(before),
+            "begun": F.last(
+                F.when(kind == "assign", F.struct("place.at", "place.seq")), ignorenulls=True
+            ).over(before),
+            "filtered": F.coalesce(F.max("by_filter").over(before), F.lit(False)),
+        }
+    )
+    return seen.where("kind = 'commit'").withColumns({"scope": scope(), "gid": F.xxhash64(*SCOPE, "group")})
+
+
+def slices(recording: Recording) -> DataFrame:
+    """Slices of time in which a queue went on for a normal group, beside the one before; `polls` counts those that were
+    asked and answered between the two, where the queue stood still for too long."""
+    groups = recording.settings.where("ordered is not null and not ordered").select(*SCOPE, "group")
+    given = recording.events.where(
+        """kind = 'deliver' and attempt = 1 and store_us is not null and queue is not null
+        and lite_topic is null"""
+    )
+    free = given.join(F.broadcast(groups), [*SCOPE, "group"], "left_semi")
+    # Deliveries are counted by slices of time: a standstill always spans the border of two that follow each other.
+    packed = free.select(
+        F.xxhash64(*_QUEUE, "group").alias("way"),
+        F.xxhash64(*_GROUP).alias("poll"),
+        scope(),
+        "queue",
+        by_broker(),
+        F.floor(F.col("t_wall_us") / (STANDSTILL_US // 2)).alias("slice"),
+        F.greatest("store_us", F.coalesce("due_us", F.lit(0))).alias("ready"),
+        place().alias("place"),
+    )
+    told = packed.groupBy("way", "poll", "scope", "queue", "by_broker", "slice").agg(
+        *earliest("begin"), *earliest("end", latest=True), F.min("ready").alias("ready")
+    )
+    told = placed(told, "begin", "end")
+    before = F.lag("end").over(Window.partitionBy("way").orderBy("slice"))
+    paired = told.withColumn("before", before).where("before is not null")
+    paired = paired.withColumn("since", F.greatest("before.at", "ready"))
+    polls = recording.events.where("kind = 'receive' and phase = 'ok' and invoked_us is not null").select(
+        F.xxhash64(*_GROUP).alias("poll"),
+        F.col("queue").alias("p_queue"),
+        F.col("invoked_us").alias("p_from"),
+        F.col("t_wall_us").alias("p_to"),
+    )
+    stood = paired.where(f"begin.at - since >= {STANDSTILL_US}")
+    asked = polls.join(F.broadcast(stood.select("poll", "way", "slice", "queue", "since", "begin")), "poll")
+    inside = asked.where("(p_queue is null or p_queue = queue) and p_from >= since and p_to < begin.at")
+    counted = inside.groupBy("way", "slice").agg(F.count("*").alias("polls"))
+    return paired.join(F.broadcast(counted), ["way", "slice"], "left")
+
+
+STORED = Frame("stored messages", stored, ("deliver",))
+PLACES = Frame("places", places, ("send", "deliver"))
+SENDS = Frame("sends in a row", sends, ("send",))
+OWNERSHIPS = Frame("ownerships", ownerships, ("assign",))
+READS = Frame("deliveries to owners", reads, ("pull",))
+PROGRESS = Frame("written offsets", progress, ("commit",))
+SLICES = Frame("slices", slices, ("deliver",))

@@ -1,0 +1,83 @@
+"""Frames of requests: `answers` (what polls asked for, and what came), and `handles` (what came, and was settled)."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, functions as F
+
+from aiorocketmq_audit.frames.frame import ACCOUNT, Frame, Recording
+from aiorocketmq_audit.frames.places import earliest, place, placed, scope
+
+
+def answers(recording: Recording) -> DataFrame:
+    """One row per poll and its answer, by the id of the operation, which is unique in one life of a recorder.
+
+    Deliveries whose receive nobody recorded, and those of pull consumers, which record no receives, are not there.
+    """
+    told = recording.events.where(
+        """topic is not null and group is not null and
+        (kind = 'receive' and op_id is not null or kind = 'deliver' and batch is not null)"""
+    )
+    is_asked = F.col("kind") == "receive"
+    operation = F.when(is_asked, F.col("op_id")).otherwise(F.col("batch"))
+    packed = told.select(
+        F.xxhash64("recorder", "boot", operation).alias("request"),
+        scope(),
+        is_asked.alias("is_asked"),
+        F.xxhash64("topic", "group").alias("where"),
+        place().alias("place"),
+    )
+    where, is_asked = F.col("where"), F.col("is_asked")
+    asked, given = F.when(is_asked, where), F.when(~is_asked, where)
+    # By topic and group, and of one answer's messages from there by their number.
+    rank = given.bitwiseAND(F.lit(~0xFFF)) + F.col("place.seq").bitwiseAND(F.lit(0xFFF))
+    seen = packed.groupBy("request").agg(
+        F.max("scope").alias("scope"),
+        F.min(asked).alias("asked_least"),
+        F.max(asked).alias("asked_most"),
+        F.min(given).alias("given_least"),
+        F.max(given).alias("given_most"),
+        *earliest("poll", is_asked),
+        *(
+            most(f"place.{field}", rank).alias(f"{name}_{field}")
+            for name, most in (("least", F.min_by), ("most", F.max_by))
+            for field in ("at", "recorder", "seq")
+        ),
+    )
+    told = placed(seen, "poll", "least", "most")
+    # A message of the answer that its poll had not asked for.
+    stray = F.when(F.col("given_least") != F.col("asked_most"), F.col("least")).otherwise(F.col("most"))
+    return told.withColumn("stray", stray).drop("least", "most")
+
+
+def handles(recording: Recording) -> DataFrame:
+    """One row per receipt handle of an account: how often it was given out, by which requests, for which messages."""
+    used = recording.events.where(
+        """delivery is not null and message_id is not null and
+        (kind = 'deliver' or kind in ('ack', 'change', 'forward') and phase = 'ok')"""
+    )
+    is_given = F.col("kind") == "deliver"
+    packed = used.select(
+        F.xxhash64(*ACCOUNT, "delivery").alias("handle"),
+        scope(),
+        F.xxhash64("message_id").alias("message"),
+        is_given.alias("is_given"),
+        F.when(is_given, F.xxhash64("receive_attempt", "batch_pos")).alias("request"),
+        (is_given & (F.coalesce("receive_attempt", F.lit("")) == "")).alias("is_alone"),
+        place().alias("place"),
+    )
+    seen = packed.groupBy("handle").agg(
+        F.max("scope").alias("scope"),
+        F.count_if("is_given").alias("given"),
+        F.count_if("is_alone").alias("alone"),
+        F.min("message").alias("least"),
+        F.max("message").alias("most"),
+        F.min("request").alias("request_least"),
+        F.max("request").alias("request_most"),
+        *earliest("first"),
+        *earliest("last", latest=True),
+    )
+    return placed(seen, "first", "last")
+
+
+ANSWERS = Frame("answers", answers, ("receive",))
+HANDLES = Frame("handles", handles, ("deliver",))

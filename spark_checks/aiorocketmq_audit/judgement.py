@@ -1,0 +1,124 @@
+"""All frames of a recording, judged: counts, and findings with what exempts them and how sure they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import reduce
+from types import MappingProxyType
+
+from pyspark.sql import DataFrame, functions as F
+
+from aiorocketmq_audit import exemptions
+from aiorocketmq_audit.engine import Evaluated, evaluate, worked_out
+from aiorocketmq_audit.frames import deliveries, handlers, messages, queues, requests
+from aiorocketmq_audit.frames.frame import Frame, Recording
+from aiorocketmq_audit.recording.gates import Gates
+from aiorocketmq_audit.rules import CHECKS
+
+FRAMES: Mapping[str, tuple[Frame, ...]] = MappingProxyType(
+    {
+        "deliveries": (deliveries.FRAME,),
+        "messages": (
+            *(messages.MESSAGES, messages.DEAD_LETTERS, messages.RECALLS, messages.TRANSACTIONS),
+            messages.DRAINED,
+        ),
+        "queues": (
+            *(queues.STORED, queues.PLACES, queues.SENDS, queues.OWNERSHIPS, queues.READS),
+            *(queues.PROGRESS, queues.SLICES),
+        ),
+        "requests": (requests.ANSWERS, requests.HANDLES),
+        "handlers": (handlers.HANDLERS, handlers.LITE),
+    }
+)
+"""By the stage in which they are judged."""
+
+BROKEN, POSSIBLE, EXEMPTED = "broken", "possible", "exempted"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What was counted, and what was found."""
+
+    frames: dict[str, Evaluated]
+    findings: DataFrame | None
+    """`id`, `check`, `invariant`, `verdict`, `exemption`, `margin_us`, `first`, `second`; in memory. None: none."""
+
+    def judged(self, check: str) -> int:
+        """Facts of this check."""
+        return sum(of.judged(check) for of in self.frames.values())
+
+
+def judge(
+    recording: Recording,
+    gate: Gates,
+    checks: Collection[str],
+    stage: Callable[[str], AbstractContextManager[None]],
+) -> Judgement:
+    """Judge the recording by the rules of `checks`; `stage` is entered for each stage of the work, by its name."""
+    frames: dict[str, Evaluated] = {}
+    for name, of_stage in FRAMES.items():
+        with stage(name):
+            evaluated = [evaluate(frame, recording, checks) for frame in of_stage]
+            frames |= {of.frame: of for of in evaluated if of is not None}
+    found = [of.findings for of in frames.values() if of.findings is not None]
+    if not found:
+        return Judgement(frames, None)
+    with stage("exemptions"):
+        return Judgement(frames, _decided(reduce(DataFrame.unionByName, found), recording, gate))
+
+
+def _decided(found: DataFrame, recording: Recording, gate: Gates) -> DataFrame:
+    """Look at the findings a second time, look for exemptions, and say how sure they are."""
+    events = recording.events
+    known = worked_out(found.withColumn("id", F.xxhash64("check", "invariant", "first", "second")))
+    if not known.where("confirmed is not null").isEmpty():
+        late = exemptions.a_poll_was_open(known.where("confirmed is not null"), events)
+        known = worked_out(known.where("confirmed is null").unionByName(late))
+    exempted = worked_out(exemptions.exempted(known, recording))
+    if not exempted.where(exemptions.MAY_BE_LOCKED).isEmpty():
+        exempted = exemptions.queue_locked(exempted, recording)
+    doubts = exemptions.doubted(known, events).withColumn("doubted", F.lit(True))
+    cut = _cut(gate, events)
+    alone = [name for name, check in CHECKS.items() if check.by_order and not gate.has_gaps]
+    unsure = [
+        name for name, check in CHECKS.items() if gate.makes_unsure(depends_on_time=check.depends_on_time)
+    ]
+    beside = exempted.join(doubts, "id", "left").join(
+        cut, F.col("first.recorder") == F.col("cut_recorder"), "left"
+    )
+    is_sure = (
+        F.col("certain")
+        & (
+            ~F.col("check").isin(unsure)
+            | (F.col("check").isin(alone) & (F.col("first.recorder") == F.col("second.recorder")))
+        )
+        & ~F.coalesce(F.col("second.at") > F.col("cut_us"), F.lit(False))
+        & F.col("doubted").isNull()
+    )
+    verdict = (
+        F.when(F.col("exemption").isNotNull(), F.lit(EXEMPTED))
+        .when(is_sure, F.lit(BROKEN))
+        .otherwise(F.lit(POSSIBLE))
+    )
+    decided = beside.select(
+        *(
+            "id",
+            "check",
+            "invariant",
+            verdict.alias("verdict"),
+            "exemption",
+            "margin_us",
+            "first",
+            "second",
+            "gid",
+        )
+    )
+    return worked_out(decided)
+
+
+def _cut(gate: Gates, events: DataFrame) -> DataFrame:
+    """Recorders that were cut short, and when: what each saw later is lost."""
+    told = events.where(F.col("recorder").isin(*gate.cut_at)) if gate.cut_at else events.where("false")
+    return told.groupBy(F.xxhash64("recorder").alias("cut_recorder")).agg(F.max("t_wall_us").alias("cut_us"))

@@ -1,0 +1,117 @@
+"""Which files a recording consists of, and which of them a dying recorder left unfinished."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+from aiorocketmq_audit.errors import NotARecording, WrongUse
+from aiorocketmq_audit.recording.validation import lacking_columns
+
+MAGIC = b"PAR1"
+"""First and last four bytes of every finished Parquet file."""
+
+EMPTY = 16 << 10
+"""Bytes of a file with a handful of rows: its footer describes all columns, whatever they hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingFiles:
+    """What to read, and what is known to be missing."""
+
+    readable: tuple[str, ...]
+    """Paths for Spark: files, or whatever was given where this machine cannot look (`s3a://…`)."""
+    unfinished: tuple[str, ...]
+    """Files that were still open, or have no footer: what they held is lost."""
+    size: int
+    """Bytes of the readable local files, beyond EMPTY for each; 0 when they are elsewhere."""
+    lacking: tuple[str, ...] = ()
+    """Essential columns that some local file lacks."""
+
+    @property
+    def is_local(self) -> bool:
+        """All that is readable are files of this machine."""
+        return not any("://" in path for path in self.readable)
+
+
+def find(paths: tuple[str, ...]) -> RecordingFiles:
+    """Look below `paths` for Parquet files, and validate the columns of local ones by their footers.
+
+    Raises WrongUse for a path that does not exist, NotARecording for what cannot be read or is not a recording.
+    """
+    readable: list[str] = []
+    unfinished: list[str] = []
+    size = 0
+    for given in paths:
+        if "://" in given and not given.startswith("file://"):
+            readable.append(given)
+            continue
+        for file in _below(Path(given.removeprefix("file://"))):
+            if file.suffix == ".open" or not _is_finished(file):
+                unfinished.append(str(file))
+            else:
+                readable.append(str(file))
+                size += max(1, file.stat().st_size - EMPTY)
+    if not readable and not unfinished:
+        raise NotARecording(
+            f"{_names(paths)} holds no Parquet file: give the folder that Recorder(...) or --record wrote."
+        )
+    lacking = lacking_columns(path for path in readable if "://" not in path)
+    return RecordingFiles(tuple(readable), tuple(unfinished), size, lacking)
+
+
+def _below(path: Path) -> list[Path]:
+    """All Parquet files below, through links too, each folder once."""
+    if os.path.isfile(path):
+        return [path]
+    if not os.path.isdir(path):
+        raise WrongUse(f"{path} does not exist, or is hidden: give the folder or file of a recording.")
+    found: list[Path] = []
+    folders = set[str]()
+    # Folders that cannot be read would be left out without a word.
+    for folder, below, names in os.walk(path, onerror=_refuse, followlinks=True):
+        folders.add(os.path.realpath(folder))
+        # Spark hides these names as well; a report's own violations must not be taken for a recording.
+        below[:] = [
+            name
+            for name in below
+            if not _is_hidden(name) and os.path.realpath(os.path.join(folder, name)) not in folders
+        ]
+        found += [
+            Path(folder, name)
+            for name in names
+            if name.endswith((".parquet", ".parquet.open")) and not _is_hidden(name)
+        ]
+    return sorted(found)
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith(("_", ".")) or name == "violations"
+
+
+def _refuse(error: OSError) -> NoReturn:
+    raise NotARecording(
+        f"{error.filename} cannot be read ({error.strerror}): mend that, or take it away."
+    ) from error
+
+
+def _is_finished(file: Path) -> bool:
+    try:
+        with file.open("rb") as stream:
+            head = stream.read(len(MAGIC))
+            size = stream.seek(0, 2)
+            stream.seek(max(0, size - len(MAGIC)))
+            tail = stream.read()
+    except OSError as error:
+        # The error of a read does not name its file.
+        _refuse(OSError(error.errno, error.strerror, str(file)))
+    # A file of no bytes is what a crash leaves between creation and the first write.
+    if head and head != MAGIC:
+        raise NotARecording(f"{file} is not a Parquet file: give the folder of a recording.")
+    return size > 2 * len(MAGIC) and tail == MAGIC
+
+
+def _names(paths: tuple[str, ...]) -> str:
+    return paths[0] if len(paths) == 1 else f"none of {', '.join(paths)}"

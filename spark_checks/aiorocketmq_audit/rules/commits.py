@@ -1,0 +1,36 @@
+"""Commits: a group's progress in a queue does not fall, and is not ahead of what was delivered.
+
+INV-COMMIT  Without a reset, or a consumer that went elsewhere on purpose, each written offset is at least the one
+            before it; and on the account of pull consumers without a filter it is at most one more than the highest
+            offset that any of them was delivered from the queue since it was assigned.
+"""
+
+from __future__ import annotations
+
+from aiorocketmq_audit.rules.rule import Check, Rule
+
+CHECK = Check(
+    "commits",
+    "A group's progress does not fall, and is not ahead of what was delivered.",
+    "written offsets",
+    depends_on_time=False,
+)
+
+_FELL = "coalesce(committed < last.committed, false)"
+# Who was assigned the queue since may go on from where somebody unseen had come to.
+_AHEAD = (
+    "coalesce(committed > highest.offset + 1 and (begun is null or read > begun) and not filtered, false)"
+)
+
+PROGRESS = (
+    Rule(
+        check=CHECK.name,
+        invariant="INV-COMMIT",
+        judged="true",
+        violated=f"{_FELL} or {_AHEAD}",
+        first=f"if({_FELL}, last.place, highest.place)",
+        second="place",
+        exemptions=("reset", "restart"),
+        keys=("gid", "null"),
+    ),
+)

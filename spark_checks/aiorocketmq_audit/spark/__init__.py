@@ -1,0 +1,1 @@
+"""Where Spark runs, on which Java, and what it did there."""

@@ -1,0 +1,165 @@
+"""The Spark session of an audit: the caller's, a cluster's, Spark Connect's, or a local one tuned for the recording."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from tempfile import TemporaryFile
+
+from py4j.protocol import Py4JError
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from aiorocketmq_audit.errors import NoJava, WrongUse
+from aiorocketmq_audit.failures import reason
+from aiorocketmq_audit.spark.java import launching
+
+TINY = 1 << 20
+"""Recordings up to this many bytes (some ten thousand events) are judged before compiled queries pay."""
+
+SMALL = 32 << 20
+"""Recordings up to this many bytes (about a million events) are judged before Java's second compiler pays."""
+
+_NAME = "aiorocketmq audit"
+
+_LOCAL = {
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.killEnabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "FATAL",
+    # Spark counts the fields of structs, too, and would interpret our rows.
+    "spark.sql.codegen.maxFields": "1000",
+    # What follows from conditions is worked out for every column of every step: seconds for plans as wide as ours.
+    "spark.sql.constraintPropagation.enabled": "false",
+    # Java never compiles a longer method, and Spark's own limit is eight times that.
+    "spark.sql.codegen.hugeMethodLimit": "8000",
+    # Otherwise each column asks Java for the line of this package that made it.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+}
+
+_SMALL = {
+    "spark.driver.memory": "1g",
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    "spark.ui.enabled": "false",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
+}
+
+_TINY = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+
+
+@contextmanager
+def session(master: str | None = None, *, size: int = 0, memory: str | None = None) -> Iterator[SparkSession]:
+    """Yield a session for a recording of `size` bytes (0: unknown), and stop it unless it was running before.
+
+    A session that the caller runs is used as it is, else that of `spark-submit` or `SPARK_REMOTE`, else one of
+    `master`: any that Spark knows, or the `sc://` address of a Spark Connect server; by default `local[*]`. Only local
+    sessions are tuned. `memory` is the heap of a driver that is started here, such as "4g".
+    Raises NoJava if Spark does not start, WrongUse if packages for Spark Connect are missing.
+    """
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        yield running
+        return
+    is_started = "PYSPARK_GATEWAY_PORT" in os.environ or "SPARK_REMOTE" in os.environ
+    is_attached = is_started or (master or "").startswith("sc://")
+    local = master or "local[*]"
+    with _attached(master) if is_attached else _launched(settings(local, size, memory)) as spark:
+        yield spark
+
+
+@contextmanager
+def _attached(master: str | None) -> Iterator[SparkSession]:
+    """Use the Java process of `spark-submit`, or a Spark Connect server; both keep what was chosen for them."""
+    builder = SparkSession.builder.appName(_NAME)
+    if master:
+        builder = builder.remote(master) if master.startswith("sc://") else builder.master(master)
+    try:
+        spark = builder.getOrCreate()
+    except ImportError as error:
+        raise WrongUse(
+            f"Spark Connect needs more packages ({reason(error)}): run pip install 'aiorocketmq[connect]'."
+        ) from error
+    except (PySparkException, Py4JError) as error:
+        raise NoJava(f"Spark did not start ({reason(error)}): look at --master and SPARK_REMOTE.") from error
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+@contextmanager
+def _launched(conf: dict[str, str]) -> Iterator[SparkSession]:
+    """Start Java by PySpark's launcher and stop it afterwards; local sessions print nothing of their own."""
+    chosen = SparkConf(loadDefaults=False).setAll(list(conf.items()))
+    with TemporaryFile() as output:
+        is_local = _is_local(conf["spark.master"])
+        streams = {"stdout": output, "stderr": output} if is_local else None
+        try:
+            # Otherwise Spark's UI listens on all addresses.
+            with launching(**({"SPARK_LOCAL_IP": "127.0.0.1"} if is_local else {})):
+                # PySpark has no types for it.
+                gateway = launch_gateway(chosen, streams)  # type: ignore[no-untyped-call]
+        except PySparkException as error:
+            output.seek(0)
+            lines = output.read().decode(errors="replace").strip().splitlines() or [str(error)]
+            # Java's last line; the launcher's script complains after it, or alone.
+            why = next((line for line in reversed(lines) if "spark-class: " not in line), lines[0])
+            raise NoJava(
+                f"Spark did not start ({reason(Exception(why))}): set JAVA_HOME to another Java, "
+                "or run pip install 'aiorocketmq[jre]'."
+            ) from error
+    try:
+        try:
+            SparkContext(conf=chosen, gateway=gateway)
+        except (PySparkException, Py4JError) as error:
+            raise NoJava(f"Spark did not start ({reason(error)}): look at --master.") from error
+        spark = SparkSession.builder.getOrCreate()
+        try:
+            yield spark
+        finally:
+            spark.stop()
+    finally:
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        gateway.proc.wait()
+        # PySpark would use the ended process for the next session of this program.
+        SparkContext._gateway = SparkContext._jvm = None
+
+
+def settings(master: str, size: int, memory: str | None) -> dict[str, str]:
+    """Return what a session that is started here is configured with, for a recording of `size` bytes."""
+    conf = {"spark.app.name": _NAME, "spark.master": master}
+    if memory:
+        conf["spark.driver.memory"] = memory
+    if not _is_local(master):
+        return conf
+    conf = _LOCAL | conf
+    if not 0 < size <= SMALL:
+        # Some to share, and of large recordings about a million events in each.
+        parts = str(max(os.cpu_count() or 1, size >> 25))
+        return {"spark.driver.memory": "2g", "spark.sql.shuffle.partitions": parts} | conf
+    return _SMALL | conf | (_TINY if size <= TINY else {})
+
+
+@contextmanager
+def planned_for(spark: SparkSession, size: int) -> Iterator[None]:
+    """Plan what this block runs for `size` bytes, as a session started for them would; local sessions only."""
+    fitting = _SMALL | _TINY if size <= TINY and _is_local(spark.conf.get("spark.master") or "") else {}
+    names = [name for name in fitting if name.startswith("spark.sql.")]
+    before = {name: spark.conf.get(name) for name in names}
+    try:
+        for name in names:
+            spark.conf.set(name, fitting[name])
+        yield
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, str(value))
+
+
+def _is_local(master: str) -> bool:
+    return master.startswith("local") and not master.startswith("local-cluster")

@@ -1,0 +1,54 @@
+"""Many histories as one recording: what Spark's rules find in it, and what the plain readings do."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from contextlib import nullcontext
+from typing import NamedTuple
+
+from aiorocketmq_audit.frames.frame import Recording
+from aiorocketmq_audit.generator.plants.scene import Row
+from aiorocketmq_audit.judgement import judge
+from aiorocketmq_audit.recording.gates import Gates
+from aiorocketmq_audit.rules import CHECKS
+from pyspark.sql import functions as F
+
+from spark_checks.tests import oracle
+
+
+class Finding(NamedTuple):
+    """A finding, with the row that proves it."""
+
+    check: str
+    invariant: str
+    verdict: str
+    recorder: str
+    seq: int
+    exemption: str | None = None
+
+
+def found(recording: Recording, gate: Gates, checks: Collection[str] = tuple(CHECKS)) -> set[Finding]:
+    """What Spark finds, exempted or not."""
+    findings = judge(recording, gate, checks, lambda _: nullcontext()).findings
+    if findings is None:
+        return set()
+    names = recording.events.select("recorder", F.xxhash64("recorder").alias("key")).distinct().collect()
+    recorders = {row.key: row.recorder for row in names}
+    told = set()
+    for row in findings.collect():
+        # A lost message is the earlier of the two events that prove it.
+        proof = row.first if row.check == "loss" or row.second.recorder is None else row.second
+        told.add(
+            Finding(
+                row.check, row.invariant, row.verdict, recorders[proof.recorder], proof.seq, row.exemption
+            )
+        )
+    return told
+
+
+def found_plainly(rows: Iterable[Row]) -> set[Finding]:
+    """What the plain readings find, which leave out what is exempted."""
+    return {
+        Finding(each.check, each.invariant, each.verdict, each.row["recorder"], each.row["seq"])
+        for each in oracle.judge(rows)
+    }

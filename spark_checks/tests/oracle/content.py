@@ -1,0 +1,263 @@
+"""INV-CONTENT, INV-FAILED, INV-ORIGIN, INV-FILTER, INV-ISOLATE, INV-EARLY of delays, INV-LOSS-MID and INV-LOSS in
+plain words."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from spark_checks.tests.oracle.histories import BROKEN, FOREVER, POSSIBLE, Account, Found, Row, begin
+
+
+def delays(account: Account) -> Iterator[Found]:
+    """Nothing comes before it is due."""
+    for row in _leased(account):
+        due, early = row.get("due_us"), account.settings_of(row["group"]).early_us
+        if due is not None and row["t_wall_us"] < due - early:
+            yield Found("delay", "INV-EARLY", BROKEN, row)
+
+
+def filters(account: Account) -> Iterator[Found]:
+    """Nothing comes that its receive did not ask for."""
+    for row in _leased(account):
+        if not is_wanted(row.get("filter"), row.get("tag")):
+            yield Found("filters", "INV-FILTER", BROKEN, row)
+
+
+def is_wanted(asked: str | None, tag: str | None) -> bool:
+    """Whether a filter lets a tag pass; of filters that are not by tag nobody knows."""
+    if asked is None or not asked.startswith("TAG:"):
+        return True
+    tags = [part.strip() for part in asked.removeprefix("TAG:").split("||")]
+    return "*" in tags or not any(tags) or (tag or "") in tags
+
+
+def answers(account: Account) -> Iterator[Found]:
+    """An answer holds what is of the topic and for the group of its poll."""
+    asked, given = defaultdict[Any, list[Row]](list), defaultdict[Any, list[Row]](list)
+    for row in account.of("receive", "deliver"):
+        request = row.get("op_id") if row["kind"] == "receive" else row.get("batch")
+        if request and row.get("topic") and row.get("group"):
+            polls = asked if row["kind"] == "receive" else given
+            polls[row["recorder"], row["boot"], request].append(row)
+    for request, rows in given.items():
+        places = {(row["topic"], row["group"]) for row in asked[request]}
+        foreign = [row for row in rows if (row["topic"], row["group"]) not in places]
+        if len(places) == 1 and foreign:
+            yield Found("filters", "INV-ISOLATE", BROKEN, min(foreign, key=lambda row: int(row["seq"])))
+
+
+def lite(account: Account) -> Iterator[Found]:
+    """A consumer of lite topics gets what it may want, from the lists that it has told."""
+    asked = {
+        (row["recorder"], row["boot"], row["op_id"]): row["invoked_us"]
+        for row in reversed(account.of("receive"))
+        if row.get("op_id")
+    }
+    told = _lists(account)
+    for row in account.of("deliver"):
+        poll = row.get("invoked_seq")
+        if account.is_broker:
+            poll = asked.get((row["recorder"], row["boot"], row.get("batch")))
+        is_theirs = not account.is_broker or row.get("role") == "lite"
+        if row.get("lite_topic") is not None and is_theirs and poll is not None:
+            lists = [each for each in told if each.who == _who(row)]
+            known = [each for each in lists if each.is_whole and each.end < poll]
+            name = row["lite_topic"]
+            over = [each.begin for each in known + [e for e in lists if name in e.removed and e.end < poll]]
+            came = row["t_wall_us"] if account.is_broker else row["seq"]
+            wanted = [each.end for each in lists if name in each.wanted and each.begin <= came]
+            if known and max(wanted, default=-1) < max(over):
+                yield Found("filters", "INV-ISOLATE", BROKEN, row)
+
+
+@dataclass(frozen=True, slots=True)
+class _List:
+    """What a client told of its lite topics, from the call to the answer; FOREVER where nobody knows of one."""
+
+    who: tuple[Any, ...]
+    begin: float
+    end: float
+    is_whole: bool
+    wanted: frozenset[str]
+    removed: frozenset[str]
+
+
+def _who(row: Row) -> tuple[Any, ...]:
+    return tuple(row.get(name) for name in ("recorder", "boot", "client_id", "group", "topic"))
+
+
+def _lists(account: Account) -> list[_List]:
+    calls = defaultdict[Any, list[Row]](list)
+    for row in account.of("lite.sync"):
+        calls[_who(row), row.get("op_id") or row["seq"]].append(row)
+    lists = []
+    for (who, _), rows in calls.items():
+        if any(row.get("phase") == "fail" for row in rows):
+            continue
+        place, called = ("t_wall_us", "invoked_us") if account.is_broker else ("seq", "invoked_seq")
+        begins = [row[place] if row.get(called) is None else row[called] for row in rows]
+        ends = [row[place] for row in rows if row.get("phase") in (None, "ok")]
+        cfg = dict(rows[0]["cfg"])
+        names = {key: frozenset(cfg[key].split(",")) for key in ("all", "add", "remove") if key in cfg}
+        wanted = names.get("all", frozenset()) | names.get("add", frozenset())
+        removed = names.get("remove", frozenset())
+        lists.append(_List(who, min(begins), max(ends, default=FOREVER), "all" in names, wanted, removed))
+    return lists
+
+
+def origin(account: Account) -> Iterator[Found]:
+    """What comes was sent, as it was sent, and not refused."""
+    began = min((row["t_wall_us"] for row in account.of("recorder.start")), default=None)
+    given, sent = defaultdict[str, list[Row]](list), defaultdict[str, list[Row]](list)
+    for row in account.of("deliver"):
+        given[row["message_id"]].append(row)
+    for row in account.of("send"):
+        sent[row["message_id"]].append(row)
+    for message, rows in given.items():
+        name = _wrong_origin(account, rows, sent[message], began)
+        if name is not None:
+            yield Found("origin", name, BROKEN, min(rows, key=lambda row: int(row["t_wall_us"])))
+
+
+def _wrong_origin(account: Account, given: list[Row], sent: list[Row], began: int | None) -> str | None:
+    for column in ("body_sha", "props_sha"):
+        was = {row[column] for row in sent if row.get(column) is not None}
+        came = {row[column] for row in given if row.get(column) is not None}
+        # Sends of one id with different bodies say nothing.
+        if len(was) == 1 and came - was:
+            return "INV-CONTENT"
+    answers = [row["phase"] for row in sent if row["phase"] in ("ok", "fail", "info")]
+    calls = [row for row in sent if row["phase"] == "invoke"]
+    if answers and set(answers) == {"fail"} and len(calls) <= len(answers):
+        return "INV-FAILED"
+    first = min(given, key=lambda row: int(row["t_wall_us"]))
+    stored = first.get("store_us")
+    is_new = account.is_broker and began is not None and stored is not None and stored > began
+    return "INV-ORIGIN" if is_new and not sent else None
+
+
+def passed_over(account: Account) -> Iterator[Found]:
+    """INV-LOSS-MID: between the lowest and the highest offset that a group got of a queue, it got what it wants."""
+    reset = {row["group"] for row in account.of("reset")}
+    left = _left(account)
+    windows: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    for row in _leased(account):
+        if row["attempt"] == 1 and row.get("offset") is not None and row["group"] not in reset:
+            # An ordered group leaves a message group alone while one of its messages is held.
+            is_free = account.settings_of(row["group"]).ordered is False
+            lane = None if is_free else row.get("message_group") or ""
+            windows[*_queue(row), row["group"], lane].append(row)
+    begins = dict[tuple[Any, ...], float]()
+    for *queue, group, _ in windows:
+        mine = [row for key, more in windows.items() if key[:-1] == (*queue, group) for row in more]
+        # Under another filter the begin of a message group may have been passed over rightly.
+        one_filter = len({row.get("filter") for row in mine}) == 1
+        begins[*queue, group] = min(row["t_wall_us"] for row in mine) if one_filter else FOREVER
+    # A message that is lost, or was told of before, is so once.
+    told = {(row["group"], row["message_id"]) for row in account.of("deliver") if row.get("role") != "pull"}
+    for (*queue, group, lane), rows in windows.items():
+        asked = {row.get("filter") for row in rows}
+        wanted = asked.pop()
+        if asked or wanted is None or not wanted.startswith("TAG:"):
+            continue
+        if not account.is_broker and account.settings_of(group).told_by_broker:
+            continue
+        low, high = min(row["offset"] for row in rows), max(row["offset"] for row in rows)
+        began = begins[*queue, group]
+        for row in _receipts(account):
+            # An ordered group begins with the first one that was stored when it read the queue already.
+            from_here = 0 if lane is not None and row["t_wall_us"] > began else low
+            here = (
+                list(_queue(row)) == queue
+                and max(from_here, left.get(_queue(row), 0)) <= row["offset"] <= high
+            )
+            here = here and lane in (None, row.get("message_group") or "")
+            if here and is_wanted(wanted, row.get("tag")) and (group, row["message_id"]) not in told:
+                told.add((group, row["message_id"]))
+                yield Found("loss", "INV-LOSS-MID", BROKEN if account.is_broker else POSSIBLE, row)
+
+
+def drained(account: Account) -> Iterator[Found]:
+    """INV-LOSS: when a group was drained, it is done with all that was sent since it began to poll."""
+    reset = {row["group"] for row in account.of("reset")}
+    for drain in _last_drains(account):
+        topic, group = drain["topic"], drain["group"]
+        mine = [row for row in account.rows if (row.get("topic"), row.get("group")) == (topic, group)]
+        polls = [row for row in mine if row["kind"] in ("receive", "deliver")]
+        asked = {row.get("filter") or "?" for row in polls if row["kind"] == "deliver"}
+        wanted = next(iter(asked), "TAG:*")
+        if not polls or len(asked) > 1 or not wanted.startswith("TAG:") or group in reset:
+            continue
+        settings = account.settings_of(group)
+        if settings.told_by_broker and not account.is_broker:
+            continue
+        primed = min(begin(row) for row in polls)
+        over = {row["message_id"] for row in mine if _ends(row)}
+        if settings.max_attempts and not account.is_broker:
+            given = [row for row in polls if row["kind"] == "deliver"]
+            over |= {row["message_id"] for row in given if row["attempt"] >= settings.max_attempts}
+        for row, visible in _visible(account, topic):
+            in_time = row["t_wall_us"] > primed and max(visible, row.get("due_us") or 0) < begin(drain)
+            if in_time and is_wanted(wanted, row.get("tag")) and row["message_id"] not in over:
+                yield Found("loss", "INV-LOSS", BROKEN if account.is_broker else POSSIBLE, row)
+
+
+def _ends(row: Row) -> bool:
+    if row["kind"] == "deliver":
+        return row.get("role") == "pull"
+    return row["kind"] == "dlq.deliver" or (row["kind"] in ("ack", "forward") and row.get("phase") != "fail")
+
+
+def _visible(account: Account, topic: str) -> Iterator[tuple[Row, int]]:
+    """Messages that the server surely has, and since when they can be read."""
+    gone = {row["message_id"] for row in account.of("recall") if row.get("phase") != "fail"}
+    commits = {
+        row["tx_id"]: row["t_wall_us"]
+        for row in account.of("tx.end")
+        if (row["phase"], row["resolution"]) == ("ok", "commit")
+    }
+    left = _left(account)
+    seen: set[str] = set()
+    for row in account.of("send"):
+        if row["phase"] != "ok" or row["topic"] != topic or row["message_id"] in gone | seen:
+            continue
+        seen.add(row["message_id"])
+        visible = row["t_wall_us"] if row.get("tx_id") is None else commits.get(row["tx_id"])
+        is_left = row.get("offset") is None or row["offset"] >= left.get(_queue(row), 0)
+        if visible is not None and is_left:
+            yield row, visible
+
+
+def _last_drains(account: Account) -> list[Row]:
+    return list({(row["topic"], row["group"]): row for row in account.of("drain.ok")}.values())
+
+
+def _leased(account: Account) -> list[Row]:
+    return [row for row in account.of("deliver") if row.get("role") != "pull" and row.get("group")]
+
+
+def _receipts(account: Account) -> list[Row]:
+    """Sends whose receipt names the place in which the message is read."""
+    return [
+        row
+        for row in account.of("send")
+        if row["phase"] == "ok"
+        and row.get("offset") is not None
+        and row.get("queue") is not None
+        and (row.get("due_us"), row.get("tx_id"), row.get("lite_topic")) == (None, None, None)
+    ]
+
+
+def _queue(row: Row) -> tuple[Any, ...]:
+    return row["topic"], row["broker"], row["queue"]
+
+
+def _left(account: Account) -> dict[tuple[Any, ...], int]:
+    """The oldest offset that was left in each queue."""
+    left: dict[tuple[Any, ...], int] = {}
+    for row in account.of("trim"):
+        left[_queue(row)] = max(left.get(_queue(row), 0), row["commit_offset"])
+    return left

@@ -1,0 +1,233 @@
+"""INV-TX, INV-TX-CHECK, INV-RECALL, INV-ASSIGN, INV-PULL-ORD, INV-OFFSET, INV-OFFSET-ORD, INV-COMMIT, INV-FAIR and
+INV-HANDLE in plain words."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import Any
+
+from spark_checks.tests.oracle.content import _queue, _receipts
+from spark_checks.tests.oracle.histories import BROKEN, POSSIBLE, Account, Found, Row, begin, excused
+
+CHECKED_US, RACE_US, REBALANCE_US, STANDSTILL_US = 31_000_000, 1_000_000, 30_000_000, 60_000_000
+
+
+def _by(rows: Iterable[Row], *names: str) -> dict[tuple[Any, ...], list[Row]]:
+    groups: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[tuple(row.get(name) for name in names)].append(row)
+    return groups
+
+
+def transactions(account: Account) -> Iterator[Found]:
+    """A half message comes after a commit was tried; who was answered is not asked any more."""
+    rows = [row for row in account.of("send", "deliver", "tx.end", "tx.check") if row.get("tx_id")]
+    for transaction, told in _by(rows, "topic", "tx_id").items():
+        given = [row for row in told if row["kind"] == "deliver"]
+        ends = [row for row in told if row["kind"] == "tx.end" and row.get("phase") not in ("fail",)]
+        if len(given) == len(told):
+            continue
+        commits = [begin(row) for row in ends if row["resolution"] == "commit"]
+        rolled = any((row["resolution"], row["phase"]) == ("rollback", "ok") for row in ends)
+        if given and not (commits and min(commits) <= given[0]["t_wall_us"]):
+            proven = account.is_broker or rolled or bool(commits)
+            yield Found("transactions", "INV-TX", BROKEN if proven else POSSIBLE, given[0])
+        decided = [
+            row for row in ends if row["phase"] == "ok" and row["resolution"] in ("commit", "rollback")
+        ]
+        asked = [row for row in told if row["kind"] == "tx.check"]
+        halves = account.halves[transaction]
+        if not asked or not decided or halves > 1:
+            continue
+        first, last = decided[0], asked[-1]
+        late = last["t_wall_us"] > first["t_wall_us"] + CHECKED_US
+        if late and not excused(account, first, last, acked=first["t_wall_us"], only="restart"):
+            verdict = BROKEN if halves == 1 else POSSIBLE
+            yield Found("transactions", "INV-TX-CHECK", verdict, last, first)
+
+
+def recalls(account: Account) -> Iterator[Found]:
+    """What was taken back more than a second before it was due does not come."""
+    for (topic, message), rows in _by(account.of("recall"), "topic", "message_id").items():
+        at = min((row["t_wall_us"] for row in rows if row["phase"] == "ok"), default=None)
+        ways = [
+            row
+            for row in account.of("send", "deliver")
+            if (row["topic"], row["message_id"]) == (topic, message)
+        ]
+        due = max((row["due_us"] for row in ways if row.get("due_us") is not None), default=None)
+        given = [row for row in ways if row["kind"] == "deliver"]
+        if at is not None and due is not None and at < due - RACE_US and given:
+            yield Found("recall", "INV-RECALL", BROKEN, given[0])
+
+
+def owners(account: Account) -> Iterator[Found]:
+    """Two consumers own a queue at once for no longer than a rebalance takes."""
+    runs: dict[tuple[Any, ...], list[tuple[int, int, str, Row]]] = defaultdict(list)
+    for lives in _by(
+        account.of("assign", "client.stop", "client.crash"), "client_id", "recorder", "epoch"
+    ).values():
+        open_runs: dict[tuple[Any, ...], tuple[int, Row]] = {}
+        for row, then in zip(lives, [*lives[1:], None], strict=True):
+            if row["kind"] != "assign" or row.get("role") != "pull":
+                continue
+            until = account.ended if then is None else then["t_wall_us"]
+            owned = {(row["group"], row["topic"], each["broker"], each["queue"]) for each in row["queues"]}
+            next_owned = _owned(then)
+            for queue in owned:
+                since, first = open_runs.pop(queue, (row["t_wall_us"], row))
+                if queue in next_owned:
+                    open_runs[queue] = (since, first)
+                else:
+                    runs[queue].append((since, until, row["client_id"], first))
+    for held in runs.values():
+        for since, until, client, first in held:
+            earlier = [
+                min(until, other_until) - since
+                for other_since, other_until, other, _ in held
+                if other != client and (other_since, other) < (since, client)
+            ]
+            if max(earlier, default=0) > REBALANCE_US:
+                yield Found("queues", "INV-ASSIGN", BROKEN, first)
+
+
+def _owned(row: Row | None) -> set[tuple[Any, ...]]:
+    if row is None or row["kind"] != "assign":
+        return set()
+    return {(row["group"], row["topic"], each["broker"], each["queue"]) for each in row["queues"]}
+
+
+def pulled(account: Account) -> Iterator[Found]:
+    """An owner of a queue reads it in order, unless it was assigned anew, or went elsewhere."""
+    given = [
+        row for row in account.of("deliver") if row.get("role") == "pull" and row.get("offset") is not None
+    ]
+    moves = [
+        row for row in account.of("assign", "seek") if row.get("role") == "pull" or row["kind"] == "seek"
+    ]
+    for rows in _by(given, "group", "topic", "broker", "queue", "client_id", "recorder").values():
+        for first, then in pairwise(sorted(rows, key=lambda row: int(row["seq"]))):
+            moved = any(
+                row.get("client_id") == then["client_id"]
+                and first["seq"] < row["seq"] < then["seq"]
+                and row["recorder"] == then["recorder"]
+                for row in moves
+            )
+            if then["offset"] <= first["offset"] and not moved and not excused(account, first, then):
+                yield Found("queues", "INV-PULL-ORD", BROKEN, then, first)
+
+
+def places(account: Account) -> Iterator[Found]:
+    """A place in a queue holds one message; after a lost answer, a first attempt may tell a place of a retry topic."""
+    lost = [row for row in account.of("receive") if row["phase"] == "info" and account.observer == "client"]
+    firsts = [
+        row
+        for row in account.of("deliver")
+        if row["attempt"] == 1
+        and row.get("offset") is not None
+        and row.get("lite_topic") is None
+        and not any(poll["group"] == row["group"] and begin(poll) <= row["t_wall_us"] for poll in lost)
+    ]
+    for rows in _by([*_receipts(account), *firsts], "topic", "broker", "queue", "offset").values():
+        rows.sort(key=lambda row: int(row["t_wall_us"]))
+        messages = {row["message_id"] for row in rows}
+        if len(messages) > 1:
+            second = next(row for row in rows if row["message_id"] != rows[0]["message_id"])
+            if not excused(account, {**rows[0], "group": None, "client_id": None}, second):
+                yield Found("offsets", "INV-OFFSET", BROKEN, second, rows[0])
+
+
+def serial(account: Account) -> Iterator[Found]:
+    """A send that began when the one before it was answered gets a higher offset."""
+    for rows in _by(_receipts(account), "topic", "broker", "queue", "recorder", "client_id").values():
+        for first, then in pairwise(rows):
+            called = then["seq"] if then.get("invoked_seq") is None else then["invoked_seq"]
+            after = (first["t_wall_us"], first["seq"]) < (begin(then), called)
+            wrong = after and then["offset"] <= first["offset"]
+            if wrong and not excused(account, {**first, "group": None, "client_id": None}, then):
+                yield Found("offsets", "INV-OFFSET-ORD", BROKEN, then, first)
+
+
+def progress(account: Account) -> Iterator[Found]:
+    """What is written never falls, and is at most one ahead of what was read."""
+    told = account.of("commit", "deliver", "assign")
+    for queue in {(row["group"], *_queue(row)) for row in told if row["kind"] == "commit"}:
+        last, highest, begun, read, filtered = None, None, None, None, False
+        for row in told:
+            if row["kind"] == "assign" and row.get("role") == "pull":
+                begun = row if queue in _owned(row) else begun
+            elif (row.get("group"), *_queue(row)) != queue:
+                continue
+            elif row["kind"] == "deliver" and row.get("role") == "pull":
+                highest = row if highest is None or row["offset"] > highest["offset"] else highest
+                read, filtered = row, filtered or row.get("filter") not in (None, "TAG:*")
+            elif row["kind"] == "commit" and row.get("commit_offset") is not None:
+                fell = last is not None and row["commit_offset"] < last["commit_offset"]
+                known = begun is None or (read is not None and _at(read) > _at(begun))
+                ahead = (
+                    highest is not None
+                    and row["commit_offset"] > highest["offset"] + 1
+                    and known
+                    and not filtered
+                )
+                proof = last if fell else highest
+                if (
+                    (fell or ahead)
+                    and proof is not None
+                    and not excused(account, {**proof, "client_id": None}, row)
+                ):
+                    yield Found("commits", "INV-COMMIT", BROKEN, row, proof)
+                last = row
+
+
+def _at(row: Row) -> tuple[int, int]:
+    return row["t_wall_us"], row["seq"]
+
+
+def fairness(account: Account) -> Iterator[Found]:
+    """While somebody asks and something waits, a queue of a normal group goes on within a minute."""
+    given = [
+        row
+        for row in account.of("deliver")
+        if row["attempt"] == 1
+        and row.get("store_us") is not None
+        and row.get("lite_topic") is None
+        and account.settings_of(row["group"]).ordered is False
+    ]
+    polls = [
+        row for row in account.of("receive") if row["phase"] == "ok" and row.get("invoked_us") is not None
+    ]
+    for rows in _by(given, "topic", "group", "broker", "queue").values():
+        for first, then in pairwise(rows):
+            waited = [row for row in rows if row["t_wall_us"] >= then["t_wall_us"]]
+            ready = min(max(row["store_us"], row.get("due_us") or 0) for row in waited)
+            since = max(first["t_wall_us"], ready)
+            polled = any(
+                (row["topic"], row["group"]) == (then["topic"], then["group"])
+                and row.get("queue") in (None, then["queue"])
+                and since <= row["invoked_us"]
+                and row["t_wall_us"] < then["t_wall_us"]
+                for row in polls
+            )
+            if then["t_wall_us"] - since >= STANDSTILL_US and polled:
+                yield Found("fairness", "INV-FAIR", BROKEN if account.is_broker else POSSIBLE, then)
+
+
+def handles(account: Account) -> Iterator[Found]:
+    """A handle stands for one delivery of one message."""
+    used = [
+        row
+        for row in account.of("deliver", "ack", "change", "forward")
+        if row.get("delivery")
+        and row.get("message_id")
+        and (row["kind"] == "deliver" or row["phase"] == "ok")
+    ]
+    for rows in _by(used, "delivery").values():
+        given = [row for row in rows if row["kind"] == "deliver"]
+        requests = {(row.get("receive_attempt"), row.get("batch_pos")) for row in given}
+        repeated = len(requests) == 1 and all(row.get("receive_attempt") for row in given)
+        several = len({row["message_id"] for row in rows}) > 1
+        if given and ((len(given) > 1 and not repeated) or several):
+            yield Found("handles", "INV-HANDLE", BROKEN, rows[-1])
