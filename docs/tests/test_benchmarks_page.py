@@ -131,4 +131,4 @@ def test_what_is_measured_again_takes_the_place_of_what_was_published() -> None:
     other = row | {"events": 20}
     before = {"runs": [row, other], "follow": {"events": 1}}
     now = audit_page.merged(before, {"runs": [row | {"seconds": 2.0}]})
-    assert now == {"runs": [row | {"seconds": 2.0}, other], "follow": {"events": 1}}
+    assert now == {"runs": [other, row | {"seconds": 2.0}], "follow": {"events": 1}}
