@@ -29,6 +29,8 @@ _LOCAL = {
     "spark.sql.catalogImplementation": "in-memory",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.killEnabled": "false",
+    # Any free one: of a row of fixed ports many audits at a time would find none.
+    "spark.ui.port": "0",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "FATAL",
     # Spark counts the fields of structs, too, and would interpret our rows.
@@ -44,7 +46,6 @@ _LOCAL = {
 _SMALL = {
     "spark.driver.memory": "1g",
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
-    "spark.ui.enabled": "false",
     "spark.sql.adaptive.enabled": "false",
 }
 
