@@ -174,7 +174,8 @@ def has_exchanged(port: int) -> bool:
             application = json.load(answer)[0]["id"]
         with urlopen(f"{url}/{application}/stages?status=complete", timeout=5) as answer:
             return any(stage["shuffleWriteBytes"] for stage in json.load(answer))
-    except (OSError, LookupError):
+    except (OSError, LookupError, ValueError):
+        # Until it has started, Spark's interface answers with a page in words.
         return False
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from datetime import UTC, datetime
@@ -150,6 +151,8 @@ def audit(
 
     Example: aiorocketmq audit runs/ --out audit/
     """
+    # The audit hands Spark nothing of pandas, whose version PySpark complains of wherever it is installed.
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     if generate is not None or events is not None or seed is not None or shape or plants:
         from aiorocketmq_audit.generator.command import make
 

@@ -242,7 +242,11 @@ def test_what_would_excuse_others_is_planted_by_its_name_only() -> None:
         (["--shape", "steps_ms=1"], "steps_ms must be waits of at least 100"),
         (["--shape", "observers=me"], "observers must be broker, client, or broker+client"),
         (["--shape", "groups=0", "--shape", "ordered_groups=0"], "groups must be at least 1"),
-        (["--plant", "nonsense"], "nothing of the kind 'nonsense' can be planted: use all, or one of"),
+        (
+            ["--plant", "nonsense"],
+            "nothing of the kind 'nonsense' can be planted: use all, or one of handle, ",
+        ),
+        (["--plant", "acked.son"], "nothing of the kind 'acked.son' can be planted: use all, or acked.soon"),
         (["--plant", "acked.soon:x"], "use KIND:COUNT, for example acked.soon:3"),
         (["--plant", "acked", "--shape", "groups=1"], "--plant needs a shape with groups=2"),
         (["runs"], "--generate judges nothing: leave out runs"),

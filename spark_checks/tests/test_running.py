@@ -78,7 +78,6 @@ def test_local_sessions_are_tuned_by_the_size_of_the_recording(
     conf = settings("local[2]", size, None)
     assert (compiler or "") in conf.get("spark.driver.extraJavaOptions", "")
     assert (conf.get("spark.sql.codegen.factoryMode") == "NO_CODEGEN") is interpreted
-    assert (conf.get("spark.ui.enabled") == "false") is (size <= SMALL)
 
 
 def test_the_heap_is_what_was_asked_for() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from difflib import get_close_matches
 from operator import itemgetter
 from pathlib import Path
 
@@ -38,9 +39,9 @@ def chosen(wanted: Sequence[str]) -> dict[str, int]:
         matches = [known for known in parts if name in ("all", known.partition(".")[0])]
         matches = [name] if name in KINDS else matches
         if not matches:
-            raise WrongUse(
-                f"nothing of the kind {name!r} can be planted: use all, or one of {', '.join(KINDS)}."
-            )
+            families = ", ".join(dict.fromkeys(known.partition(".")[0] for known in KINDS))
+            near = ", ".join(get_close_matches(name, KINDS)) or f"one of {families}"
+            raise WrongUse(f"nothing of the kind {name!r} can be planted: use all, or {near}.")
         if colon and not (number.isdecimal() and int(number) > 0):
             raise WrongUse(f"--plant {text} has no count: use KIND:COUNT, for example {matches[0]}:3.")
         for match in matches:

@@ -29,6 +29,8 @@ _LOCAL = {
     "spark.sql.catalogImplementation": "in-memory",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.killEnabled": "false",
+    # Any free one: of a row of fixed ports many audits at a time would find none.
+    "spark.ui.port": "0",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "FATAL",
     # Spark counts the fields of structs, too, and would interpret our rows.
@@ -44,12 +46,14 @@ _LOCAL = {
 _SMALL = {
     "spark.driver.memory": "1g",
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
-    "spark.ui.enabled": "false",
     "spark.sql.adaptive.enabled": "false",
-    "spark.sql.shuffle.partitions": "1",
 }
 
-_TINY = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+_TINY = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 
 
 @contextmanager
@@ -139,11 +143,11 @@ def settings(master: str, size: int, memory: str | None) -> dict[str, str]:
     if not _is_local(master):
         return conf
     conf = _LOCAL | conf
+    # Some to share, and of large recordings about a million events in each.
+    parts = {"spark.sql.shuffle.partitions": str(max(os.cpu_count() or 1, size >> 25))}
     if not 0 < size <= SMALL:
-        # Some to share, and of large recordings about a million events in each.
-        parts = str(max(os.cpu_count() or 1, size >> 25))
-        return {"spark.driver.memory": "2g", "spark.sql.shuffle.partitions": parts} | conf
-    return _SMALL | conf | (_TINY if size <= TINY else {})
+        return {"spark.driver.memory": "2g"} | parts | conf
+    return parts | _SMALL | conf | (_TINY if size <= TINY else {})
 
 
 @contextmanager

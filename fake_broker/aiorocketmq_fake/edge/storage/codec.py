@@ -11,6 +11,7 @@ import io
 import pickle
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
+from enum import EnumType
 from hashlib import sha256
 from importlib import import_module
 from operator import attrgetter
@@ -110,7 +111,10 @@ class _Unpickler(pickle.Unpickler):
         return self._foreign[pid]
 
     def _method(self, owner: object, name: str) -> object:
-        """Return a method of a core object or of a foreign one: all that a state needs `getattr` for."""
+        """Return a method of a core object or of a foreign one, or a member of an enumeration, as Python before 3.11.4
+        writes it: all that a state needs `getattr` for."""
+        if isinstance(owner, EnumType):
+            return owner[name]
         kinds = type(owner).__mro__
         ours = (
             any(kind.__module__.startswith(f"{CORE}.") for kind in kinds) or owner in self._foreign.values()
