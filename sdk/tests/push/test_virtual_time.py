@@ -129,9 +129,10 @@ async def test_a_handler_that_waits_for_the_test_is_named_and_its_lease_kept(
         with caplog.at_level(logging.WARNING, "aiorocketmq_fake"):
             await broker.clock.advance(minutes=10, patience=0.3)
         assert 0.3 <= loop.time() - begun < 3
-        (warning,) = [record.getMessage() for record in caplog.records if "still busy" in record.msg]
+        # On a busy machine a renewal may take that long, too.
+        (warning,) = [text for text in caplog.messages if "handler of <ReceivedMessage" in text]
+        assert "still busy" in warning
         assert consumer.client_id in warning
-        assert "handler of <ReceivedMessage" in warning
         gate.set()
         await broker.clock.advance(minutes=1)
         assert seen == [1]
