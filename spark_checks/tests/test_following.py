@@ -243,9 +243,14 @@ def started(runs: Path, out: Path) -> subprocess.Popen[bytes]:
 
 def steps(out: Path) -> Iterator[int]:
     """How many files and folders were made below `out` since this began, again and again."""
-    seen = set(out.rglob("*"))
+
+    def entries() -> set[str]:
+        # Unlike `rglob`, it bears folders that are gone when it comes to them.
+        return {os.path.join(at, name) for at, *names in os.walk(out) for name in (*names[0], *names[1])}
+
+    seen = entries()
     while True:
-        yield len(set(out.rglob("*")) - seen)
+        yield len(entries() - seen)
         time.sleep(0.01)
 
 
