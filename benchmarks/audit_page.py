@@ -117,7 +117,7 @@ def demands(facts: Mapping[str, Any]) -> list[tuple[str, bool]]:
     follow = facts.get("follow")
     if follow:
         text = f"following {follow['events']:,} events, in µs of wall time for one"
-        found.append(judged(text, 1e6 / follow["events_per_second"], 30))
+        found.append(judged(text, 1e6 * follow["seconds"] / follow["events"], 30))
     for name, values in facts.get("recorder", {}).items():
         kind = name.removeprefix("recorder_")
         if kind in RECORDED:

@@ -52,8 +52,6 @@ def measured_follow(events: int = EVENTS) -> dict[str, float]:
     return {
         "events": made.events,
         "seconds": backlog,
-        "events_per_second": made.events / backlog,
-        "us_per_event": backlog / made.events * 1e6,
         "idle_seconds": idle,
         "small_batch_seconds": min(small),
         "cpu_seconds_of_all": spent,

@@ -46,13 +46,15 @@ def evaluate(frame: Frame, recording: Recording, checks: Collection[str]) -> Eva
     if not any(recording.kinds.get(kind) for kind in frame.kinds) or not (rules or frame.counts):
         return None
     kept = worked_out(cells(frame, frame.rows(recording), rules))
-    names = [*frame.counts, *(_judged(name) for name in _checks(rules))]
+    judged = [_judged(check) for check in _checks(rules)]
     whole = kept.groupBy(*frame.cell).agg(
         *(F.expr(merged).alias(name) for name, (_, merged) in frame.counts.items()),
-        *(F.sum(name).alias(name) for name in names[len(frame.counts) :]),
+        *(F.sum(name).alias(name) for name in judged),
         F.count("found").alias("found"),
     )
-    told = tuple(row for row in whole.collect() if any(row[name] is not None for name in names))
+    told = tuple(
+        row for row in whole.collect() if any(row[name] is not None for name in (*frame.counts, *judged))
+    )
     if not any(row.found for row in told):
         return Evaluated(frame.name, told, None)
     findings = kept.where("found is not null").select(F.explode("found").alias("f")).select("f.*")

@@ -28,7 +28,3 @@ class CannotWrite(AuditError):
 
 class NoJava(AuditError):
     """Spark needs a Java runtime and none was found, or the one that was found did not start."""
-
-
-class WorkerLost(Exception):
-    """A worker process ended in the middle of its work; Spark can do it instead."""

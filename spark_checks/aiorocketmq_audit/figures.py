@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pyspark.sql import Row
 
 from aiorocketmq_audit.engine import Evaluated
-from aiorocketmq_audit.frames.deliveries import BUCKETS_S
+from aiorocketmq_audit.frames.deliveries import LATENESS_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def figures(frames: Mapping[str, Evaluated], groups: Mapping[int, str]) -> Figur
     sends = [row.asDict() for row in frames["messages"].cells] if "messages" in frames else []
     causes: Counter[str] = Counter()
     by_attempt: Counter[int] = Counter()
-    late = {name: [0] * (len(BUCKETS_S) + 1) for name in ("retry requested", "lease ended")}
+    late = {name: [0] * (len(LATENESS_S) + 1) for name in ("retry requested", "lease ended")}
     for cell in cells:
         if cell.cause:
             causes[cell.cause] += cell.redelivered

@@ -49,14 +49,9 @@ def base(bench: Bench) -> dict[str, Judged]:
     return bench.judge(tagged(), bench.frames)
 
 
-@pytest.fixture(scope="session")
-def history_type() -> type[History]:
-    return History
-
-
 @pytest.fixture
-def new_history(history_type: type[History]) -> type[History]:
-    return history_type
+def new_history() -> type[History]:
+    return History
 
 
 @pytest.fixture

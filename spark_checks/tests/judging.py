@@ -27,21 +27,23 @@ class Finding(NamedTuple):
     exemption: str | None = None
 
 
+def recorders(recording: Recording) -> dict[int, str]:
+    """Their names by the hashes in findings."""
+    keys = recording.events.select(F.xxhash64("recorder"), "recorder").distinct().collect()
+    return dict(keys)
+
+
 def found(recording: Recording, gate: Gates, checks: Collection[str] = tuple(CHECKS)) -> set[Finding]:
     """What Spark finds, exempted or not."""
     findings = judge(recording, gate, checks, lambda _: nullcontext()).findings
     if findings is None:
         return set()
-    names = recording.events.select("recorder", F.xxhash64("recorder").alias("key")).distinct().collect()
-    recorders = {row.key: row.recorder for row in names}
-    told = set()
+    names, told = recorders(recording), set()
     for row in findings.collect():
         # A lost message is the earlier of the two events that prove it.
         proof = row.first if row.check == "loss" or row.second.recorder is None else row.second
         told.add(
-            Finding(
-                row.check, row.invariant, row.verdict, recorders[proof.recorder], proof.seq, row.exemption
-            )
+            Finding(row.check, row.invariant, row.verdict, names[proof.recorder], proof.seq, row.exemption)
         )
     return told
 

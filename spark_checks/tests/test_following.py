@@ -34,10 +34,11 @@ from aiorocketmq_audit.streaming.following import Options, follow
 from aiorocketmq_audit.streaming.retention import kept
 from aiorocketmq_audit.streaming.state import State
 from pyarrow import parquet
-from pyspark.sql import DataFrame, SparkSession, functions as F
+from pyspark.sql import DataFrame, SparkSession
 
 from spark_checks.tests.bench import scene
 from spark_checks.tests.histories import PAGES, SECOND, START, History, rows_of
+from spark_checks.tests.judging import recorders
 
 pytestmark = pytest.mark.spark
 
@@ -89,10 +90,7 @@ def test_following_finds_what_the_audit_of_the_whole_finds(
     rows = [row for row in rows if row["kind"] != "recorder.end" or row["recorder"] not in killed]
     write(tmp_path / "whole", "all-00000.parquet", rows)
     recording, gate = examined(spark, files.find((f"{tmp_path}/whole",)), EVERYTHING, Running(spark))
-    names = {
-        row[0]: row[1]
-        for row in recording.events.select(F.xxhash64("recorder"), "recorder").distinct().collect()
-    }
+    names = recorders(recording)
     judgement = judge(recording, gate, tuple(CHECKS), Running(spark).stage)
     assert judgement.findings is not None
     expected = found(judgement.findings, names)

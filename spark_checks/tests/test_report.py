@@ -21,7 +21,8 @@ import pytest
 from aiorocketmq_audit.audit import Audit
 from aiorocketmq_audit.evidence import Subject
 from aiorocketmq_audit.figures import Figures, Step
-from aiorocketmq_audit.frames.overview import LATENCY_S, LATENESS_S, Group, Overview
+from aiorocketmq_audit.frames.deliveries import LATENESS_S
+from aiorocketmq_audit.frames.overview import LATENCY_S, Group, Overview
 from aiorocketmq_audit.recording.gates import Gates
 from aiorocketmq_audit.report.charts import bars, message_order, retry_ladder
 from aiorocketmq_audit.report.lanes import lanes

@@ -150,10 +150,8 @@ class Driver:
         """Go on at `instant`, frozen or not until now: what became due meanwhile happens as of then."""
         self.frozen = False
         now = self.clock.reach(instant)
-        if self._timer is not None:
-            # It counts the seconds of a clock that has just been set.
-            self._timer.cancel()
-            self._timer = None
+        # The timer counts the seconds of a clock that has just been set.
+        self.stop()
         self.run(self.core.leap)
         self._wake(now)
         self.settle()

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from aiorocketmq import Message, Producer, PushConsumer, ReceivedMessage
@@ -10,6 +10,11 @@ from aiorocketmq.wire import messages as pb
 from aiorocketmq.wire.methods import Method
 from aiorocketmq_conformance.probe.proxy import Meddling, meddling_proxy
 from aiorocketmq_fake import FakeBroker
+
+if TYPE_CHECKING:
+    from sdk.tests.conftest import LostLeases
+else:
+    LostLeases = Any
 
 COUNT = 5
 
@@ -31,7 +36,7 @@ def damaging_first(damage: bytes) -> Callable[[Method, bytes], bytes]:
 @pytest.mark.parametrize("damage", [b"\xff" * 16, b""], ids=["undecodable", "empty"])
 @pytest.mark.parametrize("ordered", [True, False], ids=["ordered", "not ordered"])
 async def test_a_damaged_message_is_redelivered_and_never_overtaken(
-    damage: bytes, ordered: bool, lost_leases: Callable[[FakeBroker], AbstractAsyncContextManager[None]]
+    damage: bytes, ordered: bool, lost_leases: LostLeases
 ) -> None:
     arrived: list[bytes] = []
     done = asyncio.Event()

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from aiorocketmq import (
@@ -28,8 +28,12 @@ from aiorocketmq._tasks import MOST_CRASHES, Tasks, Watch
 from aiorocketmq_fake import FakeBroker
 from hypothesis import assume, given, settings, strategies as st
 
+if TYPE_CHECKING:
+    from sdk.tests.conftest import LostLeases
+else:
+    LostLeases = Any
+
 PATIENCE = 30.0
-LostLeases = Callable[[FakeBroker], AbstractAsyncContextManager[None]]
 
 
 class Injected(Exception):

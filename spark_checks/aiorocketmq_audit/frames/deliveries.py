@@ -41,7 +41,7 @@ from aiorocketmq_audit.frames.places import drains
 from aiorocketmq_audit.frames.settings import EARLY_MS, LATE_MS
 from aiorocketmq_audit.rules.double_delivery import CAUSE
 
-BUCKETS_S = (-10.0, -1.0, -0.1, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+LATENESS_S = (-10.0, -1.0, -0.1, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 """Borders of the lateness histogram, in seconds after the lease's end."""
 
 MOST_ATTEMPTS = 99
@@ -209,7 +209,7 @@ def _with_lease(rows: DataFrame) -> DataFrame:
 _LATE = "next.hi - until_hi"
 _BUCKET = "".join(
     f" when {_LATE} >= {round(border * 1e6)} then {index + 1}"
-    for index, border in reversed(tuple(enumerate(BUCKETS_S)))
+    for index, border in reversed(tuple(enumerate(LATENESS_S)))
 )
 
 FRAME = Frame(

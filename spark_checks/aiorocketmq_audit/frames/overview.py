@@ -11,8 +11,6 @@ from pyspark.sql import DataFrame, Row, functions as F
 
 LATENCY_S = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 """Borders of the latency histogram, in seconds from store or due time to the first delivery."""
-LATENESS_S = (-10.0, -1.0, -0.1, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
-"""Borders of the lateness histogram, in seconds after the end of a lease."""
 SLICES_S = (1, 2, 5, 10, 15, 30, *(60 * n for n in (1, 2, 5, 10, 15, 30, 60, 120, 360, 720)))
 """Dead letters are counted in slices of one of these lengths, or of whole days."""
 MOST_SLICES, MOST_ROWS = 60, 20_000

@@ -110,7 +110,7 @@ def examine(
     clocks may be apart. Raises NotARecording for what is none, has another version, or values out of their ranges.
     """
     rows = counts(events)
-    recorders = by_cell(rows, "recorder")
+    recorders = by_recorder(rows)
     odd = [name for name, own in recorders if not is_gap_free(own)]
     distinct, flaws = distinct_rows(events, odd) if odd else ({}, [])
     flaws += [*repeated_operations(events, rows), *flaws_of_files(unfinished, lacking)]
@@ -158,7 +158,7 @@ def judged(
 ) -> Gates:
     """Return the gates by `counts`. `distinct` has the number of different rows of a recorder if that is not the
     number of all; `flaws` are further sentences on why nothing can be valid."""
-    recorders, kinds = by_cell(rows, "recorder"), Counter({"pull": sum(row.pull for row in rows)})
+    recorders, kinds = by_recorder(rows), Counter({"pull": sum(row.pull for row in rows)})
     for row in rows:
         kinds[row.kind] += row.n
     started, ended = (
@@ -190,11 +190,11 @@ def judged(
     )
 
 
-def by_cell(rows: Iterable[Row], name: str) -> list[tuple[str, list[Row]]]:
-    """The rows of each value of the column `name`, in order."""
+def by_recorder(rows: Iterable[Row]) -> list[tuple[str, list[Row]]]:
+    """The rows of each recorder, in the order of their names."""
     groups = defaultdict[str, list[Row]](list)
     for row in rows:
-        groups[row[name]].append(row)
+        groups[row.recorder].append(row)
     return sorted(groups.items())
 
 
@@ -243,7 +243,7 @@ def distinct_rows(events: DataFrame, recorders: Sequence[str]) -> tuple[dict[str
 def repeated_operations(events: DataFrame, rows: Sequence[Row]) -> list[str]:
     """Recorders with two calls, or two answers, of one id, unless `counts` rule that out; rows that are there twice
     count once."""
-    recorders = [name for name, own in by_cell(rows, "recorder") if not is_paired(own)]
+    recorders = [name for name, own in by_recorder(rows) if not is_paired(own)]
     if not recorders:
         return []
     of = events.where(F.col("recorder").isin(*recorders)).where("op_id is not null and phase is not null")

@@ -8,7 +8,8 @@ from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
-from aiorocketmq_audit.frames.overview import LATENCY_S, LATENESS_S
+from aiorocketmq_audit.frames.deliveries import LATENESS_S
+from aiorocketmq_audit.frames.overview import LATENCY_S
 from aiorocketmq_audit.report.words import sentence
 
 if TYPE_CHECKING:

@@ -228,7 +228,7 @@ def _runs(new: DataFrame, counts: Sequence[Row], state: State) -> list[tuple[str
     """Rows of a recorder that follow each other: its name, first and last number, latest time, and how many of them
     came late. The `gates.counts` tell that of most recorders; rows of the others are looked at."""
     runs, odd = [], []
-    for name, own in gates.by_cell(counts, "recorder"):
+    for name, own in gates.by_recorder(counts):
         first, last = min(row.first for row in own), max(row.last for row in own)
         if gates.is_gap_free(own, first) and min(row.from_us for row in own) >= state.watermark_us:
             runs.append((name, first, last, max(row.to_us for row in own), 0))

@@ -15,7 +15,9 @@ from aiorocketmq_audit.recording.narrowing import Narrowing
 from aiorocketmq_audit.rules import CHECKS
 from aiorocketmq_audit.spark.metrics import Running
 from aiorocketmq_audit.spark.session import SMALL, session
-from pyspark.sql import SparkSession, functions as F
+from pyspark.sql import SparkSession
+
+from spark_checks.tests.judging import recorders
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -59,8 +61,7 @@ def judged(paths: Sequence[str], spark: SparkSession, limits: Mapping[str, Any] 
     judgement = judge(recording, gate, CHECKS, run.stage)
     result = conclude(tuple(paths), recording, gate, judgement, tuple(CHECKS), (), None, run)
     checks = {each.name: (each.verdict.value, each.tally.judged) for each in result.checks}
-    keys = recording.events.select("recorder", F.xxhash64("recorder").alias("key")).distinct().collect()
-    names = {row.key: row.recorder for row in keys}
+    names = recorders(recording)
     rows = [] if judgement.findings is None else judgement.findings.collect()
     findings = frozenset(
         Finding(
