@@ -177,7 +177,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], int, str]] = {
     "a lease of millions of years": (
         broker(put("invisible_ms", lambda hold, _: hold and 1 << 62)),
         REFUSED,
-        f"holds '{1 << 62}', allowed is 0 to 1000000000000",
+        f"holds '{1 << 62}', allowed is -1000000000000 to 1000000000000",
     ),
     "settings that are none": (
         broker(

@@ -31,7 +31,7 @@ Frame = Callable[[Iterable[Any]], DataFrame]
 HUGE, LEAST, MOST = 1 << 62, -(1 << 63), (1 << 63) - 1
 
 VALUES = {
-    "invisible_ms": (HUGE, -1),
+    "invisible_ms": (HUGE, -HUGE),
     "t_wall_us": (LEAST, MOST),
     "t_real_us": (-1,),
     "t_mono_ns": (None,),
@@ -98,6 +98,7 @@ def test_extreme_values_inside_the_ranges_pass(new_history: type[Any], frame: Fr
         "due_us": 253_402_300_799_999_999,
         "offset": 10**18,
     }
+    history.rows[history.deliver("/2", 5.5)]["invisible_ms"] = -1000
     history.note("commit", 6.0, commit_offset=-1)
     assert examine(frame([history.end()])).missing == ()
 

@@ -126,6 +126,7 @@ RANGES: dict[str, tuple[int, int]] = {
     "commit_offset": (-1, 10**18),
     # A number below 1 is a finding of the check `attempts`.
     "attempt": (-(10**9), 10**9),
-    "invisible_ms": (0, 10**12),
+    # Clients may ask for less than nothing; servers refuse it.
+    "invisible_ms": (-(10**12), 10**12),
 }
 """Least and greatest value of columns, so that sums and differences of them fit into 64 bits."""
