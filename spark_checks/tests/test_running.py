@@ -60,6 +60,27 @@ def test_spark_submit_runs_the_installed_package(
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize(
+    ("chosen", "found"), [((), "1"), (("--conf", "spark.sql.shuffle.partitions=7"), "7")]
+)
+def test_a_shuffle_has_the_partitions_that_were_chosen_or_that_fit_the_recording(
+    chosen: tuple[str, ...], found: str, tmp_path: Path
+) -> None:
+    import pyspark
+
+    script = tmp_path / "ask.py"
+    script.write_text(
+        "import json\n"
+        "from aiorocketmq_audit.spark.session import TINY, session\n"
+        "with session(size=TINY) as spark:\n"
+        "    print(json.dumps({'verdict': spark.conf.get('spark.sql.shuffle.partitions')}))\n",
+        encoding="utf-8",
+    )
+    submit = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
+    assert told([submit, "--master", "local[1]", *chosen, str(script)]) == (0, found)
+
+
+@pytest.mark.spark
 def test_spark_connect_gives_the_same_verdict(plant: Plant, record: Callable[..., Path], conf: str) -> None:
     for needed in ("grpc_status", "google.rpc.error_details_pb2", "zstandard"):
         pytest.importorskip(needed)

@@ -24,6 +24,7 @@ SMALL = 32 << 20
 """Recordings up to this many bytes (about a million events) are judged before Java's second compiler pays."""
 
 _NAME = "aiorocketmq audit"
+_PARTITIONS = "spark.sql.shuffle.partitions"
 
 _LOCAL = {
     "spark.sql.catalogImplementation": "in-memory",
@@ -50,7 +51,6 @@ _SMALL = {
 }
 
 _TINY = {
-    "spark.sql.shuffle.partitions": "1",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
@@ -62,7 +62,8 @@ def session(master: str | None = None, *, size: int = 0, memory: str | None = No
 
     A session that the caller runs is used as it is, else that of `spark-submit` or `SPARK_REMOTE`, else one of
     `master`: any that Spark knows, or the `sc://` address of a Spark Connect server; by default `local[*]`. Only local
-    sessions are tuned. `memory` is the heap of a driver that is started here, such as "4g".
+    sessions are tuned; the others are told the partitions of a shuffle where nobody chose them. `memory` is the heap of
+    a driver that is started here, such as "4g".
     Raises NoJava if Spark does not start, WrongUse if packages for Spark Connect are missing.
     """
     running = SparkSession.getActiveSession()
@@ -73,6 +74,8 @@ def session(master: str | None = None, *, size: int = 0, memory: str | None = No
     is_attached = is_started or (master or "").startswith("sc://")
     local = master or "local[*]"
     with _attached(master) if is_attached else _launched(settings(local, size, memory)) as spark:
+        if size and _PARTITIONS not in spark.conf.getAll:
+            spark.conf.set(_PARTITIONS, _partitions(size))
         yield spark
 
 
@@ -143,17 +146,22 @@ def settings(master: str, size: int, memory: str | None) -> dict[str, str]:
     if not _is_local(master):
         return conf
     conf = _LOCAL | conf
-    # Some to share, and of large recordings about a million events in each.
-    parts = {"spark.sql.shuffle.partitions": str(max(os.cpu_count() or 1, size >> 25))}
+    parts = {_PARTITIONS: _partitions(size, os.cpu_count() or 1)}
     if not 0 < size <= SMALL:
         return {"spark.driver.memory": "2g"} | parts | conf
     return parts | _SMALL | conf | (_TINY if size <= TINY else {})
 
 
+def _partitions(size: int, cores: int = 8) -> str:
+    """Some to share, and of large recordings about a million events in each."""
+    return "1" if 0 < size <= TINY else str(max(cores, size >> 25))
+
+
 @contextmanager
 def planned_for(spark: SparkSession, size: int) -> Iterator[None]:
     """Plan what this block runs for `size` bytes, as a session started for them would; local sessions only."""
-    fitting = _SMALL | _TINY if size <= TINY and _is_local(spark.conf.get("spark.master") or "") else {}
+    is_tiny = size <= TINY and _is_local(spark.conf.get("spark.master") or "")
+    fitting = _SMALL | _TINY | {_PARTITIONS: "1"} if is_tiny else {}
     names = [name for name in fitting if name.startswith("spark.sql.")]
     before = {name: spark.conf.get(name) for name in names}
     try:
