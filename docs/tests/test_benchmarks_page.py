@@ -101,7 +101,7 @@ def _row(engine: str, cpu: float, **more: Any) -> dict[str, Any]:
 
 def test_an_audit_that_takes_more_cpu_does_not_hold() -> None:
     other = _row(audit_page.PLAIN, 10.0)
-    for cpu, expected in ((30.0, True), (30.1, False)):
+    for cpu, expected in ((45.0, True), (45.1, False)):
         rows = [other, _row(audit_page.WARM, cpu), _row(audit_page.AUDIT, 50.0)]
         assert [holds for _, holds in audit_page.demands({"runs": rows})] == [expected, True]
 
@@ -109,7 +109,7 @@ def test_an_audit_that_takes_more_cpu_does_not_hold() -> None:
 def test_faults_are_judged_beside_the_even_recording_of_their_own_size() -> None:
     even = _row(audit_page.AUDIT, 10.0)
     larger = even | {"events": 40_000, "cpu_seconds": 20.0}
-    for cpu, expected in ((13.0, True), (13.1, False)):
+    for cpu, expected in ((15.0, True), (15.1, False)):
         faulty = even | {"shape": audit_page.FAULTY, "cpu_seconds": cpu}
         judged = dict(audit_page.demands({"runs": [even, faulty, larger]}))
         (holds,) = (holds for text, holds in judged.items() if "fault" in text)
@@ -117,7 +117,7 @@ def test_faults_are_judged_beside_the_even_recording_of_their_own_size() -> None
 
 
 @pytest.mark.parametrize(
-    ("two", "agree", "expected"), [(7.5, True, [True, True]), (7.6, False, [False, False])]
+    ("two", "agree", "expected"), [(9.0, True, [True, True]), (9.1, False, [False, False])]
 )
 def test_a_second_worker_that_saves_too_little_or_judges_otherwise_does_not_hold(
     two: float, agree: bool, expected: list[bool]

@@ -15,6 +15,14 @@ if TYPE_CHECKING:
         TopicRoute as TopicRoute,
         TopicType as TopicType,
     )
+    from aiorocketmq.allocation import (
+        Averagely as Averagely,
+        AveragelyByCircle as AveragelyByCircle,
+        Configured as Configured,
+        ConsistentHash as ConsistentHash,
+        MachineRoom as MachineRoom,
+        MachineRoomNearby as MachineRoomNearby,
+    )
     from aiorocketmq.clock import Clock as Clock, ClockUser as ClockUser, Timer as Timer
     from aiorocketmq.config import (
         CacheLimits as CacheLimits,
@@ -54,6 +62,7 @@ if TYPE_CHECKING:
         NotServed as NotServed,
         OffsetNotFound as OffsetNotFound,
         PermissionDenied as PermissionDenied,
+        QueueRevokedError as QueueRevokedError,
         QuotaExceeded as QuotaExceeded,
         Refused as Refused,
         RocketMQError as RocketMQError,
@@ -80,9 +89,11 @@ if TYPE_CHECKING:
     from aiorocketmq.otel import OpenTelemetryHook as OpenTelemetryHook
     from aiorocketmq.producer import Producer as Producer
     from aiorocketmq.pull_consumer import (
+        Broadcast as Broadcast,
         Offset as Offset,
         PullBatch as PullBatch,
         PullConsumer as PullConsumer,
+        RebalanceListener as RebalanceListener,
     )
     from aiorocketmq.push_consumer import (
         DeadLetter as DeadLetter,
@@ -101,6 +112,14 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "admin": ("Admin", "ExponentialBackoff", "GroupMember", "QueueRange", "TopicRoute", "TopicType"),
+    "allocation": (
+        "Averagely",
+        "AveragelyByCircle",
+        "Configured",
+        "ConsistentHash",
+        "MachineRoom",
+        "MachineRoomNearby",
+    ),
     "clock": ("Clock", "ClockUser", "Timer"),
     "config": ("CacheLimits", "Compression", "Credentials", "Retry", "Timeouts", "Tls"),
     "connection": ("Connection", "ConnectionOptions", "Surroundings"),
@@ -129,6 +148,7 @@ _HOMES = {
         "NotServed",
         "OffsetNotFound",
         "PermissionDenied",
+        "QueueRevokedError",
         "QuotaExceeded",
         "Refused",
         "RocketMQError",
@@ -148,7 +168,7 @@ _HOMES = {
     "message": ("Message", "MessageQueue", "MessageType", "ReceivedMessage", "SendReceipt"),
     "otel": ("OpenTelemetryHook",),
     "producer": ("Producer",),
-    "pull_consumer": ("Offset", "PullBatch", "PullConsumer"),
+    "pull_consumer": ("Broadcast", "Offset", "PullBatch", "PullConsumer", "RebalanceListener"),
     "push_consumer": ("DeadLetter", "PushConsumer", "PushStatistics", "RetryLater"),
     "recording": ("Recorder",),
     "simple_consumer": ("SimpleConsumer",),
@@ -160,7 +180,10 @@ _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 __all__ = [
     "AckManyError",
     "Admin",
+    "Averagely",
+    "AveragelyByCircle",
     "BackgroundTaskError",
+    "Broadcast",
     "Busy",
     "CacheLimits",
     "Claim",
@@ -168,8 +191,10 @@ __all__ = [
     "ClockUser",
     "Closed",
     "Compression",
+    "Configured",
     "Connection",
     "ConnectionOptions",
+    "ConsistentHash",
     "Credentials",
     "CredentialsProviderError",
     "DeadLetter",
@@ -185,6 +210,8 @@ __all__ = [
     "IllegalMessage",
     "IllegalName",
     "LeaseLost",
+    "MachineRoom",
+    "MachineRoomNearby",
     "MalformedAnswerError",
     "MemoryStore",
     "Message",
@@ -203,7 +230,9 @@ __all__ = [
     "PushConsumer",
     "PushStatistics",
     "QueueRange",
+    "QueueRevokedError",
     "QuotaExceeded",
+    "RebalanceListener",
     "ReceivedMessage",
     "Recorder",
     "RedisStore",

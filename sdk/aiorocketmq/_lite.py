@@ -13,7 +13,7 @@ from aiorocketmq._calls import SYNC_LITE
 from aiorocketmq._convert import microseconds_of
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.names import check_lite_topic
-from aiorocketmq._pull.calls import Offset
+from aiorocketmq._pull.interface import Offset
 from aiorocketmq._session import Session
 from aiorocketmq.errors import QuotaExceeded, RocketMQError, UsageError
 from aiorocketmq.hooks import LiteChange, LiteSyncEvent, Phase

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 
+from aiorocketmq._client import Client
 from aiorocketmq._core.pauses import failure_pause
-from aiorocketmq._session import Session
 from aiorocketmq._tasks import Watch
 from aiorocketmq.connection import loop_time
 from aiorocketmq.errors import (
@@ -38,7 +38,7 @@ class Persistence:
 
     __slots__ = ("_has_worked", "_not_found_since", "_session", "_watch")
 
-    def __init__(self, session: Session, watch: Watch) -> None:
+    def __init__(self, session: Client, watch: Watch) -> None:
         self._session = session
         self._watch = watch
         self._has_worked = False

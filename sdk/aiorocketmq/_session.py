@@ -9,65 +9,45 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from copy import copy
 from dataclasses import replace
-from datetime import UTC, datetime
-from typing import Any, TypeAlias
-
-import anyio
+from typing import TypeAlias
 
 from aiorocketmq import _convert
 from aiorocketmq._calling import Calling
 from aiorocketmq._calls import TERMINATE, Call, Request, Response
+from aiorocketmq._client import Client
 from aiorocketmq._core.bounds import Adjustment, bounded_answer
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.headers import Headers, HeaderSource
 from aiorocketmq._core.route import Route
 from aiorocketmq._core.session_states import (
-    CLIENT_TABLE,
-    ClientInput,
     ClientState,
-    ImpossibleStep,
     StreamState,
-    step,
 )
 from aiorocketmq._core.settings import LITE_PUSH, LITE_SIMPLE, Backoff, Declaration, ServerSettings
 from aiorocketmq._credentials import Signing
-from aiorocketmq._forks import watch
 from aiorocketmq._links import Link
 from aiorocketmq._metrics_export import MetricsExport
 from aiorocketmq._rounds import Job, Member, Work
 from aiorocketmq._routes import Routes
 from aiorocketmq._start import FirstCall, start_within
-from aiorocketmq._tasks import MOST_CRASHES, Arguments, Result, Tasks, Watch
-from aiorocketmq._telling import Telling
 from aiorocketmq._transport.interface import Transport
-from aiorocketmq._uninterrupted import uninterrupted
 from aiorocketmq._upkeep import Upkeep
 from aiorocketmq._version import version
 from aiorocketmq.clock import Clock
 from aiorocketmq.connection import (
     Connection,
     ConnectionOptions,
-    Surroundings,
     as_connection,
-    loop_time,
-    new_client_id,
 )
 from aiorocketmq.errors import (
-    BackgroundTaskError,
-    Closed,
     PermissionDenied,
     RocketMQError,
     SessionForgotten,
     UsageError,
 )
-from aiorocketmq.health import Health
 from aiorocketmq.hooks import (
-    ClientEvent,
-    ClientIdentity,
     Hook,
-    Phase,
     Role,
     SettingsEvent,
     metric_sources,
@@ -80,7 +60,7 @@ CommandHandler: TypeAlias = Callable[[Endpoint, pb.TelemetryCommand], Awaitable[
 """Carries out a server's command; runs in a task of its own, and what it raises is logged."""
 
 
-class Session:
+class Session(Client):
     """One client's standing with its servers.
 
     Made by a role, started and stopped by it once. Between `start` and `stop`, every endpoint that a route names has a
@@ -97,20 +77,25 @@ class Session:
         first_call: FirstCall | None = None,
         options: ConnectionOptions | None = None,
     ) -> None:
-        self.connection, self._owns_connection = as_connection(where, options or {})
-        self.role = role
+        connection, owns_connection = as_connection(where, options or {})
+        if connection.is_remoting:
+            raise UsageError(
+                f"a {role.value} client does not speak the remoting protocol: give the address of a gRPC proxy, "
+                f"such as 'host:8081', instead of name servers ({connection.endpoint})",
+                group=declaration.group,
+            )
+        super().__init__(
+            connection, owns_connection=owns_connection, role=role, group=declaration.group, hooks=hooks
+        )
         self.declaration = replace(
             declaration,
             request_timeout=self.connection.timeouts.request,
             client_properties=self.connection.client_properties,
         )
-        self.timeouts = self.connection.timeouts
-        self.namespace = self.connection.namespace
-        self.access = self.connection.endpoint
         self.settings = ServerSettings(backoff=Backoff(max_attempts=declaration.attempts))
         if not declaration.is_producer:
             self.settings = ServerSettings()
-        self.hooks = tuple(hooks)
+        self.on_failure.append(self._fail_links)
         self.on_settings: list[Callable[[ServerSettings], None]] = []
         """Called with the settings in force after each answer of a server."""
         self.isolated: set[Endpoint] = set()
@@ -120,102 +105,37 @@ class Session:
         sources = metric_sources(self.hooks)
         if sources:
             self.on_settings.append(MetricsExport(self, sources).follow)
-        self.client_id = ""
-        self.telling = Telling(self.hooks, ClientIdentity("", role, declaration.group))
         self.links: dict[Endpoint, Link] = {}
         self.routes = Routes(self)
         self._commands = dict(commands or {})
         self._first_call = first_call
-        self._state = ClientState.NEW
-        self.last_success: float | None = None
-        """When a send was last stored or a receive answered, Unix time."""
-        self.started_at = 0.0
-        """When the start began, by the loop's clock."""
-        self.failure: RocketMQError | None = None
-        """What has ended this client for good."""
-        self.on_failure: list[Callable[[], object]] = []
-        """Called once when `failure` is set."""
-        self._tasks = Tasks(role.value, random=self.surroundings.random, gave_up=self._gave_up)
         self._upkeep = Upkeep(self, self.routes)
         self._link_tasks: dict[Endpoint, asyncio.Task[None]] = {}
         self._rounds: Member | None = None
-        self._operations = 0
         self._announced: ServerSettings | None = None
         self._adjusted: set[frozenset[str]] = set()
         """Sets of fields of settings whose adjustment was warned of."""
         self._made_calling: Calling | None = None
         self._signing = Signing(self.connection.credential_source)
-        self._is_orphaned = False
 
     # Life
 
-    async def start(self) -> None:
-        """Become usable within `timeouts.start`, or raise one error that says why, with everything closed again."""
-        try:
-            self._moved(ClientInput.START)
-        except ImpossibleStep:
-            raise UsageError(
-                f"this {self.role.value} client was started before; make a new one", group=self.group
-            ) from None
-        watch(self)
-        self.started_at = loop_time()
-        self.client_id = new_client_id(self.surroundings)
-        self.telling.client = ClientIdentity(self.client_id, self.role, self.group)
-        self._emit_life(Phase.INVOKE, running=True)
-        try:
-            self._made_calling = self._new_calling()
-            await start_within(self, self.routes, self._first_call)
-            if self.failure is not None:  # a loop was given up meanwhile
-                raise self.failure
-            self._moved(ClientInput.USABLE)
-        except BaseException as error:
-            self._moved(ClientInput.FAIL)
-            await self._close()
-            if isinstance(error, ImpossibleStep):  # it was stopped from elsewhere meanwhile
-                raise self._closed() from None
-            if isinstance(error, RocketMQError):
-                self._emit_life(Phase.FAIL, running=True, error=error)
-            raise
+    async def _open(self) -> None:
+        self._made_calling = self._new_calling()
+        await start_within(self, self.routes, self._first_call)
+
+    def _opened(self) -> None:
         self._rounds = self.connection.rounds.join(self._tasks)
         self._upkeep.begin(self._rounds)
-        self._emit_life(Phase.OK, running=True)
-        logger.info("client %s started at %s", self.client_id, self.access, extra=self.log_facts())
 
-    async def stop(self) -> None:
-        """Say good-bye to the servers and close everything, within `timeouts.stop`; calling it twice is harmless.
-
-        Cancelled, it closes all the same, only less politely."""
-        if self._state in (ClientState.NEW, ClientState.STOPPED, ClientState.STOPPING):
-            if self._state is ClientState.NEW:
-                self._moved(ClientInput.STOP)
-            return
-        self._moved(ClientInput.STOP)
-        try:
-            await self._close()
-        finally:
-            self._moved(ClientInput.ENDED)
-            self._emit_life(Phase.SINGLE, running=False)
-        logger.info("client %s stopped", self.client_id, extra=self.log_facts())
-
-    def orphan(self) -> None:
-        """Be closed in a process that was forked from the client's own."""
-        self._moved(ClientInput.FORKED)
-        self._is_orphaned = True
-
-    async def _close(self) -> None:
-        goodbye = anyio.CancelScope(deadline=anyio.current_time() + self.timeouts.stop)
-        await uninterrupted(self._close_all(goodbye, asyncio.current_task()), hurry=goodbye.cancel)
-
-    async def _close_all(self, goodbye: anyio.CancelScope, caller: asyncio.Task[object] | None) -> None:
+    async def _say_goodbye(self) -> None:
         if self._rounds is not None:
             self._rounds.leave()
-        with goodbye:
-            known = [each for each, link in self.links.items() if link.state is StreamState.READY]
-            await asyncio.gather(*(self._terminate(endpoint) for endpoint in known))
-        await self._tasks.end(spare=caller)
+        known = [each for each, link in self.links.items() if link.state is StreamState.READY]
+        await asyncio.gather(*(self._terminate(endpoint) for endpoint in known))
+
+    async def _disconnect(self) -> None:
         self.links.clear()
-        if self._owns_connection:
-            await self.connection.close()
 
     async def _terminate(self, endpoint: Endpoint) -> None:
         request = pb.NotifyClientTerminationRequest()
@@ -226,74 +146,27 @@ class Session:
         except RocketMQError as error:
             logger.debug("termination request to %s failed: %s", endpoint, error)
 
-    @property
-    def is_running(self) -> bool:
-        """Whether the client is usable."""
-        return self._state is ClientState.RUNNING
-
-    def check_running(self) -> None:
-        """Raise Closed unless the client is usable."""
-        if self._state is not ClientState.RUNNING:
-            raise self._closed()
-
-    def check_usable(self) -> None:
-        """Raise Closed unless the client is usable, and what has ended it if it has failed."""
+    def _fail_links(self) -> None:
         if self.failure is not None:
-            raise copy(self.failure) from self.failure.__cause__
-        self.check_running()
-
-    def fail(self, failure: RocketMQError) -> None:
-        """End this client for good: `check_usable` raises `failure` from now on; the first one counts."""
-        if self.failure is None and self._state in (ClientState.STARTING, ClientState.RUNNING):
-            self.failure = failure
-            logger.error("client %s ends: %s", self.client_id, failure, extra=self.log_facts())
             for link in self.links.values():
-                link.fail(failure)
-            for listener in self.on_failure:
-                listener()
-
-    def _gave_up(self, name: str, error: BaseException) -> None:
-        failure = BackgroundTaskError(
-            f"{name} failed {MOST_CRASHES} times in a row, the last time with {error!r}; {BackgroundTaskError.remedy}",
-            endpoint=str(self.access),
-            group=self.group,
-        )
-        failure.__cause__ = error
-        self.fail(failure)
+                link.fail(self.failure)
 
     # Facts
 
-    def note_success(self) -> None:
-        """Note that a send was stored or a receive answered."""
-        self.last_success = self.surroundings.wall()
-
-    def health(self) -> Health:
-        """The state of the client now."""
-        last = self.last_success
-        return Health(
-            running=self.is_running,
-            connected=bool(self.links)
-            and all(link.state is StreamState.READY for link in self.links.values()),
-            settings_in_force=self._announced is not None,
-            last_success=None if last is None else datetime.fromtimestamp(last, UTC),
-            degraded=self._tasks.degraded,
-            failure=self.failure,
-        )
+    @property
+    def is_connected(self) -> bool:
+        """Whether the settings stream to every endpoint is open and answered."""
+        return bool(self.links) and all(link.state is StreamState.READY for link in self.links.values())
 
     @property
-    def group(self) -> str | None:
-        """The consumer group, where there is one."""
-        return self.declaration.group
+    def has_settings(self) -> bool:
+        """Whether a server's settings have been received."""
+        return self._announced is not None
 
     @property
     def in_order(self) -> bool:
         """Whether messages are handed out in order: in ordered groups, and within each lite topic."""
         return self.settings.ordered or self.declaration.client_type in (LITE_PUSH, LITE_SIMPLE)
-
-    @property
-    def surroundings(self) -> Surroundings:
-        """Wall clock and chance."""
-        return self.connection.surroundings
 
     @property
     def clock(self) -> Clock:
@@ -308,14 +181,6 @@ class Session:
     def resource(self, name: str) -> pb.Resource:
         """A topic or group, in this client's namespace."""
         return pb.Resource(resource_namespace=self.namespace, name=name)
-
-    def log_facts(self) -> dict[str, object]:
-        """What every log record of this client carries."""
-        return {
-            "rocketmq_client": self.client_id,
-            "rocketmq_group": self.group,
-            "rocketmq_endpoint": str(self.access),
-        }
 
     # Calls
 
@@ -503,31 +368,7 @@ class Session:
         if link is not None:
             await link.renew()
 
-    # Background and events
-
-    def spawn(
-        self,
-        function: Callable[[*Arguments], Coroutine[Any, Any, Result]],  # what it awaits is its own business
-        *arguments: *Arguments,
-        name: str,
-    ) -> asyncio.Task[Result]:
-        """Run `function` in a task that ends with the session at the latest; what it raises is logged."""
-        return self._tasks.spawn(function, *arguments, name=name)
-
-    def supervise(
-        self,
-        function: Callable[[Watch, *Arguments], Coroutine[Any, Any, None]],
-        *arguments: *Arguments,
-        name: str,
-        watch: Watch | None = None,
-    ) -> asyncio.Task[None]:
-        """Run `function` in a task that ends with the session at the latest, and start it again if it fails; see
-        `Tasks.supervise`. After too many failures in a row the client fails."""
-        return self._tasks.supervise(function, *arguments, name=name, watch=watch)
-
-    def watch(self, name: str) -> Watch:
-        """A part of the client's health for a loop that runs in a task of the application."""
-        return self._tasks.watch(name)
+    # Background
 
     def every(self, period: float, work: Work, *, name: str) -> Job:
         """Do `work` every `period` seconds, or after as many as it returns, for as long as the client runs."""
@@ -549,25 +390,6 @@ class Session:
         self._link_tasks.pop(endpoint).cancel()
         logger.info("%s serves none of our topics any more", endpoint, extra=self.log_facts())
 
-    def next_operation(self) -> str:
-        """A name for one operation, unique within the client."""
-        return f"{self.next_operations(1)}"
-
-    def next_operations(self, count: int) -> int:
-        """The first of so many numbers that follow one another; as text each of them is the name of an operation."""
-        first = self._operations + 1
-        self._operations += count
-        return first
-
-    def _emit_life(self, phase: Phase, *, running: bool, error: RocketMQError | None = None) -> None:
-        if self.telling.is_watched:
-            self.telling.event(
-                ClientEvent(client=self.telling.client, phase=phase, running=running, error=error)
-            )
-
-    def _moved(self, given: ClientInput) -> None:
-        self._state = step(CLIENT_TABLE, self._state, given)
-
     @property
     def _calling(self) -> Calling:
         if self._made_calling is None:
@@ -588,15 +410,3 @@ class Session:
             closed=lambda: self._closed() if self._is_over or self.connection.is_closed else None,
             knows=self.routes.cached.__contains__,
         )
-
-    @property
-    def _is_over(self) -> bool:
-        return self._state in (ClientState.STOPPING, ClientState.STOPPED)
-
-    def _closed(self) -> Closed:
-        when = "was closed"
-        if self._state is ClientState.NEW:
-            when = "is not open yet; use it inside its `async with`"
-        elif self._is_orphaned:
-            when = "belongs to the process that this one was forked from; open a new one here"
-        return Closed(f"this {self.role.value} client {when}", endpoint=str(self.access), group=self.group)

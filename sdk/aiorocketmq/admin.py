@@ -6,34 +6,30 @@ import asyncio
 import json
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
-from functools import partial
 from types import TracebackType
 from typing import Literal, NoReturn, Self
 
 from aiorocketmq._core.endpoint import Address
 from aiorocketmq._core.names import check_group, check_topic
+from aiorocketmq._core.remoting.frame import Frame
 from aiorocketmq._remoting.attributes import lite_attributes
 from aiorocketmq._remoting.codes import RequestCode
-from aiorocketmq._remoting.connection import RemotingConnection
-from aiorocketmq._remoting.frame import Frame
+from aiorocketmq._remoting.connection import CONNECT_TIMEOUT
+from aiorocketmq._remoting.name_servers import NameServers
+from aiorocketmq._remoting.pool import Pool
 from aiorocketmq._remoting.routes import (
     READABLE,
     WRITABLE,
-    BrokerAddresses,
     parse_addresses,
-    parse_cluster,
     parse_members,
     parse_names,
-    parse_route,
 )
-from aiorocketmq._remoting.signing import sign
 from aiorocketmq._remoting.users import rights_body, subject, user_body
 from aiorocketmq.config import Credentials
-from aiorocketmq.errors import Closed, NotFound, NotServed, RocketMQError, TopicNotFound, Unreachable
+from aiorocketmq.errors import Closed, MalformedAnswerError, NotFound, TopicNotFound, Unreachable
 
 __all__ = ["Admin", "ExponentialBackoff", "GroupMember", "QueueRange", "TopicRoute", "TopicType"]
 
@@ -124,31 +120,34 @@ class Admin:
             raise ValueError(f"timeout must be a positive number of seconds, not {timeout!r}")
         self._through_namesrv = matched[1] == "namesrv"
         self._addresses = parse_addresses(matched[2])
+        if not self._addresses:
+            raise ValueError(f"endpoint {endpoint!r} names no server; give 'namesrv://host:port'")
         self._timeout = timeout
         self._credentials = credentials
-        self._connections: dict[Address, RemotingConnection] = {}
-        self._connecting = asyncio.Lock()
-        self._stack: AsyncExitStack | None = None
+        self._pool: Pool | None = None
 
     async def __aenter__(self) -> Self:
-        self._stack = AsyncExitStack()
+        self._pool = Pool(credentials=self._given, connect_timeout=min(self._timeout, CONNECT_TIMEOUT))
         try:
             if self._through_namesrv:
-                await self._find_masters()
+                await self._masters()
             else:
                 for address in self._addresses:
-                    await self._connection(address)
+                    await self._pool.connect(address)
         except BaseException:
-            await self._stack.aclose()
+            await self._close()
             raise
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        stack, self._stack = self._stack, None
-        if stack is not None:
-            await stack.aclose()
+        await self._close()
+
+    async def _close(self) -> None:
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            await pool.close()
 
     async def create_topic(
         self,
@@ -294,12 +293,7 @@ class Admin:
     async def route(self, topic: str) -> TopicRoute:
         """Where `topic` lives, as the name server sees it; raises TopicNotFound. Request 105."""
         check_topic(topic)
-        fields = {"topic": topic, "acceptStandardJsonOnly": "true"}
-        answer = await self._ask_namesrv(RequestCode.GET_ROUTEINFO_BY_TOPIC, fields, topic=topic)
-        try:
-            route = parse_route(answer.body)
-        except ValueError as error:
-            self._unreadable("a route", error)
+        route = await self._name_servers.route(topic)
         masters = {broker.name: broker.master for broker in route.brokers}
         return TopicRoute(
             topic,
@@ -316,11 +310,12 @@ class Admin:
 
     async def topics(self) -> tuple[str, ...]:
         """Names of all topics, the servers' own included, sorted. Request 206."""
-        answer = await self._ask_namesrv(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, {})
+        name_servers = self._name_servers
+        answer = await name_servers.ask(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, {})
         try:
             return parse_names(answer.body, "topicList")
         except ValueError as error:
-            self._unreadable("a list of topics", error)
+            name_servers.unreadable("a list of topics", error)
 
     async def groups(self) -> tuple[str, ...]:
         """Names of the consumer groups that any master has settings for, the servers' own included. Request 201."""
@@ -373,11 +368,7 @@ class Admin:
     async def _masters(self) -> tuple[Address, ...]:
         if not self._through_namesrv:
             return self._addresses
-        answer = await self._ask_namesrv(RequestCode.GET_BROKER_CLUSTER_INFO, {})
-        try:
-            brokers: tuple[BrokerAddresses, ...] = parse_cluster(answer.body)
-        except ValueError as error:
-            self._unreadable("a list of brokers", error)
+        brokers = await self._name_servers.brokers()
         masters = tuple(broker.master for broker in brokers if broker.master is not None)
         if not masters:
             raise Unreachable(
@@ -385,17 +376,6 @@ class Admin:
                 endpoint=self._names(),
             )
         return masters
-
-    async def _find_masters(self) -> None:
-        try:
-            await self._masters()
-        except NotServed as error:
-            raise NotServed(
-                f"the server at {self._names()} is no name server; if it is a broker, write 'broker://{self._names()}'",
-                code=error.code,
-                server_text=error.server_text,
-                endpoint=self._names(),
-            ) from error
 
     async def _on_masters(
         self,
@@ -411,25 +391,6 @@ class Admin:
             for address in await self._masters()
         ]
 
-    async def _ask_namesrv(
-        self, code: RequestCode, fields: Mapping[str, str], *, topic: str | None = None
-    ) -> Frame:
-        if not self._through_namesrv:
-            raise ValueError(f"{code.name} is asked of a name server: give Admin 'namesrv://host:port'")
-        failures: list[Unreachable] = []
-        for address in self._addresses:
-            try:
-                return await self._call(address, code, fields, topic=topic)
-            except Unreachable as error:
-                failures.append(error)
-        if len(failures) == 1:
-            raise failures[0]
-        raise Unreachable(
-            f"none of the name servers {self._names()} answered; the last: {failures[-1]}",
-            endpoint=self._names(),
-            tried=tuple(str(failure) for failure in failures),
-        ) from failures[-1]
-
     async def _call(
         self,
         address: Address,
@@ -440,48 +401,31 @@ class Admin:
         topic: str | None = None,
         group: str | None = None,
     ) -> Frame:
-        connection = await self._connection(address)
-        if (given := self._credentials) is not None:
-            fields = sign(
-                fields,
-                body,
-                access_key=given.access_key,
-                secret_key=given.secret_key,
-                session_token=given.session_token,
-            )
-        call = partial(
-            RemotingConnection.call,
-            code=code,
-            fields=fields,
-            body=body,
-            timeout=self._timeout,
-            topic=topic,
-            group=group,
+        return await self._open.call(
+            address, code, fields, body, timeout=self._timeout, topic=topic, group=group
         )
-        try:
-            return await call(connection)
-        except Unreachable:
-            if connection.is_open:
-                raise
-        # Servers close connections that were idle for two minutes; every request here may be made twice.
-        return await call(await self._connection(address))
 
-    async def _connection(self, address: Address) -> RemotingConnection:
-        if self._stack is None:
+    @property
+    def _open(self) -> Pool:
+        if self._pool is None:
             raise Closed("this Admin is not open; use it inside its `async with`")
-        async with self._connecting:
-            connection = self._connections.get(address)
-            if connection is None or not connection.is_open:
-                connection = RemotingConnection(address, connect_timeout=min(self._timeout, 3.0))
-                self._connections[address] = await self._stack.enter_async_context(connection)
-            return connection
+        return self._pool
+
+    @property
+    def _name_servers(self) -> NameServers:
+        if not self._through_namesrv:
+            raise ValueError("this is asked of a name server: give Admin 'namesrv://host:port'")
+        return NameServers(self._open, self._addresses, timeout=self._timeout)
+
+    async def _given(self) -> Credentials | None:
+        return self._credentials
 
     def _names(self) -> str:
         return ";".join(map(str, self._addresses))
 
     def _unreadable(self, what: str, error: ValueError) -> NoReturn:
-        raise RocketMQError(
-            f"the server at {self._names()} sent {what} that cannot be read: {error}"
+        raise MalformedAnswerError(
+            f"the server at {self._names()} sent {what} that cannot be read: {error}", endpoint=self._names()
         ) from error
 
 

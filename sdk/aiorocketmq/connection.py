@@ -17,7 +17,7 @@ from uuid import getnode
 from weakref import WeakValueDictionary
 
 from aiorocketmq._core.bodies import DEFAULT_MAX_UNPACKED
-from aiorocketmq._core.endpoint import Endpoint, endpoint_of, parse_endpoint
+from aiorocketmq._core.endpoint import NAMESRV, Endpoint, endpoint_of, parse_endpoint, parse_name_servers
 from aiorocketmq._core.half_open import HalfOpenWatch
 from aiorocketmq._core.message_ids import MessageIds
 from aiorocketmq._core.route import Route
@@ -52,7 +52,8 @@ class Connection:
 
     Clients that are given the same `Connection` share one network connection for each server. `endpoint` is
     `"host:port"`, several IP addresses `"10.0.0.1:8081;10.0.0.2:8081"`, or IPv6 in brackets; a bad one is a ValueError
-    at once. Nothing is contacted before the first client starts.
+    at once. Nothing is contacted before the first client starts. `"namesrv://host:9876"` (several with `;`) are name
+    servers: brokers are spoken to by the remoting protocol then, and each client has network connections of its own.
 
     `address_map` replaces addresses that servers name but this machine cannot reach (Docker, NAT): a mapping
     `{"10.0.0.5:8081": "localhost:18081"}` or a function. `namespace` is put before every topic and group.
@@ -80,7 +81,14 @@ class Connection:
         surroundings: Surroundings | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self.endpoint = parse_endpoint(endpoint)
+        self.is_remoting = is_remoting(endpoint)
+        """Whether its clients speak the remoting protocol, to the brokers that name servers name."""
+        self.endpoint = parse_name_servers(endpoint) if self.is_remoting else parse_endpoint(endpoint)
+        if self.is_remoting and namespace:
+            raise ValueError(
+                "namespace is not known to name servers: leave it out, and write it into topics and groups "
+                f"('{namespace}%orders')"
+            )
         self.credentials = credentials
         self.tls = tls
         self.namespace = namespace
@@ -113,7 +121,8 @@ class Connection:
         self._asked_at: dict[str, float] = {}
 
     async def __aenter__(self) -> Connection:
-        self.open_transport()
+        if not self.is_remoting:
+            self.open_transport()
         return self
 
     async def __aexit__(
@@ -210,6 +219,13 @@ class ConnectionOptions(TypedDict, total=False):
     transport: Literal["auto", "grpcio"] | Transport
     surroundings: Surroundings | None
     clock: Clock | None
+
+
+def is_remoting(where: str | Connection) -> bool:
+    """Whether a client's first parameter means name servers, and with them the remoting protocol."""
+    if isinstance(where, Connection):
+        return where.is_remoting
+    return str(where).strip().startswith(NAMESRV)
 
 
 def as_connection(where: str | Connection, options: ConnectionOptions) -> tuple[Connection, bool]:

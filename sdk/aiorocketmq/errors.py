@@ -29,6 +29,7 @@ RocketMQError
 ├── Unreachable               no connection, or no answer in time
 ├── CredentialsProviderError  the coroutine that provides credentials raised an exception
 ├── BackgroundTaskError       a background task of this client failed again and again: open a new client
+├── QueueRevokedError         the queue belongs to another member of the group by now
 └── Closed                    this client was closed, or not opened yet
 """
 
@@ -277,6 +278,14 @@ class BackgroundTaskError(RocketMQError):
     of what was passed in."""
 
     remedy = "open a new client, and report the cause"
+
+
+class QueueRevokedError(RocketMQError):
+    """The queue belongs to another member of the consumer group by now: its progress is not ours to write any more.
+
+    What was read of it and not committed is read again by its new owner."""
+
+    remedy = "go on with the queues that are assigned"
 
 
 class Closed(RocketMQError):

@@ -220,10 +220,12 @@ class CommitEvent(Event):
 
 @fact
 class SeekEvent(Event):
-    """A pull consumer goes on reading a queue at `offset`, on purpose."""
+    """A pull consumer goes on reading a queue at `offset`: on purpose, or as the server has no other."""
 
     queue: MessageQueue
     offset: int
+    instead_of: int | None = None
+    """The offset that the server did not have; None for a seek on purpose."""
 
 
 class LiteChange(Enum):

@@ -4,33 +4,40 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Self, Unpack
 
 import anyio
 
+from aiorocketmq._client import Client
 from aiorocketmq._convert import filter_text
 from aiorocketmq._core.names import check_group
 from aiorocketmq._core.pauses import failure_pause
 from aiorocketmq._core.pull_positions import lag
-from aiorocketmq._core.settings import Declaration, FilterText
+from aiorocketmq._core.settings import FilterText
+from aiorocketmq._pull.asked import Asked
 from aiorocketmq._pull.batch import PullBatch
-from aiorocketmq._pull.calls import Offset, PullCalls
 from aiorocketmq._pull.fetching import Fetched, Fetching
-from aiorocketmq._session import Session
+from aiorocketmq._pull.interface import Broadcast, Offset, PullCalls, Wanted
+from aiorocketmq._pull.locking import QueueLocks
+from aiorocketmq._pull.remoting_calls import RemotingPullCalls
+from aiorocketmq._pull.sharing import RebalanceListener, Sharing
+from aiorocketmq._pull.wires import grpc, remoting
+from aiorocketmq._remoting.session import RemotingSession
 from aiorocketmq._tasks import Watch
 from aiorocketmq._telling import Answer
 from aiorocketmq._uninterrupted import uninterrupted
-from aiorocketmq.connection import Connection, ConnectionOptions
-from aiorocketmq.errors import Closed, RocketMQError, UsageError
+from aiorocketmq.allocation import Allocation, Averagely, check_allocation
+from aiorocketmq.connection import Connection, ConnectionOptions, is_remoting
+from aiorocketmq.errors import Closed, QueueRevokedError, RocketMQError, UsageError
 from aiorocketmq.health import Health
-from aiorocketmq.hooks import AssignEvent, CommitEvent, Hook, Role, SeekEvent
+from aiorocketmq.hooks import AssignEvent, CommitEvent, Hook, SeekEvent
 from aiorocketmq.message import MessageQueue
 from aiorocketmq.subscription import Sql, Subscriptions, Tags, subscriptions_by_topic
 
-__all__ = ["Offset", "PullBatch", "PullConsumer"]
+__all__ = ["Broadcast", "Offset", "PullBatch", "PullConsumer", "RebalanceListener"]
 
 logger = logging.getLogger(__name__)
 
@@ -44,11 +51,20 @@ class PullConsumer:
                 ...
                 await consumer.commit(batch)
 
+    With `namesrv://` addresses, which every RocketMQ has, members of a group may share the queues of `topics`:
+
+        async with PullConsumer("namesrv://localhost:9876", group="audit", topics=["orders"]) as consumer:
+            async for batch in consumer:
+                ...
+                await consumer.commit(batch)
+
+    A queue belongs to one member then, as `allocation` says; who joins or leaves moves queues, and members beyond the
+    number of queues have none. `on_rebalance` is told of moves. Nothing stops the former owner of a queue from
+    committing late, so that a few messages may be handed out twice around a move; none is lost.
+
     There are no leases and no redelivery: what was read and not committed is read again by whoever starts at the
-    committed offset. It needs a server with the calls PullMessage, GetOffset, UpdateOffset and QueryOffset;
-    Apache's proxies up to 5.5 serve none of them, which entering `async with` tells as NotServed. Sharing the queues
-    of a topic with the other members of a group (`topics=`) and `namesrv://` addresses need the classic wire, which
-    this version does not speak yet.
+    committed offset. At a gRPC address it needs a server with the calls PullMessage, GetOffset, UpdateOffset and
+    QueryOffset; Apache's proxies up to 5.5 serve none of them, which entering `async with` tells as NotServed.
 
     A queue starts at the group's committed offset, or at `start` where there is none. While one batch is handled
     the next one of each queue is fetched already.
@@ -65,29 +81,41 @@ class PullConsumer:
         auto_commit: float | None = None,
         max_messages: int = 32,
         wait: float = 20.0,
+        allocation: Allocation | None = None,
+        on_rebalance: RebalanceListener | None = None,
+        ordered: bool = False,
+        broadcast: Broadcast | None = None,
         hooks: Sequence[Hook] = (),
         **options: Unpack[ConnectionOptions],
     ) -> None:
         """Check everything; nothing is sent before `async with`.
 
-        `filters` are expressions by topic, as in the subscriptions of other consumers; a topic without one is read
-        whole. `auto_commit` commits that often, in seconds, what the loop has finished with: a batch is finished
-        when the next one is asked for. `max_messages` bounds a batch, `wait` is how long the server may park a pull.
-        Raises UsageError for `topics` and `namesrv://`, ValueError or TypeError for single arguments.
+        `topics` are those whose queues are shared with the group; without it, `assign` chooses queues. `filters` are
+        expressions by topic, as in the subscriptions of other consumers; a topic without one is read whole.
+        `auto_commit` commits that often, in seconds, what the loop has finished with: a batch is finished when the next
+        one is asked for. `max_messages` bounds a batch, `wait` is how long the server may park a pull. `allocation`
+        (default `Averagely()`) must be the same for all members of the group. `ordered`, which all members must agree
+        on, too, locks each shared queue, so that no two members read it at a time, not even while it moves: that waits
+        for the batch in hand, `Timeouts.stop` at most. With `broadcast`, each member reads all queues of `topics`, and
+        commits are written to a file of its own.
+        Raises UsageError for `topics` at a gRPC address, ValueError or TypeError for single arguments.
         """
-        if isinstance(where, str) and where.startswith("namesrv://"):
+        shared = tuple(subscriptions_by_topic(topics or ()))
+        if topics is not None and not shared:
+            raise ValueError("topics must name at least one topic; leave it out to assign queues yourself")
+        if shared and not is_remoting(where):
             raise UsageError(
-                f"{where!r} needs the classic wire, which this version does not speak yet: give the address of a "
-                "gRPC proxy that serves the pull calls, or use a SimpleConsumer",
-                group=group,
-            )
-        if topics is not None:
-            raise UsageError(
-                "topics= shares queues with the other members of a group, which needs the classic wire, and this "
-                "version does not speak it yet: leave topics= out and call "
+                "topics= shares queues with the other members of a group, which gRPC proxies do not serve: give the "
+                "address of name servers ('namesrv://host:9876'), or leave topics= out and call "
                 "consumer.assign(await consumer.queues(topic))",
                 group=group,
             )
+        if not shared and (allocation is not None or on_rebalance or ordered or broadcast):
+            raise ValueError(
+                "allocation, on_rebalance, ordered and broadcast belong to topics=, whose queues the group shares"
+            )
+        if broadcast is not None and (allocation is not None or ordered):
+            raise ValueError("broadcast consumers share no queues: leave allocation and ordered out")
         check_group(group)
         if auto_commit is not None and not auto_commit > 0:
             raise ValueError(f"auto_commit must be seconds above 0, not {auto_commit!r}")
@@ -102,36 +130,57 @@ class PullConsumer:
             topic: filter_text(wanted) for topic, wanted in subscriptions_by_topic(filters).items()
         }
         self._auto_commit = auto_commit
-        self._session = Session(
-            where,
-            Declaration(client_type="PULL_CONSUMER", group=group, subscriptions=self._filters),
-            role=Role.PULL,
-            hooks=hooks,
-            first_call=self._probe,
-            options=options,
-        )
-        self._calls = PullCalls(
-            self._session,
-            group=group,
-            filters=self._filters,
-            max_messages=max_messages,
-            wait=wait,
-            start=start,
-        )
+        self._on_rebalance = on_rebalance
+        self._ordered = ordered
+        self._allocation = Averagely() if allocation is None else allocation
+        check_allocation(self._allocation)
+        self._wanted = Wanted(group, shared, self._filters, start, max_messages, wait, broadcast)
+        self._members: tuple[RemotingSession, RemotingPullCalls] | None = None
+        self._session: Client
+        self._calls: PullCalls
+        if is_remoting(where):
+            self._session, self._calls = pair = remoting(where, self._wanted, hooks=hooks, options=options)
+            self._members = pair if shared else None
+        else:
+            self._session, self._calls = grpc(where, self._wanted, hooks=hooks, options=options)
+        self._sharing: Sharing | None = None
+        self._balancing: asyncio.Task[None] | None = None
         self._fetching: Fetching | None = None
         self._committing: asyncio.Task[None] | None = None
         self._unfinished: Fetched | None = None
+        self._asked = asyncio.Event()
+        """Set when a next batch is asked for."""
         self._generation = 0
 
     async def __aenter__(self) -> Self:
-        """Start; raises NotServed where the server has no pull calls, and leaves nothing behind on any error."""
+        """Start; raises NotServed where the server has no pull calls, and leaves nothing behind on any error.
+
+        With `topics`, queues are taken up in the background, as soon as brokers know this member."""
         session = self._session
         await session.start()
-        self._fetching = Fetching(session, self._calls)
+        self._fetching = Fetching(session, self._calls, start=self._wanted.start)
         if self._auto_commit is not None:
             self._committing = session.supervise(
                 self._commit_forever, self._fetching, self._auto_commit, name="committing offsets"
             )
+        if self._members is not None:
+            remoting_session, calls = self._members
+            self._sharing = Sharing(
+                session,
+                calls,
+                self._fetching,
+                topics=self._wanted.topics,
+                allocation=self._allocation,
+                listener=self._on_rebalance,
+                locks=QueueLocks(remoting_session, self._group) if self._ordered else None,
+                assign=self._assign,
+                flush=self._flush,
+            )
+            remoting_session.on_change.append(self._sharing.look)
+            Asked(remoting_session, self._fetching, self._reset)
+            self._balancing = session.supervise(self._sharing.run, name="sharing queues")
+            if self._ordered:
+                session.supervise(self._sharing.keep_locks, name="renewing locks")
         return self
 
     async def __aexit__(
@@ -144,6 +193,10 @@ class PullConsumer:
     async def _close(self, fetching: Fetching) -> None:
         session = self._session
         try:
+            if self._sharing is not None and self._balancing is not None:
+                self._balancing.cancel()
+                self._unfinished = None  # nobody asks for a next batch any more
+                await self._sharing.leave()
             await fetching.close()
             if self._committing is not None:
                 self._committing.cancel()
@@ -166,22 +219,33 @@ class PullConsumer:
     async def queues(self, topic: str) -> tuple[MessageQueue, ...]:
         """The readable queues of `topic`, from the server's route."""
         self._open()
-        route = await self._session.route(topic)
-        return tuple(source.queue for source in route.readable)
+        return await self._calls.queues(topic)
 
     def assign(self, queues: Iterable[MessageQueue]) -> None:
-        """Read exactly these queues from now on; those read already keep their position."""
-        session, fetching = self._session, self._open()
+        """Read exactly these queues from now on; those read already keep their position.
+
+        Raises UsageError for a consumer of `topics`, whose queues the group shares."""
+        self._open()
+        if self._sharing is not None:
+            raise UsageError(
+                "this consumer shares the queues of its topics with its group; leave topics= out to assign "
+                "them yourself",
+                group=self._group,
+            )
         wanted = tuple(queues)
         for queue in wanted:
             if not isinstance(queue, MessageQueue):
                 raise TypeError(
                     f"assign takes MessageQueue values, not {queue!r}; see consumer.queues(topic)"
                 )
-        if fetching.assign(wanted) and session.telling.is_watched:
+        self._assign(wanted)
+
+    def _assign(self, queues: Sequence[MessageQueue]) -> None:
+        telling = self._session.telling
+        if self._open().assign(queues) and telling.is_watched:
             self._generation += 1
-            session.telling.event(
-                AssignEvent(client=session.telling.client, queues=self.assigned, generation=self._generation)
+            telling.event(
+                AssignEvent(client=telling.client, queues=self.assigned, generation=self._generation)
             )
 
     @property
@@ -216,12 +280,22 @@ class PullConsumer:
         Fetched messages that were not taken yet are dropped. Raises UsageError for a queue that is not assigned.
         """
         fetching = self._assigned(queue)
-        resolved = await self._calls.resolve(queue, offset)
-        await fetching.seek(queue, resolved)
+        await self._go_on_at(fetching, queue, await self._calls.resolve(queue, offset))
+
+    async def _go_on_at(self, fetching: Fetching, queue: MessageQueue, offset: int) -> None:
+        await fetching.seek(queue, offset)
         if self._session.telling.is_watched:
-            self._session.telling.event(
-                SeekEvent(client=self._session.telling.client, queue=queue, offset=resolved)
-            )
+            client = self._session.telling.client
+            self._session.telling.event(SeekEvent(client=client, queue=queue, offset=offset))
+
+    async def _reset(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Go on where an administrator wants it, and make that the group's progress."""
+        fetching = self._open()
+        for queue, offset in offsets.items():
+            if queue in fetching.positions.queues:
+                logger.warning("%s is reset to offset %d", queue, offset, extra=self._session.log_facts())
+                await self._go_on_at(fetching, queue, offset)
+                await self._store(fetching, queue, offset)
 
     async def position(self, queue: MessageQueue) -> int:
         """The offset of the next message that is handed out. Raises UsageError for a queue that is not assigned."""
@@ -261,8 +335,9 @@ class PullConsumer:
     async def commit(self, what: PullBatch | Mapping[MessageQueue, int] | None = None) -> None:
         """Store the group's progress: a batch and all before it, given offsets, or the position of every queue.
 
-        An offset is that of the next message to read. Raises the server's refusal; cancelled or unanswered, it may
-        or may not have taken effect, and may simply be repeated.
+        An offset is that of the next message to read. Raises the server's refusal, and QueueRevokedError for a shared
+        queue that another member owns by now; cancelled or unanswered, it may or may not have taken effect, and may
+        simply be repeated.
         """
         fetching = self._open()
         if isinstance(what, PullBatch):
@@ -273,6 +348,14 @@ class PullConsumer:
             positions = {queue: fetching.positions.position(queue) for queue in self.assigned}
             offsets = {queue: offset for queue, offset in positions.items() if offset is not None}
         for queue, offset in offsets.items():
+            if type(offset) is not int or offset < 0:
+                raise ValueError(f"a committed offset counts from 0, not {offset!r}")
+            if self._sharing is not None and queue not in fetching.positions.queues:
+                raise QueueRevokedError(
+                    f"{queue} is not assigned to this member any more; {QueueRevokedError.remedy}",
+                    topic=queue.topic,
+                    group=self._group,
+                )
             await self._store(fetching, queue, offset)
 
     async def _store(self, fetching: Fetching, queue: MessageQueue, offset: int) -> None:
@@ -286,6 +369,7 @@ class PullConsumer:
     def _finish(self, fetching: Fetching) -> None:
         """Asking for more says that the last batch is done."""
         last, self._unfinished = self._unfinished, None
+        self._asked.set()
         if last is not None:
             fetching.positions.finish(last.ticket, last.next_offset)
 
@@ -315,18 +399,30 @@ class PullConsumer:
                 rng = self._session.surroundings.random
                 pause = min(interval, failure_pause(watch.failed(error), throttled=False, rng=rng))
 
-    async def _commit_due(self, fetching: Fetching) -> RocketMQError | None:
+    async def _flush(self, queues: Collection[MessageQueue]) -> None:
+        """With `auto_commit`, commit what was finished of queues that are given up; in order, once it is finished."""
+        if self._ordered:
+            with anyio.move_on_after(self._session.timeouts.stop):
+                while self._unfinished is not None and self._unfinished.ticket.queue in queues:
+                    self._asked.clear()
+                    await self._asked.wait()
+        if self._auto_commit is not None and (error := await self._commit_due(self._open(), queues)):
+            logger.warning("offsets of queues given up were not committed: %s", error)
+
+    async def _commit_due(
+        self, fetching: Fetching, queues: Collection[MessageQueue] | None = None
+    ) -> RocketMQError | None:
         """Commit what is due, and return the first error; what was not committed stays due."""
         failure: RocketMQError | None = None
         for queue, offset in fetching.positions.due_commits().items():
+            # One that was given up meanwhile has another owner, whose progress this would undo.
+            if queue not in (fetching.positions.queues if queues is None else queues):
+                continue
             try:
                 await self._store(fetching, queue, offset)
             except RocketMQError as error:
                 failure = failure or error
         return failure
-
-    async def _probe(self) -> None:
-        await self._calls.probe()
 
     def _open(self) -> Fetching:
         if self._fetching is None:

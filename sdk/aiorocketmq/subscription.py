@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from aiorocketmq._core.names import check_group, check_topic
+from aiorocketmq._core.tags import parse_tags
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,9 +17,7 @@ class Tags:
     expression: str = "*"
 
     def __post_init__(self) -> None:
-        expression = self.expression.strip()
-        if expression not in ("", "*") and not any(part.strip() for part in expression.split("||")):
-            raise ValueError(f"tag expression {self.expression!r} names no tag; write 'a', 'a || b' or '*'")
+        parse_tags(self.expression)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,11 @@ from aiorocketmq_conformance.brokers.greeting import STARTING, greet
 from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.core.profiles import PROFILES
 from anyio.from_thread import BlockingPortal, start_blocking_portal
+from hypothesis import settings
+
+# How long an example takes says something about the machine only.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 FAKES = ("documented", "apache-5.5")
 VERSIONS = tuple(os.environ.get("AIOROCKETMQ_REAL_VERSIONS", "5.5.0").split())
@@ -110,6 +115,12 @@ class Place:
     def endpoint(self) -> str:
         """Where clients connect."""
         return self.fake.endpoint if self._real is None else self._real.endpoint
+
+    @property
+    def namesrv(self) -> str:
+        """The name server of a real place, as clients of the remoting protocol take it."""
+        assert self._real is not None
+        return f"namesrv://{self._real.namesrv}"
 
     @property
     def is_real(self) -> bool:

@@ -76,7 +76,7 @@ def _is_free(port: int) -> bool:
 def write_configuration(
     home: Path, ports: Ports, settings: Mapping[str, str], proxy_settings: Mapping[str, object] | None = None
 ) -> None:
-    """Write the three configuration files under `home`, with further `settings` of the broker and of the proxy."""
+    """Write the configuration files under `home`, with further `settings` of the broker and of the proxy."""
     (home / "conf").mkdir(parents=True, exist_ok=True)
     namesrv = {
         "listenPort": str(ports.namesrv),
@@ -120,6 +120,9 @@ def write_configuration(
     (home / "conf/namesrv.conf").write_text(_properties(namesrv), encoding="utf-8")
     (home / "conf/broker.conf").write_text(_properties(broker), encoding="utf-8")
     (home / "conf/proxy.json").write_text(json.dumps(proxy, indent=2), encoding="utf-8")
+    # 4.x servers do not start without; an empty one logs nothing.
+    for name in ("namesrv", "broker"):
+        (home / f"conf/logback_{name}.xml").write_text("<configuration/>", encoding="utf-8")
 
 
 def _properties(values: Mapping[str, str]) -> str:

@@ -77,6 +77,21 @@ def parse_endpoint(text: str) -> Endpoint:
     return _endpoint(parsed, text)
 
 
+NAMESRV = "namesrv://"
+"""How an endpoint of the remoting protocol begins."""
+
+
+def parse_name_servers(text: str) -> Endpoint:
+    """The name servers that `namesrv://host:port;host:port` lists, host names included.
+
+    Raises ValueError with one sentence that shows the offending piece."""
+    pieces = [piece for piece in text.strip().removeprefix(NAMESRV).split(";") if piece.strip()]
+    if not pieces:
+        raise ValueError(f"endpoint {text!r} names no server; write 'namesrv://host:9876'")
+    parsed = [_parse_address(piece.strip(), text) for piece in pieces]
+    return Endpoint(parsed[0][0], tuple(address for _, address in parsed))
+
+
 @lru_cache(maxsize=1024)
 def endpoint_of(addresses: tuple[Address, ...]) -> Endpoint:
     """Return the endpoint of the addresses in a server's answer, of which there is at least one.

@@ -158,10 +158,12 @@ class PullPositions(Generic[QueueT]):
         }
 
     def note_committed(self, queue: QueueT, offset: int) -> None:
-        """Remember what the server has stored."""
+        """Remember what the server has stored: whoever commits a batch has finished with it."""
         place = self._places.get(queue)
         if place is not None:
             place.committed = offset
+            if place.done is not None:
+                place.done = max(place.done, offset)
 
     def _current(self, ticket: PullTicket[QueueT]) -> _Place | None:
         place = self._places.get(ticket.queue)

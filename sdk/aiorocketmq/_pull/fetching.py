@@ -8,16 +8,18 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import NoReturn
 
+from aiorocketmq._client import Client
 from aiorocketmq._core.pull_positions import PullPositions, PullTicket
 from aiorocketmq._persistence import Persistence
-from aiorocketmq._pull.calls import PullCalls
+from aiorocketmq._pull.interface import Offset, PullCalls
 from aiorocketmq._retrying import retried
-from aiorocketmq._session import Session
 from aiorocketmq._tasks import Watch
 from aiorocketmq.errors import RocketMQError, UsageError
+from aiorocketmq.hooks import SeekEvent
 from aiorocketmq.message import MessageQueue, ReceivedMessage
 
 logger = logging.getLogger(__name__)
@@ -35,8 +37,10 @@ class Fetched:
 class Fetching:
     """The pulls of one consumer: one task per queue, each with one parked pull or one batch that waits."""
 
-    def __init__(self, session: Session, calls: PullCalls) -> None:
+    def __init__(self, session: Client, calls: PullCalls, *, start: Offset | datetime) -> None:
+        """A queue that the group has never committed is read from `start` on."""
         self.positions = PullPositions[MessageQueue]()
+        self._start_at = start
         self._session = session
         self._calls = calls
         self._tasks: dict[MessageQueue, asyncio.Task[None]] = {}
@@ -161,7 +165,7 @@ class Fetching:
         """Place the queue, wait for the next pull to be due, or pull: whichever comes next. Whether it has pulled."""
         if self.positions.position(queue) is None:
             committed = await self._calls.committed(queue)
-            offset = committed if committed is not None else await self._calls.first_offset(queue)
+            offset = committed if committed is not None else await self._calls.resolve(queue, self._start_at)
             self.positions.start_at(queue, offset, committed=committed)
             await self._tell()
         wake.clear()
@@ -175,6 +179,11 @@ class Fetching:
             self.positions.failed(ticket)
             raise
         if self.positions.pulled(ticket, next_offset=answer.next_offset, has_messages=bool(answer.messages)):
+            if answer.is_moved and self._session.telling.is_watched:
+                client = self._session.telling.client
+                self._session.telling.event(
+                    SeekEvent(client=client, queue=queue, offset=answer.next_offset, instead_of=ticket.offset)
+                )
             if answer.messages:
                 self._ready.append(Fetched(ticket, answer.messages, answer.next_offset))
             await self._tell()

@@ -5,17 +5,22 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from ssl import SSLContext, SSLError
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeAlias
 
 from aiorocketmq._core.endpoint import Address
+from aiorocketmq._core.remoting.frame import ONE_WAY, RESPONSE, Frame, FrameReader, MalformedFrame, encode
 from aiorocketmq._remoting.codes import RequestCode, ResponseCode
-from aiorocketmq._remoting.frame import ONE_WAY, RESPONSE, Frame, FrameReader, MalformedFrame, encode
 from aiorocketmq._remoting.refusals import remoting_refusal
 from aiorocketmq.errors import Closed, Unreachable
 
 logger = logging.getLogger(__name__)
+
+RequestHandler: TypeAlias = Callable[[Frame], Frame | None]
+"""Takes a request of the peer, and returns the answer of a two-way one: its code, fields, body and remark count."""
 
 CONNECT_TIMEOUT = 3.0
 """Seconds, as Java's clients; remoting-protocol.md section 0."""
@@ -24,7 +29,8 @@ CONNECT_TIMEOUT = 3.0
 class RemotingConnection:
     """A connection to one name server or broker, open from `async with` to its end or the peer's.
 
-    Requests the peer sends (it may) go to `on_request`; two-way ones are answered REQUEST_CODE_NOT_SUPPORTED.
+    Requests the peer sends (it may) go to `on_request`, which returns the answer of a two-way one; where it returns
+    None, that is answered REQUEST_CODE_NOT_SUPPORTED. `on_lost` is called once when the peer has ended the connection.
     """
 
     def __init__(
@@ -32,11 +38,17 @@ class RemotingConnection:
         address: Address,
         *,
         connect_timeout: float = CONNECT_TIMEOUT,
-        on_request: Callable[[Frame], None] | None = None,
+        on_request: RequestHandler | None = None,
+        on_lost: Callable[[], object] | None = None,
+        ssl: SSLContext | None = None,
+        server_name: str | None = None,
     ) -> None:
         self.address = address
         self._connect_timeout = connect_timeout
         self._on_request = on_request
+        self._on_lost = on_lost
+        self._ssl = ssl
+        self._server_name = server_name
         self._wire: _Wire | None = None
 
     async def __aenter__(self) -> Self:
@@ -44,12 +56,21 @@ class RemotingConnection:
         try:
             async with asyncio.timeout(self._connect_timeout):
                 _, self._wire = await loop.create_connection(
-                    lambda: _Wire(self.address, self._on_request), self.address.host, self.address.port
+                    lambda: _Wire(self.address, self._on_request, self._on_lost),
+                    self.address.host,
+                    self.address.port,
+                    ssl=self._ssl,
+                    server_hostname=self._server_name if self._ssl else None,
                 )
         except TimeoutError as error:
             raise Unreachable(
                 f"no connection to {self.address} within {self._connect_timeout:g} s: check host and port",
                 timed_out=True,
+                endpoint=str(self.address),
+            ) from error
+        except SSLError as error:
+            raise Unreachable(
+                f"no TLS with {self.address} ({error.reason or error}): check tls= and the server's certificate",
                 endpoint=str(self.address),
             ) from error
         except OSError as error:
@@ -106,10 +127,12 @@ class RemotingConnection:
         timeout: float,
         topic: str | None = None,
         group: str | None = None,
+        accept: Collection[int] = (),
     ) -> Frame:
-        """`request` that also raises the matching `Refused` or `Busy` when the answer is not SUCCESS."""
+        """`request` that also raises the matching `Refused` or `Busy` when the answer is neither SUCCESS nor one of
+        `accept`."""
         answer = await self.request(code, fields, body, timeout=timeout)
-        if answer.code != ResponseCode.SUCCESS:
+        if answer.code != ResponseCode.SUCCESS and answer.code not in accept:
             raise remoting_refusal(
                 answer.code, answer.remark, address=str(self.address), topic=topic, group=group
             )
@@ -133,10 +156,13 @@ class RemotingConnection:
 class _Wire(asyncio.Protocol):
     """The event loop's side of a connection: decodes what arrives, wakes who waits for it."""
 
-    def __init__(self, address: Address, on_request: Callable[[Frame], None] | None) -> None:
+    def __init__(
+        self, address: Address, on_request: RequestHandler | None, on_lost: Callable[[], object] | None
+    ) -> None:
         self.failure: Unreachable | Closed | None = None
         self._address = address
         self._on_request = on_request
+        self._on_lost = on_lost
         self._reader = FrameReader()
         self._waiting: dict[int, asyncio.Future[Frame]] = {}
         self._opaques = itertools.count(1)
@@ -216,16 +242,17 @@ class _Wire(asyncio.Protocol):
             else:
                 waiting.set_result(frame)
             return
-        if self._on_request is not None:
-            self._on_request(frame)
+        answer = None if self._on_request is None else self._on_request(frame)
         if not frame.is_one_way and self._transport is not None:
-            unknown = ResponseCode.REQUEST_CODE_NOT_SUPPORTED
-            self._transport.write(encode(Frame(code=unknown, opaque=frame.opaque, flag=RESPONSE)))
+            answer = answer or Frame(code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED, opaque=0)
+            self._transport.write(encode(replace(answer, opaque=frame.opaque, flag=RESPONSE)))
 
     def _end(self, failure: Unreachable | Closed) -> None:
         if self.failure is not None:
             return
         self.failure = failure
+        if self._on_lost is not None and isinstance(failure, Unreachable):
+            self._on_lost()
         self._writable.set()
         for waiting in self._waiting.values():
             if not waiting.done():

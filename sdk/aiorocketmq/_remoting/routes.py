@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
+from aiorocketmq._core.bounds import MAX_QUEUES
 from aiorocketmq._core.endpoint import Address, parse_endpoint
-from aiorocketmq._remoting.json_dialect import JsonValue, loads
+from aiorocketmq._core.remoting.json_dialect import JsonValue, loads
 
 T = TypeVar("T")
 
@@ -54,10 +55,14 @@ class Route:
 def parse_route(body: bytes) -> Route:
     """The route in the answer to GET_ROUTEINFO_BY_TOPIC; ValueError when it is none."""
     data = _object(loads(body))
-    return Route(
+    route = Route(
         queues=tuple(_queue_counts(_object(each)) for each in _list(data.get("queueDatas"))),
         brokers=tuple(_broker(_object(each)) for each in _list(data.get("brokerDatas"))),
     )
+    count = sum(max(each.readable, each.writable, 0) for each in route.queues)
+    if count > MAX_QUEUES:
+        raise ValueError(f"it has {count} queues, and at most {MAX_QUEUES} are taken")
+    return route
 
 
 def parse_cluster(body: bytes) -> tuple[BrokerAddresses, ...]:

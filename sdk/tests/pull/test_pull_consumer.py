@@ -13,7 +13,7 @@ from aiorocketmq.errors import Closed, NotServed, ServerFault, UsageError
 from aiorocketmq.hooks import AssignEvent, CommitEvent, DeliverEvent, Event, Hook, SeekEvent
 from aiorocketmq.message import Message, MessageQueue
 from aiorocketmq.producer import Producer
-from aiorocketmq.pull_consumer import Offset, PullBatch, PullConsumer
+from aiorocketmq.pull_consumer import Broadcast, Offset, PullBatch, PullConsumer
 from aiorocketmq.wire import messages as pb
 from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.core.events import PollParked
@@ -375,8 +375,21 @@ async def test_what_is_wrong_is_said_where_it_is_written() -> None:
     def consumer(where: str = "localhost:8081", **changed: Any) -> PullConsumer:
         return PullConsumer(where, **{"group": "audit", **changed})
 
-    with pytest.raises(UsageError, match="needs the classic wire"):
-        consumer("namesrv://localhost:9876")
+    namesrv = "namesrv://localhost:9876"
+    with pytest.raises(ValueError, match="names no server"):
+        consumer("namesrv://")
+    with pytest.raises(ValueError, match="namespace is not known to name servers"):
+        consumer(namesrv, namespace="shop")
+    with pytest.raises(ValueError, match="at least one topic"):
+        consumer(namesrv, topics=[])
+    with pytest.raises(ValueError, match="belong to topics="):
+        consumer(namesrv, ordered=True)
+    with pytest.raises(ValueError, match="broadcast consumers share no queues"):
+        consumer(namesrv, topics=["orders"], broadcast=Broadcast(), ordered=True)
+    with pytest.raises(ValueError, match="must be a name"):
+        consumer(namesrv, topics=["orders"], broadcast=Broadcast(member="../other"))
+    with pytest.raises(ValueError, match="must not be consumed"):
+        consumer(namesrv, topics=["%RETRY%audit"])
     with pytest.raises(UsageError, match="leave topics= out and call"):
         consumer(topics=["orders"])
     with pytest.raises(ValueError, match="auto_commit must be seconds"):

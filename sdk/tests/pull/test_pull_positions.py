@@ -140,6 +140,14 @@ def test_only_what_the_user_has_finished_is_committed() -> None:
     assert positions.due_commits() == {}
 
 
+def test_what_was_committed_before_it_was_finished_is_not_taken_back() -> None:
+    positions = placed()
+    ticket = pulled(positions, 14)
+    positions.take(ticket)
+    positions.note_committed("q", 14)
+    assert positions.due_commits() == {}
+
+
 def test_a_first_position_does_not_overwrite_a_seek() -> None:
     positions = PullPositions[str]()
     positions.assign(["q"])

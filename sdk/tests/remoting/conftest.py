@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, suppress
 
 import pytest
 from aiorocketmq._core.endpoint import Address
-from aiorocketmq._remoting.frame import Frame, FrameReader, MalformedFrame, encode
+from aiorocketmq._core.remoting.frame import Frame, FrameReader, MalformedFrame, encode
 
 Reply = Callable[[Frame], "Frame | bytes | None"]
 

@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 
 import pytest
 from aiorocketmq._core.endpoint import Address
-from aiorocketmq._remoting.frame import RESPONSE, Frame
+from aiorocketmq._core.remoting.frame import RESPONSE, Frame
 from aiorocketmq._remoting.signing import sign
 from aiorocketmq.admin import Admin, ExponentialBackoff, QueueRange, TopicRoute, TopicType
 from aiorocketmq.config import Credentials
@@ -299,7 +299,7 @@ async def test_all_name_servers_down_is_one_sentence() -> None:
 
 async def test_a_broker_in_the_place_of_a_name_server_is_told(serve: Serve) -> None:
     broker = await serve(lambda frame: answer(frame, 3, remark="request type 106 not supported"))
-    with pytest.raises(NotServed, match="is no name server; if it is a broker, write 'broker://"):
+    with pytest.raises(NotServed, match="is no name server; if it is a broker, give Admin 'broker://"):
         async with Admin(f"namesrv://{broker.address}"):
             raise AssertionError("entered")
 

@@ -10,7 +10,7 @@ from typing import Protocol
 import click
 import pytest
 from aiorocketmq._core.endpoint import Address
-from aiorocketmq._remoting.frame import RESPONSE, Frame
+from aiorocketmq._core.remoting.frame import RESPONSE, Frame
 from aiorocketmq.admin import TopicType
 from aiorocketmq.cli.admin import TYPES, group, topic
 from aiorocketmq.cli.clients import client

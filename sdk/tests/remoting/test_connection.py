@@ -8,8 +8,8 @@ from typing import Protocol
 
 import pytest
 from aiorocketmq._core.endpoint import Address
+from aiorocketmq._core.remoting.frame import ONE_WAY, RESPONSE, Frame, encode
 from aiorocketmq._remoting.connection import RemotingConnection
-from aiorocketmq._remoting.frame import ONE_WAY, RESPONSE, Frame, encode
 from aiorocketmq.errors import Busy, Closed, TopicNotFound, Unreachable
 
 

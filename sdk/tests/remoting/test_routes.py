@@ -37,7 +37,15 @@ def test_a_loose_cluster_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"[]", b"{}", ROUTE.replace(b"8", b'"8"'), ROUTE.replace(b":10911", b":x")]
+    "body",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        ROUTE.replace(b"8", b'"8"'),
+        ROUTE.replace(b":10911", b":x"),
+        ROUTE.replace(b"8", b"2147483647"),
+    ],
 )
 def test_a_body_that_is_no_route_is_refused(body: bytes) -> None:
     with pytest.raises(ValueError):  # noqa: PT011  any reason will do

@@ -1,4 +1,4 @@
-"""The frame codec: vectors of the released Java encoder, round trips, and bytes that are no frames."""
+"""The frame codec: round trips, and bytes that are no frames."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import struct
 
 import pytest
-from aiorocketmq._remoting.frame import (
+from aiorocketmq._core.remoting.frame import (
     MAX_FRAME,
     RESPONSE,
     Frame,
@@ -21,88 +21,6 @@ from hypothesis import given, strategies as st
 
 def frame(code: int, fields: dict[str, str] | None = None, body: bytes = b"") -> Frame:
     return Frame(code=code, opaque=7, fields=fields or {}, body=body, version=407)
-
-
-# live-broker-remoting.md section 14: whole frames made by the released Java encoder.
-BINARY_VECTORS = [
-    (frame(105, {"topic": "T"}), "000000250100002100690301970000000700000000000000000000000c0005746f7069630000000154"),
-    (
-        frame(34, body=b'{"clientID":"c"}'),
-        "00000029010000150022030197000000070000000000000000000000007b22636c69656e744944223a2263227d",
-    ),
-    (
-        frame(38, {"consumerGroup": "g"}),
-        "0000002d01000029002603019700000007000000000000000000000014000d636f6e73756d657247726f75700000000167",
-    ),
-    (
-        frame(14, {"queueId": "1", "bname": "b", "topic": "T", "consumerGroup": "g"}),
-        "000000530100004f000e0301970000000700000000000000000000003a00077175657565496400000001310005626e616d65"
-        "00000001620005746f7069630000000154000d636f6e73756d657247726f75700000000167",
-    ),
-    (
-        frame(15, {"queueId": "1", "bname": "b", "commitOffset": "42", "topic": "T", "consumerGroup": "g"}),
-        "0000006701000063000f0301970000000700000000000000000000004e00077175657565496400000001310005626e616d65"
-        "0000000162000c636f6d6d69744f66667365740000000234320005746f7069630000000154000d636f6e73756d657247726f"
-        "75700000000167",
-    ),
-    (
-        frame(30, {"queueId": "1", "committed": "true", "bname": "b", "topic": "T"}),
-        "000000520100004e001e0301970000000700000000000000000000003900077175657565496400000001310009636f6d6d69"
-        "747465640000000474727565"
-        "0005626e616d6500000001620005746f7069630000000154",
-    ),
-    (
-        frame(29, {"queueId": "1", "bname": "b", "topic": "T", "timestamp": "1700000000000"}),
-        "0000005b01000057001d0301970000000700000000000000000000004200077175657565496400000001310005626e616d65"
-        "00000001620005746f7069630000000154000974696d657374616d700000000d31373030303030303030303030",
-    ),
-    (
-        frame(
-            36,
-            {
-                "maxReconsumeTimes": "16", "offset": "100", "bname": "b", "delayLevel": "0", "originTopic": "T",
-                "originMsgId": "M", "unitMode": "false", "group": "g",
-            },
-        ),
-        "000000a10100009d00240301970000000700000000000000000000008800116d61785265636f6e73756d6554696d65730000"
-        "0002313600066f6666736574000000033130300005626e616d650000000162000a64656c61794c6576656c0000000130000b"
-        "6f726967696e546f7069630000000154000b6f726967696e4d73674964000000014d0008756e69744d6f646500000005"
-        "66616c7365000567726f75700000000167",
-    ),
-    (
-        frame(35, {"clientID": "c", "consumerGroup": "g"}),
-        "0000003c010000380023030197000000070000000000000000000000230008636c69656e7449440000000163000d636f6e73"
-        "756d657247726f75700000000167",
-    ),
-    (
-        frame(
-            41,
-            body=b'{"clientId":"c","consumerGroup":"g","mqSet":[{"brokerName":"b","queueId":1,"topic":"T"}],'
-            b'"onlyThisBroker":false}',
-        ),
-        "00000089010000150029030197000000070000000000000000000000007b22636c69656e744964223a2263222c22636f6e73"
-        "756d657247726f7570223a2267222c226d71536574223a5b7b2262726f6b65724e616d65223a2262222c2271756575654964"
-        "223a312c22746f706963223a2254227d5d2c226f6e6c795468697342726f6b6572223a66616c73657d",
-    ),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("wanted", "vector"), BINARY_VECTORS, ids=lambda value: getattr(value, "code", ""))
-def test_a_binary_frame_is_byte_for_byte_that_of_the_java_encoder(wanted: Frame, vector: str) -> None:
-    assert encode(wanted, Serialization.BINARY).hex() == vector
-
-
-@pytest.mark.parametrize(("wanted", "vector"), BINARY_VECTORS, ids=lambda value: getattr(value, "code", ""))
-def test_a_binary_frame_of_the_java_encoder_is_read(wanted: Frame, vector: str) -> None:
-    assert list(FrameReader().feed(bytes.fromhex(vector))) == [wanted]
-
-
-def test_a_json_frame_is_byte_for_byte_that_of_the_java_encoder() -> None:
-    header = (
-        b'{"code":105,"extFields":{"topic":"T"},"flag":0,"language":"PYTHON","opaque":7,'
-        b'"serializeTypeCurrentRPC":"JSON","version":407}'
-    )
-    assert encode(frame(105, {"topic": "T"})) == struct.pack(">ii", 0x81, 0x7D) + header
 
 
 def test_control_characters_of_property_texts_are_escaped_in_json() -> None:

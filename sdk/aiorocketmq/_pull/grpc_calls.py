@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from datetime import datetime
-from enum import Enum
 
 from aiorocketmq._calls import GET_OFFSET, PULL, QUERY_OFFSET, UPDATE_OFFSET
 from aiorocketmq._collecting import Collecting
@@ -20,6 +18,7 @@ from aiorocketmq._convert import (
 from aiorocketmq._core.route import RouteQueue
 from aiorocketmq._core.settings import FilterText
 from aiorocketmq._failures import malformed_answer
+from aiorocketmq._pull.interface import Offset, Pulled, Wanted, check_offset
 from aiorocketmq._receiving import MARGIN
 from aiorocketmq._session import Session
 from aiorocketmq.errors import NotServed, OffsetNotFound, RocketMQError, Unreachable, UsageError, refusal
@@ -29,42 +28,15 @@ from aiorocketmq.wire import messages as pb
 logger = logging.getLogger(__name__)
 
 
-class Offset(Enum):
-    """Places in a queue that need no number."""
-
-    BEGIN = "begin"
-    """The oldest message that the server still keeps."""
-    END = "end"
-    """Behind the newest message: only what comes from now on."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pulled:
-    """What one pull brought."""
-
-    messages: tuple[ReceivedMessage, ...]
-    next_offset: int
-
-
-class PullCalls:
+class GrpcPullCalls:
     """Pulls and offsets of one group."""
 
-    def __init__(
-        self,
-        session: Session,
-        *,
-        group: str,
-        filters: Mapping[str, FilterText],
-        max_messages: int,
-        wait: float,
-        start: Offset | datetime,
-    ) -> None:
+    def __init__(self, session: Session, wanted: Wanted) -> None:
         self._session = session
-        self._group = group
-        self._filters = filters
-        self._max_messages = max_messages
-        self._wait = wait
-        self._start = start
+        self._group = wanted.group
+        self._filters = wanted.filters
+        self._max_messages = wanted.max_messages
+        self._wait = wanted.wait
 
     async def probe(self) -> None:
         """Raise NotServed, with the remedy, unless the server knows the calls; any refusal shows that it does.
@@ -89,6 +61,11 @@ class PullCalls:
             raise
         except RocketMQError as error:
             logger.debug("the probe for pull calls was refused, so they are served: %s", error)
+
+    async def queues(self, topic: str) -> tuple[MessageQueue, ...]:
+        """The readable queues of `topic`."""
+        route = await self._session.route(topic)
+        return tuple(source.queue for source in route.readable)
 
     async def pull(self, queue: MessageQueue, offset: int, poll_length: Callable[[float], float]) -> Pulled:
         """Read from `offset` on, waiting for messages as long as `poll_length` makes of what is configured."""
@@ -155,8 +132,6 @@ class PullCalls:
 
     async def commit(self, queue: MessageQueue, offset: int) -> None:
         """Store the group's next offset."""
-        if offset < 0:
-            raise ValueError(f"a committed offset counts from 0, not {offset}")
         source = await self._source(queue)
         request = pb.UpdateOffsetRequest(
             group=self._session.resource(self._group),
@@ -167,29 +142,20 @@ class PullCalls:
             source.endpoint, UPDATE_OFFSET, request, topic=queue.topic, group=self._group
         )
 
-    async def first_offset(self, queue: MessageQueue) -> int:
-        """Where a queue starts that the group has never committed."""
-        return await self.resolve(queue, self._start)
-
     async def resolve(self, queue: MessageQueue, offset: Offset | int | datetime) -> int:
         """The number of an offset that is given by place or instant."""
-        if isinstance(offset, int) and not isinstance(offset, bool):
-            if offset < 0:
-                raise ValueError(f"an offset counts from 0, not {offset}")
+        check_offset(offset)
+        if isinstance(offset, int):
             return offset
         source = await self._source(queue)
         request = pb.QueryOffsetRequest(message_queue=queue_to_wire(queue, self._session.namespace))
         if isinstance(offset, datetime):
-            if offset.tzinfo is None:
-                raise ValueError("an offset given as datetime needs a time zone")
             request.query_offset_policy = pb.QueryOffsetPolicy.TIMESTAMP
             set_microseconds(request.timestamp, microseconds_of(offset))
         elif offset is Offset.BEGIN:
             request.query_offset_policy = pb.QueryOffsetPolicy.BEGINNING
-        elif offset is Offset.END:
-            request.query_offset_policy = pb.QueryOffsetPolicy.END
         else:
-            raise TypeError(f"an offset is a number, Offset.BEGIN, Offset.END or a datetime, not {offset!r}")
+            request.query_offset_policy = pb.QueryOffsetPolicy.END
         answer = await self._session.call(
             source.endpoint, QUERY_OFFSET, request, topic=queue.topic, group=self._group
         )
@@ -226,7 +192,8 @@ class PullCalls:
         next_offset: int | None,
         status: pb.Status,
     ) -> Pulled:
-        if status.code == pb.Code.ILLEGAL_OFFSET and next_offset is not None:
+        is_moved = status.code == pb.Code.ILLEGAL_OFFSET and next_offset is not None
+        if is_moved:
             # Retention has passed the offset, or somebody has sought beyond the end: go on where the server says.
             logger.warning("%s has no offset %d, reading goes on at %d", queue, offset, next_offset)
         elif status.code not in (pb.Code.OK, pb.Code.MESSAGE_NOT_FOUND):
@@ -239,4 +206,4 @@ class PullCalls:
             )
         if next_offset is None:
             next_offset = messages[-1].offset + 1 if messages else offset
-        return Pulled(messages, next_offset)
+        return Pulled(messages, next_offset, is_moved)

@@ -6,7 +6,7 @@ import contextlib
 import json
 
 import pytest
-from aiorocketmq._remoting.json_dialect import JsonValue, loads
+from aiorocketmq._core.remoting.json_dialect import JsonValue, loads
 from hypothesis import given, strategies as st
 
 VALUES = st.recursive(

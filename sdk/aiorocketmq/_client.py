@@ -1,0 +1,277 @@
+"""The life of a client, on whichever wire: started and stopped once, with its tasks, its failure and its health."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine, Sequence
+from copy import copy
+from datetime import UTC, datetime
+from typing import Any
+
+import anyio
+
+from aiorocketmq._core.endpoint import Endpoint
+from aiorocketmq._core.session_states import CLIENT_TABLE, ClientInput, ClientState, ImpossibleStep, step
+from aiorocketmq._forks import watch
+from aiorocketmq._tasks import MOST_CRASHES, Arguments, Result, Tasks, Watch
+from aiorocketmq._telling import Telling
+from aiorocketmq._uninterrupted import uninterrupted
+from aiorocketmq.connection import Connection, Surroundings, loop_time, new_client_id
+from aiorocketmq.errors import BackgroundTaskError, Closed, RocketMQError, UsageError
+from aiorocketmq.health import Health
+from aiorocketmq.hooks import ClientEvent, ClientIdentity, Hook, Phase, Role
+
+logger = logging.getLogger(__name__)
+
+
+class Client(ABC):
+    """What every client is: made by a role, started and stopped by it once. A wire's session fills in the rest."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        owns_connection: bool,
+        role: Role,
+        group: str | None,
+        hooks: Sequence[Hook],
+    ) -> None:
+        self.connection = connection
+        self._owns_connection = owns_connection
+        self.role = role
+        self.group = group
+        """The consumer group, where there is one."""
+        self.timeouts = connection.timeouts
+        self.namespace = connection.namespace
+        self.access: Endpoint = connection.endpoint
+        self.hooks = tuple(hooks)
+        self.client_id = ""
+        self.telling = Telling(self.hooks, ClientIdentity("", role, group))
+        self._state = ClientState.NEW
+        self.last_success: float | None = None
+        """When a send was last stored or a receive answered, Unix time."""
+        self.started_at = 0.0
+        """When the start began, by the loop's clock."""
+        self.failure: RocketMQError | None = None
+        """What has ended this client for good."""
+        self.on_failure: list[Callable[[], object]] = []
+        """Called once when `failure` is set."""
+        self._tasks = Tasks(role.value, random=self.surroundings.random, gave_up=self._gave_up)
+        self._operations = 0
+        self._is_orphaned = False
+
+    # What a wire does
+
+    @abstractmethod
+    async def _open(self) -> None:
+        """Become usable within `timeouts.start`, or raise one error that says why."""
+
+    @abstractmethod
+    def _opened(self) -> None:
+        """Begin the regular jobs of a client that is usable."""
+
+    @abstractmethod
+    async def _say_goodbye(self) -> None:
+        """Tell the servers that this client ends; cancelled when `timeouts.stop` is over."""
+
+    @abstractmethod
+    async def _disconnect(self) -> None:
+        """Let go of what is this client's alone; its tasks have ended."""
+
+    @property
+    @abstractmethod
+    def is_connected(self) -> bool:
+        """Whether every server that the client uses is connected and has answered."""
+
+    @property
+    @abstractmethod
+    def has_settings(self) -> bool:
+        """Whether a server has taken this client in."""
+
+    # Life
+
+    async def start(self) -> None:
+        """Become usable within `timeouts.start`, or raise one error that says why, with everything closed again."""
+        try:
+            self._moved(ClientInput.START)
+        except ImpossibleStep:
+            raise UsageError(
+                f"this {self.role.value} client was started before; make a new one", group=self.group
+            ) from None
+        watch(self)
+        self.started_at = loop_time()
+        self.client_id = new_client_id(self.surroundings)
+        self.telling.client = ClientIdentity(self.client_id, self.role, self.group)
+        self._emit_life(Phase.INVOKE, running=True)
+        try:
+            await self._open()
+            if self.failure is not None:  # a loop was given up meanwhile
+                raise self.failure
+            self._moved(ClientInput.USABLE)
+        except BaseException as error:
+            self._moved(ClientInput.FAIL)
+            await self._close()
+            if isinstance(error, ImpossibleStep):  # it was stopped from elsewhere meanwhile
+                raise self._closed() from None
+            if isinstance(error, RocketMQError):
+                self._emit_life(Phase.FAIL, running=True, error=error)
+            raise
+        self._opened()
+        self._emit_life(Phase.OK, running=True)
+        logger.info("client %s started at %s", self.client_id, self.access, extra=self.log_facts())
+
+    async def stop(self) -> None:
+        """Say good-bye to the servers and close everything, within `timeouts.stop`; calling it twice is harmless.
+
+        Cancelled, it closes all the same, only less politely."""
+        if self._state in (ClientState.NEW, ClientState.STOPPED, ClientState.STOPPING):
+            if self._state is ClientState.NEW:
+                self._moved(ClientInput.STOP)
+            return
+        self._moved(ClientInput.STOP)
+        try:
+            await self._close()
+        finally:
+            self._moved(ClientInput.ENDED)
+            self._emit_life(Phase.SINGLE, running=False)
+        logger.info("client %s stopped", self.client_id, extra=self.log_facts())
+
+    def orphan(self) -> None:
+        """Be closed in a process that was forked from the client's own."""
+        self._moved(ClientInput.FORKED)
+        self._is_orphaned = True
+
+    async def _close(self) -> None:
+        goodbye = anyio.CancelScope(deadline=anyio.current_time() + self.timeouts.stop)
+        await uninterrupted(self._close_all(goodbye, asyncio.current_task()), hurry=goodbye.cancel)
+
+    async def _close_all(self, goodbye: anyio.CancelScope, caller: asyncio.Task[object] | None) -> None:
+        with goodbye:
+            await self._say_goodbye()
+        await self._tasks.end(spare=caller)
+        await self._disconnect()
+        if self._owns_connection:
+            await self.connection.close()
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the client is usable."""
+        return self._state is ClientState.RUNNING
+
+    def check_running(self) -> None:
+        """Raise Closed unless the client is usable."""
+        if self._state is not ClientState.RUNNING:
+            raise self._closed()
+
+    def check_usable(self) -> None:
+        """Raise Closed unless the client is usable, and what has ended it if it has failed."""
+        if self.failure is not None:
+            raise copy(self.failure) from self.failure.__cause__
+        self.check_running()
+
+    def fail(self, failure: RocketMQError) -> None:
+        """End this client for good: `check_usable` raises `failure` from now on; the first one counts."""
+        if self.failure is None and self._state in (ClientState.STARTING, ClientState.RUNNING):
+            self.failure = failure
+            logger.error("client %s ends: %s", self.client_id, failure, extra=self.log_facts())
+            for listener in self.on_failure:
+                listener()
+
+    def _gave_up(self, name: str, error: BaseException) -> None:
+        failure = BackgroundTaskError(
+            f"{name} failed {MOST_CRASHES} times in a row, the last time with {error!r}; {BackgroundTaskError.remedy}",
+            endpoint=str(self.access),
+            group=self.group,
+        )
+        failure.__cause__ = error
+        self.fail(failure)
+
+    # Facts
+
+    def note_success(self) -> None:
+        """Note that a send was stored or a receive answered."""
+        self.last_success = self.surroundings.wall()
+
+    def health(self) -> Health:
+        """The state of the client now."""
+        last = self.last_success
+        return Health(
+            running=self.is_running,
+            connected=self.is_connected,
+            settings_in_force=self.has_settings,
+            last_success=None if last is None else datetime.fromtimestamp(last, UTC),
+            degraded=self._tasks.degraded,
+            failure=self.failure,
+        )
+
+    @property
+    def surroundings(self) -> Surroundings:
+        """Wall clock and chance."""
+        return self.connection.surroundings
+
+    def log_facts(self) -> dict[str, object]:
+        """What every log record of this client carries."""
+        return {
+            "rocketmq_client": self.client_id,
+            "rocketmq_group": self.group,
+            "rocketmq_endpoint": str(self.access),
+        }
+
+    # Background and events
+
+    def spawn(
+        self,
+        function: Callable[[*Arguments], Coroutine[Any, Any, Result]],  # what it awaits is its own business
+        *arguments: *Arguments,
+        name: str,
+    ) -> asyncio.Task[Result]:
+        """Run `function` in a task that ends with the session at the latest; what it raises is logged."""
+        return self._tasks.spawn(function, *arguments, name=name)
+
+    def supervise(
+        self,
+        function: Callable[[Watch, *Arguments], Coroutine[Any, Any, None]],
+        *arguments: *Arguments,
+        name: str,
+        watch: Watch | None = None,
+    ) -> asyncio.Task[None]:
+        """Run `function` in a task that ends with the session at the latest, and start it again if it fails; see
+        `Tasks.supervise`. After too many failures in a row the client fails."""
+        return self._tasks.supervise(function, *arguments, name=name, watch=watch)
+
+    def watch(self, name: str) -> Watch:
+        """A part of the client's health for a loop that runs in a task of the application."""
+        return self._tasks.watch(name)
+
+    def next_operation(self) -> str:
+        """A name for one operation, unique within the client."""
+        return f"{self.next_operations(1)}"
+
+    def next_operations(self, count: int) -> int:
+        """The first of so many numbers that follow one another; as text each of them is the name of an operation."""
+        first = self._operations + 1
+        self._operations += count
+        return first
+
+    def _emit_life(self, phase: Phase, *, running: bool, error: RocketMQError | None = None) -> None:
+        if self.telling.is_watched:
+            self.telling.event(
+                ClientEvent(client=self.telling.client, phase=phase, running=running, error=error)
+            )
+
+    def _moved(self, given: ClientInput) -> None:
+        self._state = step(CLIENT_TABLE, self._state, given)
+
+    @property
+    def _is_over(self) -> bool:
+        return self._state in (ClientState.STOPPING, ClientState.STOPPED)
+
+    def _closed(self) -> Closed:
+        when = "was closed"
+        if self._state is ClientState.NEW:
+            when = "is not open yet; use it inside its `async with`"
+        elif self._is_orphaned:
+            when = "belongs to the process that this one was forked from; open a new one here"
+        return Closed(f"this {self.role.value} client {when}", endpoint=str(self.access), group=self.group)

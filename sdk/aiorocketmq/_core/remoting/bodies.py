@@ -1,0 +1,155 @@
+"""Bodies of requests about consumer groups, and of their answers; remoting-protocol.md 6.2 to 6.20."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+
+from aiorocketmq._core.remoting.json_dialect import JsonValue, loads
+from aiorocketmq._core.route import MessageQueue
+from aiorocketmq._core.settings import FilterText
+from aiorocketmq._core.tags import parse_tags
+
+CLUSTERING, BROADCASTING = "CLUSTERING", "BROADCASTING"
+
+
+def heartbeat_body(
+    client_id: str,
+    group: str,
+    subscriptions: Mapping[str, FilterText],
+    *,
+    model: str,
+    from_where: str,
+    version: int,
+) -> bytes:
+    """What a pull consumer tells brokers of itself: its whole subscription, which replaces that of its group.
+
+    `version` is when that was made, in milliseconds since 1970: brokers keep a topic's newest."""
+    consumer = {
+        "consumeFromWhere": from_where,
+        "consumeType": "CONSUME_ACTIVELY",
+        "groupName": group,
+        "messageModel": model,
+        "subscriptionDataSet": [
+            subscription(topic, wanted, version=version) for topic, wanted in subscriptions.items()
+        ],
+        "unitMode": False,
+    }
+    data = {"clientID": client_id, "consumerDataSet": [consumer], "producerDataSet": []}
+    return json.dumps({**data, "heartbeatFingerprint": 0, "withoutSub": False}).encode()
+
+
+def subscription(topic: str, wanted: FilterText, *, version: int) -> dict[str, JsonValue]:
+    """One topic with its filter, as heartbeats and checks of filters carry it."""
+    tags = [] if wanted.is_sql else sorted(parse_tags(wanted.expression))
+    return {
+        "classFilterMode": False,
+        "codeSet": [java_hash(tag) for tag in tags],
+        "expressionType": "SQL92" if wanted.is_sql else "TAG",
+        "subString": wanted.expression,
+        "subVersion": version,
+        "tagsSet": [*tags],
+        "topic": topic,
+    }
+
+
+def check_body(client_id: str, group: str, topic: str, wanted: FilterText) -> bytes:
+    """A filter for a broker to check."""
+    data = {"clientId": client_id, "group": group, "subscriptionData": subscription(topic, wanted, version=0)}
+    return json.dumps(data).encode()
+
+
+def java_hash(text: str) -> int:
+    """The hash by which brokers compare tags: of UTF-16 units, as a signed 32-bit number."""
+    value = 0
+    encoded = text.encode("utf-16-be", "surrogatepass")
+    for at in range(0, len(encoded), 2):
+        value = (31 * value + int.from_bytes(encoded[at : at + 2], "big")) & 0xFFFFFFFF
+    return value - (1 << 32) if value >= 1 << 31 else value
+
+
+def parse_consumers(body: bytes) -> tuple[str, ...]:
+    """The client ids of a group's members in the answer to request 38, sorted; ValueError where it is none."""
+    data = loads(body)
+    found = data.get("consumerIdList") if isinstance(data, dict) else None
+    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        raise ValueError("a list of client ids expected")
+    return tuple(sorted(str(each) for each in found))
+
+
+def lock_body(client_id: str, group: str, queues: Iterable[MessageQueue]) -> bytes:
+    """The queues to lock, or to unlock."""
+    data = {
+        "clientId": client_id,
+        "consumerGroup": group,
+        "mqSet": [
+            {"brokerName": queue.broker, "queueId": queue.id, "topic": queue.topic} for queue in queues
+        ],
+        "onlyThisBroker": False,
+    }
+    return json.dumps(data).encode()
+
+
+def parse_locked(body: bytes) -> frozenset[MessageQueue]:
+    """The queues that are locked in the answer to request 41; ValueError where it is none."""
+    data = loads(body)
+    found = data.get("lockOKMQSet") if isinstance(data, dict) else None
+    if not isinstance(found, list):
+        raise ValueError("a list of queues expected")
+    return frozenset(map(_queue, found))
+
+
+def parse_offsets(body: bytes) -> dict[MessageQueue, int]:
+    """The offsets by queue that a server resets, or that a broadcast consumer keeps; ValueError where they are none."""
+    data = loads(body)
+    found = data.get("offsetTable") if isinstance(data, dict) else None
+    if not isinstance(found, dict):
+        raise ValueError("offsets by queue expected")
+    offsets = {_queue(loads(key.encode())): value for key, value in found.items()}
+    if not all(type(value) is int for value in offsets.values()):
+        raise ValueError("an offset is no whole number")
+    return {queue: value for queue, value in offsets.items() if isinstance(value, int)}
+
+
+def running_info(positions: Mapping[MessageQueue, int], *, version: str, started_ms: int) -> bytes:
+    """What a member tells an administrator who asks how it does: where it reads each of its queues."""
+    properties = {
+        "PROP_CONSUME_TYPE": "CONSUME_ACTIVELY",
+        "PROP_CLIENT_VERSION": version,
+        "PROP_CONSUMER_START_TIMESTAMP": str(started_ms),
+    }
+    table = {queue_text(queue): {"commitOffset": offset} for queue, offset in positions.items()}
+    return json.dumps({"properties": properties, "subscriptionSet": [], "mqTable": table}).encode()
+
+
+def status(positions: Mapping[MessageQueue, int]) -> bytes:
+    """Where a member reads each of its queues, for servers that ask so in the older way."""
+    table = {queue_text(queue): offset for queue, offset in positions.items()}
+    return json.dumps({"messageQueueTable": table, "consumerTable": {}}).encode()
+
+
+def queue_text(queue: MessageQueue) -> str:
+    """A queue as the key of a table."""
+    return json.dumps(
+        {"brokerName": queue.broker, "queueId": queue.id, "topic": queue.topic}, separators=(",", ":")
+    )
+
+
+def offset_file(offsets: Mapping[MessageQueue, int]) -> str:
+    """The file in which a broadcast consumer keeps its progress, as Java's clients from 5.0 on write it."""
+    if not offsets:
+        return '{\n\t"offsetTable":{}\n}'
+    entries = (
+        f'\t\t{{\n\t\t\t"brokerName":{json.dumps(queue.broker)},\n\t\t\t"queueId":{queue.id},\n'
+        f'\t\t\t"topic":{json.dumps(queue.topic)}\n\t\t}}:{offset}'
+        for queue, offset in sorted(offsets.items())
+    )
+    return '{\n\t"offsetTable":{\n' + ",\n".join(entries) + "\n\t}\n}"
+
+
+def _queue(value: JsonValue) -> MessageQueue:
+    if isinstance(value, dict):
+        topic, broker, number = value.get("topic"), value.get("brokerName"), value.get("queueId")
+        if isinstance(topic, str) and isinstance(broker, str) and type(number) is int:
+            return MessageQueue(topic, broker, number)
+    raise ValueError("a queue expected")

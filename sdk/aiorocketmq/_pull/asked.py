@@ -1,0 +1,62 @@
+"""What brokers and administrators ask of a member of a group; remoting-protocol.md 6.14 and 6.15."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, TypeAlias
+
+from aiorocketmq._core.remoting.bodies import parse_offsets, running_info, status
+from aiorocketmq._core.remoting.frame import Frame
+from aiorocketmq._pull.fetching import Fetching
+from aiorocketmq._remoting.codes import RequestCode, ResponseCode
+from aiorocketmq._remoting.session import RemotingSession
+from aiorocketmq._version import version
+from aiorocketmq.message import MessageQueue
+
+logger = logging.getLogger(__name__)
+
+Reset: TypeAlias = Callable[[Mapping[MessageQueue, int]], Coroutine[Any, Any, None]]
+
+
+class Asked:
+    """Answers for one consumer."""
+
+    def __init__(self, session: RemotingSession, fetching: Fetching, reset: Reset) -> None:
+        """`reset` makes the consumer go on at other offsets."""
+        self._session = session
+        self._fetching = fetching
+        self._reset = reset
+        self._started_ms = int(session.surroundings.wall() * 1000)
+        session.requests |= {
+            RequestCode.GET_CONSUMER_RUNNING_INFO: self._tell_running,
+            RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: self._tell_status,
+            RequestCode.RESET_CONSUMER_CLIENT_OFFSET: self._on_reset,
+        }
+
+    def _tell_running(self, frame: Frame) -> Frame:
+        body = running_info(self._positions(), version=version(), started_ms=self._started_ms)
+        return Frame(code=ResponseCode.SUCCESS, opaque=frame.opaque, body=body)
+
+    def _tell_status(self, frame: Frame) -> Frame:
+        return Frame(code=ResponseCode.SUCCESS, opaque=frame.opaque, body=status(self._positions()))
+
+    def _on_reset(self, frame: Frame) -> None:
+        try:
+            offsets = parse_offsets(frame.body)
+        except ValueError as error:
+            logger.warning(
+                "a reset of offsets cannot be read, and nothing is reset: %s",
+                error,
+                extra=self._session.log_facts(),
+            )
+            return
+        held = {
+            queue: offset for queue, offset in offsets.items() if queue in self._fetching.positions.queues
+        }
+        self._session.spawn(self._reset, held, name="reset offsets")
+
+    def _positions(self) -> dict[MessageQueue, int]:
+        positions = self._fetching.positions
+        known = {queue: positions.position(queue) for queue in positions.queues}
+        return {queue: position for queue, position in known.items() if position is not None}

@@ -1,0 +1,59 @@
+"""Locks of queues, by which members of a group keep the order of each queue; remoting-protocol.md 6.10."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Collection
+
+from aiorocketmq._core.remoting.bodies import lock_body, parse_locked
+from aiorocketmq._remoting.codes import RequestCode
+from aiorocketmq._remoting.session import RemotingSession
+from aiorocketmq.errors import MalformedAnswerError, RocketMQError
+from aiorocketmq.message import MessageQueue
+
+logger = logging.getLogger(__name__)
+
+
+class QueueLocks:
+    """The locks of one member. Brokers release a lock 60 s after it was last taken, whatever becomes of its member."""
+
+    def __init__(self, session: RemotingSession, group: str) -> None:
+        self._session = session
+        self._group = group
+
+    async def lock(self, queues: Collection[MessageQueue]) -> frozenset[MessageQueue]:
+        """Take, or take again, the locks of `queues`; those that this member has now. Raises what a broker answers."""
+        locked = await asyncio.gather(
+            *(self._lock(broker, of_broker) for broker, of_broker in _by_broker(queues).items())
+        )
+        return frozenset().union(*locked)
+
+    async def unlock(self, queues: Collection[MessageQueue]) -> None:
+        """Release the locks of `queues`; where that fails, brokers do it by themselves."""
+        for broker, of_broker in _by_broker(queues).items():
+            try:
+                await self._ask(broker, RequestCode.UNLOCK_BATCH_MQ, of_broker)
+            except RocketMQError as error:
+                logger.warning("locks at %s were not released: %s", broker, error)
+
+    async def _lock(self, broker: str, queues: Collection[MessageQueue]) -> frozenset[MessageQueue]:
+        body = await self._ask(broker, RequestCode.LOCK_BATCH_MQ, queues)
+        try:
+            return parse_locked(body) & frozenset(queues)
+        except ValueError as error:
+            raise MalformedAnswerError(
+                f"the locked queues that broker {broker!r} answers cannot be read: {error}", group=self._group
+            ) from error
+
+    async def _ask(self, broker: str, code: RequestCode, queues: Collection[MessageQueue]) -> bytes:
+        body = lock_body(self._session.client_id, self._group, queues)
+        return (await self._session.call_broker(broker, code, {"bname": broker}, body)).body
+
+
+def _by_broker(queues: Collection[MessageQueue]) -> dict[str, list[MessageQueue]]:
+    found: defaultdict[str, list[MessageQueue]] = defaultdict(list)
+    for queue in queues:
+        found[queue.broker].append(queue)
+    return found

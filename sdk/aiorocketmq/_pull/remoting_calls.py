@@ -1,0 +1,195 @@
+"""Pulls and offsets over the remoting protocol; remoting-protocol.md 6.4 to 6.10, live-broker-remoting.md 4 and 5."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import TypeVar
+
+from aiorocketmq._core.remoting.batches import unwrapped
+from aiorocketmq._core.remoting.bodies import check_body, parse_consumers
+from aiorocketmq._core.remoting.frame import Frame
+from aiorocketmq._core.remoting.records import MalformedRecord, Record, read_records
+from aiorocketmq._core.settings import FilterText
+from aiorocketmq._core.tags import matches_tags, parse_tags
+from aiorocketmq._pull.interface import Offset, Pulled, Wanted, check_offset
+from aiorocketmq._remoting.codes import RequestCode, ResponseCode
+from aiorocketmq._remoting.messages import plain, received
+from aiorocketmq._remoting.session import RemotingSession
+from aiorocketmq._unpacking import unpack_with_extra
+from aiorocketmq.errors import MalformedAnswerError, OffsetNotFound
+from aiorocketmq.message import MessageQueue, ReceivedMessage
+
+Parsed = TypeVar("Parsed")
+
+logger = logging.getLogger(__name__)
+
+HOLD_MARGIN = 10.0
+"""Seconds that a pull may take beyond its wait: brokers look at held pulls every 5 s."""
+
+_SUSPEND, _SUBSCRIPTION = 2, 4
+"""Bits of a pull: the broker may hold it; it goes by the filter in it."""
+
+
+class RemotingPullCalls:
+    """Pulls and offsets of one group; every pull carries its filter, so that nothing hangs on what brokers remember."""
+
+    def __init__(self, session: RemotingSession, wanted: Wanted) -> None:
+        self._session = session
+        self._group = wanted.group
+        self._filters = wanted.filters
+        self._max_messages = wanted.max_messages
+        self._wait = wanted.wait
+        self._checked: set[str] = set()
+        """Topics whose SQL expression a broker has accepted."""
+
+    async def queues(self, topic: str) -> tuple[MessageQueue, ...]:
+        """The readable queues of `topic`."""
+        return await self._session.queues(topic)
+
+    async def consumers(self, topic: str) -> tuple[str, ...]:
+        """The client ids of the group's members, as a broker of `topic` knows them, sorted."""
+        answer = await self._session.call_any(
+            topic, RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": self._group}
+        )
+        return self._parsed(parse_consumers, answer, "the members of the group")
+
+    async def pull(self, queue: MessageQueue, offset: int, poll_length: Callable[[float], float]) -> Pulled:
+        """Read from `offset` on, waiting for messages as long as `poll_length` makes of what is configured."""
+        wanted = self._filters.get(queue.topic, FilterText())
+        if wanted.is_sql:
+            await self._check(queue, wanted)
+        wait = poll_length(self._wait)
+        answer = await self._session.call(
+            queue,
+            RequestCode.PULL_MESSAGE,
+            {
+                "consumerGroup": self._group,
+                "queueOffset": str(offset),
+                "maxMsgNums": str(self._max_messages),
+                # A wait of nothing would be held all the same, until the broker looks at held pulls.
+                "sysFlag": str(_SUBSCRIPTION | (_SUSPEND if wait > 0 else 0)),
+                "commitOffset": "0",
+                "suspendTimeoutMillis": str(round(wait * 1000)),
+                "subscription": wanted.expression,
+                "subVersion": "0",
+                "expressionType": "SQL92" if wanted.is_sql else "TAG",
+            },
+            timeout=wait + max(HOLD_MARGIN, self._session.timeouts.request),
+            accept=(
+                ResponseCode.PULL_NOT_FOUND,
+                ResponseCode.PULL_RETRY_IMMEDIATELY,
+                ResponseCode.PULL_OFFSET_MOVED,
+            ),
+        )
+        next_offset = self._number(answer, "nextBeginOffset", "a pull")
+        is_moved = answer.code == ResponseCode.PULL_OFFSET_MOVED and next_offset != offset
+        if is_moved:
+            logger.warning(
+                "%s has no offset %d (%s), reading goes on at %d",
+                queue,
+                offset,
+                answer.remark,
+                next_offset,
+                extra=self._session.log_facts(),
+            )
+        if answer.code != ResponseCode.SUCCESS:
+            return Pulled((), next_offset, is_moved)
+        limit = self._session.connection.max_decompressed_body
+        try:
+            found = [
+                each
+                for record in read_records(answer.body)
+                for each in unwrapped(record, limit, unpack_with_extra)
+            ]
+        except MalformedRecord as error:
+            raise self._malformed(f"a message of {queue}", error) from error
+        return Pulled(await self._messages(queue, found, wanted), next_offset)
+
+    async def committed(self, queue: MessageQueue) -> int | None:
+        """The group's committed offset, None where there is none.
+
+        Brokers before 5.0 answer 0 instead for a young queue, and for one that they do not know."""
+        try:
+            answer = await self._session.call(
+                queue,
+                RequestCode.QUERY_CONSUMER_OFFSET,
+                {"consumerGroup": self._group, "setZeroIfNotFound": "false"},
+            )
+        except OffsetNotFound:
+            return None
+        offset = self._number(answer, "offset", "a committed offset", least=-1)
+        return offset if offset >= 0 else None
+
+    async def commit(self, queue: MessageQueue, offset: int) -> None:
+        """Store the group's next offset; GroupNotFound as long as nobody of the group has pulled (from 5.3 on)."""
+        await self._session.call(
+            queue,
+            RequestCode.UPDATE_CONSUMER_OFFSET,
+            {"consumerGroup": self._group, "commitOffset": str(offset)},
+        )
+
+    async def resolve(self, queue: MessageQueue, offset: Offset | int | datetime) -> int:
+        """The number of an offset that is given by place or instant; see `PullConsumer.seek`."""
+        check_offset(offset)
+        if isinstance(offset, int):
+            return offset
+        if isinstance(offset, datetime):
+            milliseconds = max(0, round(offset.timestamp() * 1000))
+            fields = {"timestamp": str(milliseconds), "boundaryType": "LOWER"}
+            answer = await self._session.call(queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, fields)
+        elif offset is Offset.BEGIN:
+            answer = await self._session.call(queue, RequestCode.GET_MIN_OFFSET)
+        else:
+            answer = await self._session.call(queue, RequestCode.GET_MAX_OFFSET)
+        # Brokers know no offset of a queue that never had a message.
+        return max(0, self._number(answer, "offset", "an offset", least=-1))
+
+    async def _check(self, queue: MessageQueue, wanted: FilterText) -> None:
+        """Raise IllegalFilter for an SQL expression that the broker cannot read: it would deliver everything."""
+        if queue.topic not in self._checked:
+            body = check_body(self._session.client_id, self._group, queue.topic, wanted)
+            await self._session.call(queue, RequestCode.CHECK_CLIENT_CONFIG, body=body)
+            self._checked.add(queue.topic)
+
+    async def _messages(
+        self, queue: MessageQueue, found: Sequence[Record], wanted: FilterText
+    ) -> tuple[ReceivedMessage, ...]:
+        connection = self._session.connection
+        limit = connection.max_decompressed_body
+        tags: frozenset[str] = frozenset() if wanted.is_sql else parse_tags(wanted.expression)
+        messages: list[ReceivedMessage] = []
+        for record in found:
+            message, is_packed = received(record, queue, self._group, limit)
+            if tags and not matches_tags(tags, message.tag):
+                continue
+            if is_packed:
+                loop = asyncio.get_running_loop()
+                message.body, message.corruption = await loop.run_in_executor(
+                    connection.executor, plain, record, limit
+                )
+            messages.append(message)
+        return tuple(messages)
+
+    def _parsed(self, parse: Callable[[bytes], Parsed], answer: Frame, what: str) -> Parsed:
+        try:
+            return parse(answer.body)
+        except ValueError as error:
+            raise self._malformed(what, error) from error
+
+    def _malformed(self, what: str, error: Exception) -> MalformedAnswerError:
+        return MalformedAnswerError(
+            f"a broker's answer about {what} cannot be used: {error}; {MalformedAnswerError.remedy}",
+            group=self._group,
+        )
+
+    def _number(self, answer: Frame, name: str, what: str, *, least: int = 0) -> int:
+        try:
+            number = int(answer.fields[name])
+        except (KeyError, ValueError) as error:
+            raise self._malformed(what, error) from error
+        if number < least:
+            raise self._malformed(what, ValueError(f"its {name} is {number}"))
+        return number

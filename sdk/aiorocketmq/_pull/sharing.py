@@ -1,0 +1,214 @@
+"""Shares the queues of topics with the other members of a group: who joins or leaves moves them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Protocol
+
+import anyio
+
+from aiorocketmq._client import Client
+from aiorocketmq._core.assignment import assignment_change
+from aiorocketmq._core.pauses import failure_pause
+from aiorocketmq._pull.fetching import Fetching
+from aiorocketmq._tasks import Watch
+from aiorocketmq.allocation import Allocation, share
+from aiorocketmq.connection import loop_time
+from aiorocketmq.errors import RocketMQError
+from aiorocketmq.message import MessageQueue
+
+logger = logging.getLogger(__name__)
+
+LOOK_EVERY = 20.0
+"""Seconds between two looks at the group where no broker has told of a change, as Java's clients."""
+UNBALANCED = 0.5
+"""Seconds until the next look where brokers do not know this client as a member yet, or others hold locks."""
+RENEW_EVERY = 20.0
+"""Seconds between renewals of locks, as Java's clients."""
+LOCK_LASTS = 30.0
+"""Seconds after which a lock that could not be renewed counts as lost: half of what brokers keep it."""
+
+
+class RebalanceListener(Protocol):
+    """Is told when queues move between the members of a group. An exception is logged, and the move goes on."""
+
+    async def revoked(self, queues: Sequence[MessageQueue]) -> None:
+        """Queues are about to be given up: nothing more of them is handed out, and commits of them still count.
+
+        It may take `Timeouts.stop` seconds; then the move goes on without it."""
+
+    async def assigned(self, queues: Sequence[MessageQueue]) -> None:
+        """Queues are read from now on, each from the group's committed offset."""
+
+
+class GroupCalls(Protocol):
+    """What sharing asks of servers."""
+
+    async def queues(self, topic: str) -> tuple[MessageQueue, ...]:
+        """The readable queues of `topic`."""
+
+    async def consumers(self, topic: str) -> tuple[str, ...]:
+        """The client ids of the group's members, sorted."""
+
+
+class Locks(Protocol):
+    """The locks of queues that are read in order."""
+
+    async def lock(self, queues: Collection[MessageQueue]) -> frozenset[MessageQueue]:
+        """Take, or take again, the locks of `queues`; those that this member has now."""
+
+    async def unlock(self, queues: Collection[MessageQueue]) -> None:
+        """Release the locks of `queues`."""
+
+
+class Sharing:
+    """Keeps one consumer's share of its topics' queues."""
+
+    def __init__(
+        self,
+        client: Client,
+        calls: GroupCalls,
+        fetching: Fetching,
+        *,
+        topics: Collection[str],
+        allocation: Allocation,
+        listener: RebalanceListener | None,
+        locks: Locks | None,
+        assign: Callable[[Sequence[MessageQueue]], object],
+        flush: Callable[[Collection[MessageQueue]], Awaitable[None]],
+    ) -> None:
+        """With `locks`, a queue is read only while this member has its lock. `assign` makes queues those of the
+        consumer; `flush` commits what it has finished with of some queues."""
+        self._client = client
+        self._calls = calls
+        self._fetching = fetching
+        self._topics = tuple(topics)
+        self._allocation = allocation
+        self._listener = listener
+        self._locks = locks
+        self._locked_at: dict[MessageQueue, float] = {}
+        self._turn = asyncio.Lock()
+        self._assign = assign
+        self._flush = flush
+        self._changed = asyncio.Event()
+        self._changed.set()
+
+    def look(self) -> None:
+        """Look at the group as soon as possible: its members, or the route of a topic, may have changed."""
+        self._changed.set()
+
+    async def run(self, watch: Watch) -> None:
+        """Balance whenever something may have changed, for ever."""
+        pause = LOOK_EVERY
+        while True:
+            with anyio.move_on_after(pause):
+                await self._changed.wait()
+            self._changed.clear()
+            try:
+                pause = LOOK_EVERY if await self.balance() else UNBALANCED
+                watch.worked()
+            except RocketMQError as error:
+                rng = self._client.surroundings.random
+                pause = failure_pause(watch.failed(error), throttled=False, rng=rng)
+
+    async def keep_locks(self, watch: Watch) -> None:
+        """Renew the locks of what is held, and give up what has lost its lock, for ever."""
+        while True:
+            await asyncio.sleep(RENEW_EVERY)
+            try:
+                await self._renew()
+                watch.worked()
+            except RocketMQError as error:
+                watch.failed(error)
+            lost = [queue for queue, at in self._locked_at.items() if loop_time() - at >= LOCK_LASTS]
+            if lost:
+                logger.warning("the locks of %d queues are lost", len(lost), extra=self._client.log_facts())
+                async with self._turn:
+                    await self._move([queue for queue in self._held if queue not in lost])
+                self.look()
+
+    async def balance(self) -> bool:
+        """Give up and take queues so that each member has its share; False if this one is no member yet, or has to wait
+        for a lock."""
+        async with self._turn:
+            wanted: list[MessageQueue] = []
+            is_member = True
+            for topic in self._topics:
+                queues, consumers = await self._calls.queues(topic), await self._calls.consumers(topic)
+                is_member = is_member and self._client.client_id in consumers
+                wanted += share(self._allocation, queues, consumers, self._client.client_id)
+            return await self._move(wanted) and is_member
+
+    async def leave(self) -> None:
+        """Give up everything."""
+        async with self._turn:
+            await self._move([])
+
+    async def _move(self, wanted: Collection[MessageQueue]) -> bool:
+        """Hold exactly `wanted`, but for queues whose lock another member has; whether there are none of these."""
+        change = assignment_change(self._held, wanted)
+        if change.dropped:
+            await self.give_up(change.dropped)
+        added = await self._locked(change.added)
+        if change.dropped or added:
+            self._assign([queue for queue in wanted if queue in self._held or queue in added])
+            logger.info(
+                "%d queues taken, %d given up, %d held",
+                len(added),
+                len(change.dropped),
+                len(self._held),
+                extra=self._client.log_facts(),
+            )
+        if self._locks is not None and change.dropped:
+            for queue in change.dropped:
+                self._locked_at.pop(queue, None)
+            await self._locks.unlock(change.dropped)
+        if added and self._listener is not None:
+            await self._tell(self._listener.assigned, added)
+        return len(added) == len(change.added)
+
+    async def _locked(self, queues: Sequence[MessageQueue]) -> Sequence[MessageQueue]:
+        """Those of `queues` that may be read."""
+        if self._locks is None or not queues:
+            return queues
+        now = loop_time()
+        locked = await self._locks.lock(queues)
+        self._locked_at |= dict.fromkeys(locked, now)
+        return [queue for queue in queues if queue in locked]
+
+    async def _renew(self) -> None:
+        if self._locks is not None and self._locked_at:
+            now = loop_time()
+            locked = await self._locks.lock(tuple(self._locked_at))
+            for queue in self._locked_at:
+                # What another member has by now is lost at once.
+                self._locked_at[queue] = now if queue in locked else now - LOCK_LASTS
+
+    @property
+    def _held(self) -> Collection[MessageQueue]:
+        return self._fetching.positions.queues
+
+    async def give_up(self, queues: Sequence[MessageQueue]) -> None:
+        """Hand out nothing more of `queues`, tell the listener, and commit what was finished."""
+        for queue in queues:
+            self._fetching.positions.pause(queue)
+        if self._listener is not None:
+            await self._tell(self._listener.revoked, queues)
+        await self._flush(queues)
+
+    async def _tell(
+        self, tell: Callable[[Sequence[MessageQueue]], Awaitable[None]], queues: Sequence[MessageQueue]
+    ) -> None:
+        with anyio.move_on_after(self._client.timeouts.stop) as scope:
+            try:
+                await tell(queues)
+            except Exception:  # the application's own code
+                logger.exception("the rebalance listener failed", extra=self._client.log_facts())
+        if scope.cancelled_caught:
+            logger.warning(
+                "the rebalance listener took more than %g s, and the queues move without it",
+                self._client.timeouts.stop,
+                extra=self._client.log_facts(),
+            )

@@ -1,0 +1,76 @@
+"""The two wires of a pull consumer: gRPC at one address, the remoting protocol behind name servers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from aiorocketmq._core.remoting.bodies import BROADCASTING, CLUSTERING, heartbeat_body
+from aiorocketmq._core.settings import Declaration, FilterText
+from aiorocketmq._pull.broadcast import BroadcastPullCalls, OffsetFile
+from aiorocketmq._pull.grpc_calls import GrpcPullCalls
+from aiorocketmq._pull.interface import Offset, Wanted
+from aiorocketmq._pull.remoting_calls import RemotingPullCalls
+from aiorocketmq._remoting.session import RemotingSession
+from aiorocketmq._session import Session
+from aiorocketmq.connection import Connection, ConnectionOptions
+from aiorocketmq.hooks import Hook, Role
+
+
+def grpc(
+    where: str | Connection, wanted: Wanted, *, hooks: Sequence[Hook], options: ConnectionOptions
+) -> tuple[Session, GrpcPullCalls]:
+    """A session with a gRPC server, and the calls over it."""
+
+    async def probe() -> None:
+        await calls.probe()
+
+    session = Session(
+        where,
+        Declaration(client_type="PULL_CONSUMER", group=wanted.group, subscriptions=dict(wanted.filters)),
+        role=Role.PULL,
+        hooks=hooks,
+        first_call=probe,
+        options=options,
+    )
+    calls = GrpcPullCalls(session, wanted)
+    return session, calls
+
+
+def remoting(
+    where: str | Connection, wanted: Wanted, *, hooks: Sequence[Hook], options: ConnectionOptions
+) -> tuple[RemotingSession, RemotingPullCalls]:
+    """A session with name servers and brokers, known to these as a member of its group where topics are shared."""
+
+    def heartbeat(client_id: str) -> bytes:
+        return heartbeat_body(
+            client_id,
+            wanted.group,
+            {topic: wanted.filters.get(topic, FilterText()) for topic in wanted.topics},
+            model=CLUSTERING if wanted.broadcast is None else BROADCASTING,
+            from_where=_FROM_WHERE.get(wanted.start, "CONSUME_FROM_TIMESTAMP"),
+            version=made_at,
+        )
+
+    session = RemotingSession(
+        where,
+        role=Role.PULL,
+        group=wanted.group,
+        hooks=hooks,
+        topics=wanted.topics,
+        heartbeat=heartbeat if wanted.topics else None,
+        options=options,
+    )
+    made_at = int(session.surroundings.wall() * 1000)
+    if wanted.broadcast is None:
+        return session, RemotingPullCalls(session, wanted)
+    member = wanted.broadcast.member or f"{session.surroundings.host}@DEFAULT"
+    file = OffsetFile(Path(wanted.broadcast.directory).expanduser(), member, wanted.group)
+    return session, BroadcastPullCalls(session, wanted, file)
+
+
+_FROM_WHERE: Mapping[Offset | datetime, str] = {
+    Offset.BEGIN: "CONSUME_FROM_FIRST_OFFSET",
+    Offset.END: "CONSUME_FROM_LAST_OFFSET",
+}

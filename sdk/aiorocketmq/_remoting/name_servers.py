@@ -1,0 +1,83 @@
+"""Asks name servers: one of them, as long as it answers, then the next."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
+
+from aiorocketmq._core.endpoint import Address
+from aiorocketmq._core.remoting.frame import Frame
+from aiorocketmq._remoting.codes import RequestCode
+from aiorocketmq._remoting.pool import Pool
+from aiorocketmq._remoting.routes import BrokerAddresses, Route, parse_cluster, parse_route
+from aiorocketmq.errors import MalformedAnswerError, NotServed, Unreachable
+
+logger = logging.getLogger(__name__)
+
+
+class NameServers:
+    """The name servers of one client, which do not talk to each other: answers may differ for a moment."""
+
+    def __init__(self, pool: Pool, addresses: Sequence[Address], *, timeout: float) -> None:
+        self._pool = pool
+        self._addresses = tuple(addresses)
+        self._timeout = timeout
+        self._first = 0
+
+    def __str__(self) -> str:
+        return ";".join(map(str, self._addresses))
+
+    async def route(self, topic: str) -> Route:
+        """Where `topic` lives; raises TopicNotFound, Unreachable when nobody answers. Request 105."""
+        fields = {"topic": topic, "acceptStandardJsonOnly": "true"}
+        answer = await self.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, fields, topic=topic)
+        try:
+            return parse_route(answer.body)
+        except ValueError as error:
+            self.unreadable("a route", error)
+
+    async def brokers(self) -> tuple[BrokerAddresses, ...]:
+        """All brokers of the cluster; NotServed where the server is no name server. Request 106."""
+        try:
+            answer = await self.ask(RequestCode.GET_BROKER_CLUSTER_INFO, {})
+        except NotServed as error:
+            raise NotServed(
+                f"the server at {self} is no name server; if it is a broker, give Admin 'broker://{self}', and clients "
+                "the address of a name server (usually port 9876)",
+                code=error.code,
+                server_text=error.server_text,
+                endpoint=str(self),
+            ) from error
+        try:
+            return parse_cluster(answer.body)
+        except ValueError as error:
+            self.unreadable("a list of brokers", error)
+
+    async def ask(self, code: RequestCode, fields: Mapping[str, str], *, topic: str | None = None) -> Frame:
+        """The answer of the first name server that gives one, beginning with the one that answered last."""
+        failures: list[Unreachable] = []
+        for number in range(len(self._addresses)):
+            index = (self._first + number) % len(self._addresses)
+            try:
+                answer = await self._pool.call(
+                    self._addresses[index], code, fields, timeout=self._timeout, topic=topic
+                )
+            except Unreachable as error:
+                failures.append(error)
+            else:
+                self._first = index
+                return answer
+        if len(failures) == 1:
+            raise failures[0]
+        raise Unreachable(
+            f"none of the name servers {self} answered; the last: {failures[-1]}",
+            endpoint=str(self),
+            tried=tuple(str(failure) for failure in failures),
+        ) from failures[-1]
+
+    def unreadable(self, what: str, error: ValueError) -> NoReturn:
+        """Raise what says that a server sent something that cannot be read."""
+        raise MalformedAnswerError(
+            f"the server at {self} sent {what} that cannot be read: {error}", endpoint=str(self)
+        ) from error

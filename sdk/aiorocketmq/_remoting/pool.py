@@ -1,0 +1,143 @@
+"""The connections of one client to name servers and brokers: opened when needed, and anew after they broke."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from copy import copy
+from functools import partial
+from ssl import SSLContext
+from typing import TypeAlias
+
+from aiorocketmq._core.endpoint import Address
+from aiorocketmq._core.remoting.frame import Frame
+from aiorocketmq._remoting.connection import CONNECT_TIMEOUT, RemotingConnection
+from aiorocketmq._remoting.signing import sign
+from aiorocketmq.config import Credentials
+from aiorocketmq.errors import Closed, Unreachable
+
+ServerRequestHandler: TypeAlias = Callable[[Address, Frame], Frame | None]
+"""Takes a request of the server at an address; see `connection.RequestHandler`."""
+
+
+class Pool:
+    """One connection for each address. Every request is signed where there are credentials."""
+
+    def __init__(
+        self,
+        *,
+        credentials: Callable[[], Awaitable[Credentials | None]],
+        connect_timeout: float = CONNECT_TIMEOUT,
+        ssl: SSLContext | None = None,
+        server_name: str | None = None,
+        mapped: Callable[[Address], Address] = lambda address: address,
+        on_request: ServerRequestHandler | None = None,
+        on_lost: Callable[[Address], object] | None = None,
+    ) -> None:
+        self._credentials = credentials
+        self._connect_timeout = connect_timeout
+        self._ssl = ssl
+        self._server_name = server_name
+        self._mapped = mapped
+        self._on_request = on_request
+        self._on_lost = on_lost
+        self._connections: dict[Address, RemotingConnection] = {}
+        self._opening: dict[Address, asyncio.Task[RemotingConnection]] = {}
+        self._is_closed = False
+
+    def is_open(self, address: Address) -> bool:
+        """Whether there is a connection to `address` that has not broken."""
+        connection = self._connections.get(address)
+        return connection is not None and connection.is_open
+
+    async def connect(self, address: Address) -> None:
+        """Make the connection to `address` if there is none; raises Unreachable."""
+        await self._connection(address)
+
+    async def call(
+        self,
+        address: Address,
+        code: int,
+        fields: Mapping[str, str] | None = None,
+        body: bytes = b"",
+        *,
+        timeout: float,
+        topic: str | None = None,
+        group: str | None = None,
+        accept: Collection[int] = (),
+    ) -> Frame:
+        """Send a request that may be made twice, and return its answer, whose code is SUCCESS or one of `accept`.
+
+        Where a connection has broken, it is made once more on a new one: servers close those that were idle for two
+        minutes. Raises the error of the answer, Unreachable, or Closed after `close`."""
+        given = await self._credentials()
+        signed = dict(fields or {})
+        if given is not None:
+            signed = sign(
+                signed,
+                body,
+                access_key=given.access_key,
+                secret_key=given.secret_key,
+                session_token=given.session_token,
+            )
+        connection = await self._connection(address)
+        call = partial(
+            RemotingConnection.call,
+            code=code,
+            fields=signed,
+            body=body,
+            timeout=timeout,
+            topic=topic,
+            group=group,
+            accept=accept,
+        )
+        try:
+            return await call(connection)
+        except Unreachable:
+            if connection.is_open:
+                raise
+        return await call(await self._connection(address))
+
+    async def close(self) -> None:
+        """Close all connections; calls under way raise Closed."""
+        self._is_closed = True
+        for opening in tuple(self._opening.values()):
+            opening.cancel()
+        for connection in self._connections.values():
+            await connection.__aexit__(None, None, None)
+        self._connections.clear()
+
+    async def _connection(self, address: Address) -> RemotingConnection:
+        connection = self._connections.get(address)
+        if connection is not None and connection.is_open:
+            return connection
+        opening = self._opening.get(address)
+        if opening is None:
+            opening = self._opening[address] = asyncio.ensure_future(self._opened(address))
+            opening.add_done_callback(lambda _: self._opening.pop(address, None))
+        # One attempt for all who wait, which is not cancelled with one of them.
+        await asyncio.wait((opening,))
+        if opening.cancelled():
+            raise self._closed(address)
+        if (error := opening.exception()) is not None:
+            raise copy(error) from error.__cause__
+        return opening.result()
+
+    async def _opened(self, address: Address) -> RemotingConnection:
+        connection = RemotingConnection(
+            self._mapped(address),
+            connect_timeout=self._connect_timeout,
+            on_request=None if self._on_request is None else partial(self._on_request, address),
+            on_lost=None if self._on_lost is None else partial(self._on_lost, address),
+            ssl=self._ssl,
+            server_name=self._server_name,
+        )
+        if self._is_closed:
+            raise self._closed(address)
+        await connection.__aenter__()
+        self._connections[address] = connection
+        return connection
+
+    @staticmethod
+    def _closed(address: Address) -> Closed:
+        return Closed(f"the connections to {address} and others were closed", endpoint=str(address))

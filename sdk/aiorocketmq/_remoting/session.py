@@ -1,0 +1,340 @@
+"""A client's standing with name servers and brokers: routes, heartbeats, and what servers ask of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TypeAlias
+
+import anyio
+
+from aiorocketmq._client import Client
+from aiorocketmq._core.endpoint import Address, endpoint_of
+from aiorocketmq._core.pauses import failure_pause
+from aiorocketmq._core.remoting.frame import Frame
+from aiorocketmq._core.retries import start_delay
+from aiorocketmq._core.route import MessageQueue
+from aiorocketmq._remoting.codes import RequestCode
+from aiorocketmq._remoting.name_servers import NameServers
+from aiorocketmq._remoting.pool import Pool
+from aiorocketmq._remoting.routes import READABLE, BrokerAddresses, Route
+from aiorocketmq._remoting.tls import ssl_context
+from aiorocketmq._retrying import retried
+from aiorocketmq._tasks import Watch
+from aiorocketmq.connection import Connection, ConnectionOptions, as_connection
+from aiorocketmq.errors import Busy, RocketMQError, ServerFault, TopicNotFound, Unreachable
+from aiorocketmq.hooks import Hook, Role
+
+logger = logging.getLogger(__name__)
+
+HEARTBEAT = 30.0
+"""Seconds between heartbeats; brokers forget a client after 120."""
+ROUTES = 30.0
+"""Seconds between looks at the routes, as Java's clients."""
+_PASSING = (Unreachable, Busy, ServerFault, TopicNotFound)
+
+ServerRequest: TypeAlias = Callable[[Frame], "Frame | None"]
+"""Carries out a server's request, and returns the answer to one that wants one."""
+
+
+class RemotingSession(Client):
+    """One client's connections, and what it knows of topics and brokers.
+
+    With a `heartbeat`, what that makes of the client's id is sent to every broker of `topics`, so that they know the
+    client as a member of its group."""
+
+    def __init__(
+        self,
+        where: str | Connection,
+        *,
+        role: Role,
+        group: str,
+        hooks: Sequence[Hook],
+        topics: Collection[str] = (),
+        heartbeat: Callable[[str], bytes] | None = None,
+        options: ConnectionOptions | None = None,
+    ) -> None:
+        connection, owns_connection = as_connection(where, options or {})
+        super().__init__(connection, owns_connection=owns_connection, role=role, group=group, hooks=hooks)
+        self.topics = tuple(topics)
+        self._heartbeat = heartbeat
+        self.requests: dict[int, ServerRequest] = {}
+        """Who carries out what servers ask, by its code."""
+        self.on_change: list[Callable[[], object]] = []
+        """Called when the members of the group, or the route of a topic, may have changed."""
+        self._open_pool: Pool | None = None
+        self._open_name_servers: NameServers | None = None
+        self._routes: dict[str, Route] = {}
+        self._known_by: set[Address] = set()
+        """Brokers that have answered a heartbeat on the connection that is open now."""
+        self._due = asyncio.Event()
+
+    # Life
+
+    async def _open(self) -> None:
+        tls = self.connection.tls
+        self._open_pool = Pool(
+            credentials=self.connection.credential_source.now,
+            ssl=None if tls is None else await asyncio.to_thread(ssl_context, tls),
+            server_name=None if tls is None else tls.server_name,
+            mapped=self._mapped,
+            on_request=self._on_request,
+            on_lost=self._on_lost,
+        )
+        self._open_name_servers = NameServers(
+            self._open_pool, self.access.addresses, timeout=self.timeouts.request
+        )
+        failures: list[RocketMQError] = []
+
+        def delay_after(error: RocketMQError) -> float | None:
+            failures.append(error)
+            return (
+                start_delay(len(failures), self.surroundings.random) if isinstance(error, _PASSING) else None
+            )
+
+        try:
+            async with asyncio.timeout(self.timeouts.start) as scope:
+                await retried(self._introduce, delay_after)
+        except TimeoutError:
+            if not scope.expired():  # the application's own
+                raise
+            if not failures:
+                raise self._unanswered() from None
+            raise failures[-1] from None
+
+    async def _introduce(self) -> None:
+        if not self.topics:
+            await self._name_servers.brokers()
+        for topic in self.topics:
+            await self._look_up(topic)
+        if self._heartbeat is not None:
+            failures = await self._beat(self._heartbeat(self.client_id))
+            if failures:
+                raise failures[0]
+
+    def _unanswered(self) -> Unreachable:
+        return Unreachable(
+            f"no name server could be reached at {self.access} within {self.timeouts.start:g} s",
+            timed_out=True,
+            endpoint=str(self.access),
+            group=self.group,
+        )
+
+    def _opened(self) -> None:
+        self.supervise(self._keep_routes, name="looking for routes")
+        if self._heartbeat is not None:
+            self.supervise(self._keep_known, self._heartbeat, name="heartbeats")
+
+    async def _say_goodbye(self) -> None:
+        if self._heartbeat is None:
+            return
+        fields = {"clientID": self.client_id, "consumerGroup": self.group or ""}
+        await asyncio.gather(
+            *(self._ask(address, RequestCode.UNREGISTER_CLIENT, fields) for address in self._known_by)
+        )
+
+    async def _disconnect(self) -> None:
+        if self._open_pool is not None:
+            await self._open_pool.close()
+        self._known_by.clear()
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether all brokers of the topics in use are connected, and know a client that is a member of a group."""
+        masters = {broker.master for broker in self._brokers() if broker.master is not None}
+        if self._open_pool is None:
+            return False
+        if self._heartbeat is not None:
+            return bool(masters) and masters <= self._known_by
+        pool = self._open_pool
+        return any(map(pool.is_open, masters or self.access.addresses))
+
+    @property
+    def has_settings(self) -> bool:
+        """Whether a broker has taken this client in; one that is no member of a group needs none."""
+        return self._open_pool is not None and (self._heartbeat is None or bool(self._known_by))
+
+    # Calls
+
+    async def call(
+        self,
+        queue: MessageQueue,
+        code: RequestCode,
+        fields: Mapping[str, str] | None = None,
+        body: bytes = b"",
+        *,
+        timeout: float | None = None,
+        accept: Collection[int] = (),
+    ) -> Frame:
+        """Ask the broker that has `queue`; see `Pool.call`. Raises TopicNotFound, and Unreachable where the broker of
+        the queue is away."""
+        self.check_running()
+        await self.route(queue.topic)
+        named = {"topic": queue.topic, "queueId": str(queue.id), "bname": queue.broker, **(fields or {})}
+        return await self._pool.call(
+            self._address(queue.broker),
+            code,
+            named,
+            body,
+            timeout=timeout or self.timeouts.request,
+            topic=queue.topic,
+            group=self.group,
+            accept=accept,
+        )
+
+    async def call_broker(
+        self, broker: str, code: RequestCode, fields: Mapping[str, str], body: bytes = b""
+    ) -> Frame:
+        """Ask a broker by its name, as a route has named it."""
+        return await self._pool.call(
+            self._address(broker), code, fields, body, timeout=self.timeouts.request, group=self.group
+        )
+
+    async def call_any(self, topic: str, code: RequestCode, fields: Mapping[str, str]) -> Frame:
+        """Ask one broker of `topic`, a master where there is one; all know the same of a group."""
+        await self.route(topic)
+        addresses = [self._address(broker.name) for broker in self._routes[topic].brokers]
+        if not addresses:
+            raise Unreachable(f"topic {topic!r} has no broker at the moment", topic=topic, group=self.group)
+        address = self.surroundings.random.choice(addresses)
+        return await self._pool.call(
+            address, code, fields, timeout=self.timeouts.request, topic=topic, group=self.group
+        )
+
+    async def route(self, topic: str) -> Route:
+        """Where `topic` lives, as it was seen at most half a minute ago. Raises TopicNotFound, Unreachable."""
+        return self._routes.get(topic) or await self._look_up(topic)
+
+    async def queues(self, topic: str) -> tuple[MessageQueue, ...]:
+        """The readable queues of `topic`, sorted."""
+        route = await self.route(topic)
+        return tuple(
+            sorted(
+                MessageQueue(topic, counts.broker, number)
+                for counts in route.queues
+                if counts.permission & READABLE
+                for number in range(counts.readable)
+            )
+        )
+
+    async def _look_up(self, topic: str) -> Route:
+        route = await self._name_servers.route(topic)
+        before = self._routes.get(topic)
+        self._routes[topic] = route
+        if before is not None and before != route:
+            logger.info("the route of topic %r has changed", topic, extra=self.log_facts())
+            self._changed()
+        return route
+
+    def _brokers(self) -> list[BrokerAddresses]:
+        return [broker for route in self._routes.values() for broker in route.brokers]
+
+    def _address(self, name: str) -> Address:
+        for broker in self._brokers():
+            if broker.name == name and broker.addresses:
+                return broker.master or broker.addresses[min(broker.addresses)]
+        raise Unreachable(
+            f"the name servers at {self.access} know no address of broker {name!r} at the moment",
+            endpoint=str(self.access),
+            group=self.group,
+        )
+
+    async def _ask(self, address: Address, code: RequestCode, fields: Mapping[str, str]) -> None:
+        try:
+            await self._pool.call(address, code, fields, timeout=self.timeouts.request, group=self.group)
+        except RocketMQError as error:
+            logger.debug("%s at %s failed: %s", code.name, address, error)
+
+    # What is done regularly
+
+    async def _keep_routes(self, watch: Watch) -> None:
+        while True:
+            await asyncio.sleep(ROUTES)
+            for topic in tuple(self._routes):
+                try:
+                    await self._look_up(topic)
+                except RocketMQError as error:
+                    watch.failed(error)
+                else:
+                    watch.worked()
+
+    async def _keep_known(self, watch: Watch, heartbeat: Callable[[str], bytes]) -> None:
+        pause = HEARTBEAT
+        while True:
+            with anyio.move_on_after(pause):
+                await self._due.wait()
+            self._due.clear()
+            failures = await self._beat(heartbeat(self.client_id))
+            if failures:
+                count = watch.failed(failures[0])
+                pause = failure_pause(count, throttled=False, rng=self.surroundings.random)
+            else:
+                watch.worked()
+                pause = HEARTBEAT
+
+    async def _beat(self, body: bytes) -> list[RocketMQError]:
+        """Tell every broker of our topics, masters and replicas, that we are there; why masters have not answered."""
+        addresses = {
+            address: broker.master == address
+            for topic in self.topics
+            if topic in self._routes
+            for broker in self._routes[topic].brokers
+            for address in broker.addresses.values()
+        }
+        outcomes = await asyncio.gather(*(self._beat_at(address, body) for address in addresses))
+        return [
+            error
+            for error, is_master in zip(outcomes, addresses.values(), strict=True)
+            if error is not None and is_master
+        ]
+
+    async def _beat_at(self, address: Address, body: bytes) -> RocketMQError | None:
+        try:
+            await self._pool.call(
+                address, RequestCode.HEART_BEAT, {}, body, timeout=self.timeouts.request, group=self.group
+            )
+        except RocketMQError as error:
+            self._known_by.discard(address)
+            return error
+        if address not in self._known_by:
+            self._known_by.add(address)
+            self._changed()
+        return None
+
+    # What servers ask and what breaks
+
+    def _on_request(self, address: Address, frame: Frame) -> Frame | None:
+        if frame.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
+            self._changed()
+            return None
+        handler = self.requests.get(frame.code)
+        if handler is None:
+            logger.debug("%s asks for %d, which this client does not do", address, frame.code)
+            return None
+        return handler(frame)
+
+    def _on_lost(self, address: Address) -> None:
+        """Be known again as soon as possible: until then the group shares its queues without us."""
+        if address in self._known_by:
+            self._known_by.discard(address)
+            self._due.set()
+
+    def _changed(self) -> None:
+        for listener in self.on_change:
+            listener()
+
+    def _mapped(self, address: Address) -> Address:
+        return self.connection.mapped(endpoint_of((address,))).addresses[0]
+
+    @property
+    def _pool(self) -> Pool:
+        if self._open_pool is None:
+            raise self._closed()
+        return self._open_pool
+
+    @property
+    def _name_servers(self) -> NameServers:
+        if self._open_name_servers is None:
+            raise self._closed()
+        return self._open_name_servers

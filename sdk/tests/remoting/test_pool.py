@@ -1,0 +1,121 @@
+"""The connections of one client: one for each address, one attempt at a time, TLS, and the end."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+import trustme
+from aiorocketmq._core.endpoint import Address
+from aiorocketmq._core.remoting.frame import RESPONSE, Frame, FrameReader, encode
+from aiorocketmq._remoting.pool import Pool
+from aiorocketmq._remoting.tls import ssl_context
+from aiorocketmq.config import Credentials, Tls
+from aiorocketmq.errors import Closed, Unreachable
+
+Serve = Callable[[Callable[[Frame], Any]], Awaitable[Any]]
+
+
+async def nobody() -> Credentials | None:
+    return None
+
+
+def ok(frame: Frame) -> Frame:
+    return Frame(code=0, opaque=frame.opaque, flag=RESPONSE)
+
+
+async def test_all_requests_to_a_server_share_one_connection(serve: Serve) -> None:
+    server = await serve(ok)
+    pool = Pool(credentials=nobody)
+    await asyncio.gather(*(pool.call(server.address, 1, timeout=5) for _ in range(20)))
+    assert (server.connections, len(server.seen)) == (1, 20)
+    assert pool.is_open(server.address)
+    await pool.close()
+    with pytest.raises(Closed, match="were closed"):
+        await pool.call(server.address, 1, timeout=5)
+
+
+async def test_an_address_that_cannot_be_reached_is_tried_once_for_all_who_wait() -> None:
+    """Otherwise each of a thousand queues would wait for the attempts of those before it."""
+    tries: list[Address] = []
+
+    def mapped(address: Address) -> Address:
+        tries.append(address)
+        return Address("127.0.0.1", 1)
+
+    pool = Pool(credentials=nobody, mapped=mapped)
+    calls = [pool.call(Address("broker", 10911), 1, timeout=5) for _ in range(50)]
+    outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    assert all(isinstance(error, Unreachable) for error in outcomes)
+    assert len(tries) == 1
+    with pytest.raises(Unreachable):
+        await pool.call(Address("broker", 10911), 1, timeout=5)
+    assert len(tries) == 2
+
+
+async def test_who_gives_up_waiting_for_a_connection_does_not_end_it_for_others(serve: Serve) -> None:
+    server = await serve(ok)
+    pool = Pool(credentials=nobody)
+    impatient = asyncio.ensure_future(pool.call(server.address, 1, timeout=5))
+    patient = asyncio.ensure_future(pool.call(server.address, 2, timeout=5))
+    await asyncio.sleep(0)
+    impatient.cancel()
+    assert (await patient).code == 0
+    assert impatient.cancelled()
+    await pool.close()
+
+
+async def test_a_request_is_made_once_more_when_the_server_has_hung_up(serve: Serve) -> None:
+    hang_up = [True]
+
+    def once(frame: Frame) -> Frame | bytes:
+        if hang_up:
+            hang_up.clear()
+            return b""
+        return ok(frame)
+
+    lost: list[Address] = []
+    server = await serve(once)
+    pool = Pool(credentials=nobody, on_lost=lost.append)
+    assert (await pool.call(server.address, 1, timeout=5)).code == 0
+    assert (server.connections, lost) == (2, [server.address])
+    await pool.close()
+    assert lost == [server.address]
+
+
+async def test_requests_travel_by_tls_both_ways() -> None:
+    authority, client_authority = trustme.CA(), trustme.CA()
+    server_side = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("broker.test").configure_cert(server_side)
+    client_authority.configure_trust(server_side)
+    server_side.verify_mode = ssl.CERT_REQUIRED
+    ours = client_authority.issue_cert("client.test")
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        frames = FrameReader()
+        with suppress(ConnectionError):
+            while data := await reader.read(65536):
+                for frame in frames.feed(data):
+                    writer.write(encode(ok(frame)))
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0, ssl=server_side) as listening:
+        address = Address(*listening.sockets[0].getsockname())
+        known = {
+            "certificate": ours.cert_chain_pems[0].bytes(),
+            "key": ours.private_key_pem.bytes(),
+            "server_name": "broker.test",
+        }
+        tls = Tls(ca=authority.cert_pem.bytes(), **known)
+        for trusting in (tls, Tls(insecure=True, **known)):
+            pool = Pool(credentials=nobody, ssl=ssl_context(trusting), server_name=trusting.server_name)
+            assert (await pool.call(address, 1, timeout=5)).code == 0
+            await pool.close()
+        wrong = Pool(credentials=nobody, ssl=ssl_context(tls), server_name="other.test")
+        with pytest.raises(Unreachable, match=r"no TLS with .*check tls= and the server's certificate"):
+            await wrong.call(address, 1, timeout=5)
+        await wrong.close()
