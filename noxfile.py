@@ -81,6 +81,13 @@ def demo(session: nox.Session) -> None:
 
 
 @nox.session
+def shared(session: nox.Session) -> None:
+    """Make one environment with everything, for sessions that are started with `--no-venv --no-install`, as `.ci/run`
+    does."""
+    install(session, "dev", extras="all")
+
+
+@nox.session
 def tests(session: nox.Session) -> None:
     """Run all tests that need only Python (Spark's too: on a Java of the machine or from the package index)."""
     install(session, "test", extras="all")

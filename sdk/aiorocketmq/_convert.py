@@ -397,16 +397,18 @@ def properties_of(message: Travelled) -> tuple[bytes, dict[str, str] | None]:
     return message.system_properties.SerializeToString(), dict(travelled) if travelled else None
 
 
-def properties_from(
-    packed: bytes, travelled: dict[str, str] | None
-) -> tuple[
+Read: TypeAlias = tuple[
     tuple[str | None, int, int, str, str | None, str | None, int | None],
     tuple[int, str, int | None, int | None, int | None, str | None],
     Mapping[str, str],
-]:
-    """What `message_from_wire` reads of a message's properties, for its record: first where it is and what it is called
-    (lite topic, queue, offset, id, message group, tag, priority), then attempt, receipt handle, due, born and stored
-    times in microseconds and transaction id; last the sender's properties."""
+]
+"""A message for its record: first where it is and what it is called (lite topic, queue, offset, id, message group,
+tag, priority), then attempt, receipt handle, due, born and stored times in microseconds and transaction id; last the
+sender's properties."""
+
+
+def properties_from(packed: bytes, travelled: dict[str, str] | None) -> Read:
+    """What `message_from_wire` reads of a message's properties."""
     system = pb.SystemProperties.FromString(packed)
     has = system.HasField
     named = (

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from aiorocketmq._convert import properties_from
+from aiorocketmq._convert import Read, properties_from
 from aiorocketmq._recording import facts as told
 from aiorocketmq._recording.drains import Drained, Drains
 from aiorocketmq._recording.facts import Fact, Note, Shared
@@ -220,7 +220,7 @@ class Account:
         operation: str | None,
         answer: Shared,
         first: int,
-        entries: Sequence[tuple[str, str, tuple[bytes, dict[str, str] | None]]],
+        entries: Sequence[tuple[str, str, tuple[bytes, dict[str, str] | None] | Read]],
     ) -> None:
         client = self._clients[name]
         broker, is_leased, lease, server_us, *about = answer
@@ -234,7 +234,7 @@ class Account:
         seq, now = self._seq, at[1] / 1e9
         handed: set[tuple[str, bool]] = set()
         for position, (topic, body_sha, travelled) in enumerate(entries):
-            named, came, properties = properties_from(*travelled)
+            named, came, properties = properties_from(*travelled) if len(travelled) == 2 else travelled
             lite_topic, queue, offset, message_id, message_group, tag, priority = named
             attempt, handle, due_us, born_us, stored_us, transaction_id = came
             name_of = fingerprint(handle) if is_leased and handle else None

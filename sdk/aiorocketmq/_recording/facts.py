@@ -12,7 +12,7 @@ import marshal
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
-from aiorocketmq._convert import Travelled, properties_of
+from aiorocketmq._convert import Read, Travelled, properties_of
 from aiorocketmq._recording.rows import (
     NUMBERS,
     SHAPES,
@@ -121,10 +121,14 @@ def _of_delivered(
     answer: Answer,
     first: int,
     messages: Sequence[ReceivedMessage],
-    wires: Sequence[Travelled],
+    wires: Sequence[Travelled | None],
 ) -> Fact:
     entries = [
-        (message.topic, digest_of(message.body), properties_of(wire))
+        (
+            message.topic,
+            digest_of(message.body),
+            _read(message) if wire is None else properties_of(wire),
+        )
         for message, wire in zip(messages, wires, strict=True)
     ]
     shared: Shared = (
@@ -132,6 +136,16 @@ def _of_delivered(
         *(answer.attempt_id, filter_text(answer.wanted), milliseconds(answer.invisible), answer.auto_renew),
     )
     return DELIVERED, wall_ns, mono_ns, real_ns, client_id, answer.operation, shared, first, entries
+
+
+def _read(message: ReceivedMessage) -> Read:
+    """What `properties_from` makes of a message of gRPC, for one that came otherwise."""
+    named = (
+        *(message.lite_topic, message.queue.id, message.offset, message.message_id),
+        *(message.message_group, message.tag, message.priority),
+    )
+    times = (message._deliver_us, message._born_us, message._stored_us)
+    return named, (message.attempt, "", *times, message.transaction_id), dict(message.properties)
 
 
 def _of_sending(wall_ns: int, mono_ns: int, real_ns: int | None, client_id: str, told: Sent) -> Fact:

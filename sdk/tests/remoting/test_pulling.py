@@ -7,10 +7,11 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
-from aiorocketmq import Credentials, MessageQueue, PullConsumer, Sql, Timeouts
+from aiorocketmq import Credentials, MessageQueue, PullConsumer, Recorder, Sql, Timeouts
 from aiorocketmq._core.remoting.bodies import java_hash
 from aiorocketmq._core.remoting.frame import ONE_WAY, RESPONSE, Frame, encode
 from aiorocketmq._remoting.codes import RequestCode, ResponseCode
@@ -180,6 +181,25 @@ async def test_a_pull_asks_as_javas_lite_consumer_does_and_goes_on_where_it_is_t
     assert script.offsets == {0: 50}
     # Whoever assigns queues itself is no member, whose heartbeat would change the subscription of the group.
     assert not requests(server, RequestCode.HEART_BEAT)
+
+
+async def test_a_recorder_takes_down_what_was_read(start: Start, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    script = Script({RequestCode.PULL_MESSAGE: found(FROM_JAVA, FROM_5_5_0, next_offset=50)})
+    server = await start(script)
+    with Recorder(tmp_path) as recorder:
+        async with consumer(server, hooks=[recorder]) as reader:
+            reader.assign([QUEUE])
+            batch = await reader.poll(10)
+            assert batch is not None
+            await reader.commit(batch)
+    rows = parquet.read_table(tmp_path).to_pylist()
+    (first, second) = (row for row in rows if row["kind"] == "deliver")
+    names = ("topic", "broker", "queue", "offset", "message_id", "tag", "group", "attempt", "delivery")
+    assert [first[name] for name in names] == ["T", "broker-a", 0, 42, "U1", "A", "g", 0, None]
+    assert (first["born_us"], first["store_us"]) == (1_700_000_000_000_000, 1_700_000_000_123_000)
+    assert (second["message_id"], second["offset"]) == ("7F000001356B14DAD5DCFCB0A1190001", 0)
+    assert [row["commit_offset"] for row in rows if row["kind"] == "commit"] == [50]
 
 
 async def test_messages_of_another_tag_with_the_same_hash_are_left_out(start: Start) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
+import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
@@ -12,11 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from aiorocketmq import Broadcast, Message, MessageQueue, Producer, PullConsumer, Sql, Timeouts
+from aiorocketmq import Broadcast, Message, MessageQueue, Producer, PullConsumer, Recorder, Sql, Timeouts
 from aiorocketmq.allocation import Allocation, AveragelyByCircle, ConsistentHash
 from aiorocketmq.errors import IllegalFilter, QueueRevokedError, TopicNotFound, Unreachable, UsageError
 from aiorocketmq.hooks import AssignEvent, Event, Hook
 from aiorocketmq.pull_consumer import Offset, PullBatch
+from anyio import run_process
 
 if TYPE_CHECKING:
     from sdk.tests.conftest import Place
@@ -61,13 +64,15 @@ class Assignments(Hook):
 class Member:
     """A member of a group that reads and commits until it is closed."""
 
-    def __init__(self, place: Place, topic: str, group: str, news: News, **options: Any) -> None:
+    def __init__(
+        self, place: Place, topic: str, group: str, news: News, *, hooks: Sequence[Hook] = (), **options: Any
+    ) -> None:
         self._assignments = Assignments(news)
         self.consumer = PullConsumer(
             place.namesrv,
             group=group,
             topics=[topic],
-            hooks=[self._assignments],
+            hooks=[self._assignments, *hooks],
             auto_commit=0.2,
             wait=5.0,
             **options,
@@ -97,9 +102,9 @@ class Member:
             self._news.happened.set()
 
 
-async def send(place: Place, topic: str, first: int, last: int) -> set[bytes]:
+async def send(place: Place, topic: str, first: int, last: int, **options: Any) -> set[bytes]:
     bodies = [b"%d" % number for number in range(first, last)]
-    async with Producer(place.endpoint, topics=[topic]) as producer:
+    async with Producer(place.endpoint, topics=[topic], **options) as producer:
         for body in bodies:
             tag = "even" if int(body) % 2 == 0 else "odd"
             await producer.send(Message(topic, body, tag=tag, properties={"number": body.decode()}))
@@ -268,6 +273,28 @@ async def test_in_ordered_groups_no_two_members_read_a_queue_at_a_time(place: Pl
         await stack.enter_async_context(InOrder(place, topic, group, news, **options))
         await news.contain(wanted)
     assert max(news.seen.values()) == 1
+
+
+async def test_the_audit_of_a_recording_with_moves_accuses_nobody(place: Place, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    pytest.importorskip("pyspark")
+    topic, group = await place.topic(queues=5), await place.group()
+    news = News()
+    async with AsyncExitStack() as stack:
+        hooks = [stack.enter_context(Recorder(tmp_path))]
+        first = await stack.enter_async_context(Member(place, topic, group, news, hooks=hooks))
+        wanted = await send(place, topic, 0, 40, hooks=hooks)
+        async with Member(place, topic, group, news, hooks=hooks) as second:
+            await news.until(lambda: len(second.queues) == 2)
+            wanted |= await send(place, topic, 40, 80, hooks=hooks)
+            await news.contain(wanted)
+        await news.until(lambda: len(first.queues) == 5)
+    required = "origin,queues,commits"
+    command = (sys.executable, "-m", "aiorocketmq_audit", str(tmp_path), "--json", "--require", required)
+    told = json.loads((await run_process(command, check=False)).stdout)
+    assert told["verdict"] == "valid", told
+    judged = {check["name"]: check["judged"] for check in told["checks"]}
+    assert judged["origin"] >= 80
 
 
 async def test_members_beyond_the_queues_have_none(place: Place) -> None:
