@@ -85,8 +85,8 @@ def _read_rest(record: Record, message: ReceivedMessage) -> None:
         message.message_type = MessageType.FIFO
     else:
         message.message_type = MessageType.NORMAL if _DELAYS.isdisjoint(found) else MessageType.DELAY
-    message.born_host = str(record.born_host)
+    message.born_host = record.born_host_text
     message._born_us = record.born_ms * 1000
     message._stored_us = record.stored_ms * 1000
-    due = found.get("TIMER_DELIVER_MS") or found.get("TIMER_OUT_MS") or ""
-    message._deliver_us = int(due) * 1000 if due.isascii() and due.isdigit() else None
+    due = found.get("TIMER_DELIVER_MS") or found.get("TIMER_OUT_MS")
+    message._deliver_us = int(due) * 1000 if due is not None and due.isascii() and due.isdigit() else None

@@ -72,6 +72,7 @@ def test_record_of_the_java_encoder() -> None:
     assert record.is_intact
     assert record.offset_message_id == "0A00000900002A9F00000000075BCD15"
     assert record.born_host == Address("10.1.2.3", 50000)
+    assert record.born_host_text == "10.1.2.3:50000"
     assert record.store_host == Address("10.0.0.9", 10911)
     assert record.properties() == {"TAGS": "A", "UNIQ_KEY": "U1"}
 
@@ -104,6 +105,7 @@ def test_record_with_ipv6_hosts_and_a_long_topic() -> None:
     (record,) = read_records(encoded)
     assert record == IPV6_RECORD
     assert record.born_host == Address("::1", 50000)
+    assert record.born_host_text == "[::1]:50000"
     assert record.store_host == Address("2001::9", 10911)
     assert record.offset_message_id == "2001" + "0" * 26 + "09" + "00002A9F" + "0000000000000ABC"
 
@@ -175,6 +177,7 @@ def test_changed_bytes_are_records_or_malformed(record: Record, changes: list[tu
     for each in received:
         assert isinstance(each.properties(), dict)
         assert isinstance(each.born_host, Address)
+        assert each.born_host_text == str(each.born_host)
 
 
 def patched(position: int, replacement: bytes) -> bytes:
