@@ -145,8 +145,8 @@ class MachineRoomNearby:
             members = [each for each in consumers if rooms[each] == room] or consumers
             if consumer in members:
                 found += self.inner(list(of_room), members, consumer)
-        mine = [queue for queue in found if self.room_of_queue(queue) == rooms[consumer]]
-        return mine + [queue for queue in found if queue not in mine]
+        # Those of its own room first, as Java's clients list them; a sort keeps the rest in order.
+        return sorted(found, key=lambda queue: self.room_of_queue(queue) != rooms[consumer])
 
 
 def check_allocation(allocation: object) -> None:

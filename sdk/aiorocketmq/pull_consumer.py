@@ -412,17 +412,21 @@ class PullConsumer:
     async def _commit_due(
         self, fetching: Fetching, queues: Collection[MessageQueue] | None = None
     ) -> RocketMQError | None:
-        """Commit what is due, and return the first error; what was not committed stays due."""
-        failure: RocketMQError | None = None
-        for queue, offset in fetching.positions.due_commits().items():
-            # One that was given up meanwhile has another owner, whose progress this would undo.
-            if queue not in (fetching.positions.queues if queues is None else queues):
-                continue
-            try:
-                await self._store(fetching, queue, offset)
-            except RocketMQError as error:
-                failure = failure or error
-        return failure
+        """Commit what is due, all at a time, and return the first error; what was not committed stays due."""
+        due = fetching.positions.due_commits().items()
+        outcomes = await asyncio.gather(
+            *(
+                self._store(fetching, queue, offset)
+                for queue, offset in due
+                if queues is None or queue in queues
+            ),
+            return_exceptions=True,
+        )
+        failures = [outcome for outcome in outcomes if outcome is not None]
+        for failure in failures:
+            if not isinstance(failure, RocketMQError):
+                raise failure
+        return next((failure for failure in failures if isinstance(failure, RocketMQError)), None)
 
     def _open(self) -> Fetching:
         if self._fetching is None:
