@@ -150,10 +150,18 @@ class Sharing:
         """Hold exactly `wanted`, but for queues whose lock another member has; whether there are none of these."""
         change = assignment_change(self._held, wanted)
         if change.dropped:
-            await self.give_up(change.dropped)
+            try:
+                await self._give_up(change.dropped)
+            finally:  # whatever failed: what was paused for good must not be held
+                self._assign([queue for queue in self._held if queue not in change.dropped])
+                for queue in change.dropped:
+                    self._locked_at.pop(queue, None)
+            if self._locks is not None:
+                await self._locks.unlock(change.dropped)
         added = await self._locked(change.added)
+        if added:
+            self._assign([*self._held, *added])
         if change.dropped or added:
-            self._assign([queue for queue in wanted if queue in self._held or queue in added])
             logger.info(
                 "%d queues taken, %d given up, %d held",
                 len(added),
@@ -161,10 +169,6 @@ class Sharing:
                 len(self._held),
                 extra=self._client.log_facts(),
             )
-        if self._locks is not None and change.dropped:
-            for queue in change.dropped:
-                self._locked_at.pop(queue, None)
-            await self._locks.unlock(change.dropped)
         if added and self._listener is not None:
             await self._tell(self._listener.assigned, added)
         return len(added) == len(change.added)
@@ -180,9 +184,9 @@ class Sharing:
 
     async def _renew(self) -> None:
         if self._locks is not None and self._locked_at:
-            now = loop_time()
-            locked = await self._locks.lock(tuple(self._locked_at))
-            for queue in self._locked_at:
+            now, asked = loop_time(), tuple(self._locked_at)
+            locked = await self._locks.lock(asked)
+            for queue in self._locked_at.keys() & asked:
                 # What another member has by now is lost at once.
                 self._locked_at[queue] = now if queue in locked else now - LOCK_LASTS
 
@@ -190,7 +194,7 @@ class Sharing:
     def _held(self) -> Collection[MessageQueue]:
         return self._fetching.positions.queues
 
-    async def give_up(self, queues: Sequence[MessageQueue]) -> None:
+    async def _give_up(self, queues: Sequence[MessageQueue]) -> None:
         """Hand out nothing more of `queues`, tell the listener, and commit what was finished."""
         for queue in queues:
             self._fetching.positions.pause(queue)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiorocketmq import Credentials, MessageQueue, PullConsumer, Recorder, Sql, Timeouts
+from aiorocketmq import AveragelyByCircle, Credentials, MessageQueue, PullConsumer, Recorder, Sql, Timeouts
 from aiorocketmq._core.remoting.bodies import java_hash
 from aiorocketmq._core.remoting.frame import ONE_WAY, RESPONSE, Frame, encode
 from aiorocketmq._remoting.codes import RequestCode, ResponseCode
@@ -439,6 +439,48 @@ async def test_only_what_is_locked_is_read_in_order(start: Start) -> None:
         assert reader.assigned == (MessageQueue("T", "broker-a", 1),)
     (unlock,) = requests(server, RequestCode.UNLOCK_BATCH_MQ)
     assert json.loads(unlock.body)["mqSet"] == [mine]
+
+
+async def test_what_was_given_up_is_read_again_although_a_lock_failed_in_between(start: Start) -> None:
+    script = Script(queues=3)
+    server = await start(script)
+    notify = Frame(code=RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, opaque=1, flag=ONE_WAY)
+    groups: list[Callable[[str], list[str]]] = [
+        lambda me: [me, "~last"],
+        lambda me: ["!first", me],
+        lambda me: [me],
+    ]
+    refused: list[bytes] = []
+
+    def members(frame: Frame) -> bytes:
+        (me,) = script.consumers
+        body = json.dumps({"consumerIdList": groups[0](me)}).encode()
+        told = encode(answer(frame, body=body))
+        if len(groups) == 1:
+            return told
+        return told + (encode(notify) if groups.pop(0)(me)[0] == me else b"")
+
+    def lock(frame: Frame) -> Frame:
+        queues = [each["queueId"] for each in json.loads(frame.body)["mqSet"]]
+        if queues == [1] and not refused:
+            refused.append(frame.body)
+            return answer(frame, ResponseCode.SYSTEM_ERROR)
+        return answer(frame, body=json.dumps({"lockOKMQSet": json.loads(frame.body)["mqSet"]}).encode())
+
+    script.answers |= {RequestCode.GET_CONSUMER_LIST_BY_GROUP: members, RequestCode.LOCK_BATCH_MQ: lock}
+    async with consumer(server, topics=["T"], ordered=True, allocation=AveragelyByCircle()) as reader:
+        *_, last = await seen(server, RequestCode.LOCK_BATCH_MQ, 3)
+        assert [each["queueId"] for each in json.loads(last.body)["mqSet"]] == [0, 1, 2]
+        begin = server.seen.index(last)
+        async with asyncio.timeout(10):
+            while {
+                frame.fields["queueId"]
+                for frame in server.seen[begin:]
+                if frame.code == RequestCode.PULL_MESSAGE
+            } != {"0", "1", "2"}:
+                server.arrived.clear()
+                await server.arrived.wait()
+        assert sorted(queue.id for queue in reader.assigned) == [0, 1, 2]
 
 
 async def test_a_server_that_is_no_name_server_is_one_clear_error(start: Start, serve: Serve) -> None:
