@@ -28,7 +28,7 @@ async def make_group(connection: Connection, group: str, topic: str) -> None:
     session = Session(connection, Declaration(client_type="PRODUCER", topics=(topic,)), role=Role.PRODUCER)
     await session.start()
     try:
-        session.declaration = replace(session.declaration, group=group)
+        session.group = group
         for queue in (await session.route(topic)).readable_brokers[:1]:
             await _ask_in_vain(session, replace(queue, queue=replace(queue.queue, id=-1)))
     finally:
