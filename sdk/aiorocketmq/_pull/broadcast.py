@@ -25,9 +25,10 @@ class BroadcastPullCalls(RemotingPullCalls):
     def __init__(self, session: RemotingSession, wanted: Wanted, file: OffsetFile) -> None:
         super().__init__(session, wanted)
         self._file = file
-        self._offsets: dict[MessageQueue, int] = {}
+        self._wanted: dict[MessageQueue, int] = {}
+        """What was committed here, written or still to be."""
         self._written: Mapping[MessageQueue, int] | None = None
-        """What the file holds of ours; None before it was read."""
+        """What the file holds; None before it was read."""
         self._turn = asyncio.Lock()
 
     async def consumers(self, topic: str) -> tuple[str, ...]:
@@ -39,16 +40,15 @@ class BroadcastPullCalls(RemotingPullCalls):
         async with self._turn:
             if self._written is None:
                 self._written = await asyncio.to_thread(self._file.load)
-        return self._offsets.get(queue, self._written.get(queue))
+        return self._written.get(queue)
 
     async def commit(self, queue: MessageQueue, offset: int) -> None:
         """Write the member's next offset; many commits at a time are one write. Raises UsageError where the file cannot
         be written."""
-        self._offsets[queue] = offset
+        self._wanted[queue] = offset
         async with self._turn:
             if self._written is None or self._written.get(queue) != offset:
-                offsets = dict(self._offsets)
-                self._written = await asyncio.to_thread(self._file.save, offsets)
+                self._written = await asyncio.to_thread(self._file.save, dict(self._wanted))
 
 
 class OffsetFile:

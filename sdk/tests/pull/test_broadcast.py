@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from aiorocketmq._core.remoting.bodies import offset_file, parse_offsets
 from aiorocketmq._pull.broadcast import OffsetFile
+from aiorocketmq._pull.interface import Broadcast, Offset, Wanted
+from aiorocketmq._pull.wires import remoting
 from aiorocketmq.errors import UsageError
 from aiorocketmq.message import MessageQueue
 from hypothesis import given, strategies as st
@@ -130,3 +132,23 @@ def test_a_write_that_fails_leaves_what_was_there(
 def test_a_member_cannot_leave_the_directory(tmp_path: Path, member: str) -> None:
     with pytest.raises(ValueError, match="must be a name"):
         OffsetFile(tmp_path, member, "group")
+
+
+async def test_what_could_not_be_written_is_not_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broadcast = Broadcast(member="one", directory=tmp_path)
+    wanted = Wanted("group", ("other",), {}, Offset.BEGIN, 32, 20.0, broadcast)
+    _, calls = remoting("namesrv://localhost:9876", wanted, hooks=(), options={})
+    await calls.commit(OTHER, 1)
+
+    def failing(source: str, target: Path) -> None:
+        raise OSError("no room")
+
+    monkeypatch.setattr(os, "replace", failing)
+    with pytest.raises(UsageError, match="cannot be written: no room"):
+        await calls.commit(OTHER, 2)
+    assert await calls.committed(OTHER) == 1
+    monkeypatch.undo()
+    await calls.commit(OTHER, 2)
+    assert await calls.committed(OTHER) == 2
