@@ -10,26 +10,25 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from types import TracebackType
-from typing import Literal, NoReturn, Self
+from typing import Literal, Self
 
-from aiorocketmq._core.endpoint import Address
+from aiorocketmq._core.endpoint import Address, parse_addresses
 from aiorocketmq._core.names import check_group, check_topic
 from aiorocketmq._core.remoting.frame import Frame
 from aiorocketmq._remoting.attributes import lite_attributes
 from aiorocketmq._remoting.codes import RequestCode
 from aiorocketmq._remoting.connection import CONNECT_TIMEOUT
-from aiorocketmq._remoting.name_servers import NameServers
+from aiorocketmq._remoting.name_servers import NameServers, unreadable
 from aiorocketmq._remoting.pool import Pool
 from aiorocketmq._remoting.routes import (
     READABLE,
     WRITABLE,
-    parse_addresses,
     parse_members,
     parse_names,
 )
 from aiorocketmq._remoting.users import rights_body, subject, user_body
 from aiorocketmq.config import Credentials
-from aiorocketmq.errors import Closed, MalformedAnswerError, NotFound, TopicNotFound, Unreachable
+from aiorocketmq.errors import Closed, NotFound, TopicNotFound, Unreachable
 
 __all__ = ["Admin", "ExponentialBackoff", "GroupMember", "QueueRange", "TopicRoute", "TopicType"]
 
@@ -120,8 +119,6 @@ class Admin:
             raise ValueError(f"timeout must be a positive number of seconds, not {timeout!r}")
         self._through_namesrv = matched[1] == "namesrv"
         self._addresses = parse_addresses(matched[2])
-        if not self._addresses:
-            raise ValueError(f"endpoint {endpoint!r} names no server; give 'namesrv://host:port'")
         self._timeout = timeout
         self._credentials = credentials
         self._pool: Pool | None = None
@@ -315,7 +312,7 @@ class Admin:
         try:
             return parse_names(answer.body, "topicList")
         except ValueError as error:
-            name_servers.unreadable("a list of topics", error)
+            unreadable(name_servers, "a list of topics", error)
 
     async def groups(self) -> tuple[str, ...]:
         """Names of the consumer groups that any master has settings for, the servers' own included. Request 201."""
@@ -323,7 +320,7 @@ class Admin:
         try:
             found = [parse_names(answer.body, "subscriptionGroupTable") for answer in answers]
         except ValueError as error:
-            self._unreadable("a list of groups", error)
+            unreadable(self._names(), "a list of groups", error)
         return tuple(sorted(set().union(*found)))
 
     async def members(self, group: str) -> tuple[GroupMember, ...]:
@@ -342,7 +339,7 @@ class Admin:
             try:
                 members = parse_members(answer.body)
             except ValueError as error:
-                self._unreadable("a list of consumers", error)
+                unreadable(self._names(), "a list of consumers", error)
             found += [GroupMember(*member, broker=str(address)) for member in members]
         return tuple(found)
 
@@ -422,11 +419,6 @@ class Admin:
 
     def _names(self) -> str:
         return ";".join(map(str, self._addresses))
-
-    def _unreadable(self, what: str, error: ValueError) -> NoReturn:
-        raise MalformedAnswerError(
-            f"the server at {self._names()} sent {what} that cannot be read: {error}", endpoint=self._names()
-        ) from error
 
 
 def _retry_policy(backoff: Sequence[float] | ExponentialBackoff) -> dict[str, object]:

@@ -16,9 +16,11 @@ class Health:
     running: bool
     """Whether the client is inside its `async with`."""
     connected: bool
-    """Whether the settings stream to every server that the client uses is open and answered."""
+    """Whether the settings stream to every server that the client uses is open and answered; over the remoting
+    protocol, whether every broker is connected, and knows a client that is a member of a group."""
     settings_in_force: bool
-    """Whether a server's settings have been received."""
+    """Whether a server's settings have been received; over the remoting protocol, which has none, whether a broker has
+    taken the client in."""
     last_success: datetime | None
     """When a send was last stored or a receive last answered; None if never."""
     degraded: Mapping[str, str] = field(default_factory=dict)

@@ -126,15 +126,13 @@ class PullConsumer:
         if isinstance(start, datetime) and start.tzinfo is None:
             raise ValueError("start must be a datetime with a time zone")
         self._group = group
-        self._filters: dict[str, FilterText] = {
-            topic: filter_text(wanted) for topic, wanted in subscriptions_by_topic(filters).items()
-        }
+        texts = {topic: filter_text(wanted) for topic, wanted in subscriptions_by_topic(filters).items()}
         self._auto_commit = auto_commit
         self._on_rebalance = on_rebalance
         self._ordered = ordered
         self._allocation = Averagely() if allocation is None else allocation
         check_allocation(self._allocation)
-        self._wanted = Wanted(group, shared, self._filters, start, max_messages, wait, broadcast)
+        self._wanted = Wanted(group, shared, texts, start, max_messages, wait, broadcast)
         self._members: tuple[RemotingSession, RemotingPullCalls] | None = None
         self._session: Client
         self._calls: PullCalls
@@ -381,7 +379,7 @@ class PullConsumer:
 
     def _tell(self, fetched: Fetched) -> None:
         """Tell hooks what is handed out: no lease and no handle, but its place."""
-        wanted = self._filters.get(fetched.ticket.queue.topic, FilterText())
+        wanted = self._wanted.filters.get(fetched.ticket.queue.topic, FilterText())
         asked = Sql(wanted.expression) if wanted.is_sql else Tags(wanted.expression)
         self._session.telling.delivered(
             fetched.messages, Answer(operation=None, broker=fetched.ticket.queue.broker, wanted=asked)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import aiorocketmq_audit
 import pytest
@@ -37,13 +38,19 @@ def conf(tmp_path: Path) -> str:
 
 def told(command: list[str], **environment: str) -> tuple[int, str]:
     """Exit code and verdict of an audit in a process of its own."""
+    code, said = run(command, **environment)
+    return code, said["verdict"]
+
+
+def run(command: list[str], **environment: str) -> tuple[int, Any]:
+    """Exit code of a process, and the JSON of its last line."""
     known = {k: v for k, v in os.environ.items() if not k.startswith(("SPARK", "PYSPARK"))}
     known |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"} | environment
     with launching():
         known["JAVA_HOME"] = os.environ.get("JAVA_HOME", "")
         done = subprocess.run(command, env=known, capture_output=True, text=True, check=False, timeout=900)
     assert done.stdout.strip(), done.stderr[-3000:]
-    return done.returncode, json.loads(done.stdout.strip().splitlines()[-1])["verdict"]
+    return done.returncode, json.loads(done.stdout.strip().splitlines()[-1])
 
 
 @pytest.mark.spark
@@ -73,11 +80,11 @@ def test_a_shuffle_has_the_partitions_that_were_chosen_or_that_fit_the_recording
         "import json\n"
         "from aiorocketmq_audit.spark.session import TINY, session\n"
         "with session(size=TINY) as spark:\n"
-        "    print(json.dumps({'verdict': spark.conf.get('spark.sql.shuffle.partitions')}))\n",
+        "    print(json.dumps(spark.conf.get('spark.sql.shuffle.partitions')))\n",
         encoding="utf-8",
     )
     submit = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
-    assert told([submit, "--master", "local[1]", *chosen, str(script)]) == (0, found)
+    assert run([submit, "--master", "local[1]", *chosen, str(script)]) == (0, found)
 
 
 @pytest.mark.spark

@@ -82,14 +82,19 @@ NAMESRV = "namesrv://"
 
 
 def parse_name_servers(text: str) -> Endpoint:
-    """The name servers that `namesrv://host:port;host:port` lists, host names included.
+    """The name servers that `namesrv://host:port;host:port` lists, as `parse_addresses` does."""
+    addresses = parse_addresses(text.strip().removeprefix(NAMESRV))
+    return Endpoint(_scheme_of(addresses[0].host), addresses)
+
+
+def parse_addresses(text: str) -> tuple[Address, ...]:
+    """The servers of a `;`-separated list, of which there is at least one, host names included.
 
     Raises ValueError with one sentence that shows the offending piece."""
-    pieces = [piece for piece in text.strip().removeprefix(NAMESRV).split(";") if piece.strip()]
-    if not pieces:
-        raise ValueError(f"endpoint {text!r} names no server; write 'namesrv://host:9876'")
-    parsed = [_parse_address(piece.strip(), text) for piece in pieces]
-    return Endpoint(parsed[0][0], tuple(address for _, address in parsed))
+    addresses = tuple(parse_endpoint(piece).addresses[0] for piece in text.split(";") if piece.strip())
+    if not addresses:
+        raise ValueError(f"{text!r} names no server; write 'host:port', several separated by ';'")
+    return addresses
 
 
 @lru_cache(maxsize=1024)

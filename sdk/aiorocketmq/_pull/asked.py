@@ -23,7 +23,7 @@ class Asked:
     """Answers for one consumer."""
 
     def __init__(self, session: RemotingSession, fetching: Fetching, reset: Reset) -> None:
-        """`reset` makes the consumer go on at other offsets."""
+        """`reset` makes the consumer go on at other offsets in the queues that it holds."""
         self._session = session
         self._fetching = fetching
         self._reset = reset
@@ -51,10 +51,7 @@ class Asked:
                 extra=self._session.log_facts(),
             )
             return
-        held = {
-            queue: offset for queue, offset in offsets.items() if queue in self._fetching.positions.queues
-        }
-        self._session.spawn(self._reset, held, name="reset offsets")
+        self._session.spawn(self._reset, offsets, name="reset offsets")
 
     def _positions(self) -> dict[MessageQueue, int]:
         positions = self._fetching.positions

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from aiorocketmq._core.remoting.bodies import lock_body, parse_locked
 from aiorocketmq._remoting.codes import RequestCode
 from aiorocketmq._remoting.session import RemotingSession
-from aiorocketmq.errors import MalformedAnswerError, RocketMQError
+from aiorocketmq.errors import RocketMQError
 from aiorocketmq.message import MessageQueue
 
 logger = logging.getLogger(__name__)
@@ -43,9 +43,7 @@ class QueueLocks:
         try:
             return parse_locked(body) & frozenset(queues)
         except ValueError as error:
-            raise MalformedAnswerError(
-                f"the locked queues that broker {broker!r} answers cannot be read: {error}", group=self._group
-            ) from error
+            raise self._session.malformed(f"the locks of broker {broker!r}", error) from error
 
     async def _ask(self, broker: str, code: RequestCode, queues: Collection[MessageQueue]) -> bytes:
         body = lock_body(self._session.client_id, self._group, queues)

@@ -19,7 +19,7 @@ from aiorocketmq._remoting.codes import RequestCode, ResponseCode
 from aiorocketmq._remoting.messages import plain, received
 from aiorocketmq._remoting.session import RemotingSession
 from aiorocketmq._unpacking import unpack_with_extra
-from aiorocketmq.errors import MalformedAnswerError, OffsetNotFound
+from aiorocketmq.errors import OffsetNotFound
 from aiorocketmq.message import MessageQueue, ReceivedMessage
 
 Parsed = TypeVar("Parsed")
@@ -42,6 +42,9 @@ class RemotingPullCalls:
         self._filters = wanted.filters
         self._max_messages = wanted.max_messages
         self._wait = wanted.wait
+        self._tags = {
+            topic: parse_tags(each.expression) for topic, each in wanted.filters.items() if not each.is_sql
+        }
         self._checked: set[str] = set()
         """Topics whose SQL expression a broker has accepted."""
 
@@ -105,8 +108,8 @@ class RemotingPullCalls:
                 for each in unwrapped(record, limit, unpack_with_extra)
             ]
         except MalformedRecord as error:
-            raise self._malformed(f"a message of {queue}", error) from error
-        return Pulled(await self._messages(queue, found, wanted), next_offset)
+            raise self._session.malformed(f"a message of {queue}", error) from error
+        return Pulled(await self._messages(queue, found), next_offset)
 
     async def committed(self, queue: MessageQueue) -> int | None:
         """The group's committed offset, None where there is none.
@@ -154,15 +157,14 @@ class RemotingPullCalls:
             await self._session.call(queue, RequestCode.CHECK_CLIENT_CONFIG, body=body)
             self._checked.add(queue.topic)
 
-    async def _messages(
-        self, queue: MessageQueue, found: Sequence[Record], wanted: FilterText
-    ) -> tuple[ReceivedMessage, ...]:
+    async def _messages(self, queue: MessageQueue, found: Sequence[Record]) -> tuple[ReceivedMessage, ...]:
         connection = self._session.connection
         limit = connection.max_decompressed_body
-        tags: frozenset[str] = frozenset() if wanted.is_sql else parse_tags(wanted.expression)
+        tags = self._tags.get(queue.topic)
         messages: list[ReceivedMessage] = []
         for record in found:
             message, is_packed = received(record, queue, self._group, limit)
+            # Without a filter, nobody has asked for the tag yet, which takes as long as all the rest.
             if tags and not matches_tags(tags, message.tag):
                 continue
             if is_packed:
@@ -177,19 +179,13 @@ class RemotingPullCalls:
         try:
             return parse(answer.body)
         except ValueError as error:
-            raise self._malformed(what, error) from error
-
-    def _malformed(self, what: str, error: Exception) -> MalformedAnswerError:
-        return MalformedAnswerError(
-            f"a broker's answer about {what} cannot be used: {error}; {MalformedAnswerError.remedy}",
-            group=self._group,
-        )
+            raise self._session.malformed(what, error) from error
 
     def _number(self, answer: Frame, name: str, what: str, *, least: int = 0) -> int:
         try:
             number = int(answer.fields[name])
         except (KeyError, ValueError) as error:
-            raise self._malformed(what, error) from error
+            raise self._session.malformed(what, error) from error
         if number < least:
-            raise self._malformed(what, ValueError(f"its {name} is {number}"))
+            raise self._session.malformed(what, ValueError(f"its {name} is {number}"))
         return number

@@ -13,6 +13,8 @@ from aiorocketmq._client import Client
 from aiorocketmq._core.assignment import assignment_change
 from aiorocketmq._core.pauses import failure_pause
 from aiorocketmq._pull.fetching import Fetching
+from aiorocketmq._pull.locking import QueueLocks
+from aiorocketmq._pull.remoting_calls import RemotingPullCalls
 from aiorocketmq._tasks import Watch
 from aiorocketmq.allocation import Allocation, share
 from aiorocketmq.connection import loop_time
@@ -43,39 +45,19 @@ class RebalanceListener(Protocol):
         """Queues are read from now on, each from the group's committed offset."""
 
 
-class GroupCalls(Protocol):
-    """What sharing asks of servers."""
-
-    async def queues(self, topic: str) -> tuple[MessageQueue, ...]:
-        """The readable queues of `topic`."""
-
-    async def consumers(self, topic: str) -> tuple[str, ...]:
-        """The client ids of the group's members, sorted."""
-
-
-class Locks(Protocol):
-    """The locks of queues that are read in order."""
-
-    async def lock(self, queues: Collection[MessageQueue]) -> frozenset[MessageQueue]:
-        """Take, or take again, the locks of `queues`; those that this member has now."""
-
-    async def unlock(self, queues: Collection[MessageQueue]) -> None:
-        """Release the locks of `queues`."""
-
-
 class Sharing:
     """Keeps one consumer's share of its topics' queues."""
 
     def __init__(
         self,
         client: Client,
-        calls: GroupCalls,
+        calls: RemotingPullCalls,
         fetching: Fetching,
         *,
         topics: Collection[str],
         allocation: Allocation,
         listener: RebalanceListener | None,
-        locks: Locks | None,
+        locks: QueueLocks | None,
         assign: Callable[[Sequence[MessageQueue]], object],
         flush: Callable[[Collection[MessageQueue]], Awaitable[None]],
     ) -> None:

@@ -35,7 +35,7 @@ class NameServers:
         try:
             return parse_route(answer.body)
         except ValueError as error:
-            self.unreadable("a route", error)
+            unreadable(self, "a route", error)
 
     async def brokers(self) -> tuple[BrokerAddresses, ...]:
         """All brokers of the cluster; NotServed where the server is no name server. Request 106."""
@@ -52,7 +52,7 @@ class NameServers:
         try:
             return parse_cluster(answer.body)
         except ValueError as error:
-            self.unreadable("a list of brokers", error)
+            unreadable(self, "a list of brokers", error)
 
     async def ask(self, code: RequestCode, fields: Mapping[str, str], *, topic: str | None = None) -> Frame:
         """The answer of the first name server that gives one, beginning with the one that answered last."""
@@ -76,8 +76,9 @@ class NameServers:
             tried=tuple(str(failure) for failure in failures),
         ) from failures[-1]
 
-    def unreadable(self, what: str, error: ValueError) -> NoReturn:
-        """Raise what says that a server sent something that cannot be read."""
-        raise MalformedAnswerError(
-            f"the server at {self} sent {what} that cannot be read: {error}", endpoint=str(self)
-        ) from error
+
+def unreadable(server: object, what: str, error: ValueError) -> NoReturn:
+    """Raise what says that `server` sent something that cannot be read."""
+    raise MalformedAnswerError(
+        f"the server at {server} sent {what} that cannot be read: {error}", endpoint=str(server)
+    ) from error

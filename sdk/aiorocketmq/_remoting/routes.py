@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from aiorocketmq._core.bounds import MAX_QUEUES
-from aiorocketmq._core.endpoint import Address, parse_endpoint
+from aiorocketmq._core.endpoint import Address
 from aiorocketmq._core.remoting.json_dialect import JsonValue, loads
 
 T = TypeVar("T")
@@ -75,11 +75,6 @@ def parse_names(body: bytes, key: str) -> tuple[str, ...]:
     """The texts of the list under `key`, or the keys of the object there, sorted."""
     found = _object(loads(body)).get(key) or []
     return tuple(sorted(_typed(name, str) for name in found)) if isinstance(found, list | dict) else ()
-
-
-def parse_addresses(text: str) -> tuple[Address, ...]:
-    """The addresses of a `;`-separated list, host names included; ValueError with what is wrong."""
-    return tuple(parse_endpoint(piece).addresses[0] for piece in text.split(";") if piece.strip())
 
 
 def parse_members(body: bytes) -> list[tuple[str, str, str]]:

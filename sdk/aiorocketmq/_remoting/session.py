@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 import anyio
@@ -23,7 +23,14 @@ from aiorocketmq._remoting.tls import ssl_context
 from aiorocketmq._retrying import retried
 from aiorocketmq._tasks import Watch
 from aiorocketmq.connection import Connection, ConnectionOptions, as_connection
-from aiorocketmq.errors import Busy, RocketMQError, ServerFault, TopicNotFound, Unreachable
+from aiorocketmq.errors import (
+    Busy,
+    MalformedAnswerError,
+    RocketMQError,
+    ServerFault,
+    TopicNotFound,
+    Unreachable,
+)
 from aiorocketmq.hooks import Hook, Role
 
 logger = logging.getLogger(__name__)
@@ -170,10 +177,10 @@ class RemotingSession(Client):
         """Ask the broker that has `queue`; see `Pool.call`. Raises TopicNotFound, and Unreachable where the broker of
         the queue is away."""
         self.check_running()
-        await self.route(queue.topic)
+        route = await self.route(queue.topic)
         named = {"topic": queue.topic, "queueId": str(queue.id), "bname": queue.broker, **(fields or {})}
         return await self._pool.call(
-            self._address(queue.broker),
+            self._address(queue.broker, route.brokers),
             code,
             named,
             body,
@@ -188,18 +195,30 @@ class RemotingSession(Client):
     ) -> Frame:
         """Ask a broker by its name, as a route has named it."""
         return await self._pool.call(
-            self._address(broker), code, fields, body, timeout=self.timeouts.request, group=self.group
+            self._address(broker, self._brokers()),
+            code,
+            fields,
+            body,
+            timeout=self.timeouts.request,
+            group=self.group,
         )
 
     async def call_any(self, topic: str, code: RequestCode, fields: Mapping[str, str]) -> Frame:
         """Ask one broker of `topic`, a master where there is one; all know the same of a group."""
-        await self.route(topic)
-        addresses = [self._address(broker.name) for broker in self._routes[topic].brokers]
+        route = await self.route(topic)
+        addresses = [self._address(broker.name, (broker,)) for broker in route.brokers]
         if not addresses:
             raise Unreachable(f"topic {topic!r} has no broker at the moment", topic=topic, group=self.group)
         address = self.surroundings.random.choice(addresses)
         return await self._pool.call(
             address, code, fields, timeout=self.timeouts.request, topic=topic, group=self.group
+        )
+
+    def malformed(self, what: str, error: Exception) -> MalformedAnswerError:
+        """The error for a broker's answer that came and is none of the protocol."""
+        return MalformedAnswerError(
+            f"a broker's answer about {what} cannot be used: {error}; {MalformedAnswerError.remedy}",
+            group=self.group,
         )
 
     async def route(self, topic: str) -> Route:
@@ -230,8 +249,8 @@ class RemotingSession(Client):
     def _brokers(self) -> list[BrokerAddresses]:
         return [broker for route in self._routes.values() for broker in route.brokers]
 
-    def _address(self, name: str) -> Address:
-        for broker in self._brokers():
+    def _address(self, name: str, among: Iterable[BrokerAddresses]) -> Address:
+        for broker in among:
             if broker.name == name and broker.addresses:
                 return broker.master or broker.addresses[min(broker.addresses)]
         raise Unreachable(

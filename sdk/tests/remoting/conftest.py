@@ -4,40 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 
 import pytest
 from aiorocketmq._core.endpoint import Address
-from aiorocketmq._core.remoting.frame import Frame, FrameReader, MalformedFrame, encode
 
-Reply = Callable[[Frame], "Frame | bytes | None"]
-
-
-class Server:
-    """One loopback server; `seen` are the frames it got, `reply` makes the answer (None: none, b"": hang up)."""
-
-    def __init__(self, reply: Reply) -> None:
-        self.reply = reply
-        self.seen: list[Frame] = []
-        self.arrived = asyncio.Event()
-        self.address = Address("127.0.0.1", 0)
-        self.connections = 0
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.connections += 1
-        frames = FrameReader()
-        with suppress(ConnectionError, MalformedFrame):
-            while data := await reader.read(65536):
-                for frame in frames.feed(data):
-                    self.seen.append(frame)
-                    self.arrived.set()
-                    answer = self.reply(frame)
-                    if answer == b"":
-                        writer.close()
-                        return
-                    if answer is not None:
-                        writer.write(answer if isinstance(answer, bytes) else encode(answer))
-        writer.close()
+from sdk.tests.remoting.script import Reply, Script, Server, Start
 
 
 @pytest.fixture
@@ -54,3 +26,15 @@ async def serve() -> AsyncIterator[Callable[[Reply], Awaitable[Server]]]:
             return server
 
         yield start
+
+
+@pytest.fixture
+def start(serve: Callable[[Reply], Awaitable[Server]]) -> Start:
+    """Start a name server and broker of a script, which learns its address."""
+
+    async def begin(script: Script) -> Server:
+        server = await serve(script)
+        script.address = str(server.address)
+        return server
+
+    return begin

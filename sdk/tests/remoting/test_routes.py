@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from aiorocketmq._core.endpoint import Address
+from aiorocketmq._core.endpoint import Address, parse_addresses
 from aiorocketmq._remoting.routes import (
     BrokerAddresses,
     QueueCounts,
-    parse_addresses,
     parse_cluster,
     parse_names,
     parse_route,

@@ -82,9 +82,7 @@ def lock_body(client_id: str, group: str, queues: Iterable[MessageQueue]) -> byt
     data = {
         "clientId": client_id,
         "consumerGroup": group,
-        "mqSet": [
-            {"brokerName": queue.broker, "queueId": queue.id, "topic": queue.topic} for queue in queues
-        ],
+        "mqSet": [_queue_data(queue) for queue in queues],
         "onlyThisBroker": False,
     }
     return json.dumps(data).encode()
@@ -118,21 +116,19 @@ def running_info(positions: Mapping[MessageQueue, int], *, version: str, started
         "PROP_CLIENT_VERSION": version,
         "PROP_CONSUMER_START_TIMESTAMP": str(started_ms),
     }
-    table = {queue_text(queue): {"commitOffset": offset} for queue, offset in positions.items()}
+    table = {_queue_text(queue): {"commitOffset": offset} for queue, offset in positions.items()}
     return json.dumps({"properties": properties, "subscriptionSet": [], "mqTable": table}).encode()
 
 
 def status(positions: Mapping[MessageQueue, int]) -> bytes:
     """Where a member reads each of its queues, for servers that ask so in the older way."""
-    table = {queue_text(queue): offset for queue, offset in positions.items()}
+    table = {_queue_text(queue): offset for queue, offset in positions.items()}
     return json.dumps({"messageQueueTable": table, "consumerTable": {}}).encode()
 
 
-def queue_text(queue: MessageQueue) -> str:
+def _queue_text(queue: MessageQueue) -> str:
     """A queue as the key of a table."""
-    return json.dumps(
-        {"brokerName": queue.broker, "queueId": queue.id, "topic": queue.topic}, separators=(",", ":")
-    )
+    return json.dumps(_queue_data(queue), separators=(",", ":"))
 
 
 def offset_file(offsets: Mapping[MessageQueue, int]) -> str:
@@ -145,6 +141,10 @@ def offset_file(offsets: Mapping[MessageQueue, int]) -> str:
         for queue, offset in sorted(offsets.items())
     )
     return '{\n\t"offsetTable":{\n' + ",\n".join(entries) + "\n\t}\n}"
+
+
+def _queue_data(queue: MessageQueue) -> dict[str, JsonValue]:
+    return {"brokerName": queue.broker, "queueId": queue.id, "topic": queue.topic}
 
 
 def _queue(value: JsonValue) -> MessageQueue:
