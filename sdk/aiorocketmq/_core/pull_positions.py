@@ -34,6 +34,10 @@ class _Place:
     waiting: bool = False
     """A fetched batch has not been taken yet; the next pull starts after that."""
     paused: bool = False
+    unfinished: bool = False
+    """The user has not finished with the last batch."""
+    skipped_to: int | None = None
+    """Next offset after what came empty behind that batch, and is done with it."""
 
 
 class PullPositions(Generic[QueueT]):
@@ -70,7 +74,8 @@ class PullPositions(Generic[QueueT]):
         place = self._places[queue]
         place.epoch = self._next_epoch()
         place.position = place.fetched = place.done = offset
-        place.pulling = place.waiting = False
+        place.pulling = place.waiting = place.unfinished = False
+        place.skipped_to = None
 
     def start_at(self, queue: QueueT, offset: int, *, committed: int | None) -> bool:
         """Give a fresh queue its first position; False when it was dropped or a seek has overtaken this."""
@@ -118,8 +123,12 @@ class PullPositions(Generic[QueueT]):
         place.fetched = next_offset
         if has_messages:
             place.waiting = True
+            return True
+        place.position = next_offset
+        if place.unfinished:
+            place.skipped_to = next_offset
         else:
-            place.position = place.done = next_offset
+            place.done = next_offset
         return True
 
     def failed(self, ticket: PullTicket[QueueT]) -> bool:
@@ -137,13 +146,15 @@ class PullPositions(Generic[QueueT]):
             return False
         place.waiting = False
         place.position = place.fetched
+        place.unfinished, place.skipped_to = True, None
         return True
 
     def finish(self, ticket: PullTicket[QueueT], next_offset: int) -> None:
         """Count a taken batch as done, up to `next_offset`; a batch from before a seek counts no more."""
         place = self._current(ticket)
         if place is not None:
-            place.done = next_offset
+            place.done = place.skipped_to or next_offset
+            place.unfinished, place.skipped_to = False, None
 
     def is_current(self, ticket: PullTicket[QueueT]) -> bool:
         """Whether what `ticket` fetched is still wanted."""

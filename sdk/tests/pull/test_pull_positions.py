@@ -140,6 +140,39 @@ def test_only_what_the_user_has_finished_is_committed() -> None:
     assert positions.due_commits() == {}
 
 
+@pytest.mark.parametrize("next_offset", [14, 20])
+def test_an_empty_answer_behind_a_batch_does_not_commit_the_batch(next_offset: int) -> None:
+    positions = placed()
+    ticket = pulled(positions, 14)
+    positions.take(ticket)
+
+    behind = positions.ticket("q")
+    assert behind is not None
+    positions.pulled(behind, next_offset=next_offset, has_messages=False)
+    assert positions.position("q") == next_offset
+    assert positions.due_commits() == {"q": 10}
+
+    positions.finish(ticket, 14)
+    assert positions.due_commits() == {"q": next_offset}
+
+
+def test_what_came_empty_before_a_batch_is_not_done_again_after_a_seek() -> None:
+    positions = placed()
+    ticket = pulled(positions, 14)
+    positions.take(ticket)
+    behind = positions.ticket("q")
+    assert behind is not None
+    positions.pulled(behind, next_offset=20, has_messages=False)
+
+    positions.seek("q", 11)
+    again = pulled(positions, 13)
+    positions.take(again)
+    positions.finish(ticket, 14)
+    assert positions.due_commits() == {"q": 11}
+    positions.finish(again, 13)
+    assert positions.due_commits() == {"q": 13}
+
+
 def test_what_was_committed_before_it_was_finished_is_not_taken_back() -> None:
     positions = placed()
     ticket = pulled(positions, 14)
