@@ -7,26 +7,22 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Self, Unpack
 
-from aiorocketmq._calls import RECALL
-from aiorocketmq._core.endpoint import Endpoint
-from aiorocketmq._core.names import check_topic
-from aiorocketmq._core.retries import DECLARED_ATTEMPTS
-from aiorocketmq._core.settings import Declaration
+from aiorocketmq._core.names import check_group, check_topic
 from aiorocketmq._produce.gathering import Gathering
+from aiorocketmq._produce.interface import EndCall, SendCalls
 from aiorocketmq._produce.many_sends import ManySends
 from aiorocketmq._produce.sender import Sender
 from aiorocketmq._produce.telling import told
 from aiorocketmq._produce.transactions import TransactionChecker, Transactions
-from aiorocketmq._session import Session
+from aiorocketmq._produce.wires import grpc, remoting
 from aiorocketmq.config import Compression, Retry, check_count, check_seconds
-from aiorocketmq.connection import Connection, ConnectionOptions
+from aiorocketmq.connection import Connection, ConnectionOptions, is_remoting
 from aiorocketmq.errors import RocketMQError, UsageError
 from aiorocketmq.health import Health
-from aiorocketmq.hooks import Hook, RecallEvent, Role, SendCall, around_send
+from aiorocketmq.hooks import Hook, RecallEvent, SendCall, around_send
 from aiorocketmq.many import SendManyError
-from aiorocketmq.message import Message, MessageType, SendReceipt
+from aiorocketmq.message import Message, MessageType, ReceivedMessage, SendReceipt
 from aiorocketmq.transaction import Transaction
-from aiorocketmq.wire import messages as pb
 
 logger = logging.getLogger(__name__)
 
@@ -73,6 +69,7 @@ class Producer:
         where: str | Connection,
         *,
         topics: Iterable[str] = (),
+        group: str | None = None,
         retry: Retry | None = None,
         hooks: Sequence[Hook] = (),
         transaction_checker: TransactionChecker | None = None,
@@ -91,18 +88,29 @@ class Producer:
             raise TypeError(f"transaction_checker must be a coroutine function, not {transaction_checker!r}")
         if linger is not None and not 0 <= linger <= MAX_LINGER:
             raise ValueError(f"linger must be 0 to {MAX_LINGER:g} seconds or None, not {linger!r}")
+        if group is not None:
+            check_group(group)
         check_count("max_batch", max_batch)
         check_count("max_in_flight", max_in_flight)
         retry = retry or Retry()
-        self._session = Session(
-            where,
-            Declaration(client_type="PRODUCER", topics=names, attempts=retry.attempts or DECLARED_ATTEMPTS),
-            role=Role.PRODUCER,
-            hooks=hooks,
-            commands={"recover_orphaned_transaction_command": self._recover},
-            options=options,
-        )
-        self._sender = Sender(self._session, retry, max_in_flight, compression)
+        self._calls: SendCalls
+        if is_remoting(where):
+            if transaction_checker is not None and group is None:
+                raise ValueError(
+                    "transactions over the remoting protocol need group=: servers ask any producer of the same group "
+                    "how a transaction ended"
+                )
+            self._calls = remoting(where, names, group=group, hooks=hooks, options=options)
+        elif group is not None:
+            raise ValueError(
+                "group names producers to name servers ('namesrv://…') only, gRPC has no groups of producers: "
+                "leave it out"
+            )
+        else:
+            self._calls = grpc(where, names, retry=retry, hooks=hooks, options=options)
+        self._calls.on_check = self._on_check
+        self._session = self._calls.client
+        self._sender = Sender(self._calls, retry, max_in_flight, compression)
         self._gathering: Gathering | None = None
         self._max_batch = max_batch
         if linger is not None:
@@ -199,20 +207,17 @@ class Producer:
 
         That the server agrees does not prove that the message was still there (live-lessons.md, 12). Raises UsageError
         for a receipt without recall handle: only delayed messages have one, on servers that allow it."""
-        session = self._session
-        session.check_running()
+        client = self._session
+        client.check_running()
         if not receipt.recall_handle:
             raise UsageError(
                 f"message {receipt.message_id} cannot be recalled: its receipt has no recall handle, "
                 "because it was not delayed or the server does not offer it",
                 topic=receipt.topic,
             )
-        request = pb.RecallMessageRequest(
-            topic=session.resource(receipt.topic), recall_handle=receipt.recall_handle
-        )
-        event = RecallEvent(client=session.telling.client, topic=receipt.topic, message_id=receipt.message_id)
-        with told(session, event):
-            await session.call(session.access, RECALL, request, topic=receipt.topic)
+        event = RecallEvent(client=client.telling.client, topic=receipt.topic, message_id=receipt.message_id)
+        with told(client, event):
+            await self._calls.recall(receipt)
 
     def transaction(self, message: Message, *, check_after: float | None = None) -> Transaction:
         """Begin a transaction: `async with producer.transaction(message):` commits when its block succeeds.
@@ -237,14 +242,16 @@ class Producer:
             raise ValueError(f"check_after must be whole seconds from 1 to 3600, not {check_after!r}")
         return Transaction(self._transactions, message, check_after)
 
-    async def _recover(self, endpoint: Endpoint, command: pb.TelemetryCommand) -> None:
+    async def _on_check(
+        self, server: str, message: ReceivedMessage, transaction_id: str, end: EndCall
+    ) -> None:
         """A server asks about a transaction, of this producer or of one that is gone."""
         if self._transactions is None:
             logger.warning(
                 "%s asks about a transaction, but this producer has no transaction_checker; another producer of the "
                 "topic, or this one with a checker, must answer",
-                endpoint,
+                server,
                 extra=self._session.log_facts(),
             )
             return
-        await self._transactions.on_command(endpoint, command)
+        await self._transactions.on_check(server, message, transaction_id, end)

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Self
 
 from aiorocketmq._core.transactions import Resolution
-from aiorocketmq._produce.sending import Half
+from aiorocketmq._produce.interface import Half
 from aiorocketmq._produce.transactions import TransactionChecker, Transactions
 from aiorocketmq.errors import RocketMQError, UsageError
 from aiorocketmq.message import Message, SendReceipt

@@ -122,6 +122,14 @@ class Place:
         assert self._real is not None
         return f"namesrv://{self._real.namesrv}"
 
+    def at(self, wire: str) -> str:
+        """Where clients connect that speak gRPC, or the remoting protocol."""
+        if wire == "grpc":
+            return self.endpoint
+        if not self.is_real:
+            pytest.skip("the fake does not speak the remoting protocol")
+        return self.namesrv
+
     @property
     def is_real(self) -> bool:
         """Whether this is a server of Apache's."""

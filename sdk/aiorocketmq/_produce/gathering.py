@@ -9,10 +9,10 @@ from functools import partial
 
 import anyio
 
+from aiorocketmq._client import Client
 from aiorocketmq._core.batches import Batches
 from aiorocketmq._produce.batch_sending import BatchSending, Parcel
 from aiorocketmq._produce.sender import Sender
-from aiorocketmq._session import Session
 from aiorocketmq.errors import Closed, RocketMQError
 from aiorocketmq.message import Message, MessageType, SendReceipt
 
@@ -20,8 +20,8 @@ from aiorocketmq.message import Message, MessageType, SendReceipt
 class Gathering:
     """The lingering messages of one producer."""
 
-    def __init__(self, session: Session, sender: Sender, *, linger: float, max_batch: int) -> None:
-        self._session = session
+    def __init__(self, client: Client, sender: Sender, *, linger: float, max_batch: int) -> None:
+        self._client = client
         self._sender = sender
         self._batches = Batches[tuple[str, bool], Parcel](linger=linger, max_count=max_batch)
         self._timer: asyncio.TimerHandle | None = None
@@ -111,7 +111,7 @@ class Gathering:
         for parcel in parcels:
             parcel.batch = batch
         until = min(parcel.until for parcel in parcels)
-        task = self._session.spawn(self._sender.send_batch, batch, until, name="send a batch")
+        task = self._client.spawn(self._sender.send_batch, batch, until, name="send a batch")
         self._under_way[batch] = task
         task.add_done_callback(partial(self._arrived, batch))
 
@@ -139,7 +139,7 @@ class Gathering:
                 receipt.set_exception(own)
 
     def _closed(self, topic: str) -> Closed:
-        return Closed("this producer client was closed", endpoint=str(self._session.access), topic=topic)
+        return Closed("this producer client was closed", endpoint=str(self._client.access), topic=topic)
 
 
 def may_travel_together(message: Message) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Protocol, TypeVar
 
@@ -16,11 +15,11 @@ from aiorocketmq._core.codes import Code
 from aiorocketmq._core.retries import send_delay
 from aiorocketmq._core.route import QueueChoice, Route, RouteQueue
 from aiorocketmq._produce.batch_sending import BatchSending, Parcel
+from aiorocketmq._produce.interface import Half, SendCalls
 from aiorocketmq._produce.outages import Outages
-from aiorocketmq._produce.sending import Half, Sending
+from aiorocketmq._produce.sending import Sending
 from aiorocketmq._produce.turns import Turns, acquired
 from aiorocketmq._retrying import retried
-from aiorocketmq._session import Session
 from aiorocketmq.config import Compression, Retry
 from aiorocketmq.connection import process_message_ids
 from aiorocketmq.errors import (
@@ -71,17 +70,18 @@ class Sender:
     Times named `until` are those of the event loop's clock at which the budget of a send is spent."""
 
     def __init__(
-        self, session: Session, retry: Retry, max_in_flight: int, compression: Compression | None
+        self, calls: SendCalls, retry: Retry, max_in_flight: int, compression: Compression | None
     ) -> None:
         self.retry = retry
-        self._session = session
+        self._calls = calls
+        self._client = client = calls.client
         self._compression = compression
-        self._queues = QueueChoice(session.surroundings.random)
+        self._queues = QueueChoice(client.surroundings.random)
         self._max_in_flight = max_in_flight
         self._slots = asyncio.Semaphore(max_in_flight)
         self._turns = Turns()
-        self._outages = Outages(retry, session.surroundings.random, session.log_facts, session.routes.cached)
-        session.on_failure.append(self._outages.close)
+        self._outages = Outages(retry, client.surroundings.random, client.log_facts, calls.routes)
+        client.on_failure.append(self._outages.close)
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
@@ -136,7 +136,7 @@ class Sender:
         self._check(message, kind, route, packed)
         if half is not None:
             message_id = half.message_id
-        sending = Sending(self._session, message, kind, message_id or self.next_message_id(), half, packed)
+        sending = Sending(self._calls, message, kind, message_id or self.next_message_id(), half, packed)
         if began is not None:
             began(sending)
         return await self._carry_out(sending, route, until)
@@ -153,7 +153,7 @@ class Sender:
 
     def batch(self, parcels: Sequence[Parcel]) -> BatchSending:
         """Messages of one topic and encoding, to travel in one request."""
-        return BatchSending(self._session, parcels)
+        return BatchSending(self._calls, parcels)
 
     async def send_batch(self, batch: BatchSending, until: float) -> Sequence[SendReceipt | RocketMQError]:
         """Send many in one request and return the outcome of each of `batch.parcels`, which are those still wanted.
@@ -194,20 +194,21 @@ class Sender:
 
     def next_message_id(self) -> str:
         """A fresh id, unique among all clients."""
-        return process_message_ids().next(self._session.surroundings.wall())
+        return process_message_ids().next(self._client.surroundings.wall())
 
     async def parcel(self, message: Message, until: float) -> Parcel:
         """A plain message, made ready to travel in a batch; raises what forbids it to travel at all."""
         route = await self.route(message.topic, until)
-        packed = None if self._compression is None else await self._packed(message.body, self._compression)
+        packed = None
+        if self._compression is not None and self._calls.packs_batches:
+            packed = await self._packed(message.body, self._compression)
         self._check(message, MessageType.NORMAL, route, packed)
         return Parcel(message, self.next_message_id(), packed)
 
     def parcel_at_once(self, message: Message) -> Parcel | None:
         """What `parcel` gives, where nothing has to be waited for; None otherwise."""
-        session = self._session
-        session.check_usable()
-        route = session.routes.cached.get(message.topic)
+        self._client.check_usable()
+        route = self._calls.routes.get(message.topic)
         if route is None or self._compression is not None:
             return None
         self._check(message, MessageType.NORMAL, route, None)
@@ -215,12 +216,12 @@ class Sender:
 
     def has_route(self, topic: str) -> bool:
         """Whether the route of `topic` needs no look-up."""
-        return topic in self._session.routes.cached
+        return topic in self._calls.routes
 
     async def route(self, topic: str, until: float) -> Route:
         """The route of `topic`, looked up until the budget is spent if it is not cached."""
-        self._session.check_usable()
-        route = self._session.routes.cached.get(topic)
+        self._client.check_usable()
+        route = self._calls.routes.get(topic)
         if route is not None:
             return route
         try:
@@ -230,7 +231,7 @@ class Sender:
             raise
 
     async def _look_up(self, topic: str, until: float) -> Route:
-        session, retry, failures = self._session, self.retry, 0
+        calls, retry, failures = self._calls, self.retry, 0
         last: RocketMQError | None = None
 
         def delay_after(error: RocketMQError) -> float | None:
@@ -243,17 +244,17 @@ class Sender:
 
         try:
             async with asyncio.timeout_at(until):
-                route = await retried(partial(session.route, topic), delay_after)
-                await self._declare(topic)
+                route = await retried(partial(calls.route, topic), delay_after)
+                await calls.declare(topic)
         except TimeoutError:
-            if topic not in session.routes.unknown:
+            if not calls.is_unknown(topic):
                 raise last or self.kept_waiting(
-                    topic, f"{session.access} has not answered where its queues are"
+                    topic, f"{self._client.access} has not answered where its queues are"
                 ) from None
             # The server is available. It may answer for up to 20 s that a new topic does not exist (live-lessons.md,
             # 13), for which `Timeouts.start` counts.
-            route = await session.route(topic)
-            await self._declare(topic)
+            route = await calls.route(topic)
+            await calls.declare(topic)
         finally:
             last = None  # or error and frame would keep each other alive
         return route
@@ -289,12 +290,12 @@ class Sender:
         if way.message_group is not None:
             chosen = self._queues.of_message_group(route, way.message_group)
         else:
-            first = self._queues.first(route, self._session.isolated)
+            first = self._queues.first(route, self._calls.isolated)
             chosen, turn = first if first is not None else (None, 0)
         if chosen is None:
             raise PermissionDenied(
                 f"topic {route.topic!r} has no writable queue; check its permission and that its brokers run",
-                endpoint=str(self._session.access),
+                endpoint=str(self._client.access),
                 topic=route.topic,
             )
         try:
@@ -312,7 +313,7 @@ class Sender:
         except RocketMQError as error:
             way.may_be_stored = earlier or error.may_have_taken_effect
             if error.may_retry:
-                self._session.isolated.add(chosen.endpoint)
+                self._calls.isolated.add(chosen.endpoint)
             self._outages.failed(chosen.endpoint, error, way)
             raise
         if self._outages:
@@ -368,8 +369,8 @@ class Sender:
             initial=self.retry.initial,
             maximum=self.retry.maximum,
             remaining=until - self.loop.time(),
-            server=self._session.settings.backoff,
-            random=self._session.surroundings.random,
+            server=self._calls.settings.backoff,
+            random=self._client.surroundings.random,
         )
 
     async def _available(
@@ -381,7 +382,7 @@ class Sender:
             other = self._next_queue(way, route, chosen, turn)
             if other.endpoint not in outages:
                 return other
-            self._session.check_usable()
+            self._client.check_usable()
             outages.follow(topic)
             if chosen.endpoint not in outages:
                 continue
@@ -398,23 +399,23 @@ class Sender:
                     endpoint=str(chosen.endpoint),
                     topic=topic,
                 ) from None
-            self._session.check_usable()
+            self._client.check_usable()
             await self._wait_for_slot(topic, until)
             way.has_slot = True
             if is_probe:
                 return chosen
-            if chosen not in self._session.routes.cached.get(topic, route).queues:
+            if chosen not in self._calls.routes.get(topic, route).queues:
                 chosen = self._next_queue(way, route, chosen, turn)
         return chosen
 
     def _next_queue(self, way: OnItsWay[Outcome], route: Route, chosen: RouteQueue, turn: int) -> RouteQueue:
         """The queue of the next attempt: that of its message group, or the next broker's, if it can be reached."""
-        route = self._session.routes.cached.get(route.topic, route)
+        route = self._calls.routes.get(route.topic, route)
         if way.message_group is not None:
             if chosen in route.queues:
                 return chosen
             return self._queues.of_message_group(route, way.message_group) or chosen
-        candidates = self._queues.candidates(route, turn, len(route.queues), self._session.isolated)
+        candidates = self._queues.candidates(route, turn, len(route.queues), self._calls.isolated)
         if not candidates:
             return chosen
         following = candidates[way.attempts % len(candidates)]
@@ -424,7 +425,7 @@ class Sender:
 
     def _can_switch(self, way: OnItsWay[Outcome], route: Route, chosen: RouteQueue) -> bool:
         return way.message_group is None and any(
-            each.endpoint != chosen.endpoint and each.endpoint not in self._session.isolated
+            each.endpoint != chosen.endpoint and each.endpoint not in self._calls.isolated
             for each in route.writable
         )
 
@@ -449,7 +450,7 @@ class Sender:
 
     def _check(self, message: Message, kind: MessageType, route: Route, packed: bytes | None) -> None:
         """Refuse what the server's settings say it would refuse, before it travels."""
-        settings = self._session.settings
+        settings = self._calls.settings
         size = len(message.body if packed is None else packed)
         if size > settings.max_body:
             raise MessageTooLarge(
@@ -464,16 +465,9 @@ class Sender:
                 f"topic {message.topic!r} takes {' or '.join(sorted(accepts))} messages, not {kind.value}; "
                 "send to a topic of the right type",
                 code=Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE,
-                endpoint=str(self._session.access),
+                endpoint=str(self._client.access),
                 topic=message.topic,
             )
-
-    async def _declare(self, topic: str) -> None:
-        """Tell the servers of a topic that was not declared, because they look producers up by topic."""
-        declaration = self._session.declaration
-        if topic not in declaration.topics:
-            self._session.declaration = replace(declaration, topics=(*declaration.topics, topic))
-            await self._session.write_settings()
 
 
 def _is_about_one(error: RocketMQError) -> bool:

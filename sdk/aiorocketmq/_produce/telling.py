@@ -6,26 +6,26 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from aiorocketmq._session import Session
+from aiorocketmq._client import Client
 from aiorocketmq.errors import RocketMQError
 from aiorocketmq.hooks import Event, Phase
 
 
 @contextmanager
-def told(session: Session, event: Event) -> Iterator[None]:
+def told(client: Client, event: Event) -> Iterator[None]:
     """`event` when the block begins, and again when it ends, each time with its phase; the block's error goes on."""
-    if not session.telling.is_watched:
+    if not client.telling.is_watched:
         yield
         return
-    event = replace(event, operation=session.next_operation())
-    session.telling.event(replace(event, phase=Phase.INVOKE))
+    event = replace(event, operation=client.next_operation())
+    client.telling.event(replace(event, phase=Phase.INVOKE))
     try:
         yield
     except RocketMQError as error:
         phase = Phase.INFO if error.may_have_taken_effect else Phase.FAIL
-        session.telling.event(replace(event, phase=phase, error=error))
+        client.telling.event(replace(event, phase=phase, error=error))
         raise
     except BaseException:
-        session.telling.event(replace(event, phase=Phase.INFO))
+        client.telling.event(replace(event, phase=Phase.INFO))
         raise
-    session.telling.event(replace(event, phase=Phase.OK))
+    client.telling.event(replace(event, phase=Phase.OK))

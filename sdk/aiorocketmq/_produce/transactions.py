@@ -7,15 +7,11 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-from aiorocketmq._calls import END_TRANSACTION
-from aiorocketmq._collecting import lone_message
-from aiorocketmq._convert import end_to_wire
-from aiorocketmq._core.endpoint import Endpoint
+from aiorocketmq._client import Client
 from aiorocketmq._core.transactions import Answer, Decisions, Resolution
+from aiorocketmq._produce.interface import EndCall, Half
 from aiorocketmq._produce.sender import Sender
-from aiorocketmq._produce.sending import Half
 from aiorocketmq._produce.telling import told
-from aiorocketmq._session import Session
 from aiorocketmq.connection import loop_time
 from aiorocketmq.errors import Closed, RocketMQError, TransactionUnconfirmed
 from aiorocketmq.hooks import (
@@ -25,7 +21,6 @@ from aiorocketmq.hooks import (
     around_send,
 )
 from aiorocketmq.message import Message, ReceivedMessage, SendReceipt
-from aiorocketmq.wire import messages as pb
 
 logger = logging.getLogger(__name__)
 
@@ -43,8 +38,8 @@ CHECK_SECONDS = 25.0
 class Transactions:
     """The transactions of one producer."""
 
-    def __init__(self, session: Session, sender: Sender, checker: TransactionChecker) -> None:
-        self._session = session
+    def __init__(self, client: Client, sender: Sender, checker: TransactionChecker) -> None:
+        self._client = client
         self._sender = sender
         self._checker = checker
         self._decisions = Decisions()
@@ -59,11 +54,11 @@ class Transactions:
         async def send(message: Message) -> SendReceipt:
             return await self._sender.send(message, half)
 
-        return around_send(self._session.hooks, send)
+        return around_send(self._client.hooks, send)
 
     def new_half(self, check_after: float | None) -> Half:
         """A half message to send; until it is decided or left, no check of it is answered."""
-        self._session.check_running()
+        self._client.check_running()
         half = Half(self._sender.next_message_id(), check_after)
         self._decisions.opened(half.message_id)
         return half
@@ -80,15 +75,15 @@ class Transactions:
         """Commit or roll back, once: the call is not repeated, and goes on when the caller is cancelled.
 
         Raises TransactionUnconfirmed where no OK came back."""
-        assert half.endpoint is not None  # there is a receipt
+        assert half.end is not None  # there is a receipt
         self._decisions.decided(half.message_id, resolution, now=loop_time())
         transaction_id = receipt.transaction_id or half.message_id
         try:
-            self._session.check_running()
+            self._client.check_running()
             error = await self._finished(
-                self._session.spawn(
+                self._client.spawn(
                     self._end,
-                    half.endpoint,
+                    half.end,
                     receipt.topic,
                     half.message_id,
                     transaction_id,
@@ -107,29 +102,29 @@ class Transactions:
             return await asyncio.shield(call)
         except asyncio.CancelledError:
             if call.cancelled():
-                self._session.check_running()
+                self._client.check_running()
             raise
 
     # From outside: the questions of servers
 
-    async def on_command(self, endpoint: Endpoint, command: pb.TelemetryCommand) -> None:
+    async def on_check(
+        self, server: str, message: ReceivedMessage, transaction_id: str, end: EndCall
+    ) -> None:
         """Answer a server that asks about a transaction; errors are logged, because the server asks again."""
-        asked = command.recover_orphaned_transaction_command
-        session = self._session
-        message = await lone_message(session, asked.message, endpoint)
-        if session.telling.is_watched:
-            session.telling.event(
+        client = self._client
+        if client.telling.is_watched:
+            client.telling.event(
                 TransactionCheckEvent(
-                    client=session.telling.client, message=message, transaction_id=asked.transaction_id
+                    client=client.telling.client, message=message, transaction_id=transaction_id
                 )
             )
         answer = self._decisions.on_check(message.message_id, now=loop_time())
         logger.info(
             "%s asks about the transaction of message %s: %s",
-            endpoint,
+            server,
             message.message_id,
             answer.value,
-            extra=session.log_facts(),
+            extra=client.log_facts(),
         )
         if answer is Answer.SILENCE:
             return
@@ -137,14 +132,14 @@ class Transactions:
         if resolution is Resolution.UNKNOWN:
             return
         error = await self._end(
-            endpoint, message.topic, message.message_id, asked.transaction_id, resolution, from_check=True
+            end, message.topic, message.message_id, transaction_id, resolution, from_check=True
         )
         if error is not None:
             logger.warning(
                 "the answer about message %s was not taken, the server will ask again: %s",
                 message.message_id,
                 error,
-                extra=session.log_facts(),
+                extra=client.log_facts(),
             )
 
     async def _ask(self, message: ReceivedMessage) -> Resolution:
@@ -186,7 +181,7 @@ class Transactions:
 
     async def _end(
         self,
-        endpoint: Endpoint,
+        end: EndCall,
         topic: str,
         message_id: str,
         transaction_id: str,
@@ -194,21 +189,17 @@ class Transactions:
         from_check: bool = False,
     ) -> RocketMQError | None:
         """One call that ends a transaction; what went wrong is returned, since a task's error would be logged."""
-        session = self._session
         event = TransactionEndEvent(
-            client=session.telling.client,
+            client=self._client.telling.client,
             topic=topic,
             message_id=message_id,
             transaction_id=transaction_id,
             resolution=resolution,
             from_check=from_check,
         )
-        request = end_to_wire(
-            session.resource(topic), message_id, transaction_id, resolution, from_check=from_check
-        )
         try:
-            with told(session, event):
-                await session.call(endpoint, END_TRANSACTION, request, topic=topic)
+            with told(self._client, event):
+                await end(resolution, from_check)
         except RocketMQError as error:
             return error
         return None

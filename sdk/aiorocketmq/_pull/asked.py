@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeAlias
 
+from aiorocketmq._core.endpoint import Address
 from aiorocketmq._core.remoting.bodies import parse_offsets, running_info, status
 from aiorocketmq._core.remoting.frame import Frame
 from aiorocketmq._pull.fetching import Fetching
@@ -34,14 +35,14 @@ class Asked:
             RequestCode.RESET_CONSUMER_CLIENT_OFFSET: self._on_reset,
         }
 
-    def _tell_running(self, frame: Frame) -> Frame:
+    def _tell_running(self, _: Address, frame: Frame) -> Frame:
         body = running_info(self._positions(), version=version(), started_ms=self._started_ms)
         return Frame(code=ResponseCode.SUCCESS, opaque=frame.opaque, body=body)
 
-    def _tell_status(self, frame: Frame) -> Frame:
+    def _tell_status(self, _: Address, frame: Frame) -> Frame:
         return Frame(code=ResponseCode.SUCCESS, opaque=frame.opaque, body=status(self._positions()))
 
-    def _on_reset(self, frame: Frame) -> None:
+    def _on_reset(self, _: Address, frame: Frame) -> None:
         try:
             offsets = parse_offsets(frame.body)
         except ValueError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -16,7 +15,7 @@ from aiorocketmq._core.settings import FilterText
 from aiorocketmq._core.tags import matches_tags, parse_tags
 from aiorocketmq._pull.interface import Offset, Pulled, Wanted, check_offset
 from aiorocketmq._remoting.codes import RequestCode, ResponseCode
-from aiorocketmq._remoting.messages import plain, received
+from aiorocketmq._remoting.messages import received, unpack
 from aiorocketmq._remoting.session import RemotingSession
 from aiorocketmq._unpacking import unpack_with_extra
 from aiorocketmq.errors import OffsetNotFound
@@ -168,10 +167,7 @@ class RemotingPullCalls:
             if tags and not matches_tags(tags, message.tag):
                 continue
             if is_packed:
-                loop = asyncio.get_running_loop()
-                message.body, message.corruption = await loop.run_in_executor(
-                    connection.executor, plain, record, limit
-                )
+                await unpack(message, record, connection)
             messages.append(message)
         return tuple(messages)
 

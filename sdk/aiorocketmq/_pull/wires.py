@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from aiorocketmq._core.remoting.bodies import BROADCASTING, CLUSTERING, heartbeat_body
+from aiorocketmq._core.remoting.bodies import BROADCASTING, CLUSTERING, consumer_data, heartbeat_body
 from aiorocketmq._core.settings import Declaration, FilterText
 from aiorocketmq._pull.broadcast import BroadcastPullCalls, OffsetFile
 from aiorocketmq._pull.grpc_calls import GrpcPullCalls
@@ -44,14 +44,14 @@ def remoting(
     """A session with name servers and brokers, known to these as a member of its group where topics are shared."""
 
     def heartbeat(client_id: str) -> bytes:
-        return heartbeat_body(
-            client_id,
+        consumer = consumer_data(
             wanted.group,
             {topic: wanted.filters.get(topic, FilterText()) for topic in wanted.topics},
             model=CLUSTERING if wanted.broadcast is None else BROADCASTING,
             from_where=_FROM_WHERE.get(wanted.start, "CONSUME_FROM_TIMESTAMP"),
             version=made_at,
         )
+        return heartbeat_body(client_id, consumers=(consumer,))
 
     session = RemotingSession(
         where,

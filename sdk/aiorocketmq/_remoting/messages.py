@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from types import MappingProxyType
 
@@ -9,6 +10,7 @@ from aiorocketmq._core.bodies import unpacked_at_once
 from aiorocketmq._core.remoting.compression import plain_body
 from aiorocketmq._core.remoting.records import COMPRESSED, Record
 from aiorocketmq._unpacking import unpack_with_extra
+from aiorocketmq.connection import Connection
 from aiorocketmq.message import MessageQueue, MessageType, ReceivedMessage
 
 SYSTEM_PROPERTIES = frozenset(
@@ -59,6 +61,14 @@ def received(record: Record, queue: MessageQueue, group: str, limit: int) -> tup
 def plain(record: Record, limit: int) -> tuple[bytes, str | None]:
     """The decompressed body, at most `limit` bytes, and None; or the body as it came, and why it is corrupted."""
     return plain_body(record, limit, unpack_with_extra)
+
+
+async def unpack(message: ReceivedMessage, record: Record, connection: Connection) -> None:
+    """Decompress what `received` has left as it came, in another thread."""
+    loop = asyncio.get_running_loop()
+    message.body, message.corruption = await loop.run_in_executor(
+        connection.executor, plain, record, connection.max_decompressed_body
+    )
 
 
 def _read_rest(record: Record, message: ReceivedMessage) -> None:

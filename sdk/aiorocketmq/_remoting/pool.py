@@ -65,11 +65,12 @@ class Pool:
         topic: str | None = None,
         group: str | None = None,
         accept: Collection[int] = (),
+        repeats: bool = True,
     ) -> Frame:
-        """Send a request that may be made twice, and return its answer, whose code is SUCCESS or one of `accept`.
+        """Send a request, and return its answer, whose code is SUCCESS or one of `accept`.
 
-        Where a connection has broken, it is made once more on a new one: servers close those that were idle for two
-        minutes. Raises the error of the answer, Unreachable, or Closed after `close`."""
+        Where a connection has broken, it is made once more on a new one, if it `repeats`: servers close those that were
+        idle for two minutes. Raises the error of the answer, Unreachable, or Closed after `close`."""
         given = await self._credentials()
         signed = dict(fields or {})
         if given is not None:
@@ -94,7 +95,7 @@ class Pool:
         try:
             return await call(connection)
         except Unreachable:
-            if connection.is_open:
+            if connection.is_open or not repeats:
                 raise
         return await call(await self._connection(address))
 

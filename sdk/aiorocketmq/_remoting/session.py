@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TypeAlias
 
 import anyio
 
 from aiorocketmq._client import Client
-from aiorocketmq._core.endpoint import Address, endpoint_of
+from aiorocketmq._core.endpoint import Address, Endpoint, endpoint_of
 from aiorocketmq._core.pauses import failure_pause
 from aiorocketmq._core.remoting.frame import Frame
 from aiorocketmq._core.retries import start_delay
@@ -41,8 +42,8 @@ ROUTES = 30.0
 """Seconds between looks at the routes, as Java's clients."""
 _PASSING = (Unreachable, Busy, ServerFault, TopicNotFound)
 
-ServerRequest: TypeAlias = Callable[[Frame], "Frame | None"]
-"""Carries out a server's request, and returns the answer to one that wants one."""
+ServerRequest: TypeAlias = Callable[[Address, Frame], "Frame | None"]
+"""Carries out the request of the server at an address, and returns the answer to one that wants one."""
 
 
 class RemotingSession(Client):
@@ -65,6 +66,8 @@ class RemotingSession(Client):
         connection, owns_connection = as_connection(where, options or {})
         super().__init__(connection, owns_connection=owns_connection, role=role, group=group, hooks=hooks)
         self.topics = tuple(topics)
+        self.isolated: set[Endpoint] = set()
+        """Brokers that sends avoid, because a request failed there and no heartbeat has been answered since."""
         self._heartbeat = heartbeat
         self.requests: dict[int, ServerRequest] = {}
         """Who carries out what servers ask, by its code."""
@@ -73,8 +76,8 @@ class RemotingSession(Client):
         self._open_pool: Pool | None = None
         self._open_name_servers: NameServers | None = None
         self._routes: dict[str, Route] = {}
-        self._known_by: set[Address] = set()
-        """Brokers that have answered a heartbeat on the connection that is open now."""
+        self._known_by: dict[Address, int] = {}
+        """Brokers that have answered a heartbeat on the connection that is open now, with their versions."""
         self._due = asyncio.Event()
 
     # Life
@@ -115,7 +118,7 @@ class RemotingSession(Client):
             await self._name_servers.brokers()
         for topic in self.topics:
             await self._look_up(topic)
-        if self._heartbeat is not None:
+        if self._heartbeat is not None and self.topics:
             failures = await self._beat(self._heartbeat(self.client_id))
             if failures:
                 raise failures[0]
@@ -136,7 +139,8 @@ class RemotingSession(Client):
     async def _say_goodbye(self) -> None:
         if self._heartbeat is None:
             return
-        fields = {"clientID": self.client_id, "consumerGroup": self.group or ""}
+        kind = "producerGroup" if self.role is Role.PRODUCER else "consumerGroup"
+        fields = {"clientID": self.client_id, kind: self.group or ""}
         await asyncio.gather(
             *(self._ask(address, RequestCode.UNREGISTER_CLIENT, fields) for address in self._known_by)
         )
@@ -152,15 +156,15 @@ class RemotingSession(Client):
         masters = {broker.master for broker in self._brokers() if broker.master is not None}
         if self._open_pool is None:
             return False
-        if self._heartbeat is not None:
-            return bool(masters) and masters <= self._known_by
+        if self._heartbeat is not None and self.topics:
+            return bool(masters) and masters <= self._known_by.keys()
         pool = self._open_pool
         return any(map(pool.is_open, masters or self.access.addresses))
 
     @property
     def has_settings(self) -> bool:
-        """Whether a broker has taken this client in; one that is no member of a group needs none."""
-        return self._open_pool is not None and (self._heartbeat is None or bool(self._known_by))
+        """Whether a broker has taken this client in; one that is no member of a group, or has no topics, needs none."""
+        return self._open_pool is not None and not (self._heartbeat and self.topics and not self._known_by)
 
     # Calls
 
@@ -203,6 +207,21 @@ class RemotingSession(Client):
             group=self.group,
         )
 
+    async def call_at(
+        self,
+        address: Address,
+        code: RequestCode,
+        fields: Mapping[str, str],
+        body: bytes = b"",
+        *,
+        topic: str | None = None,
+        repeats: bool = True,
+    ) -> Frame:
+        """Ask the broker at `address`; see `Pool.call`. Brokers may want to know something before the start is over."""
+        return await self._pool.call(
+            address, code, fields, body, timeout=self.timeouts.request, topic=topic, repeats=repeats
+        )
+
     async def call_any(self, topic: str, code: RequestCode, fields: Mapping[str, str]) -> Frame:
         """Ask one broker of `topic`, a master where there is one; all know the same of a group."""
         route = await self.route(topic)
@@ -237,6 +256,28 @@ class RemotingSession(Client):
             )
         )
 
+    @property
+    def routes(self) -> Mapping[str, Route]:
+        """The routes that are known, by topic."""
+        return self._routes
+
+    async def add_topic(self, topic: str) -> None:
+        """Be known to the brokers of `topic` from now on; those that do not answer are told later."""
+        if topic in self.topics or self._heartbeat is None:
+            return
+        await self.route(topic)
+        self.topics += (topic,)
+        if await self._beat(self._heartbeat(self.client_id)):
+            self._due.set()
+
+    async def version_of(self, address: Address) -> int:
+        """The version of the broker at `address`; raises Unreachable where it does not answer."""
+        if address not in self._known_by and self._heartbeat is not None:
+            error = await self._beat_at(address, self._heartbeat(self.client_id))
+            if error is not None:
+                raise error
+        return self._known_by[address]
+
     async def _look_up(self, topic: str) -> Route:
         route = await self._name_servers.route(topic)
         before = self._routes.get(topic)
@@ -270,9 +311,12 @@ class RemotingSession(Client):
     async def _keep_routes(self, watch: Watch) -> None:
         while True:
             await asyncio.sleep(ROUTES)
-            for topic in tuple(self._routes):
+            # Without a topic, too, or name servers would close a connection that says nothing.
+            jobs: list[Callable[[], Awaitable[object]]]
+            jobs = [partial(self._look_up, topic) for topic in self._routes]
+            for job in jobs or [self._name_servers.brokers]:
                 try:
-                    await self._look_up(topic)
+                    await job()
                 except RocketMQError as error:
                     watch.failed(error)
                 else:
@@ -310,14 +354,16 @@ class RemotingSession(Client):
 
     async def _beat_at(self, address: Address, body: bytes) -> RocketMQError | None:
         try:
-            await self._pool.call(
+            answer = await self._pool.call(
                 address, RequestCode.HEART_BEAT, {}, body, timeout=self.timeouts.request, group=self.group
             )
         except RocketMQError as error:
-            self._known_by.discard(address)
+            self._known_by.pop(address, None)
             return error
-        if address not in self._known_by:
-            self._known_by.add(address)
+        self.isolated.discard(endpoint_of((address,)))
+        is_new = address not in self._known_by
+        self._known_by[address] = answer.version
+        if is_new:
             self._changed()
         return None
 
@@ -331,12 +377,12 @@ class RemotingSession(Client):
         if handler is None:
             logger.debug("%s asks for %d, which this client does not do", address, frame.code)
             return None
-        return handler(frame)
+        return handler(address, frame)
 
     def _on_lost(self, address: Address) -> None:
         """Be known again as soon as possible: until then the group shares its queues without us."""
         if address in self._known_by:
-            self._known_by.discard(address)
+            del self._known_by[address]
             self._due.set()
 
     def _changed(self) -> None:

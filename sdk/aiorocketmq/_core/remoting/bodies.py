@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from aiorocketmq._core.remoting.json_dialect import JsonValue, loads
 from aiorocketmq._core.route import MessageQueue
@@ -14,20 +14,35 @@ CLUSTERING, BROADCASTING = "CLUSTERING", "BROADCASTING"
 
 
 def heartbeat_body(
-    client_id: str,
+    client_id: str, *, consumers: Sequence[JsonValue] = (), producers: Sequence[str] = ()
+) -> bytes:
+    """What a client tells brokers of itself: the groups that it consumes for, and those that it produces for."""
+    data = {
+        "clientID": client_id,
+        "consumerDataSet": [*consumers],
+        "producerDataSet": [{"groupName": group} for group in producers],
+        "heartbeatFingerprint": 0,
+        "withoutSub": False,
+    }
+    return json.dumps(data).encode()
+
+
+def consumer_data(
     group: str,
     subscriptions: Mapping[str, FilterText],
     *,
     model: str,
     from_where: str,
     version: int,
-) -> bytes:
-    """What a pull consumer tells brokers of itself: its whole subscription, which replaces that of its group.
+    is_handed: bool = False,
+) -> dict[str, JsonValue]:
+    """A consumer in a heartbeat: its whole subscription, which replaces that of its group.
 
-    `version` is when that was made, in milliseconds since 1970: brokers keep a topic's newest."""
-    consumer = {
+    `version` is when that was made, in milliseconds since 1970: brokers keep a topic's newest. `is_handed` tells a
+    push consumer from one that pulls; both pull."""
+    return {
         "consumeFromWhere": from_where,
-        "consumeType": "CONSUME_ACTIVELY",
+        "consumeType": "CONSUME_PASSIVELY" if is_handed else "CONSUME_ACTIVELY",
         "groupName": group,
         "messageModel": model,
         "subscriptionDataSet": [
@@ -35,8 +50,6 @@ def heartbeat_body(
         ],
         "unitMode": False,
     }
-    data = {"clientID": client_id, "consumerDataSet": [consumer], "producerDataSet": []}
-    return json.dumps({**data, "heartbeatFingerprint": 0, "withoutSub": False}).encode()
 
 
 def subscription(topic: str, wanted: FilterText, *, version: int) -> dict[str, JsonValue]:

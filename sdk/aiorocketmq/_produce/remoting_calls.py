@@ -1,0 +1,305 @@
+"""Sends over the remoting protocol; remoting-protocol.md 6.12 and 6.13, live-broker-remoting.md 3 and 6."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+
+from aiorocketmq._core.endpoint import Address, endpoint_of
+from aiorocketmq._core.remoting.batches import Member, encode_batch
+from aiorocketmq._core.remoting.delays import delay_properties
+from aiorocketmq._core.remoting.frame import MAX_FRAME, Frame
+from aiorocketmq._core.remoting.properties import write_properties
+from aiorocketmq._core.remoting.records import COMPRESSED, MalformedRecord, Record, read_records
+from aiorocketmq._core.route import MessageQueue, Route, RouteQueue
+from aiorocketmq._core.settings import ServerSettings
+from aiorocketmq._core.transactions import Resolution
+from aiorocketmq._produce.interface import CheckHandler, Outgoing
+from aiorocketmq._remoting import routes
+from aiorocketmq._remoting.codes import RequestCode
+from aiorocketmq._remoting.messages import SYSTEM_PROPERTIES, received, unpack
+from aiorocketmq._remoting.session import RemotingSession
+from aiorocketmq.errors import IllegalMessage, NotServed, RocketMQError, UsageError
+from aiorocketmq.message import Message, SendReceipt
+
+logger = logging.getLogger(__name__)
+
+PREPARED = 0x4
+"""The bit of SYSFLAG that a half message has."""
+_ROOM = 64 * 1024
+"""Bytes of a frame that are left for all but the body."""
+_ENDS: Mapping[Resolution, str] = MappingProxyType({Resolution.COMMIT: "8", Resolution.ROLLBACK: "12"})
+
+
+class RemotingSendCalls:
+    """The requests of one producer, known to brokers as a member of the producer group `group`."""
+
+    packs_batches = False
+    on_check: CheckHandler
+
+    def __init__(self, session: RemotingSession, group: str) -> None:
+        self.client = self._session = session
+        self.isolated = session.isolated
+        # Only brokers know how large a body may be; servers check no types behind this port.
+        self.settings = ServerSettings(max_body=MAX_FRAME - _ROOM, validate_message_type=False)
+        self._group = group
+        self._routes: dict[str, Route] = {}
+        session.on_change.append(self._follow)
+        session.requests[RequestCode.CHECK_TRANSACTION_STATE] = self._asked
+
+    @property
+    def routes(self) -> Mapping[str, Route]:
+        """The routes that are known, by topic."""
+        return self._routes
+
+    def is_unknown(self, topic: str) -> bool:
+        """False: name servers know a new topic within milliseconds, so that nobody need wait for one."""
+        return False
+
+    async def route(self, topic: str) -> Route:
+        """Where the queues of `topic` are."""
+        route = self._routes[topic] = _writable(topic, await self._session.route(topic))
+        return route
+
+    def _follow(self) -> None:
+        for topic in self._routes:
+            known = self._session.routes.get(topic)
+            if known is not None:
+                self._routes[topic] = _writable(topic, known)
+
+    async def declare(self, topic: str) -> None:
+        """Tell the brokers of `topic` that there is a producer, which they ask about transactions."""
+        await self._session.add_topic(topic)
+
+    async def store(self, outgoing: Outgoing, chosen: RouteQueue, attempts: int) -> SendReceipt:
+        """Ask once to store a message in `chosen`."""
+        message, address = outgoing.message, chosen.endpoint.addresses[0]
+        properties = await self._properties(outgoing, address)
+        flags = (0 if outgoing.packed is None else COMPRESSED) | (0 if outgoing.half is None else PREPARED)
+        answer = await self._session.call_at(
+            address,
+            RequestCode.SEND_MESSAGE_V2,
+            self._fields(chosen, properties, flags),
+            message.body if outgoing.packed is None else outgoing.packed,
+            topic=message.topic,
+            repeats=False,
+        )
+        offset = self._offset(answer, message.topic)
+        self._session.note_success()
+        transaction_id = answer.fields.get("transactionId") if outgoing.half is not None else None
+        if outgoing.half is not None:
+            fields = {
+                "topic": message.topic,
+                "tranStateTableOffset": str(offset),
+                "commitLogOffset": str(self._log_offset(answer, message.topic)),
+                "msgId": outgoing.message_id,
+                "transactionId": transaction_id or outgoing.message_id,
+                "bname": chosen.queue.broker,
+            }
+            outgoing.half.end = partial(self._end, address, fields)
+        return SendReceipt(
+            message_id=outgoing.message_id,
+            topic=message.topic,
+            queue=chosen.queue,
+            offset=offset,
+            attempts=attempts,
+            recall_handle=answer.fields.get("recallHandle"),
+            transaction_id=transaction_id,
+            endpoint=str(address),
+        )
+
+    async def store_batch(
+        self, batch: Sequence[Outgoing], chosen: RouteQueue, attempts: int
+    ) -> Sequence[SendReceipt | RocketMQError]:
+        """Ask once to store many messages, all or none of which are stored."""
+        topic, address = batch[0].message.topic, chosen.endpoint.addresses[0]
+        members = [Member(each.message.body, _text(each.message, _plain(each))) for each in batch]
+        answer = await self._session.call_at(
+            address,
+            RequestCode.SEND_BATCH_MESSAGE,
+            {**self._fields(chosen, write_properties({"WAIT": "true"}), 0), "m": "true"},
+            encode_batch(members),
+            topic=topic,
+            repeats=False,
+        )
+        first = self._offset(answer, topic)
+        self._session.note_success()
+        return [
+            SendReceipt(
+                message_id=each.message_id,
+                topic=topic,
+                queue=chosen.queue,
+                offset=offset,
+                attempts=attempts,
+                endpoint=str(address),
+            )
+            for offset, each in enumerate(batch, first)
+        ]
+
+    async def recall(self, receipt: SendReceipt) -> None:
+        """Ask to take a delayed message back; NotServed by brokers before 5.3.2."""
+        if receipt.queue is None:
+            raise UsageError(
+                f"message {receipt.message_id} cannot be recalled: its receipt names no queue",
+                topic=receipt.topic,
+            )
+        await self._session.call(
+            receipt.queue,
+            RequestCode.RECALL_MESSAGE,
+            {"producerGroup": self._group, "recallHandle": receipt.recall_handle or ""},
+        )
+
+    # Requests
+
+    def _fields(self, chosen: RouteQueue, properties: str, flags: int) -> dict[str, str]:
+        queue = chosen.queue
+        return {
+            "a": self._group,
+            "b": queue.topic,
+            # The topic that a missing one is copied from: none, topics are not created by use.
+            "c": queue.topic,
+            "d": "4",
+            "e": str(queue.id),
+            "f": str(flags),
+            "g": str(round(self._session.surroundings.wall() * 1000)),
+            "h": "0",
+            "i": properties,
+            "j": "0",
+            "k": "false",
+            "m": "false",
+            "n": queue.broker,
+        }
+
+    async def _properties(self, outgoing: Outgoing, address: Address) -> str:
+        message, half = outgoing.message, outgoing.half
+        if message.lite_topic is not None or message.priority is not None:
+            raise NotServed(
+                "messages with a lite topic or a priority travel over gRPC only: send this one to a proxy",
+                endpoint=str(address),
+                topic=message.topic,
+            )
+        system = _plain(outgoing)
+        if message.message_group is not None:
+            system["__SHARDINGKEY"] = message.message_group
+        if outgoing.due_us is not None:
+            version = await self._session.version_of(address)
+            delays = delay_properties(due_us=outgoing.due_us, delay=message.delay, version=version)
+            if delays is None:
+                raise NotServed(
+                    f"the broker at {address} is older than 5.0 and delays messages by 1, 5, 10 or 30 seconds, 1 to "
+                    "10, 20 or 30 minutes, or 1 or 2 hours only: give one of these as delay",
+                    endpoint=str(address),
+                    topic=message.topic,
+                )
+            system.update(delays)
+        if half is not None:
+            system.update({"TRAN_MSG": "true", "PGROUP": self._group})
+            if half.check_after is not None:
+                system["CHECK_IMMUNITY_TIME_IN_SECONDS"] = str(round(half.check_after))
+        return _text(message, system)
+
+    async def _end(
+        self, address: Address, fields: Mapping[str, str], resolution: Resolution, from_check: bool
+    ) -> None:
+        ended = {
+            **fields,
+            "producerGroup": self._group,
+            "commitOrRollback": _ENDS[resolution],
+            "fromTransactionCheck": str(from_check).lower(),
+        }
+        # A second commit would deliver the message again.
+        await self._session.call_at(
+            address, RequestCode.END_TRANSACTION, ended, topic=fields["topic"], repeats=False
+        )
+
+    # What servers ask
+
+    def _asked(self, address: Address, frame: Frame) -> None:
+        try:
+            (record,) = read_records(frame.body)
+            fields = {
+                "topic": record.topic,
+                "tranStateTableOffset": frame.fields["tranStateTableOffset"],
+                "commitLogOffset": frame.fields["commitLogOffset"],
+            }
+        except (MalformedRecord, ValueError, KeyError) as error:
+            logger.warning("%s asks about a transaction in a way that cannot be read: %r", address, error)
+            return
+        self._session.spawn(self._check, address, frame, record, fields, name="transaction check")
+
+    async def _check(self, address: Address, frame: Frame, record: Record, fields: Mapping[str, str]) -> None:
+        queue = MessageQueue(record.topic, frame.fields.get("bname", ""), record.queue_id)
+        connection = self._session.connection
+        message, is_packed = received(record, queue, "", connection.max_decompressed_body)
+        if is_packed:
+            await unpack(message, record, connection)
+        transaction_id = frame.fields.get("transactionId") or message.message_id
+        ended = {
+            **fields,
+            "msgId": message.message_id,
+            "transactionId": transaction_id,
+            "bname": queue.broker,
+        }
+        await self.on_check(str(address), message, transaction_id, partial(self._end, address, ended))
+
+    # Answers
+
+    def _offset(self, answer: Frame, topic: str) -> int:
+        return self._number(answer.fields.get("queueOffset", ""), 10, topic)
+
+    def _log_offset(self, answer: Frame, topic: str) -> int:
+        """Where the broker's log has the message: the end of the id that the broker gives it."""
+        return self._number(answer.fields.get("msgId", "")[-16:], 16, topic)
+
+    def _number(self, text: str, base: int, topic: str) -> int:
+        try:
+            return int(text, base)
+        except ValueError as error:
+            raise self._session.malformed(f"a send to topic {topic!r}", error) from error
+
+
+def _plain(outgoing: Outgoing) -> dict[str, str]:
+    """The properties of the system that every message has."""
+    message = outgoing.message
+    properties = {"UNIQ_KEY": outgoing.message_id, "WAIT": "true"}
+    if message.tag is not None:
+        properties["TAGS"] = message.tag
+    if message.keys:
+        properties["KEYS"] = " ".join(message.keys)
+    return properties
+
+
+def _text(message: Message, system: Mapping[str, str]) -> str:
+    """All properties as they travel; IllegalMessage where they cannot."""
+    own = message.properties
+    taken = SYSTEM_PROPERTIES.intersection(own)
+    problem = f"property {min(taken)!r} is the system's own" if taken else None
+    if problem is None:
+        try:
+            return write_properties({**own, **system})
+        except ValueError as error:
+            problem = str(error)
+    raise IllegalMessage(
+        f"a message for topic {message.topic!r} cannot be sent: {problem}; {IllegalMessage.remedy}",
+        topic=message.topic,
+    )
+
+
+def _writable(topic: str, route: routes.Route) -> Route:
+    """The queues of masters that take messages, by the name of their broker."""
+    masters = {broker.name: broker.master for broker in route.brokers}
+    return Route(
+        topic,
+        [
+            RouteQueue(
+                MessageQueue(topic, counts.broker, number),
+                endpoint_of((master,)),
+                writable=bool(counts.permission & routes.WRITABLE),
+            )
+            for counts in sorted(route.queues, key=lambda each: each.broker)
+            if (master := masters.get(counts.broker)) is not None
+            for number in range(counts.writable)
+        ],
+    )
