@@ -11,7 +11,7 @@ from typing import TypeAlias, cast
 import anyio
 import anyio.to_thread
 
-from aiorocketmq._session import Session
+from aiorocketmq._client import Client
 from aiorocketmq.hooks import HandleCall
 from aiorocketmq.message import ReceivedMessage
 
@@ -41,12 +41,12 @@ def as_coroutine_function(
 
 
 async def watched(
-    session: Session, message: ReceivedMessage, run: Callable[[ReceivedMessage], Awaitable[Exception | None]]
+    client: Client, message: ReceivedMessage, run: Callable[[ReceivedMessage], Awaitable[Exception | None]]
 ) -> Exception | None:
     """Run a handler, and tell the session's observers when it began and how it ended."""
-    if not session.telling.is_watched:
+    if not client.telling.is_watched:
         return await run(message)
-    telling, operation = session.telling, session.next_operations(1)
+    telling, operation = client.telling, client.next_operations(1)
     # Counted on before the next local run, while these facts may still wait to be looked at.
     attempt = message.attempt
     telling.handling(message, operation, attempt)

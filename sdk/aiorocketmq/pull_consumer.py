@@ -19,7 +19,7 @@ from aiorocketmq._core.pull_positions import lag
 from aiorocketmq._core.settings import FilterText
 from aiorocketmq._pull.asked import Asked
 from aiorocketmq._pull.batch import PullBatch
-from aiorocketmq._pull.fetching import Fetched, Fetching
+from aiorocketmq._pull.fetching import Fetched, Fetching, tell_delivery
 from aiorocketmq._pull.interface import Broadcast, Offset, PullCalls, Wanted
 from aiorocketmq._pull.locking import QueueLocks
 from aiorocketmq._pull.remoting_calls import RemotingPullCalls
@@ -27,7 +27,6 @@ from aiorocketmq._pull.sharing import RebalanceListener, Sharing
 from aiorocketmq._pull.wires import grpc, remoting
 from aiorocketmq._remoting.session import RemotingSession
 from aiorocketmq._tasks import Watch
-from aiorocketmq._telling import Answer
 from aiorocketmq._uninterrupted import uninterrupted
 from aiorocketmq.allocation import Allocation, Averagely, check_allocation
 from aiorocketmq.connection import Connection, ConnectionOptions, is_remoting
@@ -35,7 +34,7 @@ from aiorocketmq.errors import Closed, QueueRevokedError, RocketMQError, UsageEr
 from aiorocketmq.health import Health
 from aiorocketmq.hooks import AssignEvent, CommitEvent, Hook, SeekEvent
 from aiorocketmq.message import MessageQueue
-from aiorocketmq.subscription import Sql, Subscriptions, Tags, subscriptions_by_topic
+from aiorocketmq.subscription import Subscriptions, subscriptions_by_topic
 
 __all__ = ["Broadcast", "Offset", "PullBatch", "PullConsumer", "RebalanceListener"]
 
@@ -373,17 +372,10 @@ class PullConsumer:
 
     def _hand_out(self, fetched: Fetched) -> PullBatch:
         self._unfinished = fetched
-        if self._session.telling.is_watched:
-            self._tell(fetched)
-        return PullBatch(fetched.ticket.queue, tuple(fetched.messages), fetched.next_offset)
-
-    def _tell(self, fetched: Fetched) -> None:
-        """Tell hooks what is handed out: no lease and no handle, but its place."""
-        wanted = self._wanted.filters.get(fetched.ticket.queue.topic, FilterText())
-        asked = Sql(wanted.expression) if wanted.is_sql else Tags(wanted.expression)
-        self._session.telling.delivered(
-            fetched.messages, Answer(operation=None, broker=fetched.ticket.queue.broker, wanted=asked)
+        tell_delivery(
+            self._session, fetched, self._wanted.filters.get(fetched.ticket.queue.topic, FilterText())
         )
+        return PullBatch(fetched.ticket.queue, tuple(fetched.messages), fetched.next_offset)
 
     async def _commit_forever(self, watch: Watch, fetching: Fetching, interval: float) -> None:
         pause = interval

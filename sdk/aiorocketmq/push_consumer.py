@@ -3,38 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from datetime import datetime
 from types import TracebackType
 from typing import Self, Unpack
 
 import anyio
 
 from aiorocketmq._convert import filter_text
-from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.names import check_group
 from aiorocketmq._core.outcomes import DeadLetter, RetryLater
-from aiorocketmq._core.settings import LITE_PUSH, Declaration, FilterText
+from aiorocketmq._core.settings import FilterText
 from aiorocketmq._core.stop_states import ConsumerLife
-from aiorocketmq._dead_letters import check_reader
-from aiorocketmq._group import make_group
 from aiorocketmq._handling import Handler
 from aiorocketmq._lite import LiteFrom, LiteTopics
-from aiorocketmq._push.commands import print_stacks, verify_message
-from aiorocketmq._push.consumption import Consumption
+from aiorocketmq._pull.interface import Broadcast, Offset
 from aiorocketmq._push.counting import PushStatistics
+from aiorocketmq._push.grpc_wire import GrpcPush
 from aiorocketmq._push.handlers import Handlers, handlers_by_topic
-from aiorocketmq._retrying import tried_until
-from aiorocketmq._session import Session
+from aiorocketmq._push.interface import PushWire, Running
+from aiorocketmq._push.remoting_wire import RemotingPush
 from aiorocketmq._signal import Signal
 from aiorocketmq._uninterrupted import uninterrupted
+from aiorocketmq.allocation import Allocation, Averagely, check_allocation
 from aiorocketmq.config import CacheLimits
-from aiorocketmq.connection import Connection, ConnectionOptions, loop_time
+from aiorocketmq.connection import Connection, ConnectionOptions, is_remoting, loop_time
 from aiorocketmq.errors import Closed, RocketMQError, UsageError
 from aiorocketmq.health import Health
-from aiorocketmq.hooks import Hook, Role
+from aiorocketmq.hooks import Hook
 from aiorocketmq.message import MessageQueue
 from aiorocketmq.subscription import EVERYTHING, Sql, Subscriptions, Tags, filter_of, subscriptions_by_topic
-from aiorocketmq.wire import messages as pb
 
 __all__ = ["DeadLetter", "Handler", "PushConsumer", "PushStatistics", "RetryLater"]
 
@@ -59,7 +56,15 @@ class PushConsumer:
     at a time in the order in which they were sent; a failed one is run again here, after the back-off, while those
     behind it wait; after the last attempt it goes to the dead letters and the next one runs.
 
-    Entering `async with` returns when the first queues are assigned, or raises within `Timeouts.start` one sentence
+    At `namesrv://` addresses, which every RocketMQ has, the consumer is a member of a classic group: it owns queues of
+    its topics, as `allocation` says, pulls from them, and commits how far it has come every 5 s and when queues move.
+    A failed message is sent back to its broker, which hands it out again after 10 s, 30 s, 1 min …, `RetryLater`
+    rounded up to one of the levels (1 s to 2 h). `ordered` is the consumer's word there: messages of a queue are
+    handled one at a time, while the queue is locked. Messages have no leases (`message.ack()` is a UsageError), and
+    members mix with those of Java's classic clients.
+
+    Entering `async with` returns when the first queues are assigned (at name servers: when brokers know the member,
+    whose queues follow), or raises within `Timeouts.start` one sentence
     that names endpoint, topic or group. Leaving it receives no more, gives handlers that run `grace` seconds before
     they are cancelled, gives everything not handled back to the server, and leaves no task behind. A plain function
     cannot be cancelled: its thread runs on while others may get its message already.
@@ -80,6 +85,10 @@ class PushConsumer:
         invisible: float = 30.0,
         create_group: bool = False,
         lite_topics: Iterable[str] | None = None,
+        start: Offset | datetime | None = None,
+        allocation: Allocation | None = None,
+        ordered: bool = False,
+        broadcast: Broadcast | None = None,
         hooks: Sequence[Hook] = (),
         **options: Unpack[ConnectionOptions],
     ) -> None:
@@ -92,7 +101,14 @@ class PushConsumer:
         defaults (not ordered), where it does so at all; off by default, because a misspelt group would consume
         everything once more. `lite_topics` makes it a consumer of these lite topics below its one subscribed topic
         (they may be changed while it runs, and may be none at first); the group must be bound to that topic. Each is
-        handled in order, different ones side by side. Raises ValueError or TypeError for single arguments; a topic
+        handled in order, different ones side by side.
+
+        For name servers alone: `start` is where a queue is read from that the group has never committed, by default its
+        end; `allocation` (default `Averagely()`) and `ordered` must be the same for all members; with `broadcast` each
+        member reads all queues, keeps its progress in a file, and what fails is logged and not repeated. `invisible`,
+        `create_group` and `lite_topics` are for gRPC alone.
+
+        Raises ValueError or TypeError for single arguments; a topic
         `%RETRY%...` is refused, because reading it can stop redelivery for every group (live-lessons.md 5).
         """
         check_group(group)
@@ -102,12 +118,9 @@ class PushConsumer:
         _check_numbers(concurrency, grace, handler_timeout, invisible)
         if lite_topics is not None and len(filters) != 1:
             raise ValueError("a consumer of lite topics subscribes to one topic, their parent")
-        self._invisible = invisible
         self._group = group
         self._filters = {topic: filter_text(wanted) for topic, wanted in filters.items()}
-        self._concurrency = concurrency
         self._grace = grace
-        self._cache_limits = cache or CacheLimits()
         self._handler = handler
         self._handlers = Handlers(
             handlers_by_topic(handler, handlers, filters),
@@ -115,54 +128,65 @@ class PushConsumer:
             timeout=handler_timeout,
             concurrency=concurrency,
         )
-        self._session = Session(
-            where,
-            Declaration(
-                client_type="PUSH_CONSUMER" if lite_topics is None else LITE_PUSH,
+        life = ConsumerLife()
+        limits = cache or CacheLimits()
+        self._wire: PushWire
+        if is_remoting(where):
+            if lite_topics is not None:
+                raise ValueError("lite topics are consumed over gRPC only: give the address of a proxy")
+            if broadcast is not None and (allocation is not None or ordered):
+                raise ValueError("broadcast consumers share no queues: leave allocation and ordered out")
+            if isinstance(start, datetime) and start.tzinfo is None:
+                raise ValueError("start must be a datetime with a time zone")
+            allocation = Averagely() if allocation is None else allocation
+            check_allocation(allocation)
+            self._wire = RemotingPush(
+                where,
+                life,
+                self._handlers,
                 group=group,
-                subscriptions=dict(self._filters),
-            ),
-            role=Role.PUSH,
-            hooks=hooks,
-            first_call=self._make_group if create_group else None,
-            commands={
-                "verify_message_command": self._verify_message,
-                "print_thread_stack_trace_command": self._print_stacks,
-                "notify_unsubscribe_lite_command": self._taken_away,
-            },
-            options=options,
-        )
-        self._lite = (
-            None if lite_topics is None else LiteTopics(self._session, next(iter(filters)), lite_topics)
-        )
-        self._life = ConsumerLife()
+                filters=self._filters,
+                limits=limits,
+                concurrency=concurrency,
+                start=Offset.END if start is None else start,
+                allocation=allocation,
+                ordered=ordered,
+                broadcast=broadcast,
+                hooks=hooks,
+                options=options,
+            )
+        else:
+            if ordered or (start, allocation, broadcast) != (None, None, None):
+                raise ValueError(
+                    "start, allocation, ordered and broadcast are for name servers ('namesrv://…'); over gRPC the "
+                    "server decides"
+                )
+            self._wire = GrpcPush(
+                where,
+                life,
+                self._handlers,
+                group=group,
+                filters=self._filters,
+                limits=limits,
+                concurrency=concurrency,
+                invisible=invisible,
+                create_group=create_group,
+                lite_topics=lite_topics,
+                hooks=hooks,
+                options=options,
+            )
+        self._session = self._wire.client
+        self._lite = self._wire.lite
         self._stop_asked = Signal()
         self._has_raised = False
         """Whether `run()` has raised what ended the consumer."""
         self._session.on_failure.append(self.stop)
-        self._running: Consumption | None = None
+        self._running: Running | None = None
 
     async def __aenter__(self) -> Self:
         """Start; raises RocketMQError when the servers cannot be reached or refuse, and leaves nothing behind."""
         until = loop_time() + self._session.timeouts.start
-        await self._session.start()
-        try:
-            await check_reader(self._session, self._filters)
-            if self._lite is not None:
-                await tried_until(until, self._lite.begin, random=self._session.surroundings.random)
-        except BaseException:
-            await self._session.stop()
-            raise
-        running = Consumption(
-            self._life,
-            self._session,
-            self._handlers,
-            filters=self._filters,
-            limits=self._cache_limits,
-            concurrency=self._concurrency,
-            invisible=self._invisible,
-        )
-        await running.start(until)
+        running = await self._wire.begin(until)
         self._running = running
         if self._session.failure is not None:  # the first polls were refused meanwhile
             await self.__aexit__(None, None, None)
@@ -225,7 +249,7 @@ class PushConsumer:
             self._handlers.set(topic, handler)
         elif not self._handlers.has(topic):
             raise ValueError(f"topic {topic!r} has no handler; give handler=")
-        await check_reader(self._session, (topic,))
+        await self._wire.check(topic)
         before = dict(self._filters)
         await self._declare({**before, topic: filter_text(wanted)})
         try:
@@ -263,10 +287,6 @@ class PushConsumer:
             raise UsageError("this consumer is not one of lite topics; give lite_topics= when it is made")
         return self._lite
 
-    async def _taken_away(self, endpoint: Endpoint, command: pb.TelemetryCommand) -> None:
-        if self._lite is not None:
-            self._lite.taken_away(command.notify_unsubscribe_lite_command.lite_topic)
-
     def pause(self, *topics: str) -> None:
         """Receive nothing more of these topics, or of all, until resume(); what is in hand is still handled.
 
@@ -290,16 +310,13 @@ class PushConsumer:
                 raise ValueError(f"topic {topic!r} is not subscribed")
         return topics or tuple(self._filters)
 
-    async def _make_group(self) -> None:
-        await make_group(self._session.connection, self._group, next(iter(self._filters)))
-
     async def _declare(self, filters: dict[str, FilterText]) -> None:
-        await self._session.declare(replace(self._session.declaration, subscriptions=dict(filters)))
+        await self._wire.declare(filters)
         # The same mapping is what the polls look into.
         self._filters.clear()
         self._filters.update(filters)
 
-    def _open(self) -> Consumption:
+    def _open(self) -> Running:
         if self._running is None:
             raise Closed("the PushConsumer is not open; use it inside its `async with`", group=self._group)
         self._session.check_running()
@@ -333,12 +350,6 @@ class PushConsumer:
     def statistics(self) -> PushStatistics:
         """What it has done since its start and has in hand now; raises Closed outside of `async with`."""
         return self._open().statistics
-
-    async def _verify_message(self, endpoint: Endpoint, command: pb.TelemetryCommand) -> None:
-        await verify_message(self._session, self._handlers, endpoint, command)
-
-    async def _print_stacks(self, endpoint: Endpoint, command: pb.TelemetryCommand) -> None:
-        await print_stacks(self._session, endpoint, command)
 
 
 def _check_numbers(concurrency: int, grace: float, handler_timeout: float | None, invisible: float) -> None:

@@ -14,13 +14,16 @@ from typing import NoReturn
 
 from aiorocketmq._client import Client
 from aiorocketmq._core.pull_positions import PullPositions, PullTicket
+from aiorocketmq._core.settings import FilterText
 from aiorocketmq._persistence import Persistence
-from aiorocketmq._pull.interface import Offset, PullCalls
+from aiorocketmq._pull.interface import RETRY, Offset, PullCalls
 from aiorocketmq._retrying import retried
 from aiorocketmq._tasks import Watch
+from aiorocketmq._telling import Answer
 from aiorocketmq.errors import RocketMQError, UsageError
 from aiorocketmq.hooks import SeekEvent
 from aiorocketmq.message import MessageQueue, ReceivedMessage
+from aiorocketmq.subscription import Sql, Tags
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +35,16 @@ class Fetched:
     ticket: PullTicket[MessageQueue]
     messages: Sequence[ReceivedMessage]
     next_offset: int
+    log_offsets: Sequence[int] = ()
+
+
+def tell_delivery(client: Client, fetched: Fetched, wanted: FilterText) -> None:
+    """Tell hooks what is handed out: no lease and no handle, but its place."""
+    if client.telling.is_watched:
+        asked = Sql(wanted.expression) if wanted.is_sql else Tags(wanted.expression)
+        client.telling.delivered(
+            fetched.messages, Answer(operation=None, broker=fetched.ticket.queue.broker, wanted=asked)
+        )
 
 
 class Fetching:
@@ -165,7 +178,9 @@ class Fetching:
         """Place the queue, wait for the next pull to be due, or pull: whichever comes next. Whether it has pulled."""
         if self.positions.position(queue) is None:
             committed = await self._calls.committed(queue)
-            offset = committed if committed is not None else await self._calls.resolve(queue, self._start_at)
+            # What failed before anything was committed must not be skipped, wherever reading begins.
+            start = Offset.BEGIN if queue.topic.startswith(RETRY) else self._start_at
+            offset = committed if committed is not None else await self._calls.resolve(queue, start)
             self.positions.start_at(queue, offset, committed=committed)
             await self._tell()
         wake.clear()
@@ -185,6 +200,6 @@ class Fetching:
                     SeekEvent(client=client, queue=queue, offset=answer.next_offset, instead_of=ticket.offset)
                 )
             if answer.messages:
-                self._ready.append(Fetched(ticket, answer.messages, answer.next_offset))
+                self._ready.append(Fetched(ticket, answer.messages, answer.next_offset, answer.log_offsets))
             await self._tell()
         return True

@@ -12,6 +12,9 @@ from typing import Protocol
 from aiorocketmq._core.settings import FilterText
 from aiorocketmq.message import MessageQueue, ReceivedMessage
 
+RETRY = "%RETRY%"
+"""Begins the topic in which brokers keep what a group is to get again."""
+
 
 class Offset(Enum):
     """Places in a queue that need no number."""
@@ -30,6 +33,8 @@ class Pulled:
     next_offset: int
     is_moved: bool = False
     """Whether the server did not have the offset, and named another one to go on at."""
+    log_offsets: tuple[int, ...] = ()
+    """Where the broker's log has each message, which names it to the broker; of the remoting protocol alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,8 @@ class Wanted:
     max_messages: int
     wait: float
     broadcast: Broadcast | None = None
+    is_handed: bool = False
+    """Whether messages are handed to handlers, which ask for attempts, and for the topic that a retry comes from."""
 
 
 class PullCalls(Protocol):

@@ -13,7 +13,7 @@ from aiorocketmq._core.remoting.frame import Frame
 from aiorocketmq._core.remoting.records import MalformedRecord, Record, read_records
 from aiorocketmq._core.settings import FilterText
 from aiorocketmq._core.tags import matches_tags, parse_tags
-from aiorocketmq._pull.interface import Offset, Pulled, Wanted, check_offset
+from aiorocketmq._pull.interface import RETRY, Offset, Pulled, Wanted, check_offset
 from aiorocketmq._remoting.codes import RequestCode, ResponseCode
 from aiorocketmq._remoting.messages import received, unpack
 from aiorocketmq._remoting.session import RemotingSession
@@ -41,9 +41,9 @@ class RemotingPullCalls:
         self._filters = wanted.filters
         self._max_messages = wanted.max_messages
         self._wait = wanted.wait
-        self._tags = {
-            topic: parse_tags(each.expression) for topic, each in wanted.filters.items() if not each.is_sql
-        }
+        self._is_handed = wanted.is_handed
+        self._tags: dict[FilterText, frozenset[str]] = {}
+        """The tags of each filter that was met."""
         self._checked: set[str] = set()
         """Topics whose SQL expression a broker has accepted."""
 
@@ -108,7 +108,8 @@ class RemotingPullCalls:
             ]
         except MalformedRecord as error:
             raise self._session.malformed(f"a message of {queue}", error) from error
-        return Pulled(await self._messages(queue, found), next_offset)
+        messages, log_offsets = await self._messages(queue, found, wanted)
+        return Pulled(messages, next_offset, log_offsets=log_offsets)
 
     async def committed(self, queue: MessageQueue) -> int | None:
         """The group's committed offset, None where there is none.
@@ -156,11 +157,14 @@ class RemotingPullCalls:
             await self._session.call(queue, RequestCode.CHECK_CLIENT_CONFIG, body=body)
             self._checked.add(queue.topic)
 
-    async def _messages(self, queue: MessageQueue, found: Sequence[Record]) -> tuple[ReceivedMessage, ...]:
+    async def _messages(
+        self, queue: MessageQueue, found: Sequence[Record], wanted: FilterText
+    ) -> tuple[tuple[ReceivedMessage, ...], tuple[int, ...]]:
         connection = self._session.connection
         limit = connection.max_decompressed_body
-        tags = self._tags.get(queue.topic)
+        tags = self._tags_of(wanted)
         messages: list[ReceivedMessage] = []
+        log_offsets: list[int] = []
         for record in found:
             message, is_packed = received(record, queue, self._group, limit)
             # Without a filter, nobody has asked for the tag yet, which takes as long as all the rest.
@@ -168,8 +172,21 @@ class RemotingPullCalls:
                 continue
             if is_packed:
                 await unpack(message, record, connection)
+            if self._is_handed:
+                message.attempt = record.reconsume_times + 1
+                if queue.topic.startswith(RETRY):
+                    message.topic = message.raw_properties.get("RETRY_TOPIC", queue.topic)
             messages.append(message)
-        return tuple(messages)
+            log_offsets.append(record.commit_log_offset)
+        return tuple(messages), tuple(log_offsets)
+
+    def _tags_of(self, wanted: FilterText) -> frozenset[str]:
+        if wanted.is_sql:
+            return frozenset()
+        tags = self._tags.get(wanted)
+        if tags is None:
+            tags = self._tags[wanted] = frozenset(parse_tags(wanted.expression))
+        return tags
 
     def _parsed(self, parse: Callable[[bytes], Parsed], answer: Frame, what: str) -> Parsed:
         try:

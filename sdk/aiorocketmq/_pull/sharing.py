@@ -66,7 +66,8 @@ class Sharing:
         self._client = client
         self._calls = calls
         self._fetching = fetching
-        self._topics = tuple(topics)
+        self.topics = list(topics)
+        """What is shared; `look` takes up a change."""
         self._allocation = allocation
         self._listener = listener
         self._locks = locks
@@ -117,7 +118,7 @@ class Sharing:
         async with self._turn:
             wanted: list[MessageQueue] = []
             is_member = True
-            for topic in self._topics:
+            for topic in tuple(self.topics):
                 queues, consumers = await self._calls.queues(topic), await self._calls.consumers(topic)
                 is_member = is_member and self._client.client_id in consumers
                 wanted += share(self._allocation, queues, consumers, self._client.client_id)

@@ -10,7 +10,7 @@ from aiorocketmq._core.remoting.bodies import BROADCASTING, CLUSTERING, consumer
 from aiorocketmq._core.settings import Declaration, FilterText
 from aiorocketmq._pull.broadcast import BroadcastPullCalls, OffsetFile
 from aiorocketmq._pull.grpc_calls import GrpcPullCalls
-from aiorocketmq._pull.interface import Offset, Wanted
+from aiorocketmq._pull.interface import RETRY, Offset, Wanted
 from aiorocketmq._pull.remoting_calls import RemotingPullCalls
 from aiorocketmq._remoting.session import RemotingSession
 from aiorocketmq._session import Session
@@ -43,31 +43,46 @@ def remoting(
 ) -> tuple[RemotingSession, RemotingPullCalls]:
     """A session with name servers and brokers, known to these as a member of its group where topics are shared."""
 
+    told: Mapping[str, FilterText] = {}
+    told_at = 0
+
     def heartbeat(client_id: str) -> bytes:
+        nonlocal told, told_at
+        subscriptions = _subscriptions(wanted)
+        if subscriptions != told:  # brokers keep the newest of each topic
+            told, told_at = subscriptions, int(session.surroundings.wall() * 1000)
         consumer = consumer_data(
             wanted.group,
-            {topic: wanted.filters.get(topic, FilterText()) for topic in wanted.topics},
+            subscriptions,
             model=CLUSTERING if wanted.broadcast is None else BROADCASTING,
             from_where=_FROM_WHERE.get(wanted.start, "CONSUME_FROM_TIMESTAMP"),
-            version=made_at,
+            version=told_at,
+            is_handed=wanted.is_handed,
         )
         return heartbeat_body(client_id, consumers=(consumer,))
 
     session = RemotingSession(
         where,
-        role=Role.PULL,
+        role=Role.PUSH if wanted.is_handed else Role.PULL,
         group=wanted.group,
         hooks=hooks,
         topics=wanted.topics,
         heartbeat=heartbeat if wanted.topics else None,
         options=options,
     )
-    made_at = int(session.surroundings.wall() * 1000)
     if wanted.broadcast is None:
         return session, RemotingPullCalls(session, wanted)
     member = wanted.broadcast.member or f"{session.surroundings.host}@DEFAULT"
     file = OffsetFile(Path(wanted.broadcast.directory).expanduser(), member, wanted.group)
     return session, BroadcastPullCalls(session, wanted, file)
+
+
+def _subscriptions(wanted: Wanted) -> Mapping[str, FilterText]:
+    """What a member tells brokers that it reads: always all of it, since that replaces what they knew."""
+    if not wanted.is_handed:
+        return {topic: wanted.filters.get(topic, FilterText()) for topic in wanted.topics}
+    retries = {} if wanted.broadcast is not None else {f"{RETRY}{wanted.group}": FilterText()}
+    return {**wanted.filters, **retries}
 
 
 _FROM_WHERE: Mapping[Offset | datetime, str] = {

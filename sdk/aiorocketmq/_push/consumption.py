@@ -85,7 +85,7 @@ class Consumption:
             watch=session.watch("renewing leases"),
         )
         self._settlement = Settlement(session, settling, ended=self._ended, acked=self._acked, rng=rng)
-        self._workers = Workers(
+        self._workers = Workers[Held](
             session,
             handlers,
             concurrency=concurrency,
@@ -157,15 +157,7 @@ class Consumption:
     @property
     def statistics(self) -> PushStatistics:
         """What was done so far, and what is in hand."""
-        counts = self.counts
-        return PushStatistics(
-            received=counts.received,
-            handled=counts.handled,
-            failed=counts.failed,
-            acknowledged=counts.acknowledged,
-            given_back=counts.given_back,
-            dead_lettered=counts.dead_lettered,
-            lost=counts.lost,
+        return self.counts.statistics(
             in_hand=len(self.held),
             waiting=self._workers.waiting,
             running=self._workers.running,

@@ -44,6 +44,22 @@ class Counts:
         self.received = self.handled = self.failed = 0
         self.acknowledged = self.given_back = self.dead_lettered = self.lost = 0
 
+    def statistics(self, *, in_hand: int, waiting: int, running: int, body_bytes: int) -> PushStatistics:
+        """What was done so far, with what is in hand."""
+        return PushStatistics(
+            received=self.received,
+            handled=self.handled,
+            failed=self.failed,
+            acknowledged=self.acknowledged,
+            given_back=self.given_back,
+            dead_lettered=self.dead_lettered,
+            lost=self.lost,
+            in_hand=in_hand,
+            waiting=waiting,
+            running=running,
+            body_bytes=body_bytes,
+        )
+
     def settled(self, outcome: Outcome | None, *, is_done: bool) -> None:
         """Count the end of one message; None stands for one that was settled by its handler or lost."""
         if isinstance(outcome, Acknowledge) and is_done:

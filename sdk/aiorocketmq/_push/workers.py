@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
-from typing import TypeAlias
+from collections.abc import Callable, Collection, Hashable
+from typing import Generic, Protocol, TypeVar
 
+from aiorocketmq._client import Client
 from aiorocketmq._core.dispatch import ConcurrentDispatch, FifoDispatch
 from aiorocketmq._handling import watched
 from aiorocketmq._push.handlers import Handlers
-from aiorocketmq._push.held import Held
-from aiorocketmq._session import Session
 from aiorocketmq._signal import Signal
 from aiorocketmq._tasks import Watch
+from aiorocketmq.message import ReceivedMessage
 
 TURNS = 32
 """Handlers that one task runs before it lets others have the loop, in case none of them awaits anything."""
 
-Finished: TypeAlias = Callable[[Held, Exception | None], None]
-"""Called when a handler has ended: None for success, else what it raised."""
+
+class Waiting(Protocol):
+    """A message that waits for its handler."""
+
+    message: ReceivedMessage
+    lane: Hashable | None
+    """What it keeps its order with; None where it has no order."""
 
 
-class Workers:
+HeldT = TypeVar("HeldT", bound=Waiting)
+
+
+class Workers(Generic[HeldT]):
     """Tasks that take messages one after the other; they live only while there is something to do.
 
-    `finished` is called when a handler has ended, `dropped` if that fails: nothing more is done about the message then,
-    and it is redelivered when its lease expires.
+    `finished` is called when a handler has ended (None: well, else what it raised), `dropped` if that fails: nothing
+    more is done about the message then, and it comes again by itself.
 
     Only as many tasks wait for their first turn as handlers run, and at least one: handlers that await nothing are
     all run by one task, and where handlers wait the number of tasks doubles with each turn of the loop up to
@@ -34,13 +42,13 @@ class Workers:
 
     def __init__(
         self,
-        session: Session,
+        session: Client,
         handlers: Handlers,
         *,
         concurrency: int,
-        is_lost: Callable[[Held], bool],
-        finished: Finished,
-        dropped: Callable[[Held], None],
+        is_lost: Callable[[HeldT], bool],
+        finished: Callable[[HeldT, Exception | None], None],
+        dropped: Callable[[HeldT], None],
     ) -> None:
         self._session = session
         self._handlers = handlers
@@ -49,30 +57,30 @@ class Workers:
         self._finished = finished
         self._dropped = dropped
         self._watch = session.watch("handling messages")
-        self._unordered = ConcurrentDispatch[Held]()
-        self._ordered = FifoDispatch[Held]()
-        self._again: list[Held] = []
+        self._unordered = ConcurrentDispatch[HeldT]()
+        self._ordered = FifoDispatch[HeldT]()
+        self._again: list[HeldT] = []
         self._tasks: set[asyncio.Task[None]] = set()
-        self._handling: set[Held] = set()
+        self._handling: set[HeldT] = set()
         self._fresh: set[asyncio.Task[None] | None] = set()
         """Tasks that have not had their first turn."""
         self._may_start = True
         self._idle = Signal()
         self._idle.set()
 
-    def add(self, held: Held) -> None:
+    def add(self, held: HeldT) -> None:
         """Queue a message; wake() starts the handlers, once per batch."""
         if held.lane is None:
             self._unordered.add(None, held)
         else:
             self._ordered.add(held.lane, held)
 
-    def run_again(self, held: Held) -> None:
+    def run_again(self, held: HeldT) -> None:
         """Run the handler of an ordered group's message once more, before those behind it."""
         self._again.append(held)
         self.wake()
 
-    def settled(self, held: Held) -> list[Held]:
+    def settled(self, held: HeldT) -> list[HeldT]:
         """Let the next message of its lane start; once no handler may start any more, return those that waited."""
         if held.lane is None:
             return []
@@ -82,7 +90,7 @@ class Workers:
             return []
         return _without_lane(self._ordered.drain())
 
-    def unsettled(self, held: Held) -> list[Held]:
+    def unsettled(self, held: HeldT) -> list[HeldT]:
         """Return the messages of its lane that waited behind one that comes again; they are in no lane any more."""
         if held.lane is None:
             return []
@@ -115,7 +123,7 @@ class Workers:
         return self._may_start and self._startable > 0 and len(self._handling) < self._concurrency
 
     @property
-    def handling(self) -> Collection[Held]:
+    def handling(self) -> Collection[HeldT]:
         """The messages whose handlers run."""
         return self._handling
 
@@ -124,7 +132,7 @@ class Workers:
         """Handlers that run."""
         return len(self._handling)
 
-    def stop_starting(self) -> list[Held]:
+    def stop_starting(self) -> list[HeldT]:
         """Start no handler any more; returns what waited, but for those behind a message that is not settled yet."""
         self._may_start = False
         again = list(self._again)  # still the heads of their lanes
@@ -135,13 +143,13 @@ class Workers:
         """Wait until no handler runs."""
         await self._idle.wait()
 
-    def cancel(self) -> list[Held]:
+    def cancel(self) -> list[HeldT]:
         """Cancel the handlers that run; returns their messages."""
         for task in self._tasks:
             task.cancel()
         return list(self._handling)
 
-    def _next(self) -> Held | None:
+    def _next(self) -> HeldT | None:
         while self._may_start:
             if self._again:
                 held = self._again.pop(0)
@@ -185,7 +193,7 @@ class Workers:
             self._idle.set()
 
 
-def _without_lane(waiting: list[Held]) -> list[Held]:
+def _without_lane(waiting: list[HeldT]) -> list[HeldT]:
     for held in waiting:
         held.lane = None
     return waiting

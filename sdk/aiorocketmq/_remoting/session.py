@@ -270,6 +270,15 @@ class RemotingSession(Client):
         if await self._beat(self._heartbeat(self.client_id)):
             self._due.set()
 
+    def remove_topic(self, topic: str) -> None:
+        """Let the brokers of `topic` forget this client, unless they have other topics of it."""
+        self.topics = tuple(each for each in self.topics if each != topic)
+        self.tell_brokers()
+
+    def tell_brokers(self) -> None:
+        """Send a heartbeat now: what it says has changed."""
+        self._due.set()
+
     async def version_of(self, address: Address) -> int:
         """The version of the broker at `address`; raises Unreachable where it does not answer."""
         if address not in self._known_by and self._heartbeat is not None:

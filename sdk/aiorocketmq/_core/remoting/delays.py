@@ -17,3 +17,8 @@ def delay_properties(*, due_us: int, delay: float | None, version: int) -> dict[
     if delay is None or delay not in LEVELS:
         return None
     return {"DELAY": str(LEVELS.index(int(delay)) + 1)}
+
+
+def level_of(seconds: float) -> int:
+    """The shortest level that lasts at least `seconds`; the longest one where none does."""
+    return next((level for level, lasts in enumerate(LEVELS, 1) if lasts >= seconds), len(LEVELS))

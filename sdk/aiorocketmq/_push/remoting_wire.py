@@ -1,0 +1,107 @@
+"""A push consumer over the remoting protocol: it owns queues, pulls, and commits offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import partial
+
+from aiorocketmq._core.settings import FilterText
+from aiorocketmq._core.stop_states import ConsumerLife
+from aiorocketmq._pull.interface import RETRY, Broadcast, Offset, Wanted
+from aiorocketmq._pull.wires import remoting
+from aiorocketmq._push.handlers import Handlers
+from aiorocketmq._push.queue_consumption import QueueConsumption
+from aiorocketmq._retrying import retried
+from aiorocketmq.allocation import Allocation
+from aiorocketmq.config import CacheLimits
+from aiorocketmq.connection import Connection, ConnectionOptions, loop_time
+from aiorocketmq.errors import GroupNotFound, RocketMQError, TopicNotFound
+from aiorocketmq.hooks import Hook
+
+ROUTE_APPEARS = 5.0
+"""Seconds that name servers have to know the retry topic of a group that brokers have just made."""
+_LOOK_EVERY = 0.05
+MAX_MESSAGES, WAIT = 32, 15.0
+"""Messages and seconds of one pull, as Java's clients."""
+
+
+class RemotingPush:
+    """A member of a group that shares queues. `filters` are those of the consumer as they are."""
+
+    lite = None
+
+    def __init__(
+        self,
+        where: str | Connection,
+        life: ConsumerLife,
+        handlers: Handlers,
+        *,
+        group: str,
+        filters: dict[str, FilterText],
+        limits: CacheLimits,
+        concurrency: int,
+        start: Offset | datetime,
+        allocation: Allocation,
+        ordered: bool,
+        broadcast: Broadcast | None,
+        hooks: Sequence[Hook],
+        options: ConnectionOptions,
+    ) -> None:
+        self._group = group
+        self._retry = None if broadcast is not None else f"{RETRY}{group}"
+        self._wanted = Wanted(
+            group, tuple(filters), filters, start, MAX_MESSAGES, WAIT, broadcast, is_handed=True
+        )
+        self._session, self._calls = remoting(where, self._wanted, hooks=hooks, options=options)
+        self.client = self._session
+        self._make = partial(
+            QueueConsumption,
+            life,
+            self._session,
+            self._calls,
+            handlers,
+            self._wanted,
+            limits=limits,
+            concurrency=concurrency,
+            allocation=allocation,
+            ordered=ordered,
+        )
+
+    async def begin(self, until: float) -> QueueConsumption:
+        """Become a member of the group, and read the queues that fall to it."""
+        session = self._session
+        await session.start()
+        try:
+            if self._retry is not None:
+                await self._find_retries(self._retry, min(until, loop_time() + ROUTE_APPEARS))
+            running = self._make()
+            await running.start()
+        except BaseException:
+            await session.stop()
+            raise
+        return running
+
+    async def _find_retries(self, topic: str, until: float) -> None:
+        """Share the topic of what failed, which brokers make for a group that they have taken in."""
+
+        def delay_after(error: RocketMQError) -> float | None:
+            return _LOOK_EVERY if isinstance(error, TopicNotFound) and loop_time() < until else None
+
+        try:
+            await retried(partial(self._session.add_topic, topic), delay_after)
+        except TopicNotFound as error:
+            raise GroupNotFound(
+                f"consumer group {self._group!r} has no retry topic, so that brokers have not taken it in; "
+                f"{GroupNotFound.remedy}",
+                endpoint=error.endpoint,
+                group=self._group,
+            ) from error
+
+    async def check(self, topic: str) -> None:
+        """Nothing: attempts of dead letters are not counted here before a handler has failed."""
+
+    async def declare(self, filters: Mapping[str, FilterText]) -> None:
+        """Look the topics up; brokers are told by the next heartbeat."""
+        for topic in filters:
+            await self._session.route(topic)

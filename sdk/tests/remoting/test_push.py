@@ -1,0 +1,563 @@
+"""A push consumer over the remoting protocol: what it commits, sends back, and gives up."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiorocketmq import Broadcast, CacheLimits, DeadLetter, PushConsumer, RetryLater, Timeouts
+from aiorocketmq._core.remoting.frame import ONE_WAY, Frame, encode
+from aiorocketmq._core.remoting.properties import write_properties
+from aiorocketmq._core.remoting.records import Record
+from aiorocketmq._push import queue_consumption
+from aiorocketmq._remoting.codes import RequestCode, ResponseCode
+from aiorocketmq.errors import PermissionDenied, UsageError
+from aiorocketmq.message import ReceivedMessage
+from aiorocketmq.pull_consumer import Offset
+
+from sdk.tests.core.remoting.encoding import checksum, encode_record
+from sdk.tests.remoting.script import Script, Server, Start, answer, requests, seen
+
+RETRIES = "%RETRY%g"
+
+
+class Broker:
+    """Topics of one queue or more whose messages are read from the offset that a pull names."""
+
+    def __init__(self, queues: int = 1, **answers: Any) -> None:
+        self.logs: dict[tuple[str, int], list[Record]] = {}
+        self.script = Script({RequestCode.PULL_MESSAGE: self.pull}, queues=queues)
+        self.server: Server
+
+    async def start(self, start: Start) -> Broker:
+        self.server = await start(self.script)
+        return self
+
+    def add(
+        self, *bodies: bytes, topic: str = "T", queue: int = 0, again: int = 0, **properties: str
+    ) -> None:
+        """Store messages, which were sent back `again` times before."""
+        log = self.logs.setdefault((topic, queue), [])
+        for body in bodies:
+            log.append(
+                Record(
+                    queue_id=queue,
+                    queue_offset=len(log),
+                    topic=topic,
+                    body=body,
+                    property_text=write_properties({"UNIQ_KEY": f"ID-{body.decode()}", **properties}),
+                    commit_log_offset=1000 + len(log),
+                    reconsume_times=again,
+                    crc=checksum(body),
+                )
+            )
+
+    def pull(self, frame: Frame) -> Frame | None:
+        topic, queue = frame.fields["topic"], int(frame.fields["queueId"])
+        offset = int(frame.fields["queueOffset"])
+        batch = self.logs.get((topic, queue), [])[offset : offset + int(frame.fields["maxMsgNums"])]
+        if not batch:
+            return None  # held
+        fields = {"nextBeginOffset": str(offset + len(batch)), "minOffset": "0", "maxOffset": "99"}
+        return answer(frame, fields=fields, body=b"".join(map(encode_record, batch)))
+
+    def committed(self, topic: str = "T", queue: int = 0) -> int | None:
+        """What was committed last."""
+        offsets = [
+            int(frame.fields["commitOffset"])
+            for frame in requests(self.server, RequestCode.UPDATE_CONSUMER_OFFSET)
+            if (frame.fields["topic"], frame.fields["queueId"]) == (topic, str(queue))
+        ]
+        return offsets[-1] if offsets else None
+
+
+class Handler:
+    """Notes what it is called with, and ends as `end` says."""
+
+    def __init__(self, end: Callable[[ReceivedMessage], Any] = lambda message: None) -> None:
+        self.calls: list[tuple[bytes, int]] = []
+        self.messages: list[ReceivedMessage] = []
+        self._end = end
+        self._called = asyncio.Event()
+
+    async def __call__(self, message: ReceivedMessage) -> None:
+        self.calls.append((message.body, message.attempt))
+        self.messages.append(message)
+        self._called.set()
+        ending = self._end(message)
+        if ending is not None:
+            await ending
+
+    async def until(self, count: int) -> None:
+        async with asyncio.timeout(10):
+            while len(self.calls) < count:
+                self._called.clear()
+                await self._called.wait()
+
+
+@asynccontextmanager
+async def consuming(broker: Broker, handler: Handler, **options: Any) -> AsyncIterator[PushConsumer]:
+    options.setdefault("subscriptions", ["T"])
+    options.setdefault("start", Offset.BEGIN)
+    async with PushConsumer(
+        f"namesrv://{broker.server.address}", group="g", handler=handler, **options
+    ) as it:
+        yield it
+
+
+async def until(holds: Callable[[], object]) -> None:
+    async with asyncio.timeout(10):
+        while not holds():  # noqa: ASYNC110  # nothing reports it
+            await asyncio.sleep(0.01)
+
+
+async def heard(broker: Broker, consumer: PushConsumer) -> None:
+    """Wait until the broker has heard from the consumer once more: whatever it had to do by itself is done."""
+    count = len(requests(broker.server, RequestCode.HEART_BEAT))
+    consumer._session.tell_brokers()  # type: ignore[attr-defined]
+    await seen(broker.server, RequestCode.HEART_BEAT, count + 1)
+
+
+def fails(message: ReceivedMessage) -> None:
+    raise RuntimeError(message.body)
+
+
+async def test_a_member_tells_brokers_its_topics_and_that_of_its_retries(start: Start) -> None:
+    broker = await Broker().start(start)
+    async with consuming(broker, Handler(), subscriptions={"T": "A || B"}) as consumer:
+        assert consumer.is_ready
+        *_, beat = await seen(broker.server, RequestCode.HEART_BEAT, 2)
+        (group,) = json.loads(beat.body)["consumerDataSet"]
+        assert (group["groupName"], group["consumeType"], group["messageModel"]) == (
+            "g",
+            "CONSUME_PASSIVELY",
+            "CLUSTERING",
+        )
+        assert {each["topic"]: each["subString"] for each in group["subscriptionDataSet"]} == {
+            "T": "A || B",
+            RETRIES: "*",
+        }
+        await until(lambda: {queue.topic for queue in consumer.assigned_queues} == {"T", RETRIES})
+
+
+async def test_what_is_handled_is_committed_when_the_consumer_ends(start: Start) -> None:
+    broker = await Broker(queues=2).start(start)
+    broker.add(b"a", b"b", b"c")
+    broker.add(b"d", queue=1)
+    handler = Handler()
+    async with consuming(broker, handler) as consumer:
+        await handler.until(4)
+        await until(lambda: not consumer.messages_in_hand)
+        statistics = consumer.statistics
+    assert sorted(handler.calls) == [(b"a", 1), (b"b", 1), (b"c", 1), (b"d", 1)]
+    assert (broker.committed(), broker.committed(queue=1)) == (3, 1)
+    assert (statistics.received, statistics.handled, statistics.acknowledged) == (4, 4, 4)
+
+
+async def test_nothing_behind_a_message_in_hand_is_committed(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue_consumption, "COMMIT_EVERY", 0.01)
+    broker = await Broker().start(start)
+    broker.add(b"a", b"slow", b"c")
+    done = asyncio.Event()
+    handler = Handler(lambda message: done.wait() if message.body == b"slow" else None)
+    async with consuming(broker, handler):
+        await handler.until(3)
+        await until(lambda: broker.committed() == 1)
+        done.set()
+        await until(lambda: broker.committed() == 3)
+
+
+async def test_what_a_handler_did_not_end_within_the_grace_is_not_committed(start: Start) -> None:
+    broker = await Broker().start(start)
+    broker.add(b"a", b"slow", b"c")
+    handler = Handler(lambda message: asyncio.Event().wait() if message.body == b"slow" else None)
+    async with consuming(broker, handler, grace=0):
+        await handler.until(3)
+    assert broker.committed() == 1
+    assert not requests(broker.server, RequestCode.CONSUMER_SEND_MSG_BACK)
+
+
+async def test_a_failed_message_is_sent_back_for_the_brokers_own_delay(start: Start) -> None:
+    broker = await Broker().start(start)
+    broker.add(b"a", b"bad", b"c")
+    handler = Handler(lambda message: fails(message) if message.body == b"bad" else None)
+    async with consuming(broker, handler) as consumer:
+        (frame,) = await seen(broker.server, RequestCode.CONSUMER_SEND_MSG_BACK)
+        await until(lambda: not consumer.messages_in_hand)
+        assert consumer.statistics.given_back == 1
+    assert frame.fields == {
+        "offset": "1001",
+        "group": "g",
+        "delayLevel": "0",
+        "originMsgId": "ID-bad",
+        "originTopic": "T",
+        "unitMode": "false",
+        "bname": "broker-a",
+    }
+    assert broker.committed() == 3
+
+
+@pytest.mark.parametrize(
+    ("error", "level"),
+    [(RetryLater(0), "1"), (RetryLater(7), "3"), (RetryLater(40_000), "18"), (DeadLetter("no"), "-1")],
+)
+async def test_a_handler_chooses_the_delay_or_the_dead_letters(
+    start: Start, error: Exception, level: str
+) -> None:
+    broker = await Broker().start(start)
+    broker.add(b"a")
+
+    def end(message: ReceivedMessage) -> None:
+        raise error
+
+    async with consuming(broker, Handler(end)) as consumer:
+        (frame,) = await seen(broker.server, RequestCode.CONSUMER_SEND_MSG_BACK)
+        await until(lambda: not consumer.messages_in_hand)
+        statistics = consumer.statistics
+    assert frame.fields["delayLevel"] == level
+    assert (statistics.dead_lettered, statistics.given_back) == ((1, 0) if level == "-1" else (0, 1))
+
+
+async def test_a_message_that_cannot_be_sent_back_is_tried_again_and_holds_up_the_commit(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aiorocketmq._push.sending_back.failure_pause", lambda *_, **__: 0.01)
+    broker = await Broker().start(start)
+    broker.add(b"bad", b"b")
+    refuses = [True]
+    broker.script.answers[RequestCode.CONSUMER_SEND_MSG_BACK] = lambda frame: answer(
+        frame, ResponseCode.SYSTEM_ERROR if refuses else 0
+    )
+    handler = Handler(lambda message: fails(message) if message.body == b"bad" else None)
+    async with consuming(broker, handler) as consumer:
+        await seen(broker.server, RequestCode.CONSUMER_SEND_MSG_BACK, 3)
+        assert consumer.messages_in_hand == 1
+        assert "sending messages back" in consumer.health().degraded
+        refuses.clear()
+        await until(lambda: not consumer.messages_in_hand)
+        assert not consumer.health().degraded
+    assert broker.committed() == 2
+
+
+async def test_a_message_that_could_not_be_sent_back_before_the_end_is_read_again(start: Start) -> None:
+    broker = await Broker().start(start)
+    broker.add(b"bad", b"b")
+    broker.script.answers[RequestCode.CONSUMER_SEND_MSG_BACK] = lambda frame: answer(
+        frame, ResponseCode.SYSTEM_ERROR
+    )
+    handler = Handler(lambda message: fails(message) if message.body == b"bad" else None)
+    async with consuming(broker, handler, timeouts=Timeouts(stop=0.1)):
+        await seen(broker.server, RequestCode.CONSUMER_SEND_MSG_BACK)
+        await handler.until(2)
+    assert broker.committed() in (0, None)
+
+
+async def test_a_retry_comes_with_its_topic_and_its_attempt(start: Start) -> None:
+    broker = await Broker().start(start)
+    broker.add(b"again", topic=RETRIES, again=2, RETRY_TOPIC="T")
+    handler = Handler(fails)
+    async with consuming(broker, handler, start=Offset.END):
+        (frame,) = await seen(broker.server, RequestCode.CONSUMER_SEND_MSG_BACK)
+    assert handler.calls == [(b"again", 3)]
+    (message,) = handler.messages
+    assert (message.topic, message.queue.topic) == ("T", RETRIES)
+    assert (frame.fields["originTopic"], frame.fields["offset"]) == ("T", "1000")
+
+
+async def test_messages_have_no_lease_to_settle(start: Start) -> None:
+    broker = await Broker().start(start)
+    broker.add(b"a")
+    errors: list[Exception] = []
+
+    async def end(message: ReceivedMessage) -> None:
+        try:
+            await message.ack()
+        except UsageError as error:
+            errors.append(error)
+
+    handler = Handler(end)
+    async with consuming(broker, handler) as consumer:
+        await handler.until(1)
+        await until(lambda: not consumer.messages_in_hand)
+    assert len(errors) == 1
+
+
+async def test_in_order_a_failed_message_runs_again_before_those_behind_it(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue_consumption, "BACKOFF", queue_consumption.Backoff(3, steps=(0.01,)))
+    broker = await Broker(queues=2).start(start)
+    broker.add(b"a", b"bad", b"c")
+    broker.add(b"x", b"y", queue=1)
+    handler = Handler(lambda message: fails(message) if message.body == b"bad" else None)
+    async with consuming(broker, handler, ordered=True) as consumer:
+        (frame,) = await seen(broker.server, RequestCode.CONSUMER_SEND_MSG_BACK)
+        await until(lambda: not consumer.messages_in_hand and consumer.statistics.handled == 4)
+    of_first = [call for call in handler.calls if call[0] not in (b"x", b"y")]
+    assert of_first == [(b"a", 1), (b"bad", 1), (b"bad", 2), (b"bad", 3), (b"c", 1)]
+    assert [body for body, _ in handler.calls if body in (b"x", b"y")] == [b"x", b"y"]
+    assert frame.fields["delayLevel"] == "-1"
+    assert (broker.committed(), broker.committed(queue=1)) == (3, 2)
+    assert len(requests(broker.server, RequestCode.LOCK_BATCH_MQ)) >= 1
+    assert len(requests(broker.server, RequestCode.UNLOCK_BATCH_MQ)) == 1
+
+
+def joining(broker: Broker, other: str) -> None:
+    """Let another member be there, and tell the first one of it at its next heartbeat."""
+    broker.script.consumers.append(other)
+
+    def beat(frame: Frame) -> bytes:
+        notify = Frame(
+            code=RequestCode.NOTIFY_CONSUMER_IDS_CHANGED,
+            opaque=1,
+            flag=ONE_WAY,
+            fields={"consumerGroup": "g"},
+        )
+        return encode(answer(frame)) + encode(notify)
+
+    broker.script.answers[RequestCode.HEART_BEAT] = beat
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+async def test_a_queue_is_given_up_once_its_handlers_have_ended_and_was_committed(
+    start: Start, ordered: bool
+) -> None:
+    broker = await Broker(queues=2).start(start)
+    broker.add(b"a", b"b", b"c", queue=1)
+    done = asyncio.Event()
+    handler = Handler(lambda message: done.wait())
+    async with consuming(broker, handler, concurrency=1, ordered=ordered) as consumer:
+        await handler.until(1)
+        await until(lambda: len(consumer.assigned_queues) == 4)
+        joining(broker, "~")  # it is the last one, and gets the second queue of each topic
+        consumer._session.tell_brokers()  # type: ignore[attr-defined]
+        await until(lambda: consumer._running._leaving)  # type: ignore[union-attr]
+        assert broker.committed(queue=1) is None
+        done.set()
+        await until(lambda: {queue.id for queue in consumer.assigned_queues} == {0})
+        assert broker.committed(queue=1) == 1
+        await until(lambda: not consumer.messages_in_hand)
+    # Those behind it are left to the new owner.
+    assert handler.calls == [(b"a", 1)]
+    assert consumer._running is None
+
+
+async def test_a_queue_whose_handler_fails_while_it_is_given_up_goes_at_once(start: Start) -> None:
+    broker = await Broker(queues=2).start(start)
+    broker.add(b"a", b"b", queue=1)
+    done = asyncio.Event()
+
+    async def end(message: ReceivedMessage) -> None:
+        await done.wait()
+        fails(message)
+
+    handler = Handler(end)
+    async with consuming(broker, handler, ordered=True, timeouts=Timeouts(stop=60)) as consumer:
+        await handler.until(1)
+        joining(broker, "~")
+        consumer._session.tell_brokers()  # type: ignore[attr-defined]
+        await until(lambda: consumer._running._leaving)  # type: ignore[union-attr]
+        done.set()
+        await until(lambda: {queue.id for queue in consumer.assigned_queues} == {0})
+    assert handler.calls == [(b"a", 1)]
+    assert broker.committed(queue=1) == 0
+
+
+@pytest.mark.parametrize("limits", [CacheLimits(messages=40), CacheLimits(bytes=1000)])
+async def test_reading_waits_while_too_much_is_in_hand(start: Start, limits: CacheLimits) -> None:
+    broker = await Broker().start(start)
+    broker.add(*(b"%025d" % n for n in range(200)))
+    done = asyncio.Event()
+    handler = Handler(lambda message: done.wait())
+    async with consuming(broker, handler, cache=limits) as consumer:
+        await until(lambda: consumer.messages_in_hand == 64)
+        await seen(broker.server, RequestCode.PULL_MESSAGE, 3)
+        assert consumer.messages_in_hand == 64
+        done.set()
+        await handler.until(200)
+
+
+async def test_a_queue_is_not_read_far_ahead_of_its_oldest_message(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue_consumption, "MOST_AHEAD", 50)
+    broker = await Broker().start(start)
+    broker.add(b"slow", *(b"%d" % n for n in range(200)))
+    done = asyncio.Event()
+    handler = Handler(lambda message: done.wait() if message.body == b"slow" else None)
+    async with consuming(broker, handler) as consumer:
+        await until(lambda: consumer.statistics.handled >= 63)
+        await heard(broker, consumer)
+        assert consumer.statistics.received == 64
+        consumer.pause("T")
+        done.set()
+        await until(lambda: not consumer.messages_in_hand)
+        await heard(broker, consumer)
+        assert consumer.statistics.received == 64
+        consumer.resume("T")
+        await handler.until(201)
+        await until(lambda: not consumer.messages_in_hand)
+    assert broker.committed() == 201
+
+
+async def test_a_paused_topic_is_not_handled_until_it_is_resumed(start: Start) -> None:
+    broker = await Broker().start(start)
+    handler = Handler()
+    async with consuming(broker, handler) as consumer:
+        consumer.pause("T")
+        assert consumer.paused == {"T"}
+        broker.add(b"a")
+        await until(lambda: len(consumer.assigned_queues) == 2)
+        await seen(broker.server, RequestCode.GET_CONSUMER_LIST_BY_GROUP, 2)
+        assert not handler.calls
+        consumer.resume()
+        await handler.until(1)
+
+
+async def test_topics_come_and_go(start: Start) -> None:
+    broker = await Broker().start(start)
+    handler, other = Handler(), Handler()
+    broker.add(b"a", topic="U")
+    async with consuming(broker, handler) as consumer:
+        await consumer.subscribe("U", "A || B", handler=other)
+        broker.add(b"b", topic="U", TAGS="B")
+        await other.until(1)
+        assert other.calls == [(b"b", 1)]
+        *_, beat = requests(broker.server, RequestCode.HEART_BEAT)
+        (group,) = json.loads(beat.body)["consumerDataSet"]
+        assert {each["topic"]: each["subString"] for each in group["subscriptionDataSet"]} == {
+            "T": "*",
+            "U": "A || B",
+            RETRIES: "*",
+        }
+        await consumer.unsubscribe("U")
+        await until(lambda: {queue.topic for queue in consumer.assigned_queues} == {"T", RETRIES})
+    assert broker.committed("U") == 2
+
+
+def resetting(broker: Broker, offset: int) -> None:
+    """Let the broker reset the queue at the next heartbeat."""
+
+    def beat(frame: Frame) -> bytes:
+        del broker.script.answers[RequestCode.HEART_BEAT]
+        body = b'{"offsetTable":{{"brokerName":"broker-a","queueId":0,"topic":"T"}:%d}}' % offset
+        reset = Frame(code=RequestCode.RESET_CONSUMER_CLIENT_OFFSET, opaque=9, flag=ONE_WAY, body=body)
+        return encode(answer(frame)) + encode(reset)
+
+    broker.script.answers[RequestCode.HEART_BEAT] = beat
+
+
+async def test_a_reset_by_an_administrator_is_followed(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker = await Broker().start(start)
+    broker.add(b"a", b"b", b"c")
+    handler = Handler()
+    async with consuming(broker, handler) as consumer:
+        await handler.until(3)
+        resetting(broker, 1)
+        await heard(broker, consumer)
+        await handler.until(5)
+    assert [body for body, _ in handler.calls] == [b"a", b"b", b"c", b"b", b"c"]
+    assert "is reset to offset 1" in caplog.text
+    assert broker.committed() == 3
+
+
+async def test_what_waits_while_its_queue_is_reset_is_handled_once(start: Start) -> None:
+    broker = await Broker().start(start)
+    broker.add(b"a", b"b", b"c")
+    done = asyncio.Event()
+    handler = Handler(lambda message: done.wait())
+    async with consuming(broker, handler, concurrency=1) as consumer:
+        await handler.until(1)
+        resetting(broker, 1)
+        await heard(broker, consumer)
+        await until(lambda: broker.committed() == 1)
+        done.set()
+        await until(lambda: not consumer.messages_in_hand)
+    assert [body for body, _ in handler.calls] == [b"a", b"b", b"c"]
+    assert broker.committed() == 3
+
+
+async def test_a_reset_past_what_is_in_hand_is_committed_at_once(start: Start) -> None:
+    broker = await Broker().start(start)
+    broker.add(b"a")
+    done = asyncio.Event()
+    handler = Handler(lambda message: done.wait())
+    async with consuming(broker, handler) as consumer:
+        await handler.until(1)
+        resetting(broker, 7)
+        await heard(broker, consumer)
+        await until(lambda: broker.committed() == 7)
+        done.set()
+    assert broker.committed() == 7
+
+
+async def test_a_corrupted_message_is_sent_back_unseen(start: Start) -> None:
+    broker = await Broker().start(start)
+    broker.add(b"a", b"b")
+    (log,) = broker.logs.values()
+    log[0] = log[0]._replace(crc=1)
+    handler = Handler()
+    async with consuming(broker, handler):
+        (frame,) = await seen(broker.server, RequestCode.CONSUMER_SEND_MSG_BACK)
+        await handler.until(1)
+    assert (handler.calls, frame.fields["offset"]) == ([(b"b", 1)], "1000")
+
+
+async def test_a_broadcast_reads_everything_keeps_a_file_and_repeats_nothing(
+    start: Start, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker = await Broker(queues=2).start(start)
+    broker.add(b"a", b"bad")
+    broker.add(b"c", queue=1)
+    handler = Handler(lambda message: fails(message) if message.body == b"bad" else None)
+    caplog.set_level(logging.WARNING)
+    async with consuming(broker, handler, broadcast=Broadcast("me", tmp_path)) as consumer:
+        await handler.until(3)
+        await until(lambda: not consumer.messages_in_hand)
+        assert {queue.topic for queue in consumer.assigned_queues} == {"T"}
+    assert not requests(broker.server, RequestCode.CONSUMER_SEND_MSG_BACK)
+    assert not requests(broker.server, RequestCode.UPDATE_CONSUMER_OFFSET)
+    assert "failed" in caplog.text
+    again = Handler()
+    broker.add(b"new")
+    async with consuming(broker, again, broadcast=Broadcast("me", tmp_path)):
+        await again.until(1)
+    assert again.calls == [(b"new", 1)]
+
+
+async def test_what_ends_the_reading_of_a_queue_ends_run(start: Start) -> None:
+    broker = await Broker().start(start)
+    broker.script.answers[RequestCode.PULL_MESSAGE] = lambda frame: answer(
+        frame, ResponseCode.NO_PERMISSION, remark="not for you"
+    )
+    with pytest.raises(PermissionDenied, match="not for you"):
+        async with consuming(broker, Handler()) as consumer, asyncio.timeout(10):
+            await consumer.run()
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"lite_topics": ["l"]}, "over gRPC only"),
+        ({"broadcast": Broadcast(), "ordered": True}, "share no queues"),
+    ],
+)
+def test_what_does_not_fit_is_refused_at_once(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        PushConsumer("namesrv://localhost:9876", group="g", subscriptions=["T"], handler=Handler(), **options)
+
+
+@pytest.mark.parametrize("options", [{"ordered": True}, {"broadcast": Broadcast()}, {"start": Offset.END}])
+def test_what_the_server_decides_over_grpc_is_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="over gRPC the server decides"):
+        PushConsumer("localhost:8081", group="g", subscriptions=["T"], handler=Handler(), **options)
