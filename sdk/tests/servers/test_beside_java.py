@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from aiorocketmq import PushConsumer
+from aiorocketmq.message import ReceivedMessage
+from aiorocketmq.pull_consumer import Offset
 from aiorocketmq_conformance.apache.jars import fetch_jars, find_java
 
 from sdk.tests.servers.test_shared_queues import Member, News, send
@@ -20,7 +23,8 @@ else:
     Place = Any
 
 FAKES = ()
-PROGRAM = Path(__file__).with_name("Member.java")
+PULLS = Path(__file__).with_name("Member.java")
+PUSHES = Path(__file__).with_name("PushMember.java")
 
 
 class JavaMember:
@@ -45,12 +49,12 @@ class JavaMember:
 
 @asynccontextmanager
 async def java_member(
-    place: Place, topic: str, group: str, news: News, home: Path
+    place: Place, topic: str, group: str, news: News, home: Path, program: Path = PULLS
 ) -> AsyncIterator[JavaMember]:
     jars = await fetch_jars(place.target.partition(":")[0])
     options = ("-Xmx256m", f"-Duser.home={home}", "-cp", f"{jars}/*")
     address = place.namesrv.removeprefix("namesrv://")
-    command = (find_java(), *options, str(PROGRAM), address, group, topic)
+    command = (find_java(), *options, str(program), address, group, topic)
     process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE)
     member = JavaMember(process, news)
     listening = asyncio.create_task(member.listen())
@@ -90,6 +94,44 @@ async def test_members_of_both_kinds_share_the_queues_of_a_topic(
             wanted |= await send(place, topic, 20, 60)
             await news.contain(wanted)
         await news.until(lambda: len(java.owns) == 5)
+        wanted |= await send(place, topic, 60, 80)
+        await news.contain(wanted)
+    assert news.seen.keys() == wanted
+
+
+@pytest.mark.parametrize("is_java_first", [True, False], ids=["java joins first", "java joins second"])
+async def test_push_consumers_of_both_kinds_share_the_queues_of_a_topic(
+    place: Place, tmp_path: Path, is_java_first: bool
+) -> None:
+    topic, group = await place.topic(queues=5), await place.group()
+    news = News()
+    wanted = await send(place, topic, 0, 20)
+
+    async def handle(message: ReceivedMessage) -> None:
+        news.seen[message.body] += 1
+        news.happened.set()
+
+    def java() -> AbstractAsyncContextManager[JavaMember]:
+        return java_member(place, topic, group, news, tmp_path, PUSHES)
+
+    def owned() -> set[int]:
+        return {queue.id for queue in ours.assigned_queues if queue.topic == topic}
+
+    ours = PushConsumer(place.namesrv, group=group, subscriptions=[topic], handler=handle, start=Offset.BEGIN)
+    async with AsyncExitStack() as stack:
+        if is_java_first:
+            other = await stack.enter_async_context(java())
+            await news.until(lambda: len(other.owns) == 5)
+        async with ours:
+            if not is_java_first:
+                await news.contain(wanted)
+                other = await stack.enter_async_context(java())
+            await news.until(
+                lambda: sorted([*other.owns, *owned()]) == [0, 1, 2, 3, 4] and len(owned()) in (2, 3)
+            )
+            wanted |= await send(place, topic, 20, 60)
+            await news.contain(wanted)
+        await news.until(lambda: len(other.owns) == 5)
         wanted |= await send(place, topic, 60, 80)
         await news.contain(wanted)
     assert news.seen.keys() == wanted
