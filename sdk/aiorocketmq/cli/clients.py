@@ -30,7 +30,7 @@ def list_clients(group: str, as_json: bool, namesrv: str | None, broker: str | N
     """
     from dataclasses import asdict
 
-    members = _ask(namesrv, broker, lambda admin: admin.members(group))
+    members = _ask(namesrv, broker, lambda admin: admin.clients(group))
     if as_json:
         click.echo(json.dumps([asdict(member) for member in members]))
         return
