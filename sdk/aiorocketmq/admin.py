@@ -293,6 +293,7 @@ class Admin:
         check_topic(topic)
         if limit < 1:
             raise ValueError(f"limit must be at least 1, not {limit!r}")
+        stored.check_times(since, until)
         if key is None:
             return await stored.by_time(self._masters, topic, since, until, limit)
         if not key or key.split() != [key]:

@@ -10,7 +10,7 @@ from aiorocketmq._admin.masters import Masters, reading
 from aiorocketmq._admin.values import ExponentialBackoff, GroupMember, GroupSettings, ProducerClient
 from aiorocketmq._core.endpoint import Address
 from aiorocketmq._remoting.codes import RequestCode, ResponseCode
-from aiorocketmq.errors import GroupNotFound
+from aiorocketmq.errors import GroupNotFound, ServerFault
 
 
 def settings_body(
@@ -116,15 +116,15 @@ async def producers(masters: Masters, group: str) -> tuple[ProducerClient, ...]:
     """The producers that each master knows in `group`. Request 204."""
     found: list[ProducerClient] = []
     for address in await masters.addresses():
-        answer = await masters.call(
-            address,
-            RequestCode.GET_PRODUCER_CONNECTION_LIST,
-            {"producerGroup": group},
-            group=group,
-            accept=(ResponseCode.SYSTEM_ERROR,),
-        )
-        if answer.code == ResponseCode.SYSTEM_ERROR and "not exist" in (answer.remark or ""):
-            continue  # nobody is there
+        fields = {"producerGroup": group}
+        try:
+            answer = await masters.call(
+                address, RequestCode.GET_PRODUCER_CONNECTION_LIST, fields, group=group
+            )
+        except ServerFault as error:
+            if "not exist" in error.server_text:
+                continue  # nobody is there
+            raise
         with reading(address, "a list of producers"):
             known = parse_connections(answer.body).clients
         found += [

@@ -246,9 +246,9 @@ def _check_offsets(
     known = {span.queue: span for own in spans.values() for span in own}
     for queue, offset in offsets.items():
         if queue not in known:
-            raise ValueError(f"topic {topic!r} has no queue {queue.id} on broker {queue.broker!r} ({queue})")
-        span = known[queue]
-        if not span.min_offset <= offset <= span.max_offset:
+            raise ValueError(f"topic {topic!r} has no queue {queue.id} on broker {queue.broker!r}")
+        lowest, highest = known[queue].min_offset, known[queue].max_offset
+        if not lowest <= offset <= highest:
             raise ValueError(
-                f"offset of {queue} must be {span.min_offset} to {span.max_offset}, got {offset}"
+                f"the offset of queue {queue.id} on broker {queue.broker!r} must be {lowest} to {highest}, got {offset}"
             )

@@ -38,6 +38,13 @@ _STORED_ID = re.compile(r"(?:[0-9A-Fa-f]{8}|[0-9A-Fa-f]{32})([0-9A-Fa-f]{8})([0-
 Found = list[tuple[Record, MessageQueue]]
 
 
+def check_times(*moments: datetime | None) -> None:
+    """Raise ValueError for a time without zone."""
+    for moment in moments:
+        if moment is not None:
+            milliseconds(moment)
+
+
 async def by_id(masters: Masters, topic: str, message_id: str) -> ReceivedMessage:
     """The message of `topic` with this id of its sender or of its broker; raises NotFound. Requests 33 and 12."""
     spans = await stats(masters, topic)

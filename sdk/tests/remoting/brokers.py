@@ -17,11 +17,19 @@ NEW, OLD = 513, 407
 FIRST, SECOND = MessageQueue("orders", "broker-a", 0), MessageQueue("orders", "broker-a", 1)
 
 
-def reply(frame: Frame, code: int = 0, body: object = None, *, version: int = NEW, **fields: str) -> Frame:
+def reply(
+    frame: Frame,
+    code: int = 0,
+    body: object = None,
+    *,
+    version: int = NEW,
+    remark: str = "why",
+    **fields: str,
+) -> Frame:
     """An answer; `body` is bytes, or what becomes JSON."""
     raw = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
     return Frame(
-        code=code, opaque=frame.opaque, flag=RESPONSE, body=raw, version=version, fields=fields, remark="why"
+        code=code, opaque=frame.opaque, flag=RESPONSE, body=raw, version=version, fields=fields, remark=remark
     )
 
 
