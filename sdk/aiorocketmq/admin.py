@@ -53,7 +53,7 @@ class Admin:
 
     `endpoint` is `"namesrv://host:port"` (several with `;`: the first that answers is used), or
     `"broker://host:port"` for the masters themselves, which then cannot be asked for routes. Every request ends within
-    `timeout` seconds; a call makes one or a few on each server. `credentials` sign every request, for servers that ask
+    `timeout` seconds; a call makes a few on each server. `credentials` sign every request, for servers that ask
     who calls. Entering raises Unreachable when no server answers.
 
     Calls raise ValueError for malformed names and values, TopicNotFound and GroupNotFound for unknown ones, Refused
@@ -256,7 +256,8 @@ class Admin:
         """Move `group` in the queues of `topic`, and return the new offsets of those that were moved.
 
         `to` is an end, a time (the first message stored at or after it; 4.x servers take the nearest one), or offsets
-        by queue, each within the queue's span. Without `force`, queues are only moved back, never forward.
+        by queue, each within the queue's span. Without `force`, queues are only moved back, never forward. An error
+        may leave some queues moved.
 
         Servers from 5.2 on move it at once, also with members online, whose messages in flight are redelivered beside.
         Older ones tell the members, which takes effect some 10 s later in Java's push consumers only; they refuse
@@ -288,8 +289,8 @@ class Admin:
     ) -> tuple[ReceivedMessage, ...]:
         """Return the oldest messages of `topic`, at most `limit`, that were stored from `since` to `until`.
 
-        With `key`, only those with that key, of which each broker returns at most 64, the newest. No group's progress
-        changes. What is returned cannot be settled."""
+        With `key`, only those with that key, of which each broker returns at most 64, the newest. Without it, up to
+        `limit` messages of each queue are read. No group's progress changes. What is returned cannot be settled."""
         check_topic(topic)
         if limit < 1:
             raise ValueError(f"limit must be at least 1, not {limit!r}")

@@ -44,10 +44,16 @@ async def progress(masters: Masters, group: str, topic: str | None) -> tuple[Que
 
 
 def check_target(to: Target) -> None:
-    """Raise ValueError unless a group can be moved there."""
+    """Raise ValueError or TypeError unless a group can be moved there."""
     if isinstance(to, datetime):
         milliseconds(to)
-    elif not isinstance(to, Mapping) and to not in _ENDS:
+    elif isinstance(to, Mapping):
+        if not to:
+            raise ValueError("to must name at least one queue")
+        for queue, offset in to.items():
+            if type(offset) is not int:
+                raise TypeError(f"the offset of queue {queue.id} must be an integer, not {offset!r}")
+    elif to not in _ENDS:
         raise ValueError(f"to must be 'beginning', 'end', a time or offsets by queue, not {to!r}")
 
 

@@ -24,7 +24,7 @@ from aiorocketmq._admin.values import (
 )
 from aiorocketmq._core.endpoint import Address
 from aiorocketmq._remoting.codes import RequestCode
-from aiorocketmq._remoting.routes import READABLE, WRITABLE, QueueCounts, parse_names, typed
+from aiorocketmq._remoting.routes import READABLE, WRITABLE, Route, parse_names, typed
 from aiorocketmq.errors import NotServed, TopicNotFound, Unreachable
 
 _LOOK_EVERY = 0.02
@@ -48,7 +48,7 @@ async def create(
     await masters.on_each(RequestCode.UPDATE_AND_CREATE_TOPIC, fields, topic=topic)
     # A topic that nobody may read or write is not routed at all.
     if readable or writable:
-        await _routed(masters, topic, lambda _: True)
+        await _routed(masters, topic, "created", lambda _: True)
 
 
 async def alter(
@@ -70,15 +70,18 @@ async def alter(
         fields = _fields(topic, wanted_settings)
         await masters.call(address, RequestCode.UPDATE_AND_CREATE_TOPIC, fields, topic=topic)
 
-    def is_shown(counts: QueueCounts) -> bool:
-        return (
+    def is_shown(route: Route) -> bool:
+        names = {broker.name for broker in route.brokers if broker.master in changed}
+        return all(
             (queues is None or counts.readable == counts.writable == queues)
             and (readable is None or bool(counts.permission & READABLE) == readable)
             and (writable is None or bool(counts.permission & WRITABLE) == writable)
+            for counts in route.queues
+            if counts.broker in names
         )
 
     if any(typed(settings["perm"], int) & (READABLE | WRITABLE) for settings in changed.values()):
-        await _routed(masters, topic, is_shown)
+        await _routed(masters, topic, "altered", is_shown)
 
 
 async def delete(masters: Masters, topic: str) -> None:
@@ -222,24 +225,22 @@ def _parse_spans(body: bytes) -> tuple[QueueSpan, ...]:
     )
 
 
-async def _routed(masters: Masters, topic: str, is_shown: Callable[[QueueCounts], bool]) -> None:
-    """Wait until the name server shows `topic` so: 1 to 34 ms on a real server (live-broker-remoting.md 2)."""
+async def _routed(masters: Masters, topic: str, done: str, is_shown: Callable[[Route], bool]) -> None:
+    """Wait until the name server shows what was `done`: 1 to 34 ms on a real server (live-broker-remoting.md 2)."""
     if not masters.through_namesrv:
         return
     try:
         async with asyncio.timeout(masters.timeout):
             while True:
                 try:
-                    found = await masters.name_servers.route(topic)
+                    if is_shown(await masters.name_servers.route(topic)):
+                        return
                 except TopicNotFound:
                     pass
-                else:
-                    if all(map(is_shown, found.queues)):
-                        return
                 await asyncio.sleep(_LOOK_EVERY)
     except TimeoutError as error:
         raise Unreachable(
-            f"topic {topic!r} was created, but no route to it appeared within {masters.timeout:g} s",
+            f"topic {topic!r} was {done}, but no route to it shows that within {masters.timeout:g} s",
             may_have_taken_effect=True,
             timed_out=True,
             topic=topic,

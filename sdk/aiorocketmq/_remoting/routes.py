@@ -72,9 +72,9 @@ def parse_cluster(body: bytes) -> tuple[BrokerAddresses, ...]:
 
 
 def parse_names(body: bytes, key: str) -> tuple[str, ...]:
-    """The texts of the list under `key`, or the keys of the object there, sorted."""
-    found = as_object(loads(body)).get(key) or []
-    return tuple(sorted(typed(name, str) for name in found)) if isinstance(found, list | dict) else ()
+    """The texts of the list under `key`, sorted; ValueError when it is none."""
+    names = as_list(as_object(loads(body)).get(key) or [])
+    return tuple(sorted(typed(name, str) for name in names))
 
 
 def _queue_counts(data: dict[str, JsonValue]) -> QueueCounts:

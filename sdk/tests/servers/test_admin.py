@@ -21,6 +21,9 @@ from aiorocketmq import (
 )
 from aiorocketmq.errors import GroupNotFound, NotFound, Refused, TopicNotFound, Unreachable
 
+from sdk.tests.servers.test_beside_java import java_member
+from sdk.tests.servers.test_shared_queues import News
+
 if TYPE_CHECKING:
     from sdk.tests.conftest import Place
 else:
@@ -136,6 +139,19 @@ async def test_progress_names_the_member_that_owns_a_queue(place: Place) -> None
             assert (member.model, member.subscriptions) == ("CLUSTERING", {topic: "*"})
             assert sum(each.lag for each in rows) == 6 - len(batch)
         assert await admin.clients(group) == ()
+
+
+async def test_a_member_of_javas_tells_its_queues(place: Place, tmp_path: Path) -> None:
+    topic, group = await place.topic(queues=3), await place.group()
+    news = News()
+    await send(place, topic, *range(6))
+    async with java_member(place, topic, group, news, tmp_path) as java, Admin(place.namesrv) as admin:
+        await news.until(lambda: len(java.owns) == 3)
+        await news.contain({b"%d" % each for each in range(6)})
+        (member,) = await admin.clients(group)
+        assert (member.language, member.subscriptions[topic]) == ("JAVA", "*")
+        rows = await admin.progress(group, topic)
+        assert [each.client_id for each in rows] == [member.client_id] * 3
 
 
 async def test_clients_at_grpc_addresses_are_told_and_own_nothing(place: Place) -> None:
