@@ -13,7 +13,7 @@ from aiorocketmq._core.remoting.frame import Frame
 from aiorocketmq._remoting.codes import RequestCode
 from aiorocketmq._remoting.name_servers import NameServers, unreadable
 from aiorocketmq._remoting.pool import Pool
-from aiorocketmq.errors import Unreachable
+from aiorocketmq.errors import TopicNotFound, Unreachable
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -82,6 +82,19 @@ class Masters:
             address: await self.call(address, code, fields, body, topic=topic, group=group, accept=accept)
             for address in await self.addresses()
         }
+
+    async def that_have_it(self, ask: Callable[[Address], Awaitable[T]]) -> dict[Address, T]:
+        """What `ask` returns of each master that has the topic in question; TopicNotFound if none has it."""
+        found: dict[Address, T] = {}
+        missing: TopicNotFound | None = None
+        for address in await self.addresses():
+            try:
+                found[address] = await ask(address)
+            except TopicNotFound as error:
+                missing = error
+        if missing is not None and not found:
+            raise missing
+        return found
 
     async def call(
         self,

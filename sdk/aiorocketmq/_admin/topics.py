@@ -124,21 +124,14 @@ async def spans(masters: Masters, topic: str) -> tuple[QueueSpan, ...]:
 
 async def stats(masters: Masters, topic: str) -> dict[Address, tuple[QueueSpan, ...]]:
     """The spans of the queues of `topic` by master, without the earliest time; raises TopicNotFound. Request 202."""
-    found: dict[Address, tuple[QueueSpan, ...]] = {}
-    missing: TopicNotFound | None = None
-    for address in await masters.addresses():
-        try:
-            answer = await masters.call(
-                address, RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic}, topic=topic
-            )
-        except TopicNotFound as error:  # other brokers may have it
-            missing = error
-            continue
+
+    async def ask(address: Address) -> tuple[QueueSpan, ...]:
+        fields = {"topic": topic}
+        answer = await masters.call(address, RequestCode.GET_TOPIC_STATS_INFO, fields, topic=topic)
         with reading(address, "figures of a topic"):
-            found[address] = _parse_spans(answer.body)
-    if missing is not None and not found:
-        raise missing
-    return found
+            return _parse_spans(answer.body)
+
+    return await masters.that_have_it(ask)
 
 
 async def route(masters: Masters, topic: str) -> TopicRoute:
@@ -168,16 +161,7 @@ async def names(masters: Masters) -> tuple[str, ...]:
 
 async def _settings(masters: Masters, topic: str) -> dict[Address, tuple[Settings, bool]]:
     """The settings of `topic` by master, and whether types are known there; raises TopicNotFound."""
-    found: dict[Address, tuple[Settings, bool]] = {}
-    missing: TopicNotFound | None = None
-    for address in await masters.addresses():
-        try:
-            found[address] = await _settings_at(masters, address, topic)
-        except TopicNotFound as error:  # other brokers may have it
-            missing = error
-    if missing is not None and not found:
-        raise missing
-    return found
+    return await masters.that_have_it(lambda address: _settings_at(masters, address, topic))
 
 
 async def _settings_at(masters: Masters, address: Address, topic: str) -> tuple[Settings, bool]:

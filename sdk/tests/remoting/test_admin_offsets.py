@@ -106,7 +106,7 @@ async def test_a_server_that_does_not_reset_single_queues_is_told(serve: Serve) 
     whole = {222: lambda frame: reply(frame, body=table({FIRST: 4, SECOND: 0}))}
     server = await serve(Broker(answers=whole))
     async with Admin(f"broker://{server.address}") as admin:
-        with pytest.raises(NotServed, match="does not move single queues"):
+        with pytest.raises(NotServed, match="cannot move single queues: it resets by its members"):
             await admin.reset_offset("billing", "orders", to={FIRST: 7})
 
 
@@ -137,7 +137,7 @@ async def test_an_old_server_tells_members_that_are_online(serve: Serve) -> None
     server = await serve(broker)
     async with Admin(f"broker://{server.address}") as admin:
         assert await admin.reset_offset("billing", "orders", to="end", force=False) == {FIRST: 1, SECOND: 2}
-        with pytest.raises(NotServed, match=r"older than 5\.2 and cannot move single queues"):
+        with pytest.raises(NotServed, match=r"older than 5\.2, and the group has members"):
             await admin.reset_offset("billing", "orders", to={FIRST: 9})
     assert [frame.fields["isForce"] for frame in broker.changes] == ["false"]
 
@@ -172,6 +172,7 @@ async def test_a_search_without_a_number_is_one_error(serve: Serve, answered: Ma
     [
         (datetime(2026, 1, 1), "no time zone"),
         ("begin", "'beginning', 'end', a time or offsets by queue, not 'begin'"),
+        ({}, "at least one queue"),
         ({FIRST: 10}, "must be 1 to 9, got 10"),
         ({FIRST: 0}, "must be 1 to 9, got 0"),
         ({MessageQueue("orders", "broker-a", 2): 0}, "has no queue 2 on broker 'broker-a'"),
@@ -186,6 +187,8 @@ async def test_a_target_that_cannot_be_changes_nothing(
     async with Admin(f"broker://{server.address}") as admin:
         with pytest.raises(ValueError, match=told):
             await admin.reset_offset("billing", "orders", to=to)
+        with pytest.raises(TypeError, match="must be an integer"):
+            await admin.reset_offset("billing", "orders", to={FIRST: 1.5})  # type: ignore[dict-item]  # on purpose
         with pytest.raises(GroupNotFound):
             await admin.reset_offset("shipping", "orders", to="end")
         with pytest.raises(TopicNotFound):

@@ -18,7 +18,14 @@ from aiorocketmq import (
     TopicSettings,
     TopicType,
 )
-from aiorocketmq.errors import GroupNotFound, MalformedAnswerError, NotServed, ServerFault, TopicNotFound
+from aiorocketmq.errors import (
+    GroupNotFound,
+    MalformedAnswerError,
+    NotServed,
+    ServerFault,
+    TopicNotFound,
+    Unreachable,
+)
 
 from sdk.tests.remoting.brokers import FIRST, NEW, OLD, SECOND, Broker, reply, table
 from sdk.tests.remoting.script import Serve
@@ -69,6 +76,18 @@ async def test_altering_a_topic_leaves_what_is_not_given(serve: Serve, version: 
     assert [dict(frame.fields) for frame in broker.changes] == [
         settings, {**settings, "perm": "5"}, {**settings, "perm": "3"}
     ]  # fmt: skip
+
+
+async def test_a_route_that_does_not_follow_is_told(serve: Serve) -> None:
+    broker = Broker(answers={17: reply})
+    server = await serve(broker)
+    broker.address = str(server.address)
+    async with Admin(f"namesrv://{server.address}", timeout=0.1) as admin:
+        with pytest.raises(
+            Unreachable, match="'orders' was altered, but no route to it shows that"
+        ) as caught:
+            await admin.alter_topic("orders", queues=3)
+    assert caught.value.may_have_taken_effect
 
 
 @pytest.mark.parametrize("version", [NEW, OLD])
