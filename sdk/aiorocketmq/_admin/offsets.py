@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal, TypeAlias
@@ -23,9 +23,9 @@ from aiorocketmq._core.endpoint import Address
 from aiorocketmq._core.remoting.bodies import BROADCASTING, parse_offsets
 from aiorocketmq._core.remoting.frame import Frame
 from aiorocketmq._core.route import MessageQueue
-from aiorocketmq._remoting.codes import RequestCode
+from aiorocketmq._remoting.codes import RequestCode, ResponseCode
 from aiorocketmq._remoting.routes import typed
-from aiorocketmq.errors import NotServed, RocketMQError
+from aiorocketmq.errors import NotFound, NotServed, RocketMQError, ServerFault
 
 Target: TypeAlias = datetime | Literal["beginning", "end"] | Mapping[MessageQueue, int]
 """Where a group is moved."""
@@ -34,6 +34,8 @@ _OWNER_WAIT = 1.0
 """Seconds for a member to tell its queues: clients at gRPC addresses own none and do not answer."""
 _SERVER_SIDE = 453
 """Version 5.2.0, from which on brokers reset offsets themselves instead of asking the members to."""
+_NOBODY = "consumer group"
+"""In the refusal of a server that resets by a group's members, which has never seen one."""
 _ENDS = {"beginning": "0", "end": "-1"}
 """How the ends are written as times."""
 
@@ -130,13 +132,35 @@ async def reset(
 async def _reset_at(
     broker: _Broker, to: Target, spans: tuple[QueueSpan, ...], force: bool
 ) -> dict[MessageQueue, int]:
-    is_old = await _version(broker) < _SERVER_SIDE
-    if is_old and (await broker.clients()).clients:
+    if await _version(broker) >= _SERVER_SIDE:
+        try:
+            return await _reset_by_server(broker, to, spans, force)
+        except (NotFound, ServerFault) as error:
+            if error.code != ResponseCode.CONSUMER_NOT_ONLINE and _NOBODY not in error.server_text:
+                raise
+    elif (await broker.clients()).clients:
         if isinstance(to, Mapping):
             raise _no_single_queues(broker, "is older than 5.2, and the group has members")
         return await _reset_whole(broker, to, force)
-    if not is_old and force and not isinstance(to, Mapping):
+    return await _reset_each(broker, _commit, to, spans, force)
+
+
+async def _reset_by_server(
+    broker: _Broker, to: Target, spans: tuple[QueueSpan, ...], force: bool
+) -> dict[MessageQueue, int]:
+    if force and not isinstance(to, Mapping):
         return await _reset_whole(broker, to, force)
+    return await _reset_each(broker, _reset_queue, to, spans, force)
+
+
+async def _reset_each(
+    broker: _Broker,
+    move: Callable[[_Broker, MessageQueue, int], Awaitable[None]],
+    to: Target,
+    spans: tuple[QueueSpan, ...],
+    force: bool,
+) -> dict[MessageQueue, int]:
+    """Find the offset of each queue, and `move` those that are to be moved."""
     offsets = await _targets(broker, to, spans)
     if not force:
         now = await broker.progress()
@@ -144,7 +168,7 @@ async def _reset_at(
             queue: offset for queue, offset in offsets.items() if queue in now and offset < now[queue].offset
         }
     for queue, offset in offsets.items():
-        await (_commit if is_old else _reset_queue)(broker, queue, offset)
+        await move(broker, queue, offset)
     return offsets
 
 

@@ -110,6 +110,21 @@ async def test_a_server_that_does_not_reset_single_queues_is_told(serve: Serve) 
             await admin.reset_offset("billing", "orders", to={FIRST: 7})
 
 
+async def test_a_new_server_that_resets_by_members_lets_us_commit_while_nobody_is_online(
+    serve: Serve,
+) -> None:
+    """So does 5.5.0 with useServerSideResetOffset=false."""
+    offline = {222: lambda frame: reply(frame, 1, remark="THe consumer group <billing> not exist")}
+    broker = Broker(answers=offline)
+    server = await serve(broker)
+    async with Admin(f"broker://{server.address}") as admin:
+        assert await admin.reset_offset("billing", "orders", to="end") == {FIRST: 9, SECOND: 0}
+        assert await admin.reset_offset("billing", "orders", to={FIRST: 7}) == {FIRST: 7}
+    assert [(frame.code, frame.fields["commitOffset"]) for frame in broker.changes] == [
+        (15, "9"), (15, "0"), (15, "7")
+    ]  # fmt: skip
+
+
 async def test_without_force_queues_are_only_moved_back(serve: Serve) -> None:
     broker = Broker(committed={FIRST: 4, SECOND: 0})
     server = await serve(broker)
