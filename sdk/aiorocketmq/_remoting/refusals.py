@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from aiorocketmq._core.bounds import one_line
 from aiorocketmq._remoting.codes import ResponseCode, response_name
 from aiorocketmq.errors import (
     Busy,
@@ -72,7 +73,7 @@ def remoting_refusal(
         f"{word} {value!r}" for word, value in (("topic", topic), ("group", group)) if value is not None
     )
     # Servers append stack traces and links after the first line.
-    said = (remark or "").strip().partition("\n")[0]
+    said = one_line((remark or "").strip().partition("\n")[0])
     text = (
         f"the server at {address} refused{f' ({about})' if about else ''} with {response_name(code)} ({code})"
         f"{f': {said}' if said else ''}{f'; {kind.remedy}' if kind.remedy else ''}"

@@ -54,10 +54,10 @@ class Route:
 
 def parse_route(body: bytes) -> Route:
     """The route in the answer to GET_ROUTEINFO_BY_TOPIC; ValueError when it is none."""
-    data = _object(loads(body))
+    data = as_object(loads(body))
     route = Route(
-        queues=tuple(_queue_counts(_object(each)) for each in _list(data.get("queueDatas"))),
-        brokers=tuple(_broker(_object(each)) for each in _list(data.get("brokerDatas"))),
+        queues=tuple(_queue_counts(as_object(each)) for each in as_list(data.get("queueDatas"))),
+        brokers=tuple(_broker(as_object(each)) for each in as_list(data.get("brokerDatas"))),
     )
     count = sum(max(each.readable, each.writable, 0) for each in route.queues)
     if count > MAX_QUEUES:
@@ -67,46 +67,32 @@ def parse_route(body: bytes) -> Route:
 
 def parse_cluster(body: bytes) -> tuple[BrokerAddresses, ...]:
     """All brokers in the answer to GET_BROKER_CLUSTER_INFO; ValueError when it is none."""
-    table = _object(_object(loads(body)).get("brokerAddrTable"))
-    return tuple(_broker(_object(each)) for each in table.values())
+    table = as_object(as_object(loads(body)).get("brokerAddrTable"))
+    return tuple(_broker(as_object(each)) for each in table.values())
 
 
 def parse_names(body: bytes, key: str) -> tuple[str, ...]:
-    """The texts of the list under `key`, or the keys of the object there, sorted."""
-    found = _object(loads(body)).get(key) or []
-    return tuple(sorted(_typed(name, str) for name in found)) if isinstance(found, list | dict) else ()
-
-
-def parse_members(body: bytes) -> list[tuple[str, str, str]]:
-    """Client id, address and language of each consumer in the answer to request 203; ValueError where it is none."""
-    connections = _list(_object(loads(body)).get("connectionSet"))
-    members = [_object(each) for each in connections]
-    return [
-        (
-            _typed(each.get("clientId"), str),
-            _typed(each.get("clientAddr"), str),
-            _typed(each.get("language"), str),
-        )
-        for each in members
-    ]
+    """The texts of the list under `key`, sorted; ValueError when it is none."""
+    names = as_list(as_object(loads(body)).get(key) or [])
+    return tuple(sorted(typed(name, str) for name in names))
 
 
 def _queue_counts(data: dict[str, JsonValue]) -> QueueCounts:
     return QueueCounts(
-        broker=_typed(data.get("brokerName"), str),
-        readable=_typed(data.get("readQueueNums"), int),
-        writable=_typed(data.get("writeQueueNums"), int),
-        permission=_typed(data.get("perm"), int),
+        broker=typed(data.get("brokerName"), str),
+        readable=typed(data.get("readQueueNums"), int),
+        writable=typed(data.get("writeQueueNums"), int),
+        permission=typed(data.get("perm"), int),
     )
 
 
 def _broker(data: dict[str, JsonValue]) -> BrokerAddresses:
     return BrokerAddresses(
-        name=_typed(data.get("brokerName"), str),
-        cluster=_typed(data.get("cluster"), str),
+        name=typed(data.get("brokerName"), str),
+        cluster=typed(data.get("cluster"), str),
         addresses={
-            int(number): _address(_typed(text, str))
-            for number, text in _object(data.get("brokerAddrs")).items()
+            int(number): _address(typed(text, str))
+            for number, text in as_object(data.get("brokerAddrs")).items()
         },
     )
 
@@ -117,15 +103,18 @@ def _address(text: str) -> Address:
     return Address(host.strip("[]"), int(port))
 
 
-def _object(value: JsonValue) -> dict[str, JsonValue]:
-    return _typed(value, dict)
+def as_object(value: JsonValue) -> dict[str, JsonValue]:
+    """`value` if it is an object; ValueError if not."""
+    return typed(value, dict)
 
 
-def _list(value: JsonValue) -> list[JsonValue]:
-    return _typed(value, list)
+def as_list(value: JsonValue) -> list[JsonValue]:
+    """`value` if it is a list; ValueError if not."""
+    return typed(value, list)
 
 
-def _typed(value: JsonValue, kind: type[T]) -> T:
-    if not isinstance(value, kind):
+def typed(value: JsonValue, kind: type[T]) -> T:
+    """`value` if it is of this type, where True and False are no numbers; ValueError if not."""
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise ValueError(f"{kind.__name__} expected, not {type(value).__name__}")
     return value

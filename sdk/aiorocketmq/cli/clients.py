@@ -1,12 +1,12 @@
-"""`aiorocketmq client`: who consumes in a group."""
+"""`aiorocketmq client`: who consumes in a group, and who produces."""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
 
 import click
 
-from aiorocketmq.cli.admin import _as_json, _ask, _group_name, _server
+from aiorocketmq.cli.admin_options import ask, group_name, json_option, server_options
 
 
 @click.group()
@@ -18,21 +18,33 @@ def client() -> None:
 
 
 @client.command(name="list")
-@click.option("--group", callback=_group_name, required=True, help="The consumer group.")
-@_as_json
-@_server
-def list_clients(group: str, as_json: bool, namesrv: str | None, broker: str | None) -> None:
-    """List the consumers that brokers know in a group; none is no error.
+@click.option("--group", callback=group_name, help="The consumer group.")
+@click.option(
+    "--producer-group",
+    callback=group_name,
+    help="The producer group; for producers at gRPC addresses, the name of a topic of theirs.",
+)
+@json_option
+@server_options
+def list_clients(
+    group: str | None, producer_group: str | None, as_json: bool, namesrv: str | None, broker: str | None
+) -> None:
+    """List the consumers, or the producers, that brokers know in a group; none is no error.
 
     Those behind a separate proxy (cluster mode) are known to that proxy only, and are not listed.
 
-    Example: aiorocketmq client list --group billing
+    \b
+    Examples:
+      aiorocketmq client list --group billing
+      aiorocketmq client list --producer-group orders
     """
-    from dataclasses import asdict
+    from aiorocketmq.cli.tables import print_rows
 
-    members = _ask(namesrv, broker, lambda admin: admin.members(group))
-    if as_json:
-        click.echo(json.dumps([asdict(member) for member in members]))
-        return
-    for member in members:
-        click.echo(f"{member.client_id} from {member.address}, {member.language}, on broker {member.broker}")
+    if (group is None) == (producer_group is None):
+        raise click.UsageError("give either --group or --producer-group")
+    found: Sequence[object]
+    if group is not None:
+        found = ask(namesrv, broker, lambda admin: admin.clients(group))
+    else:
+        found = ask(namesrv, broker, lambda admin: admin.producers(producer_group or ""))
+    print_rows(found, as_json=as_json)

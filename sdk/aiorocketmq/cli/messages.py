@@ -225,21 +225,22 @@ async def _receive(
 
 def _print_message(message: ReceivedMessage, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(_facts(message)))
+        click.echo(json.dumps(facts(message)))
         return
-    facts = [f"attempt {message.attempt}", f"queue {message.queue.id} offset {message.offset}"]
+    parts = [f"attempt {message.attempt}", f"queue {message.queue.id} offset {message.offset}"]
     if message.tag is not None:
-        facts.append(f"tag {message.tag}")
+        parts.append(f"tag {message.tag}")
     if message.keys:
-        facts.append(f"keys {' '.join(message.keys)}")
+        parts.append(f"keys {' '.join(message.keys)}")
     if message.message_group is not None:
-        facts.append(f"group {message.message_group}")
-    facts += [f"{name}={value}" for name, value in message.properties.items()]
-    click.echo(f"{message.message_id} {', '.join(facts)}")
+        parts.append(f"group {message.message_group}")
+    parts += [f"{name}={value}" for name, value in message.properties.items()]
+    click.echo(f"{message.message_id} {', '.join(parts)}")
     click.echo(message.body.decode(errors="replace"))
 
 
-def _facts(message: ReceivedMessage) -> dict[str, object]:
+def facts(message: ReceivedMessage) -> dict[str, object]:
+    """What a message says of itself, as JSON can hold it."""
     try:
         body = {"body": message.body.decode()}
     except UnicodeDecodeError:

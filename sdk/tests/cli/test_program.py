@@ -8,7 +8,7 @@ import sys
 import pytest
 from aiorocketmq.cli import program
 
-COMMANDS = ("audit", "client", "conformance", "demo", "fake", "group", "receive", "send", "topic")
+COMMANDS = ("audit", "client", "conformance", "demo", "fake", "group", "message", "receive", "send", "topic")
 
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:

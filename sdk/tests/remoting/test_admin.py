@@ -6,8 +6,7 @@ import base64
 import hmac
 import json
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
-from typing import Literal, Protocol
+from typing import Protocol
 
 import pytest
 from aiorocketmq._core.endpoint import Address
@@ -228,35 +227,6 @@ async def test_deleting_a_group_drops_its_progress(serve: Serve) -> None:
     assert [(frame.code, dict(frame.fields)) for frame in broker.seen] == [
         (207, {"groupName": "billing", "cleanOffset": "true"})
     ]
-
-
-@pytest.mark.parametrize(
-    ("to", "moment"),
-    [
-        ("beginning", "0"),
-        ("end", "-1"),
-        (datetime(2026, 1, 1, tzinfo=UTC), "1767225600000"),
-        (datetime(1969, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC), "0"),
-    ],
-)
-async def test_a_group_is_moved_on_every_master(
-    serve: Serve, to: datetime | Literal["beginning", "end"], moment: str
-) -> None:
-    one, two = await serve(answer), await serve(answer)
-    namesrv = await serve(Cluster(one, two).reply)
-    async with Admin(f"namesrv://{namesrv.address}") as admin:
-        await admin.reset_offset("billing", "orders", to=to)
-    fields = {"group": "billing", "topic": "orders", "timestamp": moment, "isForce": "true"}
-    for broker in (one, two):
-        assert [(frame.code, dict(frame.fields)) for frame in broker.seen] == [(222, fields)]
-
-
-async def test_a_group_is_moved_to_no_time_without_a_zone(serve: Serve) -> None:
-    broker = await serve(answer)
-    async with Admin(f"broker://{broker.address}") as admin:
-        with pytest.raises(ValueError, match="no time zone"):
-            await admin.reset_offset("billing", "orders", to=datetime(2026, 1, 1))
-    assert broker.seen == []
 
 
 async def test_a_route_names_masters_and_only_queues_that_may_be_used(serve: Serve) -> None:

@@ -1,44 +1,24 @@
-"""`aiorocketmq topic` and `aiorocketmq group` against a scripted server."""
+"""`aiorocketmq topic`, `group`, `client` and `message` against a scripted server."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
-from typing import Protocol
+from collections.abc import Sequence
 
 import click
 import pytest
-from aiorocketmq._core.endpoint import Address
-from aiorocketmq._core.remoting.frame import RESPONSE, Frame
 from aiorocketmq.admin import TopicType
-from aiorocketmq.cli.admin import TYPES, group, topic
+from aiorocketmq.cli.admin import group, message, topic
 from aiorocketmq.cli.clients import client
 from aiorocketmq.cli.program import run
+from aiorocketmq.cli.topics import TYPES
 from click.testing import CliRunner, Result
 
-
-class Server(Protocol):
-    address: Address
-    seen: list[Frame]
-
-
-Serve = Callable[[Callable[[Frame], "Frame | bytes | None"]], Awaitable[Server]]
-BODIES: dict[int, object] = {
-    106: {"brokerAddrTable": {}},
-    105: {
-        "queueDatas": [{"brokerName": "broker-a", "perm": 6, "readQueueNums": 3, "writeQueueNums": 2}],
-        "brokerDatas": [],
-    },
-    201: {"subscriptionGroupTable": {"billing": {}, "CID_RMQ_SYS_TRANS": {}}},
-    203: {
-        "connectionSet": [
-            {"clientAddr": "10.0.0.7:4711", "clientId": "host@1@a", "language": "PYTHON", "version": 513}
-        ],
-        "subscriptionTable": {},
-    },
-    206: {"topicList": ["orders", "TBW102", "%RETRY%billing", "rmq_sys_wheel_timer"]},
-}
+from sdk.tests.core.remoting.encoding import encode_records
+from sdk.tests.remoting.brokers import FIRST, Broker, reply, table
+from sdk.tests.remoting.script import Serve, Server
+from sdk.tests.remoting.test_admin_messages import stored
 
 
 async def invoke(command: click.Command, *arguments: str) -> Result:
@@ -47,20 +27,33 @@ async def invoke(command: click.Command, *arguments: str) -> Result:
 
 
 @pytest.fixture
-async def server(serve: Serve) -> Server:
+def broker() -> Broker:
+    """A broker with a topic and a group, whose changes can be looked at."""
+    return Broker(
+        members={"host@1@a": table({FIRST: {}}, "mqTable")},
+        answers={
+            206: lambda frame: reply(
+                frame, body={"topicList": ["orders", "TBW102", "%RETRY%billing", "rmq_sys_wheel_timer"]}
+            ),
+            207: reply,
+            215: reply,
+            216: reply,
+        },
+    )
+
+
+@pytest.fixture
+async def server(serve: Serve, broker: Broker) -> Server:
     """A name server that is its own only broker."""
-    made: list[Server] = []
+    server = await serve(broker)
+    broker.address = str(server.address)
+    return server
 
-    def reply(frame: Frame) -> Frame:
-        body = BODIES.get(frame.code)
-        if frame.code == 106:
-            broker = {"brokerName": "broker-a", "cluster": "c", "brokerAddrs": {"0": str(made[0].address)}}
-            body = {"brokerAddrTable": {"broker-a": broker}}
-        text = b"" if body is None else json.dumps(body).encode()
-        return Frame(code=0, opaque=frame.opaque, flag=RESPONSE, body=text)
 
-    made.append(await serve(reply))
-    return made[0]
+def lines(result: Result) -> list[list[str]]:
+    """The cells of a table, its head included."""
+    assert result.exit_code == 0, result.output
+    return [line.split() for line in result.output.splitlines()]
 
 
 async def test_a_topic_is_created_with_type_and_queues(server: Server) -> None:
@@ -80,20 +73,120 @@ async def test_a_group_is_created_on_a_broker_directly(server: Server) -> None:
     assert [frame.code for frame in server.seen] == [200]
 
 
-async def test_what_servers_make_for_themselves_is_listed_only_when_asked_for(server: Server) -> None:
+async def test_what_servers_make_for_themselves_is_listed_only_when_asked_for(
+    server: Server, broker: Broker
+) -> None:
     address = str(server.address)
     assert (await invoke(topic, "list", "--namesrv", address)).output == "orders\n"
     shown = await invoke(topic, "list", "--all", "--json", "--namesrv", address)
     assert json.loads(shown.output) == sorted(["orders", "TBW102", "%RETRY%billing", "rmq_sys_wheel_timer"])
+    groups = {"billing": {}, "CID_RMQ_SYS_TRANS": {}}
+    broker.answers[201] = lambda frame: reply(frame, body={"subscriptionGroupTable": groups})
     assert (await invoke(group, "list", "--namesrv", address)).output == "billing\n"
 
 
-async def test_a_topic_is_described_by_its_queues(server: Server) -> None:
+async def test_a_topic_is_described_by_its_settings_and_queues(server: Server) -> None:
     address = str(server.address)
-    told = (await invoke(topic, "describe", "orders", "--namesrv", address)).output
-    assert told == "broker-a (no master): 3 queues to read, 2 to write\n"
-    document = json.loads((await invoke(topic, "describe", "orders", "--json", "--namesrv", address)).output)
-    assert document["queues"] == [{"broker": "broker-a", "address": "", "readable": 3, "writable": 2}]
+    assert lines(await invoke(topic, "describe", "orders", "--namesrv", address)) == [
+        ["broker", "type", "read_queues", "write_queues", "readable", "writable"],
+        [address, "FIFO", "2", "2", "yes", "yes"],
+        [],
+        ["topic", "broker", "queue", "min_offset", "max_offset", "earliest", "latest"],
+        [
+            "orders",
+            "broker-a",
+            "0",
+            "1",
+            "9",
+            "2023-11-14T22:13:20.000+00:00",
+            "2023-11-14T22:13:20.500+00:00",
+        ],
+        ["orders", "broker-a", "1", "0", "0", "-", "-"],
+    ]
+    document = json.loads((await invoke(topic, "describe", "orders", "--json", "--broker", address)).output)
+    assert document["settings"][0]["type"] == "FIFO"
+    assert document["queues"][1] == {
+        "topic": "orders", "broker": "broker-a", "queue": 1, "min_offset": 0, "max_offset": 0,
+        "earliest": None, "latest": None,
+    }  # fmt: skip
+
+
+async def test_topics_and_groups_are_altered(server: Server, broker: Broker) -> None:
+    address = str(server.address)
+    altered = await invoke(topic, "alter", "orders", "--queues", "3", "--not-writable", "--broker", address)
+    assert altered.output == "topic orders is altered\n"
+    backoff = ("--backoff", "1", "--backoff", "30")
+    altered = await invoke(group, "alter", "billing", "--no-consume", *backoff, "--broker", address)
+    assert altered.output == "group billing is altered\n"
+    first, second = broker.changes
+    assert (first.fields["readQueueNums"], first.fields["perm"]) == ("3", "5")
+    policy = {"type": "CUSTOMIZED", "customizedRetryPolicy": {"next": [1000, 30000]}}
+    assert json.loads(second.body) == {
+        "groupName": "billing", "retryMaxTimes": 16, "consumeEnable": False, "groupRetryPolicy": policy
+    }  # fmt: skip
+
+
+async def test_a_group_is_described(server: Server, broker: Broker) -> None:
+    policy = {"type": "CUSTOMIZED", "customizedRetryPolicy": {"next": [1000, 2500]}}
+    broker.group["groupRetryPolicy"] = policy
+    address = str(server.address)
+    assert lines(await invoke(group, "describe", "billing", "--broker", address))[1] == [
+        address, "no", "17", "1", "2.5", "yes", "-"
+    ]  # fmt: skip
+
+
+async def test_progress_is_shown_with_owners(server: Server) -> None:
+    address = str(server.address)
+    assert lines(await invoke(group, "progress", "billing", "--broker", address)) == [
+        ["topic", "broker", "queue", "offset", "max_offset", "lag", "consumed_at", "client_id"],
+        ["orders", "broker-a", "0", "4", "9", "5", "2023-11-14T22:13:20.250+00:00", "host@1@a"],
+        ["orders", "broker-a", "1", "0", "9", "9", "2023-11-14T22:13:20.250+00:00", "-"],
+    ]
+    shown = await invoke(group, "progress", "billing", "--topic", "orders", "--json", "--broker", address)
+    assert [row["lag"] for row in json.loads(shown.output)] == [5, 9]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "moved"),
+    [
+        (["--to", "end"], [["0", "1"], ["1", "2"]]),
+        (["--to", "2026-01-31T18:00:00Z"], [["0", "1"], ["1", "2"]]),
+        (["--offset", "broker-a/0=7"], [["0", "7"]]),
+        (["--to", "beginning", "--only-back"], [["0", "1"]]),
+    ],
+)
+async def test_a_group_is_reset(server: Server, arguments: Sequence[str], moved: list[list[str]]) -> None:
+    address = str(server.address)
+    shown = lines(await invoke(group, "reset", "billing", "orders", *arguments, "--broker", address))
+    assert [row[2:] for row in shown[1:]] == moved
+
+
+async def test_messages_are_listed_and_described_with_control_characters_escaped(
+    server: Server, broker: Broker
+) -> None:
+    record = stored(3, "KEYS\x01a\x02UNIQ_KEY\x01M\x1b[2J\x02color\x01red\x07", body=b"\x1b[31mhi\nyou")
+    broker.answers[12] = lambda frame: reply(frame, body=encode_records([record]))
+    address = str(server.address)
+    shown = await invoke(message, "list", "orders", "--key", "a", "--broker", address)
+    assert lines(shown)[1][:5] == ["M\\x1b[2J", "broker-a", "0", "3", "-"]
+    shown = await invoke(message, "describe", "orders", "M\x1b[2J", "--broker", address)
+    assert shown.exit_code == 0
+    assert "body: \\x1b[31mhi you\n" in shown.output
+    assert "properties: color: red\\x07\n" in shown.output
+    assert "corruption: its CRC32 digest" in shown.output
+    shown = await invoke(message, "list", "orders", "--key", "a", "--json", "--broker", address)
+    (row,) = json.loads(shown.output)
+    assert (row["message_id"], row["body"]) == ("M\x1b[2J", "\x1b[31mhi\nyou")
+    assert row["stored_at"] == "2023-11-14T22:13:23.000+00:00"
+
+
+async def test_names_of_servers_are_escaped(serve: Serve) -> None:
+    names = ["plain", "bad\x1b[31m"]
+    server = await serve(
+        lambda frame: reply(frame, body={"subscriptionGroupTable": {name: {} for name in names}})
+    )
+    shown = await invoke(group, "list", "--broker", str(server.address))
+    assert shown.output == "bad\\x1b[31m\nplain\n"
 
 
 async def test_topics_and_groups_are_deleted(server: Server) -> None:
@@ -107,18 +200,22 @@ async def test_topics_and_groups_are_deleted(server: Server) -> None:
 
 async def test_the_consumers_of_a_group_are_listed(server: Server) -> None:
     address = str(server.address)
-    told = (await invoke(client, "list", "--group", "billing", "--namesrv", address)).output
-    assert told == f"host@1@a from 10.0.0.7:4711, PYTHON, on broker {address}\n"
-    document = json.loads(
-        (await invoke(client, "list", "--group", "billing", "--json", "--broker", address)).output
-    )
-    assert document == [
-        {"client_id": "host@1@a", "address": "10.0.0.7:4711", "language": "PYTHON", "broker": address}
-    ]
+    head, told = lines(await invoke(client, "list", "--group", "billing", "--namesrv", address))
+    assert (head[0], told[:5]) == ("client_id", ["host@1@a", "10.0.0.7:4711", "JAVA", address, "513"])
+    shown = await invoke(client, "list", "--group", "billing", "--json", "--broker", address)
+    (member,) = json.loads(shown.output)
+    assert member["subscriptions"] == {"orders": "paid || refunded"}
+
+
+async def test_the_producers_of_a_group_are_listed(server: Server, broker: Broker) -> None:
+    known = {"clientId": "shop-1", "clientAddr": "10.0.0.8:4711", "language": "JAVA", "version": 513}
+    broker.answers[204] = lambda frame: reply(frame, body={"connectionSet": [known]})
+    shown = await invoke(client, "list", "--producer-group", "shop", "--broker", str(server.address))
+    assert lines(shown)[1][0] == "shop-1"
 
 
 async def test_a_group_without_consumers_is_no_error(serve: Serve) -> None:
-    server = await serve(lambda frame: Frame(code=206, opaque=frame.opaque, flag=RESPONSE, remark="offline"))
+    server = await serve(lambda frame: reply(frame, 206))
     result = await invoke(client, "list", "--group", "billing", "--broker", str(server.address))
     assert (result.exit_code, result.output) == (0, "")
 
@@ -130,6 +227,17 @@ async def test_a_group_without_consumers_is_no_error(serve: Serve) -> None:
         (["topic", "list", "--namesrv", "h:1", "--broker", "h:1"], "--namesrv or --broker, not both"),
         (["topic", "list", "--namesrv", "localhost"], "has no port"),
         (["topic", "create", "orders", "--type", "WRONG"], "WRONG"),
+        (["group", "progress", "billing", "--topic", "a b"], "topic 'a b' must consist of"),
+        (["group", "reset", "billing", "orders"], "either --to or --offset"),
+        (
+            ["group", "reset", "billing", "orders", "--to", "end", "--offset", "b/0=1"],
+            "either --to or --offset",
+        ),
+        (["group", "reset", "billing", "orders", "--to", "tomorrow"], "'tomorrow' is no time with a zone"),
+        (["group", "reset", "billing", "orders", "--to", "2026-01-31T18:00:00"], "no time with a zone"),
+        (["group", "reset", "billing", "orders", "--offset", "b/0"], "--offset takes BROKER/QUEUE=OFFSET"),
+        (["group", "reset", "billing", "orders", "--offset", "0=5"], "--offset takes BROKER/QUEUE=OFFSET"),
+        (["client", "list"], "either --group or --producer-group"),
     ],
 )
 def test_wrong_use_is_exit_code_2_and_one_sentence(

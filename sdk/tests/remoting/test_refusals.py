@@ -28,3 +28,9 @@ def test_throttling_may_be_retried_and_an_unknown_code_is_a_refusal(code: int, k
     error = remoting_refusal(code, None, address="h:1")
     assert type(error) is kind
     assert str(code) in str(error)
+
+
+def test_control_characters_of_a_remark_are_escaped() -> None:
+    error = remoting_refusal(1, "it \x1b[31mfailed\tbadly", address="h:1")
+    assert "it \\x1b[31mfailed badly" in str(error)
+    assert error.server_text == "it \x1b[31mfailed\tbadly"

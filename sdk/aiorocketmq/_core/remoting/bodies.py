@@ -107,7 +107,7 @@ def parse_locked(body: bytes) -> frozenset[MessageQueue]:
     found = data.get("lockOKMQSet") if isinstance(data, dict) else None
     if not isinstance(found, list):
         raise ValueError("a list of queues expected")
-    return frozenset(map(_queue, found))
+    return frozenset(map(parse_queue, found))
 
 
 def parse_offsets(body: bytes) -> dict[MessageQueue, int]:
@@ -116,7 +116,7 @@ def parse_offsets(body: bytes) -> dict[MessageQueue, int]:
     found = data.get("offsetTable") if isinstance(data, dict) else None
     if not isinstance(found, dict):
         raise ValueError("offsets by queue expected")
-    offsets = {_queue(loads(key.encode())): value for key, value in found.items()}
+    offsets = {parse_queue(loads(key.encode())): value for key, value in found.items()}
     if not all(type(value) is int for value in offsets.values()):
         raise ValueError("an offset is no whole number")
     return {queue: value for queue, value in offsets.items() if isinstance(value, int)}
@@ -160,7 +160,8 @@ def _queue_data(queue: MessageQueue) -> dict[str, JsonValue]:
     return {"brokerName": queue.broker, "queueId": queue.id, "topic": queue.topic}
 
 
-def _queue(value: JsonValue) -> MessageQueue:
+def parse_queue(value: JsonValue) -> MessageQueue:
+    """The queue that an object describes; ValueError if it is none."""
     if isinstance(value, dict):
         topic, broker, number = value.get("topic"), value.get("brokerName"), value.get("queueId")
         if isinstance(topic, str) and isinstance(broker, str) and type(number) is int:

@@ -1,0 +1,204 @@
+"""`aiorocketmq group`: create, list, describe, alter and delete consumer groups, and see and reset their progress."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from aiorocketmq.cli.admin_options import (
+    ask,
+    group_name,
+    json_option,
+    moment,
+    print_names,
+    server_options,
+    topic_name,
+)
+
+if TYPE_CHECKING:
+    from aiorocketmq.message import MessageQueue
+
+
+@click.group()
+def group() -> None:
+    """Create, list, describe, alter and delete consumer groups of a server; see and reset their progress.
+
+    Example: aiorocketmq group create billing --ordered --max-attempts 17 --namesrv localhost:9876
+    """
+
+
+@group.command(name="create")
+@click.argument("name", callback=group_name)
+@click.option("--ordered", is_flag=True, help="Deliver in order; for FIFO topics.")
+@click.option(
+    "--max-attempts",
+    type=click.IntRange(min=1),
+    default=17,
+    show_default=True,
+    help="Deliveries, the first one included, before a message becomes a dead letter.",
+)
+@server_options
+def create_group(
+    name: str, ordered: bool, max_attempts: int, namesrv: str | None, broker: str | None
+) -> None:
+    """Create consumer group NAME on every master, or replace its settings by these.
+
+    Example: aiorocketmq group create billing --max-attempts 5
+    """
+    ask(namesrv, broker, lambda admin: admin.create_group(name, ordered=ordered, max_attempts=max_attempts))
+    click.echo(f"group {name} is there: {'ordered' if ordered else 'unordered'}, {max_attempts} attempts")
+
+
+@group.command(name="alter")
+@click.argument("name", callback=group_name)
+@click.option("--ordered/--unordered", default=None, help="Whether to deliver in order.")
+@click.option("--max-attempts", type=click.IntRange(min=1), help="Deliveries, the first one included.")
+@click.option(
+    "--backoff",
+    type=click.FloatRange(min=0),
+    multiple=True,
+    metavar="SECONDS",
+    help="Before a redelivery; once for each, the last one repeats.",
+)
+@click.option("--consume/--no-consume", "consume_enabled", default=None, help="Whether it gets messages.")
+@server_options
+def alter_group(
+    name: str, backoff: Sequence[float], namesrv: str | None, broker: str | None, **settings: Any
+) -> None:
+    """Change what is given of consumer group NAME on every master that has it.
+
+    Example: aiorocketmq group alter billing --max-attempts 5 --backoff 1 --backoff 30
+    """
+    # Any: click hands the options over by name.
+    ask(namesrv, broker, lambda admin: admin.alter_group(name, backoff=backoff or None, **settings))
+    click.echo(f"group {name} is altered")
+
+
+@group.command(name="delete")
+@click.argument("name", callback=group_name)
+@server_options
+def delete_group(name: str, namesrv: str | None, broker: str | None) -> None:
+    """Delete consumer group NAME with its progress; one that does not exist is no error.
+
+    Example: aiorocketmq group delete billing
+    """
+    ask(namesrv, broker, lambda admin: admin.delete_group(name))
+    click.echo(f"group {name} is gone")
+
+
+@group.command(name="list")
+@click.option("--all", "all_names", is_flag=True, help="Also those that servers make for themselves.")
+@json_option
+@server_options
+def list_groups(all_names: bool, as_json: bool, namesrv: str | None, broker: str | None) -> None:
+    """List the names of all consumer groups.
+
+    Example: aiorocketmq group list --namesrv localhost:9876
+    """
+    names = ask(namesrv, broker, lambda admin: admin.groups())
+    print_names(names, all_names=all_names, as_json=as_json)
+
+
+@group.command(name="describe")
+@click.argument("name", callback=group_name)
+@json_option
+@server_options
+def describe_group(name: str, as_json: bool, namesrv: str | None, broker: str | None) -> None:
+    """Show the settings of consumer group NAME on each broker.
+
+    Example: aiorocketmq group describe billing
+    """
+    from aiorocketmq.cli.tables import print_rows
+
+    print_rows(ask(namesrv, broker, lambda admin: admin.describe_group(name)), as_json=as_json)
+
+
+@group.command()
+@click.argument("name", callback=group_name)
+@click.option("--topic", callback=topic_name, help="Only this topic; also if nothing was consumed yet.")
+@json_option
+@server_options
+def progress(name: str, topic: str | None, as_json: bool, namesrv: str | None, broker: str | None) -> None:
+    """Show how far consumer group NAME is in each queue, and which member owns the queue.
+
+    Members at gRPC addresses own no queues.
+
+    Example: aiorocketmq group progress billing --topic orders
+    """
+    from aiorocketmq.cli.tables import print_rows
+
+    print_rows(ask(namesrv, broker, lambda admin: admin.progress(name, topic)), as_json=as_json)
+
+
+@group.command()
+@click.argument("name", callback=group_name)
+@click.argument("topic", callback=topic_name)
+@click.option("--to", "place", metavar="beginning|end|TIME", help="TIME is such as 2026-01-31T18:00:00Z.")
+@click.option(
+    "--offset",
+    "offsets",
+    multiple=True,
+    metavar="BROKER/QUEUE=OFFSET",
+    help="Only this queue, to this offset; may be repeated.",
+)
+@click.option("--only-back", is_flag=True, help="Move no queue forward.")
+@json_option
+@server_options
+def reset(
+    name: str,
+    topic: str,
+    place: str | None,
+    offsets: Sequence[str],
+    only_back: bool,
+    as_json: bool,
+    namesrv: str | None,
+    broker: str | None,
+) -> None:
+    """Move consumer group NAME in the queues of TOPIC: to an end, to a time, or single queues to offsets.
+
+    Prints the new offsets of the queues that were moved.
+
+    \b
+    Examples:
+      aiorocketmq group reset billing orders --to 2026-01-31T18:00:00Z
+      aiorocketmq group reset billing orders --offset broker-a/0=1500
+    """
+    from aiorocketmq.cli.tables import print_rows
+
+    if (place is None) == (not offsets):
+        raise click.UsageError("give either --to or --offset")
+    to = _place(place) if place is not None else _offsets(topic, offsets)
+    moved = ask(namesrv, broker, lambda admin: admin.reset_offset(name, topic, to=to, force=not only_back))
+    rows = [
+        {"topic": queue.topic, "broker": queue.broker, "queue": queue.id, "offset": offset}
+        for queue, offset in sorted(moved.items())
+    ]
+    print_rows(rows, as_json=as_json)
+
+
+def _place(text: str) -> datetime | Literal["beginning", "end"]:
+    if text == "beginning":
+        return "beginning"
+    if text == "end":
+        return "end"
+    read = moment(click.get_current_context(), click.Option(["--to"]), text)
+    assert read is not None
+    return read
+
+
+def _offsets(topic: str, texts: Sequence[str]) -> Mapping[MessageQueue, int]:
+    from aiorocketmq.message import MessageQueue
+
+    offsets = {}
+    for text in texts:
+        place, _, offset = text.rpartition("=")
+        broker, _, number = place.rpartition("/")
+        if not (broker and number.isdecimal() and offset.isdecimal()):
+            raise click.UsageError(
+                f"--offset takes BROKER/QUEUE=OFFSET, such as broker-a/0=1500, not {text!r}"
+            )
+        offsets[MessageQueue(topic, broker, int(number))] = int(offset)
+    return offsets

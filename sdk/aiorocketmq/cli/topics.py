@@ -1,0 +1,110 @@
+"""`aiorocketmq topic`: create, list, describe, alter and delete topics of a server."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from aiorocketmq.cli.admin_options import ask, json_option, print_names, server_options, topic_name
+
+TYPES = ("NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED", "PRIORITY", "LITE")
+
+
+@click.group()
+def topic() -> None:
+    """Create, list, describe, alter and delete topics of a server.
+
+    Example: aiorocketmq topic create orders --type FIFO --queues 4 --namesrv localhost:9876
+    """
+
+
+@topic.command(name="create")
+@click.argument("name", callback=topic_name)
+@click.option(
+    "--type", "kind", type=click.Choice(TYPES, case_sensitive=False), default="NORMAL", show_default=True
+)
+@click.option(
+    "--queues", type=click.IntRange(1, 65535), default=8, show_default=True, help="Queues on every broker."
+)
+@server_options
+def create_topic(name: str, kind: str, queues: int, namesrv: str | None, broker: str | None) -> None:
+    """Create topic NAME on every master, or change it to this.
+
+    Example: aiorocketmq topic create orders --type FIFO
+    """
+    from aiorocketmq.admin import TopicType
+
+    ask(namesrv, broker, lambda admin: admin.create_topic(name, type=TopicType(kind.upper()), queues=queues))
+    click.echo(f"topic {name} is there: {kind.upper()}, {queues} queues on every broker")
+
+
+@topic.command(name="alter")
+@click.argument("name", callback=topic_name)
+@click.option("--queues", type=click.IntRange(1, 65535), help="Queues on every broker.")
+@click.option("--readable/--not-readable", default=None, help="Whether consumers may read it.")
+@click.option("--writable/--not-writable", default=None, help="Whether producers may send to it.")
+@server_options
+def alter_topic(
+    name: str,
+    queues: int | None,
+    readable: bool | None,
+    writable: bool | None,
+    namesrv: str | None,
+    broker: str | None,
+) -> None:
+    """Change what is given of topic NAME on every master that has it.
+
+    Example: aiorocketmq topic alter orders --queues 16
+    """
+    ask(
+        namesrv,
+        broker,
+        lambda admin: admin.alter_topic(name, queues=queues, readable=readable, writable=writable),
+    )
+    click.echo(f"topic {name} is altered")
+
+
+@topic.command(name="delete")
+@click.argument("name", callback=topic_name)
+@server_options
+def delete_topic(name: str, namesrv: str | None, broker: str | None) -> None:
+    """Delete topic NAME with its messages; one that does not exist is no error.
+
+    Example: aiorocketmq topic delete orders
+    """
+    ask(namesrv, broker, lambda admin: admin.delete_topic(name))
+    click.echo(f"topic {name} is gone")
+
+
+@topic.command(name="list")
+@click.option("--all", "all_names", is_flag=True, help="Also those that servers make for themselves.")
+@json_option
+@server_options
+def list_topics(all_names: bool, as_json: bool, namesrv: str | None, broker: str | None) -> None:
+    """List the names of all topics.
+
+    Example: aiorocketmq topic list --namesrv localhost:9876
+    """
+    names = ask(namesrv, broker, lambda admin: admin.topics())
+    print_names(names, all_names=all_names, as_json=as_json)
+
+
+@topic.command(name="describe")
+@click.argument("name", callback=topic_name)
+@json_option
+@server_options
+def describe_topic(name: str, as_json: bool, namesrv: str | None, broker: str | None) -> None:
+    """Show the settings of topic NAME on each broker, and the offsets and times of its queues.
+
+    Example: aiorocketmq topic describe orders
+    """
+    from aiorocketmq.cli.tables import plain, print_rows
+
+    found = ask(namesrv, broker, lambda admin: admin.describe_topic(name))
+    if as_json:
+        click.echo(json.dumps(plain(found)))
+        return
+    print_rows(found.settings, as_json=False)
+    click.echo()
+    print_rows(found.queues, as_json=False)
