@@ -168,6 +168,7 @@ class _Wire(asyncio.Protocol):
         self._opaques = itertools.count(1)
         self._answered = False
         self._transport: asyncio.Transport | None = None
+        self._unsent: list[bytes] = []
         self._writable = asyncio.Event()
         self._writable.set()
 
@@ -188,10 +189,18 @@ class _Wire(asyncio.Protocol):
         await self._writable.wait()
         if self.failure is not None:
             raise self.failure
-        assert self._transport is not None
-        self._transport.write(data)
+        self._unsent.append(data)
+        if len(self._unsent) == 1:
+            asyncio.get_running_loop().call_soon(self._write)
+
+    def _write(self) -> None:
+        """Write at once all that was sent in this turn of the loop: a system call takes as long as all else."""
+        if self._unsent and self._transport is not None and self.failure is None:
+            self._transport.writelines(self._unsent)
+        self._unsent.clear()
 
     def close(self) -> None:
+        self._write()
         self._end(Closed(f"the connection to {self._address} was closed"))
         if self._transport is not None:
             self._transport.close()
