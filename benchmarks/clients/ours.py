@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import Any
 
-from aiorocketmq import Message, Producer, PushConsumer, ReceivedMessage, SimpleConsumer
+from aiorocketmq import Message, Offset, Producer, PushConsumer, ReceivedMessage, SimpleConsumer
 
 from benchmarks.clients.measuring import Meter, Orders
 
@@ -73,8 +74,15 @@ async def push(orders: Orders, meter: Meter) -> None:
     async def handle(message: ReceivedMessage) -> None:
         meter.count(1)
 
+    # The backlog is older than the group.
+    options: dict[str, Any] = {"start": Offset.BEGIN} if orders.endpoint.startswith("namesrv://") else {}
     async with PushConsumer(
-        orders.endpoint, group=orders.group, subscriptions=[orders.topic], handler=handle, concurrency=20
+        orders.endpoint,
+        group=orders.group,
+        subscriptions=[orders.topic],
+        handler=handle,
+        concurrency=20,
+        **options,
     ):
         await meter.run_out()
         meter.report()

@@ -103,8 +103,9 @@ class PushConsumer:
         (they may be changed while it runs, and may be none at first); the group must be bound to that topic. Each is
         handled in order, different ones side by side.
 
-        For name servers alone: `start` is where a queue is read from that the group has never committed, by default its
-        end; `allocation` (default `Averagely()`) and `ordered` must be the same for all members; with `broadcast` each
+        For name servers alone: `start` is where a queue is read from that the group has never committed; by default
+        what brokers say, as for Java's clients: a young queue from its first message, others from their end.
+        `allocation` (default `Averagely()`) and `ordered` must be the same for all members; with `broadcast` each
         member reads all queues, keeps its progress in a file, and what fails is logged and not repeated. `invisible`,
         `create_group` and `lite_topics` are for gRPC alone.
 
@@ -148,7 +149,7 @@ class PushConsumer:
                 filters=self._filters,
                 limits=limits,
                 concurrency=concurrency,
-                start=Offset.END if start is None else start,
+                start=start,
                 allocation=allocation,
                 ordered=ordered,
                 broadcast=broadcast,

@@ -61,6 +61,8 @@ class Wanted:
     max_messages: int
     wait: float
     broadcast: Broadcast | None = None
+    is_young_whole: bool = False
+    """Whether brokers may say that a group begins a young queue at its first message, wherever it starts otherwise."""
     is_handed: bool = False
     """Whether messages are handed to handlers, which ask for attempts, and for the topic that a retry comes from."""
 

@@ -42,6 +42,7 @@ class RemotingPullCalls:
         self._max_messages = wanted.max_messages
         self._wait = wanted.wait
         self._is_handed = wanted.is_handed
+        self._if_new = {} if wanted.is_young_whole else {"setZeroIfNotFound": "false"}
         self._tags: dict[FilterText, frozenset[str]] = {}
         """The tags of each filter that was met."""
         self._checked: set[str] = set()
@@ -119,7 +120,7 @@ class RemotingPullCalls:
             answer = await self._session.call(
                 queue,
                 RequestCode.QUERY_CONSUMER_OFFSET,
-                {"consumerGroup": self._group, "setZeroIfNotFound": "false"},
+                {"consumerGroup": self._group, **self._if_new},
             )
         except OffsetNotFound:
             return None

@@ -41,7 +41,7 @@ class RemotingPush:
         filters: dict[str, FilterText],
         limits: CacheLimits,
         concurrency: int,
-        start: Offset | datetime,
+        start: Offset | datetime | None,
         allocation: Allocation,
         ordered: bool,
         broadcast: Broadcast | None,
@@ -51,7 +51,15 @@ class RemotingPush:
         self._group = group
         self._retry = None if broadcast is not None else f"{RETRY}{group}"
         self._wanted = Wanted(
-            group, tuple(filters), filters, start, MAX_MESSAGES, WAIT, broadcast, is_handed=True
+            group,
+            tuple(filters),
+            filters,
+            Offset.END if start is None else start,
+            MAX_MESSAGES,
+            WAIT,
+            broadcast,
+            is_young_whole=start is None,
+            is_handed=True,
         )
         self._session, self._calls = remoting(where, self._wanted, hooks=hooks, options=options)
         self.client = self._session

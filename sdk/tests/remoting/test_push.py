@@ -146,6 +146,16 @@ async def test_a_member_tells_brokers_its_topics_and_that_of_its_retries(start: 
         await until(lambda: {queue.topic for queue in consumer.assigned_queues} == {"T", RETRIES})
 
 
+@pytest.mark.parametrize(("start_at", "told"), [(None, None), (Offset.END, "false")])
+async def test_brokers_decide_where_a_young_queue_begins_unless_told(
+    start: Start, start_at: Offset | None, told: str | None
+) -> None:
+    broker = await Broker().start(start)
+    async with consuming(broker, Handler(), start=start_at):
+        frame, *_ = await seen(broker.server, RequestCode.QUERY_CONSUMER_OFFSET)
+        assert frame.fields.get("setZeroIfNotFound") == told
+
+
 async def test_what_is_handled_is_committed_when_the_consumer_ends(start: Start) -> None:
     broker = await Broker(queues=2).start(start)
     broker.add(b"a", b"b", b"c")

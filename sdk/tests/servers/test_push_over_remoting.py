@@ -19,8 +19,8 @@ FAKES = ()
 
 
 def consumer(place: Place, group: str, topic: str, handler: Any, **options: Any) -> PushConsumer:
-    options.setdefault("subscriptions", [topic])
-    return PushConsumer(place.namesrv, group=group, handler=handler, start=Offset.BEGIN, **options)
+    options = {"subscriptions": [topic], "start": Offset.BEGIN, **options}
+    return PushConsumer(place.namesrv, group=group, handler=handler, **options)
 
 
 async def send(place: Place, topic: str, *bodies: bytes, **options: Any) -> None:
@@ -58,6 +58,15 @@ async def test_every_message_is_handled_once_and_the_next_start_goes_on(
     async with consumer(place, group, topic, arrivals):
         await arrivals.contain(*numbered(0, 120))
     assert sorted(arrivals.bodies) == numbered(0, 120)
+
+
+async def test_a_new_group_begins_a_young_topic_at_its_first_message(
+    place: Place, arrivals: Arrivals
+) -> None:
+    topic, group = await place.topic(queues=2), await place.group()
+    await send(place, topic, *numbered(0, 20))
+    async with consumer(place, group, topic, arrivals, start=None):
+        await arrivals.contain(*numbered(0, 20))
 
 
 async def test_a_failed_message_comes_again_and_goes_to_the_dead_letters(place: Place) -> None:
