@@ -386,6 +386,28 @@ class ClientLeft:
 
 
 @value
+class QueueLocked:
+    """A member of a classic group locked a queue that nobody held."""
+
+    at: float
+    group: str
+    topic: str
+    queue_id: int
+    client_id: str
+
+
+@value
+class QueueUnlocked:
+    """A member released its lock on a queue; one that expires is not told."""
+
+    at: float
+    group: str
+    topic: str
+    queue_id: int
+    client_id: str
+
+
+@value
 class TopicChanged:
     """A topic was created, updated or (`deleted`) removed."""
 
@@ -455,6 +477,8 @@ Event = (
     | LiteTopicEnded
     | ClientJoined
     | ClientLeft
+    | QueueLocked
+    | QueueUnlocked
     | TopicChanged
     | GroupChanged
     | UserChanged
