@@ -103,7 +103,7 @@ class ClassicBroker(Observed):
 
     def send_back(self, request: SendBack, *, now: float, client_id: str = "") -> None:
         """Let a group have a message again, later. Refused: MESSAGE_NOT_FOUND."""
-        self._run("ConsumerSendMsgBack", client_id, now, self._sending_back.send_back, request)
+        self._run("ConsumerSendMsgBack", client_id, now, self._sending_back.send_back, request, client_id)
 
     def end_half(
         self,

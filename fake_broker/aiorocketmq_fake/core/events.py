@@ -386,6 +386,17 @@ class ClientLeft:
 
 
 @value
+class SentBack:
+    """A member of a classic group returned a message; the next copy is in the retry topic at `due`."""
+
+    at: float
+    group: str
+    message: StoredMessage
+    client_id: str
+    due: float
+
+
+@value
 class QueueLocked:
     """A member of a classic group locked a queue that nobody held."""
 
@@ -477,6 +488,7 @@ Event = (
     | LiteTopicEnded
     | ClientJoined
     | ClientLeft
+    | SentBack
     | QueueLocked
     | QueueUnlocked
     | TopicChanged

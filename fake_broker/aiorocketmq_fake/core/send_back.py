@@ -9,7 +9,7 @@ from aiorocketmq_fake.core.agenda import Alarm
 from aiorocketmq_fake.core.classic_model import Classic, SendBack
 from aiorocketmq_fake.core.codes import Code, Refusal
 from aiorocketmq_fake.core.dead_letters import DeadLetters
-from aiorocketmq_fake.core.events import StoredAs
+from aiorocketmq_fake.core.events import SentBack, StoredAs
 from aiorocketmq_fake.core.groups import Group
 from aiorocketmq_fake.core.model import StoredMessage
 from aiorocketmq_fake.core.names import plain_retry_topic
@@ -38,7 +38,7 @@ class SendingBack:
         self._storage = storage
         self._dead_letters = dead_letters
 
-    def send_back(self, request: SendBack) -> None:
+    def send_back(self, request: SendBack, client_id: str) -> None:
         """Let the group have a message again, later; after its last attempt it is a dead letter."""
         state = self._state
         state.check_group(request.group)
@@ -52,7 +52,9 @@ class SendingBack:
         level = request.delay_level or 3 + message.attempts_before
         level = min(level, len(limits.DELAY_LEVELS))
         retry = _Retry(request.group, self._marked(message, request, level))
-        state.agenda.set(retry, state.now + milliseconds(limits.DELAY_LEVELS[level - 1]), self._on_due)
+        due = state.now + milliseconds(limits.DELAY_LEVELS[level - 1])
+        state.agenda.set(retry, due, self._on_due)
+        state.events.append(SentBack(state.at, request.group, message, client_id, due / 1000))
 
     def _find(self, position: int) -> StoredMessage | None:
         """Look for the message at a place in the log; every queue is ordered by it."""

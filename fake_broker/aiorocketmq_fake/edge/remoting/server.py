@@ -115,6 +115,8 @@ class RemotingServer:
                         # A client that goes away, or sends what is no frame, gets no answer.
                         with suppress(OSError, asyncio.IncompleteReadError, FrameError):
                             await self._read(connection, reader)
+                        # What came just before the end is carried out: a commit is the last word of many a consumer.
+                        await asyncio.sleep(0)
                     finally:
                         connection.tasks = None
                         for work in connection.work:
