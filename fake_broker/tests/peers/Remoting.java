@@ -131,13 +131,11 @@ public class Remoting {
         consumer.setHeartbeatBrokerInterval(1000);
         consumer.setPollNameServerInterval(1000);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
-        consumer.setAutoCommit(false);
         consumer.subscribe(topic, "*");
         consumer.start();
         say("ready");
         while (System.in.available() == 0) {
             consumer.poll(100).forEach(Remoting::tell);
-            consumer.commit();
         }
         consumer.shutdown();
     }
