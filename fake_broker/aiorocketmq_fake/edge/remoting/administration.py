@@ -5,7 +5,7 @@ from __future__ import annotations
 from aiorocketmq_fake.core.codes import Permission, TopicType
 from aiorocketmq_fake.core.model import GroupConfig, TopicConfig
 from aiorocketmq_fake.edge.driver import Driver
-from aiorocketmq_fake.edge.remoting.bodies import load
+from aiorocketmq_fake.edge.remoting.bodies import dump, load
 from aiorocketmq_fake.edge.remoting.codes import RequestCode, RequestError, ResponseCode
 from aiorocketmq_fake.edge.remoting.frames import Frame
 from aiorocketmq_fake.edge.remoting.requests import Act, Request, answer
@@ -38,6 +38,7 @@ class Administration:
             RequestCode.DELETE_TOPIC_IN_BROKER: self.delete_topic,
             RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: self.put_group,
             RequestCode.DELETE_SUBSCRIPTIONGROUP: self.delete_group,
+            RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: self.groups,
         }
 
     def put_topic(self, request: Request) -> Frame:
@@ -77,6 +78,20 @@ class Administration:
         exists = self._core.has_group(name)
         self._driver.run(self._core.update_group if exists else self._core.create_group, config)
         return answer()
+
+    def groups(self, request: Request) -> Frame:
+        """List the settings of all groups."""
+        table = {}
+        for group in self._core.groups():
+            config = group.config
+            table[config.name] = {
+                "groupName": config.name,
+                "consumeEnable": config.consume_enabled,
+                "consumeMessageOrderly": config.ordered,
+                "retryMaxTimes": config.max_attempts - 1,
+                "retryQueueNums": 1,
+            }
+        return answer(body=dump({"forbiddenTable": {}, "subscriptionGroupTable": table}))
 
     def delete_group(self, request: Request) -> Frame:
         """Delete a group; an unknown one is as good as deleted."""

@@ -345,6 +345,8 @@ async def test_topics_and_groups_are_created_changed_and_deleted(broker: FakeBro
         assert (await wire.ask(200, {"groupName": "made", "retryMaxTimes": retries})).code == 0
     (group,) = [each for each in broker.groups() if each.name == "made"]
     assert group.max_attempts == 5
+    table = json.loads((await wire.ask(201)).body)["subscriptionGroupTable"]
+    assert table["made"]["retryMaxTimes"] == 4
     for _ in range(2):
         assert (await wire.ask(207, groupName="made")).code == 0
     assert all(each.name != "made" for each in broker.groups())
