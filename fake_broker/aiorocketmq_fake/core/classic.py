@@ -19,6 +19,7 @@ from aiorocketmq_fake.core.model import (
     SendOutcome,
     TopicConfig,
 )
+from aiorocketmq_fake.core.names import is_internal
 from aiorocketmq_fake.core.observed import Observed
 from aiorocketmq_fake.core.offsets import Offsets
 from aiorocketmq_fake.core.producing import Producing
@@ -150,10 +151,11 @@ class ClassicBroker(Observed):
         state = self._state
         name = messages[0].topic if messages else ""
         is_new = bool(name) and name not in state.topics and new_queues > 0
-        config = TopicConfig(name, TopicType.NORMAL, new_queues, new_queues)
+        queues = 1 if is_internal(name) else new_queues
+        config = TopicConfig(name, TopicType.NORMAL, queues, queues)
         if is_new:
             state.check_topic(name)
-            state.topics[name] = Topic(config, state.new_entries)
+            state.topics[name] = Topic(config, state.new_entries, system=is_internal(name))
         try:
             outcomes = self._producing.send(tuple(map(self._dated, messages)), client_id)
         except Refusal:

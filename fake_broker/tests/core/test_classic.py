@@ -55,6 +55,12 @@ def test_an_unknown_topic_is_created_or_refused(desk: Any) -> None:
     assert desk.broker.topic("new").read_queues == 3
 
 
+def test_a_retry_topic_is_created_with_one_queue(desk: Any) -> None:
+    send(desk, message("%RETRY%other", classic=Classic(0, reconsume_times=2)), new_queues=4)
+    assert desk.broker.topic("%RETRY%other").write_queues == 1
+    assert desk.broker.messages("%RETRY%other")[0].attempts_before == 2
+
+
 def test_a_refused_send_creates_no_topic(desk: Any) -> None:
     with pytest.raises(Refusal):
         send(desk, message("new", body=b""), new_queues=3)

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["FRAME_MAX", "Frame", "FrameError", "decode", "encode"]
+__all__ = ["FRAME_MAX", "Frame", "FrameError", "clean", "decode", "encode"]
 
 FRAME_MAX = 16_777_216
 """Bytes of a frame with its length field; a server closes the connection of a longer one (1)."""
@@ -92,11 +92,11 @@ def _from_json(header: bytes, body: bytes) -> Frame:
     remark = parsed.get("remark")
     return Frame(
         code=_number(parsed, "code"),
-        fields={name: text for name, value in fields.items() if (text := _text(value)) is not None},
+        fields={clean(name): text for name, value in fields.items() if (text := _text(value)) is not None},
         body=body,
         opaque=_number(parsed, "opaque"),
         flag=_number(parsed, "flag"),
-        remark=None if remark is None else str(remark),
+        remark=None if remark is None else clean(str(remark)),
         language=_language(parsed.get("language")),
         version=_number(parsed, "version"),
     )
@@ -112,15 +112,20 @@ def _number(parsed: Mapping[str, object], name: str) -> int:
 
 def _text(value: object) -> str | None:
     """Return a field as text: numbers and booleans are taken as well (live 1)."""
-    if value is None or isinstance(value, str):
-        return value
-    return json.dumps(value)
+    if isinstance(value, str):
+        return clean(value)
+    return None if value is None else json.dumps(value)
+
+
+def clean(text: str) -> str:
+    """Return a text of JSON with a question mark for each half of a character: UTF-8 has none, and Java's does so."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def _language(value: object) -> str:
     if type(value) is int:
         return _LANGUAGES[value] if 0 <= value < len(_LANGUAGES) else "OTHER"
-    return value if isinstance(value, str) else "OTHER"
+    return clean(value) if isinstance(value, str) else "OTHER"
 
 
 def _to_json(frame: Frame) -> bytes:

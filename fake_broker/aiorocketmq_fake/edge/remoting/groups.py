@@ -12,7 +12,7 @@ from aiorocketmq_fake.core.placement import java_hash
 from aiorocketmq_fake.edge.driver import Driver
 from aiorocketmq_fake.edge.remoting.bodies import dump, load
 from aiorocketmq_fake.edge.remoting.codes import RequestCode, ResponseCode
-from aiorocketmq_fake.edge.remoting.frames import Frame, FrameError
+from aiorocketmq_fake.edge.remoting.frames import Frame, FrameError, clean
 from aiorocketmq_fake.edge.remoting.requests import Act, Request, answer
 
 __all__ = ["SQL", "Groups"]
@@ -172,7 +172,7 @@ def _text(data: Mapping[str, object], name: str, default: str = "") -> str:
     value = data.get(name, default)
     if not isinstance(value, str):
         raise FrameError(f"{name} is no text")
-    return value
+    return clean(value)
 
 
 def _number(data: Mapping[str, object], name: str) -> int:

@@ -14,6 +14,8 @@ from aiorocketmq_fake.edge.remoting.records import COMPRESSED, Record, host
 __all__ = ["outgoing", "record"]
 
 _COMMITTED = 0x8
+_LATEST = 253_402_300_799_000
+"""The end of the year 9999, beyond which the other protocol has no time."""
 _KEPT_FLAGS = 0x701
 """How a body is compressed; all other bits of a message are the broker's own."""
 
@@ -39,7 +41,7 @@ def outgoing(
         message_group=group,
         message_type=MessageType.TRANSACTION if is_half else MessageType.UNSPECIFIED,
         delivery_timestamp=timestamp,
-        born_timestamp=born / 1000,
+        born_timestamp=min(max(born, 0), _LATEST) / 1000,
         born_host=born_host,
         encoding=Encoding.GZIP if classic.sys_flag & COMPRESSED else Encoding.IDENTITY,
         classic=Classic(

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from aiorocketmq_fake.core.classic_model import CloseChannel
+from aiorocketmq_fake.core.codes import Refusal
 from aiorocketmq_fake.core.model import ForChannels
 from aiorocketmq_fake.edge.driver import Driver
 from aiorocketmq_fake.edge.endpoint import join
@@ -125,7 +126,10 @@ class RemotingServer:
             del self._connections[number]
             connection.abort()
             self._serving.discard(task)
-            self._driver.run(self._driver.core.close_channel, number)
+            if connection.peer.client_id:
+                # A journal that has failed takes no more commands; the registration expires then.
+                with suppress(Refusal):
+                    self._driver.run(self._driver.core.close_channel, number)
 
     async def _read(self, connection: _Connection, reader: asyncio.StreamReader) -> None:
         while True:

@@ -140,6 +140,14 @@ def test_a_damaged_frame_is_a_frame_or_one_error(data: Any) -> None:
         return
 
 
+def test_half_characters_become_question_marks() -> None:
+    header = rb'{"code":1,"extFields":{"a\ud800":"x\udfffy","b":"\ud83d\ude00"},"remark":"\ud800"}'.replace(
+        b"\\\\", b"\\"
+    )
+    frame = decode(len(header).to_bytes(4) + header)
+    assert (frame.fields, frame.remark) == ({"a?": "x?y", "b": "\U0001f600"}, "?")
+
+
 def test_numbers_and_booleans_are_fields_and_old_senders_have_version_0() -> None:
     header = b'{"code":30,"extFields":{"queueId":3,"lo":false,"none":null},"language":3,"opaque":1,"more":[]}'
     frame = decode(len(header).to_bytes(4) + header)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.core.access import User
+from aiorocketmq_fake.edge.remoting.codes import RequestCode
 from aiorocketmq_fake.edge.remoting.frames import Frame, encode
 from hypothesis import HealthCheck, given, settings, strategies as st
 
@@ -65,6 +66,42 @@ async def test_any_bytes_leave_the_server_serving(broker: FakeBroker, connect: A
         writer.close()
         await writer.wait_closed()
     assert (await good.ask(105, topic="t")).code == 0
+
+
+FIELDS = """
+topic=t consumerGroup=g group=g groupName=g clientID=c subscription=* queueId=0 sysFlag=4 queueOffset=0 maxMsgNums=32
+commitOffset=0 offset=1 expressionType=TAG subVersion=0 timestamp=1 delayLevel=1 commitOrRollback=8 perm=6 attributes=
+tranStateTableOffset=0 readQueueNums=2 writeQueueNums=2 defaultTopic=TBW102 defaultTopicQueueNums=4 bornTimestamp=1
+flag=0 batch=false properties= a=pg b=t c=TBW102 d=4 e=0 f=0 g=1 h=0 i= j=0 m=false
+"""
+GOOD_FIELDS = dict(pair.split("=") for pair in FIELDS.split())
+WORDS = "|t|g|0|1|-1|4|8|99|true|x|TBW102|%RETRY%g|\ud800|é|SQL92|a > 1|+message.type=LITE|DELAY\x013\x02"
+PROPERTIES = "TRAN_MSG\x01true\x02PGROUP\x01pg\x02|KEYS\x01a b\x02UNIQ_KEY\x01 \x02|DELAY\x01x\x02"
+LONG = ("||", "9" * 30, "TIMER_DELIVER_MS\x01" + "9" * 400 + "\x02")
+TEXTS = st.sampled_from([*WORDS.split("|"), *PROPERTIES.split("|"), *LONG])
+CODES = sorted(set(RequestCode) - {RequestCode.DELETE_TOPIC_IN_BROKER, RequestCode.DELETE_SUBSCRIPTIONGROUP})
+"""The others find nothing after these."""
+BODIES = st.sampled_from([b"", b"x", b"{}", b"[]", b'{"groupName":"g"}', b'{"clientID":"c"}', bytes(30)])
+
+
+async def test_no_request_makes_the_broker_fail(broker: FakeBroker, wire: Any) -> None:
+    requests: list[tuple[int, dict[str, str], bytes]] = []
+
+    @settings(max_examples=400, database=None, suppress_health_check=list(HealthCheck))
+    @given(
+        st.sampled_from(CODES),
+        st.dictionaries(st.sampled_from(list(GOOD_FIELDS)), TEXTS, max_size=3),
+        BODIES,
+    )
+    def draw(code: RequestCode, fields: dict[str, str], body: bytes) -> None:
+        requests.append((code.value, {**GOOD_FIELDS, **fields}, body))
+
+    draw()
+    answers = [wire.send(code, body, **fields) for code, fields, body in requests]
+    assert (await wire.ask(105, topic="TBW102")).code == 0
+    remarks = [each.result().remark or "" for each in answers if each.done()]
+    assert len(remarks) > len(answers) / 2
+    assert not [remark for remark in remarks if "failed in request" in remark]
 
 
 def damaged(change: tuple[int, int]) -> bytes:
