@@ -94,6 +94,7 @@ public class Remoting {
     static void push(String address, String group, String topic, String expression, boolean orderly) throws Exception {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group);
         consumer.setMaxReconsumeTimes(2);
+        consumer.setPersistConsumerOffsetInterval(1000);
         consumer.setNamesrvAddr(address);
         consumer.setHeartbeatBrokerInterval(1000);
         consumer.setPollNameServerInterval(1000);

@@ -147,8 +147,9 @@ async def test_producer_and_push_consumers_share_the_queues(
             read = first.read() + second.read()
             await producer.tell("send", "last")
             await news.until(lambda: "last" in first.read())
+            # What was read just before a member left may be read again.
+            await news.until(lambda: all(place.lag == 0 for place in broker.progress("g")))
         assert read.keys() == wanted
-    assert {(place.topic, place.lag) for place in broker.progress("g")} <= {("orders", 0), ("%RETRY%g", 0)}
 
 
 async def test_lite_pull_and_orderly_push_read_everything_once(

@@ -116,7 +116,7 @@ class RemotingServer:
                         # A client that goes away, or sends what is no frame, gets no answer.
                         with suppress(OSError, asyncio.IncompleteReadError, FrameError):
                             await self._read(connection, reader)
-                        # What came just before the end is carried out: a commit is the last word of many a consumer.
+                        # What came just before the end is carried out: many consumers commit last.
                         await asyncio.sleep(0)
                     finally:
                         connection.tasks = None

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
 from aiorocketmq_fake import FakeBroker
+from aiorocketmq_fake.edge.node import Node
 from aiorocketmq_fake.edge.remoting.frames import Frame, decode, encode
 
 DEADLINE = 10.0
@@ -101,20 +102,24 @@ async def broker() -> AsyncIterator[FakeBroker]:
         yield fake
 
 
+@asynccontextmanager
+async def dial(node: Node) -> AsyncIterator[Wire]:
+    """Connect to a broker until the block is left."""
+    assert node.remoting_endpoint is not None
+    host, _, port = node.remoting_endpoint.rpartition(":")
+    wire = Wire(*await asyncio.open_connection(host, int(port)))
+    listening = asyncio.create_task(wire.listen())
+    try:
+        yield wire
+    finally:
+        wire.writer.transport.abort()
+        await listening
+
+
 @pytest.fixture
 async def connect(broker: FakeBroker) -> AsyncIterator[Connect]:
     async with AsyncExitStack() as stack:
-
-        async def start() -> Wire:
-            assert broker.remoting_endpoint is not None
-            host, _, port = broker.remoting_endpoint.rpartition(":")
-            wire = Wire(*await asyncio.open_connection(host, int(port)))
-            listening = asyncio.create_task(wire.listen())
-            stack.push_async_callback(asyncio.wait, [listening])
-            stack.callback(wire.writer.transport.abort)
-            return wire
-
-        yield start
+        yield lambda: stack.enter_async_context(dial(broker))
 
 
 @pytest.fixture

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from aiorocketmq_fake.edge.remoting import properties
 from aiorocketmq_fake.edge.remoting.bodies import dump, dump_loose, load
@@ -44,6 +46,11 @@ property_maps = st.dictionaries(names, names, max_size=4)
 def test_a_record_is_written_as_java_does() -> None:
     assert write_record(RECORD).hex() == BYTES
     assert message_id(RECORD.store_host, RECORD.log_offset) == "0A00000900002A9F00000000075BCD15"
+
+
+def test_the_checksum_has_no_sign() -> None:
+    record = write_record(replace(RECORD, body=b"a"))  # its CRC-32 is E8B7BE43
+    assert record[8:12].hex() == "68b7be43"
 
 
 def test_hosts_of_ipv6_set_their_bits_and_long_topics_the_second_magic() -> None:

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.edge.remoting.records import Member, write_batch
+
+from fake_broker.tests.edge.remoting.conftest import dial
+
+
+@pytest.fixture
+async def patient_broker() -> AsyncIterator[FakeBroker]:
+    """Its clock stands still."""
+    async with FakeBroker(remoting_port=0, clock="manual") as fake:
+        await fake.create_topic("t", queues=1)
+        yield fake
 
 
 async def fill(wire: Any, topic: str, *tags: str) -> None:
@@ -32,21 +43,15 @@ async def test_a_route_names_the_same_port(broker: FakeBroker, wire: Any) -> Non
 
 
 async def test_a_cluster_has_one_route_and_a_port_for_each_broker() -> None:
-    from fake_broker.tests.edge.remoting.conftest import Wire
-
     async with FakeBroker(remoting_port=0, brokers=2) as cluster:
         await cluster.create_topic("t")
         for node in cluster.brokers:
-            assert node.remoting_endpoint is not None
-            wire = Wire(*await asyncio.open_connection(*node.remoting_endpoint.split(":")))
-            listening = asyncio.create_task(wire.listen())
-            route = json.loads((await wire.ask(105, topic="t")).body)
+            async with dial(node) as wire:
+                route = json.loads((await wire.ask(105, topic="t")).body)
+                names = await wire.ask(106)
             places = {data["brokerName"]: data["brokerAddrs"]["0"] for data in route["brokerDatas"]}
             assert places == {each.name: each.remoting_endpoint for each in cluster.brokers}
-            names = await wire.ask(106)
             assert f'{{0:"{node.remoting_endpoint}"}}'.encode() in names.body
-            wire.writer.close()
-            await listening
 
 
 # Sends
@@ -203,32 +208,21 @@ async def test_offsets_of_queues(broker: FakeBroker, wire: Any) -> None:
         assert (answer.code, answer.fields) == (0, {"offset": "0"})
 
 
-async def test_offsets_by_time() -> None:
-    from fake_broker.tests.edge.remoting.conftest import Wire
-
-    async with FakeBroker(remoting_port=0, clock="manual") as broker:
-        await broker.create_topic("t", queues=1)
-        assert broker.remoting_endpoint is not None
-        wire = Wire(*await asyncio.open_connection(*broker.remoting_endpoint.split(":")))
-        listening = asyncio.create_task(wire.listen())
+async def test_offsets_by_time(patient_broker: FakeBroker) -> None:
+    async with dial(patient_broker) as wire:
         times = []
         for _ in range(10):
             await wire.produce("t", b"x")
-            times.append(round(broker.messages("t")[-1].stored_at * 1000))
-            await broker.clock.advance(seconds=1)
+            times.append(round(patient_broker.messages("t")[-1].stored_at * 1000))
+            await patient_broker.clock.advance(seconds=1)
 
-        async def found(timestamp: int, boundary: str) -> str:
-            fields = {"topic": "t", "queueId": 0, "timestamp": timestamp, "boundaryType": boundary}
-            return str((await wire.ask(29, **fields)).fields["offset"])
+        async def found(boundary: str) -> list[str]:
+            wanted = (-1, 0, times[5], times[4] + 1, times[9] + 9)
+            fields = {"topic": "t", "queueId": 0, "boundaryType": boundary}
+            return [(await wire.ask(29, **fields, timestamp=each)).fields["offset"] for each in wanted]
 
-        assert [await found(at, "LOWER") for at in (-1, 0, times[5], times[4] + 1, times[9] + 9)] == [
-            *("0", "0", "5", "5", "10"),
-        ]
-        assert [await found(at, "UPPER") for at in (-1, 0, times[5], times[4] + 1, times[9] + 9)] == [
-            *("0", "0", "5", "4", "9"),
-        ]
-        wire.writer.close()
-        await listening
+        assert await found("LOWER") == ["0", "0", "5", "5", "10"]
+        assert await found("UPPER") == ["0", "0", "5", "4", "9"]
 
 
 async def test_committed_offsets(wire: Any) -> None:
@@ -350,3 +344,45 @@ async def test_topics_and_groups_are_created_changed_and_deleted(broker: FakeBro
     for _ in range(2):
         assert (await wire.ask(207, groupName="made")).code == 0
     assert all(each.name != "made" for each in broker.groups())
+
+
+# Transactions
+
+
+async def test_a_producer_is_asked_about_its_transaction_and_ends_it(patient_broker: FakeBroker) -> None:
+    broker = patient_broker
+    async with dial(broker) as wire:
+        await wire.ask(34, {"clientID": "p", "producerDataSet": [{"groupName": "pg"}]})
+        sent = await wire.produce("t", b"x", "TRAN_MSG\x01true\x02PGROUP\x01pg\x02UNIQ_KEY\x01U1\x02")
+        assert (await wire.pulled("t")).code == 19
+        unanswered = wire.send(37, tranStateTableOffset=sent.fields["queueOffset"], commitOrRollback=0)
+        await broker.clock.advance(seconds=61)
+        asked = await wire.next_push()
+        assert (asked.code, asked.flag, asked.fields["transactionId"]) == (39, 2, "U1")
+        assert b"TRANSACTION_CHECK_TIMES\x01" in asked.body
+        assert asked.body[36:40] == bytes(4)
+        end = {"tranStateTableOffset": asked.fields["tranStateTableOffset"], "fromTransactionCheck": "true"}
+        assert (await wire.ask(37, **end, commitOrRollback=7)).code == 1
+        assert (await wire.ask(37, **end, commitOrRollback=8)).code == 0
+        assert (await wire.ask(37, **end, commitOrRollback=8)).code == 1
+        pulled = await wire.pulled("t")
+        assert int.from_bytes(pulled.body[36:40]) == 8
+        assert not unanswered.done()
+
+
+async def test_a_silent_client_is_disconnected_after_120_seconds(patient_broker: FakeBroker) -> None:
+    async with dial(patient_broker) as wire:
+        await wire.beat("c", "g", "t")
+        await patient_broker.clock.advance(seconds=121)
+        assert await wire.is_closed()
+
+
+async def test_a_delay_level_shows_in_the_message(patient_broker: FakeBroker) -> None:
+    async with dial(patient_broker) as wire:
+        sent = await wire.produce("t", b"x", "DELAY\x013\x02")
+        assert "recallHandle" in sent.fields
+        await patient_broker.clock.advance(seconds=9.9)
+        assert (await wire.pulled("t")).code == 19
+        await patient_broker.clock.advance(seconds=0.2)
+        pulled = await wire.pulled("t")
+        assert b"DELAY\x013\x02REAL_TOPIC\x01t\x02REAL_QID\x010\x02" in pulled.body

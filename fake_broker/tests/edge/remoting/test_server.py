@@ -182,12 +182,13 @@ async def test_a_partition_holds_requests_until_it_heals(broker: FakeBroker, wir
     assert (await asyncio.wait_for(sent, 10)).code == 0
 
 
-async def test_what_was_sent_before_the_end_is_carried_out(broker: FakeBroker, connect: Any) -> None:
+@pytest.mark.parametrize("end", [b"", bytes(4)], ids=["closed", "no frame"])
+async def test_what_was_sent_before_the_end_is_carried_out(connect: Any, end: bytes) -> None:
     """The last commit of a consumer is one-way, and its connection ends right behind it."""
     wire, other = await connect(), await connect()
     await wire.beat("c", "g", "t")
     wire.send(15, frame_flag=2, consumerGroup="g", topic="t", queueId=0, commitOffset=7)
-    await wire.writer.drain()
+    wire.writer.write(end)
     wire.writer.write_eof()
     assert await wire.is_closed()
     assert (await other.ask(14, consumerGroup="g", topic="t", queueId=0)).fields == {"offset": "7"}

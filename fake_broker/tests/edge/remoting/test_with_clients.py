@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
+from zlib import compress
 
 import pytest
 from aiorocketmq import Admin, Broadcast, Message, Producer, PullConsumer, SimpleConsumer, Sql
@@ -15,6 +16,8 @@ from aiorocketmq.errors import IllegalFilter, TopicNotFound
 from aiorocketmq.hooks import AssignEvent, Event, Hook
 from aiorocketmq.pull_consumer import Offset
 from aiorocketmq_fake import FakeBroker
+
+from fake_broker.tests.edge.remoting.conftest import dial
 
 PATIENCE = 30.0
 
@@ -195,6 +198,21 @@ async def test_a_message_arrives_with_all_that_its_producer_gave_it(broker: Fake
             (received,) = await anext(aiter(consumer))
     assert (received.body, received.tag, tuple(received.keys)) == (b"x" * 10_000, "red", ("a", "b"))
     assert (received.message_id, received.properties["from"]) == (sent.message_id, "web")
+
+
+async def test_what_is_sent_over_remoting_arrives_over_grpc(broker: FakeBroker) -> None:
+    await broker.create_group("g")
+    properties = {"TAGS": "red", "KEYS": "a b", "UNIQ_KEY": "U1", "from": "old", "__SHARDINGKEY": "customer"}
+    text = "".join(f"{name}\x01{value}\x02" for name, value in properties.items())
+    async with dial(broker) as wire:
+        sent = await wire.produce("line", compress(b"body"), text, f=1)
+        assert sent.code == 0
+    async with SimpleConsumer(broker.endpoint, group="g", subscriptions=["line"]) as consumer:
+        (received,) = await consumer.receive(max_messages=1, invisible=30, wait=5)
+        await received.ack()
+    assert (received.body, received.tag, tuple(received.keys)) == (b"body", "red", ("a", "b"))
+    assert (received.message_id, received.message_group) == ("U1", "customer")
+    assert received.properties["from"] == "old"
 
 
 async def test_reading_goes_on_after_a_restart(broker: FakeBroker) -> None:
