@@ -19,6 +19,8 @@ __all__ = ["Reading"]
 
 _COMMIT, _SUSPEND, _INLINE = 1, 2, 4
 """Bits of a pull: store the offset it carries; it may be held; its filter is in the request."""
+_NO_OFFSET = (Code.OFFSET_NOT_FOUND, Code.TOPIC_NOT_FOUND, Code.BAD_REQUEST)
+"""Refusals of a question for an offset that mean that there is none."""
 _EVERYTHING = FilterExpression()
 _NO_QUEUE = QueueSnapshot(0, 0, None)
 
@@ -125,6 +127,8 @@ class Reading:
         try:
             return answer({"offset": self._driver.run(self._core.get_offset, group, topic, queue_id)})
         except Refusal as refused:
+            if refused.code not in _NO_OFFSET:
+                raise
             queue = self._core.queue(topic, queue_id)
             is_young = queue is not None and queue.min_offset == 0 and queue.max_offset > 0
             if (

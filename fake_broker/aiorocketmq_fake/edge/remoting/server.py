@@ -103,7 +103,8 @@ class RemotingServer:
         assert task is not None
         self._serving.add(task)
         self._count += 1
-        host, port = writer.get_extra_info("peername")[:2]
+        # A client that has gone already has no address.
+        host, port = (writer.get_extra_info("peername") or ("", 0))[:2]
         local_host = writer.get_extra_info("sockname")[0]
         connection = _Connection(Peer(self._count, join(host, port), local_host), writer, self._driver.quiet)
         number = connection.peer.channel

@@ -242,6 +242,11 @@ async def test_committed_offsets(wire: Any) -> None:
     assert (await wire.ask(15, **{**place, "queueId": 9}, commitOffset=1)).code == 0
 
 
+async def test_a_busy_broker_does_not_say_that_there_is_no_offset(broker: FakeBroker, wire: Any) -> None:
+    await broker.limit_rate("GetOffset", 0)
+    assert (await wire.ask(14, consumerGroup="g", topic="t", queueId=0)).code == 2
+
+
 # Groups
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +13,8 @@ from aiorocketmq_fake.core.access import User
 from aiorocketmq_fake.edge.remoting.codes import RequestCode
 from aiorocketmq_fake.edge.remoting.frames import Frame, encode
 from hypothesis import HealthCheck, given, settings, strategies as st
+
+from fake_broker.tests.edge.remoting.conftest import dial
 
 GOOD = encode(Frame(105, {"topic": "t"}))
 
@@ -214,3 +218,37 @@ async def test_a_taken_port_opens_nothing(broker: FakeBroker) -> None:
     with pytest.raises(OSError, match="cannot listen on"):
         await fake.__aenter__()
     assert not fake.is_running
+
+
+async def test_what_is_kept_on_disk_is_there_again_and_members_are_not(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"remoting_port": 0, "clock": "manual", "data": tmp_path / "data"}
+    async with FakeBroker(**options) as broker, dial(broker) as wire:
+        await broker.create_topic("t", queues=1)
+        await wire.beat("c", "g", "t")
+        sent = await wire.produce("t", b"kept")
+        position = int(sent.fields["msgId"][-16:], 16)
+        assert (await wire.ask(36, group="g", offset=position, delayLevel=1)).code == 0
+        await wire.ask(15, consumerGroup="g", topic="t", queueId=0, commitOffset=1)
+    async with FakeBroker(**options) as broker, dial(broker) as wire:
+        assert (await wire.ask(38, consumerGroup="g")).code == 1
+        assert (await wire.ask(14, consumerGroup="g", topic="t", queueId=0)).fields == {"offset": "1"}
+        assert (await wire.pulled("t")).body.count(b"kept") == 1
+        await broker.clock.advance(seconds=1)
+        retried = await wire.pulled("%RETRY%g")
+        assert (retried.code, retried.body.count(b"RETRY_TOPIC\x01t\x02")) == (0, 1)
+
+
+async def test_everything_that_watches_a_broker_watches_this_port_too(tmp_path: Path) -> None:
+    log = tmp_path / "events.jsonl"
+    watched = FakeBroker(remoting_port=0, record=tmp_path, event_log=log, metrics="127.0.0.1:0")
+    async with watched as broker, dial(broker) as wire:
+        await broker.create_topic("t", queues=1)
+        await wire.beat("c", "g", "t")
+        sent = await wire.produce("t", b"x")
+        await wire.ask(36, group="g", offset=int(sent.fields["msgId"][-16:], 16), delayLevel=1)
+        queue = {"topic": "t", "brokerName": "broker-a", "queueId": 0}
+        await wire.ask(41, {"consumerGroup": "g", "clientId": "c", "mqSet": [queue]})
+        await wire.pulled("t")
+        await wire.ask(35, clientID="c", consumerGroup="g")
+    kinds = {json.loads(line)["event"] for line in log.read_text().splitlines()}
+    assert {"ClientJoined", "Stored", "SentBack", "QueueLocked", "ReceiveEnded", "ClientLeft"} <= kinds
