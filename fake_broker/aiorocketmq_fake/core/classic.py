@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar, TypeVarTuple
 
+from aiorocketmq_fake.core import limits
 from aiorocketmq_fake.core.classic_model import Beat, MembersOfGroup, QueueKey, SendBack, Subscribed
 from aiorocketmq_fake.core.codes import Code, Refusal, Resolution, TopicType
 from aiorocketmq_fake.core.events import TopicChanged
@@ -149,6 +150,8 @@ class ClassicBroker(Observed):
         self, messages: tuple[OutgoingMessage, ...], client_id: str, new_queues: int
     ) -> tuple[SendOutcome, ...]:
         state = self._state
+        if len(messages) == 1:
+            messages = (self._destination(messages[0]),)
         name = messages[0].topic if messages else ""
         is_new = bool(name) and name not in state.topics and new_queues > 0
         queues = 1 if is_internal(name) else new_queues
@@ -165,6 +168,10 @@ class ClassicBroker(Observed):
         if is_new:
             state.events.append(TopicChanged(state.at, config, deleted=False))
         return outcomes
+
+    def _destination(self, message: OutgoingMessage) -> OutgoingMessage:
+        group = message.topic.removeprefix(limits.RETRY_PREFIX)
+        return self._sending_back.destination(message, is_locked=self._locks.is_held_by(group))
 
     def _dated(self, message: OutgoingMessage) -> OutgoingMessage:
         """Let a delay begin now."""

@@ -29,6 +29,8 @@ class Classic:
     """How the body was compressed: bits 0x701."""
     reconsume_times: int = 0
     """Failed attempts before it was sent."""
+    max_reconsume_times: int | None = None
+    """Of a message for a retry topic: after so many failed attempts it is a dead letter; None: as the group says."""
     delay: float | None = None
     """Seconds from the send until it is visible; None: at once, or at `delivery_timestamp`."""
     properties: Mapping[str, str] = field(default_factory=_no_properties)

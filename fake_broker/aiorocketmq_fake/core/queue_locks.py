@@ -41,6 +41,10 @@ class QueueLocks:
                 state.events.append(QueueUnlocked(state.at, group, *queue, client_id))
         self._keep(group, held)
 
+    def is_held_by(self, group: str) -> bool:
+        """Tell whether any member of a group holds a lock."""
+        return bool(self._unexpired(group))
+
     def forget_all(self) -> None:
         """Forget every lock: the broker lost its memory."""
         self._held.clear()

@@ -11,8 +11,8 @@ from aiorocketmq_fake.core.codes import Code, Refusal
 from aiorocketmq_fake.core.dead_letters import DeadLetters
 from aiorocketmq_fake.core.events import SentBack, StoredAs
 from aiorocketmq_fake.core.groups import Group
-from aiorocketmq_fake.core.model import StoredMessage
-from aiorocketmq_fake.core.names import plain_retry_topic
+from aiorocketmq_fake.core.model import OutgoingMessage, StoredMessage
+from aiorocketmq_fake.core.names import dead_letter_topic, plain_retry_topic
 from aiorocketmq_fake.core.registry import ensured_group
 from aiorocketmq_fake.core.state import State, milliseconds
 from aiorocketmq_fake.core.storage import Storage
@@ -46,7 +46,7 @@ class SendingBack:
         if message is None:
             raise Refusal(Code.MESSAGE_NOT_FOUND, f"look message by offset failed, {request.position}")
         group = ensured_group(state, request.group)
-        if request.delay_level < 0 or message.attempts_before >= _limit(request, group):
+        if request.delay_level < 0 or message.attempts_before >= _limit(request.max_reconsume_times, group):
             self._dead_letters.give_up(request.group, message, message.attempts_before + 1)
             return
         level = request.delay_level or 3 + message.attempts_before
@@ -55,6 +55,23 @@ class SendingBack:
         due = state.now + milliseconds(limits.DELAY_LEVELS[level - 1])
         state.agenda.set(retry, due, self._on_due)
         state.events.append(SentBack(state.at, request.group, message, client_id, due / 1000))
+
+    def destination(self, message: OutgoingMessage, *, is_locked: bool) -> OutgoingMessage:
+        """Return a message that a consumer itself sends to its retry topic, or the dead letter that it is by now.
+
+        While the group holds a queue lock (`is_locked`), servers take every such message for its last attempt.
+        """
+        classic = message.classic
+        if classic is None or not message.topic.startswith(limits.RETRY_PREFIX):
+            return message
+        name = message.topic.removeprefix(limits.RETRY_PREFIX)
+        group = self._state.groups.get(name)
+        if group is None:
+            return message
+        if not is_locked and classic.reconsume_times < _limit(classic.max_reconsume_times, group):
+            return message
+        topic = self._storage.system_topic(dead_letter_topic(name))
+        return replace(message, topic=topic.name, classic=replace(classic, queue_id=0, delay=None))
 
     def _find(self, position: int) -> StoredMessage | None:
         """Look for the message at a place in the log; every queue is ordered by it."""
@@ -95,8 +112,8 @@ class SendingBack:
         self._storage.announce(topic, stored)
 
 
-def _limit(request: SendBack, group: Group) -> int:
+def _limit(wanted: int | None, group: Group) -> int:
     """Return how many failed attempts a message may have before it is given up."""
-    if request.max_reconsume_times is not None and request.max_reconsume_times >= 0:
-        return request.max_reconsume_times
+    if wanted is not None and wanted >= 0:
+        return wanted
     return group.config.max_attempts - 1

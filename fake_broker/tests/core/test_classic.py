@@ -61,6 +61,28 @@ def test_a_retry_topic_is_created_with_one_queue(desk: Any) -> None:
     assert desk.broker.messages("%RETRY%other")[0].attempts_before == 2
 
 
+@pytest.mark.parametrize(
+    ("attempts", "limit", "is_dead"), [(1, 2, False), (2, 2, True), (2, -1, False), (3, -1, True)]
+)
+def test_what_failed_for_the_last_time_is_a_dead_letter(
+    desk: Any, attempts: int, limit: int, is_dead: bool
+) -> None:
+    """Consumers in order send to the retry topic themselves, instead of sending back."""
+    desk.add_group("other", max_attempts=4)
+    classic = Classic(0, reconsume_times=attempts, max_reconsume_times=limit, delay=10.0)
+    send(desk, message("%RETRY%other", classic=classic), new_queues=4)
+    desk.broker.advance(desk.now + 20.0)
+    assert len(desk.broker.dead_letters("other")) == is_dead
+    assert len(desk.broker.messages("%RETRY%other")) == (not is_dead)
+
+
+def test_while_a_group_holds_a_lock_every_failure_is_the_last(desk: Any) -> None:
+    desk.add_group("other")
+    desk.broker.lock_queues("other", "c", (("t", 0),), now=desk.now)
+    send(desk, message("%RETRY%other"), new_queues=4)
+    assert len(desk.broker.dead_letters("other")) == 1
+
+
 def test_a_refused_send_creates_no_topic(desk: Any) -> None:
     with pytest.raises(Refusal):
         send(desk, message("new", body=b""), new_queues=3)

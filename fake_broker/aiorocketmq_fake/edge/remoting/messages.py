@@ -49,6 +49,7 @@ def outgoing(
             classic.flag,
             classic.sys_flag & _KEPT_FLAGS,
             classic.reconsume_times,
+            classic.max_reconsume_times,
             delay,
             reserved,
         ),

@@ -133,6 +133,7 @@ def _message(request: Request, topic: str, member: Member) -> OutgoingMessage:
         member.flag,
         request.number("sysFlag", bits=32),
         max(request.number("reconsumeTimes", 0, bits=32), 0),
+        request.number("maxReconsumeTimes", -1, bits=32),
     )
     born = request.number("bornTimestamp")
     return outgoing(topic, member.body, member.properties, classic, born, request.peer.address)
