@@ -181,8 +181,8 @@ async def test_a_failed_message_is_retried_and_then_a_dead_letter(
             await broker.clock.advance(seconds=seconds)
         await news.until(lambda: len(broker.dead_letters("g")) == 1)
         assert [words[2] for words in consumer.said("read")] == ["0", "1", "2"]
-    (dead,) = broker.dead_letters("g")
-    assert dead.body == b"fail"
+    # A client that is stopped before it has the answer to its send-back sends the message to the retry topic itself.
+    assert {dead.body for dead in broker.dead_letters("g")} == {b"fail"}
 
 
 async def test_delays_large_bodies_and_sql_filters(java: Start, broker: FakeBroker, news: News) -> None:
