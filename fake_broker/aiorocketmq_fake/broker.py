@@ -71,6 +71,7 @@ class FakeBroker(Cluster):
         data_memory: int = 64 * 1024 * 1024,
         repair: bool = False,
         brokers: int = 1,
+        remoting_port: int | None = None,
     ) -> None:
         """Prepare a broker; ValueError for a value that cannot be.
 
@@ -92,6 +93,10 @@ class FakeBroker(Cluster):
         `brokers` makes a cluster of so many, each on a port of its own and all in one route: `brokers[1].crash()`,
         `broker("broker-b").partition()`. This object is `broker-a`, and speaks for all of them where topics, groups,
         offsets, the clock and inspection are concerned.
+
+        `remoting_port` opens a port for the classic remoting protocol on the host of `listen`, 0 picks a free one: a
+        name server and a broker in one, for clients at `namesrv://` + `remoting_endpoint`. Every broker of a cluster
+        has one.
         """
         if isinstance(profile, str) and profile not in PROFILES:
             raise ValueError(f"no profile is called {profile!r}: use one of {', '.join(sorted(PROFILES))}.")
@@ -108,9 +113,17 @@ class FakeBroker(Cluster):
         self._journals: list[Journal] = []
         try:
             made, journal = self._make_core(make, "broker-a", address, moment, seed, keeping)
-            super().__init__(made, moment, address, tls, journal, seed=seed)
+            remoting = Address(address.host, remoting_port) if remoting_port is not None else None
+            super().__init__(made, moment, address, tls, journal, seed=seed, remoting=remoting)
             self._others = tuple(
-                self._follower(make, f"broker-{letter}", moment, seed + number, keeping)
+                self._follower(
+                    make,
+                    f"broker-{letter}",
+                    moment,
+                    seed + number,
+                    keeping,
+                    with_remoting=remoting is not None,
+                )
                 for number, letter in enumerate(LETTERS[1:brokers], start=1)
             )
         except BaseException:
@@ -162,12 +175,20 @@ class FakeBroker(Cluster):
         return made, journal
 
     def _follower(
-        self, make: Callable[..., Broker], name: str, clock: Clock, seed: int, keeping: _Keeping | None
+        self,
+        make: Callable[..., Broker],
+        name: str,
+        clock: Clock,
+        seed: int,
+        keeping: _Keeping | None,
+        *,
+        with_remoting: bool,
     ) -> Node:
         """Make one more broker of the cluster, on a free port of the same host."""
         address = Address(self._address.host, 0)
         made, journal = self._make_core(make, name, address, clock, seed, keeping)
-        return Node(made, clock, address, self.tls, journal, self, seed)
+        remoting = Address(address.host, 0) if with_remoting else None
+        return Node(made, clock, address, self.tls, journal, self, seed, remoting)
 
     async def __aenter__(self) -> FakeBroker:
         """Listen. OSError where a port cannot be had; nothing is left open then."""

@@ -132,6 +132,12 @@ def fake() -> None:
     type=click.IntRange(1, 26),
     help="Serve a cluster of so many behind one route; the others listen on free ports.",
 )
+@click.option(
+    "--remoting-port",
+    type=click.IntRange(0, 65_535),
+    metavar="PORT",
+    help="Speak the classic remoting protocol on this port, too: clients connect to namesrv://HOST:PORT; 0 picks one.",
+)
 @click.option("--seed", default=0, show_default=True, help="Decides what is left to chance.")
 @click.option(
     "--ready-file",

@@ -46,6 +46,7 @@ class Options:
     event_log: Path | None
     metrics: str | None
     brokers: int = 1
+    remoting_port: int | None = None
     seed: int
     ready_file: Path | None
 
@@ -71,6 +72,7 @@ async def run(options: Options) -> None:
         event_log=options.event_log,
         metrics=options.metrics,
         brokers=options.brokers,
+        remoting_port=options.remoting_port,
         seed=options.seed,
     ) as broker:
         if broker.repaired is not None:
@@ -114,6 +116,8 @@ def _announce(broker: FakeBroker, options: Options) -> None:
         "tls": "yes" if broker.tls else "no",
         "pid": os.getpid(),
     }
+    if broker.remoting_endpoint is not None:
+        facts["remoting"] = broker.remoting_endpoint
     if broker.metrics_endpoint is not None:
         facts["metrics"] = broker.metrics_endpoint
     if options.brokers > 1:

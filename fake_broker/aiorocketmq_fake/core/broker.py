@@ -14,6 +14,7 @@ from aiorocketmq_fake.core import keeping
 from aiorocketmq_fake.core.access import Access, Need, Signature, User
 from aiorocketmq_fake.core.catalogue import Catalogue
 from aiorocketmq_fake.core.checks import Checks
+from aiorocketmq_fake.core.classic import ClassicBroker
 from aiorocketmq_fake.core.clients import Clients
 from aiorocketmq_fake.core.codes import OffsetPolicy, Refusal
 from aiorocketmq_fake.core.dead_letters import DeadLetters
@@ -25,6 +26,7 @@ from aiorocketmq_fake.core.lease_ends import LeaseEnds
 from aiorocketmq_fake.core.lite_reading import LiteReading
 from aiorocketmq_fake.core.lite_subscriptions import LiteSubscriptions
 from aiorocketmq_fake.core.lite_topics import LiteTopics
+from aiorocketmq_fake.core.members import Members
 from aiorocketmq_fake.core.model import (
     AckRequest,
     AckResult,
@@ -52,15 +54,16 @@ from aiorocketmq_fake.core.model import (
     TopicConfig,
     VerifyMessage,
 )
-from aiorocketmq_fake.core.observed import Observed
 from aiorocketmq_fake.core.offsets import Offsets
 from aiorocketmq_fake.core.polls import PollBook
 from aiorocketmq_fake.core.producing import Producing
 from aiorocketmq_fake.core.profile import Profile
 from aiorocketmq_fake.core.pulling import Pulling
+from aiorocketmq_fake.core.queue_locks import QueueLocks
 from aiorocketmq_fake.core.receiving import Receiving
 from aiorocketmq_fake.core.retention import Retention
 from aiorocketmq_fake.core.routes import query_assignment, query_route
+from aiorocketmq_fake.core.send_back import SendingBack
 from aiorocketmq_fake.core.settling import Settling
 from aiorocketmq_fake.core.state import State, milliseconds
 from aiorocketmq_fake.core.storage import Storage
@@ -72,7 +75,7 @@ Arguments = TypeVarTuple("Arguments")
 Answer = TypeVar("Answer")
 
 
-class Broker(Observed):
+class Broker(ClassicBroker):
     """One broker node with its proxy, in memory."""
 
     # Seams for brokers that break a promise on purpose, to prove that somebody notices.
@@ -120,7 +123,10 @@ class Broker(Observed):
         self._offsets = Offsets(state, self._receive_polls, self._ends)
         self._delays = Delays(state, storage)
         self._halves = Halves()
-        checks = self._checks_class(state, self._halves)
+        self._members = Members(state, storage)
+        self._locks = QueueLocks(state)
+        self._sending_back = SendingBack(state, storage, dead_letters)
+        checks = self._checks_class(state, self._halves, self._members)
         self._transactions = Transactions(state, storage, self._halves, checks, self._delays.add)
         self._producing = Producing(state, storage, self._delays, self._transactions, self._lite)
         self._retention = Retention(state, self._lite.trim)
@@ -255,6 +261,8 @@ class Broker(Observed):
         self._receive_polls.clear()
         self._pull_polls.clear()
         self._clients.forget_all()
+        self._members.forget_all()
+        self._locks.forget_all()
         self._ends.stop_all_renewals()
         self._transactions.forget_decisions()
         self._state.outputs = []

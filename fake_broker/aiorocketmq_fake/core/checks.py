@@ -9,10 +9,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 from aiorocketmq_fake.core import limits
+from aiorocketmq_fake.core.classic_model import Classic
 from aiorocketmq_fake.core.codes import MessageType, TopicType
 from aiorocketmq_fake.core.events import TransactionChecked, TransactionGivenUp
 from aiorocketmq_fake.core.halves import Half, Halves
-from aiorocketmq_fake.core.model import CommandForClient, RecoverOrphanedTransaction, StoredMessage
+from aiorocketmq_fake.core.members import Members
+from aiorocketmq_fake.core.model import (
+    CheckHalf,
+    CommandForClient,
+    ForChannels,
+    RecoverOrphanedTransaction,
+    StoredMessage,
+)
 from aiorocketmq_fake.core.sessions import Client
 from aiorocketmq_fake.core.state import State, milliseconds
 
@@ -20,8 +28,9 @@ from aiorocketmq_fake.core.state import State, milliseconds
 class Checks:
     """Who is asked about which half message, and when."""
 
-    def __init__(self, state: State, halves: Halves) -> None:
+    def __init__(self, state: State, halves: Halves, members: Members) -> None:
         self._state = state
+        self._members = members
         self._halves = halves
         self._began = state.now
         self._turn = 0
@@ -94,6 +103,9 @@ class Checks:
         if state.profile.internal_properties_leak:
             properties = {**half.content.properties, limits.CHECK_TIMES_PROPERTY: str(half.checks)}
             half.content = replace(half.content, properties=properties)
+        if half.content.classic is not None:
+            self._check_classic(half, half.content.classic)
+            return
         client = self._choose(half.topic.name)
         client_id = "" if client is None else client.id
         message_id = half.content.message_id
@@ -104,6 +116,16 @@ class Checks:
         self._halves.await_decision(half, until, state.now)
         order = RecoverOrphanedTransaction(self._shown(half), message_id)
         state.outputs.append(CommandForClient(client_id, order))
+
+    def _check_classic(self, half: Half, classic: Classic) -> None:
+        """Ask a connection of the producer group; a decision names the place that this check gave the message."""
+        state = self._state
+        producer = self._members.a_producer(classic.properties.get("PGROUP", ""))
+        client_id = "" if producer is None else producer.client_id
+        message_id = half.content.message_id
+        state.events.append(TransactionChecked(state.at, half.content, message_id, client_id, half.checks))
+        if producer is not None:
+            state.outputs.append(ForChannels((producer.channel,), CheckHalf(self._shown(half), half.checks)))
 
     def _choose(self, topic: str) -> Client | None:
         """Choose in turn among the producers that named the topic; few are looked at for one with a stream."""

@@ -120,5 +120,12 @@ class Delays:
         self._waiting[key].remove(delayed)
         if not self._waiting[key]:
             del self._waiting[key]
-        stored = self._storage.append(delayed.topic, delayed.queue_id, content, delayed.kind, StoredAs.DUE)
+        stored = self._storage.append(
+            delayed.topic,
+            delayed.queue_id,
+            content,
+            delayed.kind,
+            StoredAs.DUE,
+            attempts_before=content.classic.reconsume_times if content.classic is not None else 0,
+        )
         self._storage.announce(delayed.topic, stored)

@@ -386,6 +386,39 @@ class ClientLeft:
 
 
 @value
+class SentBack:
+    """A member of a classic group returned a message; the next copy is in the retry topic at `due`."""
+
+    at: float
+    group: str
+    message: StoredMessage
+    client_id: str
+    due: float
+
+
+@value
+class QueueLocked:
+    """A member of a classic group locked a queue that nobody held."""
+
+    at: float
+    group: str
+    topic: str
+    queue_id: int
+    client_id: str
+
+
+@value
+class QueueUnlocked:
+    """A member released its lock on a queue; one that expires is not told."""
+
+    at: float
+    group: str
+    topic: str
+    queue_id: int
+    client_id: str
+
+
+@value
 class TopicChanged:
     """A topic was created, updated or (`deleted`) removed."""
 
@@ -455,6 +488,9 @@ Event = (
     | LiteTopicEnded
     | ClientJoined
     | ClientLeft
+    | SentBack
+    | QueueLocked
+    | QueueUnlocked
     | TopicChanged
     | GroupChanged
     | UserChanged

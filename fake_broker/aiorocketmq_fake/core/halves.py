@@ -112,6 +112,10 @@ class Halves:
         """Wait for no decision any more."""
         self._awaited.clear()
 
+    def at(self, offset: int) -> Half | None:
+        """Return the open half message at a place in the queue of half messages, None when there is none."""
+        return next((half for half in self if half.offset == offset), None)
+
     def of_topic(self, topic_name: str) -> list[Half]:
         """List the half messages of a topic."""
         return [half for half in self if half.topic.name == topic_name]

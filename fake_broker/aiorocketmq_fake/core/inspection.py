@@ -19,6 +19,7 @@ from aiorocketmq_fake.core.snapshots import (
     LeaseSnapshot,
     OffsetSnapshot,
     OrderSnapshot,
+    QueueSnapshot,
     TopicSnapshot,
     Totals,
 )
@@ -36,6 +37,16 @@ def topics(state: State) -> tuple[TopicSnapshot, ...]:
         )
         for _, topic in sorted(state.topics.items())
     )
+
+
+def queue(state: State, topic_name: str, queue_id: int) -> QueueSnapshot | None:
+    """Look at one queue; None for an unknown one."""
+    topic = state.topics.get(topic_name)
+    if topic is None or not 0 <= queue_id < topic.config.read_queues:
+        return None
+    found = topic.queues[queue_id]
+    earliest = found.entries[0].store_timestamp if len(found.entries) else None
+    return QueueSnapshot(found.min_offset, found.max_offset, earliest)
 
 
 def groups(state: State) -> tuple[GroupSnapshot, ...]:

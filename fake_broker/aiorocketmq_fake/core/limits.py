@@ -62,6 +62,20 @@ CLIENT_PROPERTY_VALUE_MAX = 256
 CLIENT_PROPERTY_BYTES_MAX = 4096
 """UTF-8 bytes of all client properties (R2.18)."""
 
+DELAY_LEVELS = (
+    *(1.0, 5.0, 10.0, 30.0, 60.0, 120.0, 180.0, 240.0, 300.0, 360.0, 420.0, 480.0, 540.0, 600.0),
+    *(1200.0, 1800.0, 3600.0, 7200.0),
+)
+"""Seconds of the classic protocol's delay levels, from level 1 on (remoting 6.11)."""
+QUEUE_LOCK_LIFE = 60.0
+"""Seconds after which a queue lock that was not renewed ends (live remoting 6)."""
+CLASSIC_ANSWER_MAX = 262_144
+"""Bytes of bodies in the answer to a classic pull, but for one message of any size (remoting 6.8)."""
+CLASSIC_QUEUES_MAX = 8
+"""Queues of a topic that a classic send creates: not more than the default topic has (live remoting 2)."""
+DEFAULT_TOPIC = "TBW102"
+"""The topic whose settings a created topic takes over."""
+
 REVIVE_QUEUES = 8
 """Receipt handles name one of so many revive queues, round robin (6.1)."""
 ORDERED_REVIVE_QUEUE = 999

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from types import MappingProxyType
 
+from aiorocketmq_fake.core.classic_model import Classic, CloseChannel, MembersChanged
 from aiorocketmq_fake.core.codes import (
     ClientType,
     Code,
@@ -102,6 +103,8 @@ class OutgoingMessage:
     recovery_duration: float | None = None
     """`orphaned_transaction_recovery_duration` of a transactional message."""
     namespace: str = ""
+    classic: Classic | None = None
+    """What it carries as a message of the classic protocol; None for one that came over gRPC."""
 
 
 @value
@@ -140,6 +143,8 @@ class SendOutcome:
     offset: int
     queue_id: int
     recall_handle: str = ""
+    position: int = 0
+    """Place in the broker's log; 0 for a message that is not visible yet."""
 
 
 @value
@@ -279,6 +284,8 @@ class PullRequest:
     batch_size: int = 32
     polling: float | None = None
     remaining_deadline: float | None = None
+    classic: bool = False
+    """A pull of the classic protocol: its client compares tags itself, and its answer is one frame."""
 
 
 @value
@@ -470,4 +477,21 @@ class CommandForClient:
     command: Command
 
 
-Output = PollAnswered | CommandForClient
+@value
+class CheckHalf:
+    """Ask a classic producer what became of a transaction (CHECK_TRANSACTION_STATE)."""
+
+    message: StoredMessage
+    """Its offset is the one that a decision has to name."""
+    checks: int
+
+
+@value
+class ForChannels:
+    """Send this on connections of the classic protocol."""
+
+    channels: tuple[int, ...]
+    command: MembersChanged | CheckHalf | CloseChannel
+
+
+Output = PollAnswered | CommandForClient | ForChannels

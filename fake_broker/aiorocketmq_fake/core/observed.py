@@ -6,7 +6,7 @@ from aiorocketmq_fake.core import inspection
 from aiorocketmq_fake.core.delays import Delays
 from aiorocketmq_fake.core.halves import Halves
 from aiorocketmq_fake.core.lite_topics import LiteTopics
-from aiorocketmq_fake.core.model import PullRequest, ReceiveRequest, StoredMessage
+from aiorocketmq_fake.core.model import PullRequest, ReceiveRequest, StoredMessage, TopicConfig
 from aiorocketmq_fake.core.polls import PollBook
 from aiorocketmq_fake.core.retention import Retention
 from aiorocketmq_fake.core.snapshots import (
@@ -18,6 +18,7 @@ from aiorocketmq_fake.core.snapshots import (
     LeaseSnapshot,
     OffsetSnapshot,
     OrderSnapshot,
+    QueueSnapshot,
     TopicSnapshot,
     Totals,
 )
@@ -38,6 +39,19 @@ class Observed:
     def topics(self) -> tuple[TopicSnapshot, ...]:
         """All topics, retry and dead-letter topics included, by name."""
         return inspection.topics(self._state)
+
+    def topic(self, name: str) -> TopicConfig | None:
+        """The settings of a topic; None for an unknown one."""
+        topic = self._state.topics.get(name)
+        return None if topic is None else topic.config
+
+    def queue(self, topic: str, queue_id: int) -> QueueSnapshot | None:
+        """Where a readable queue begins and ends; None for an unknown one."""
+        return inspection.queue(self._state, topic, queue_id)
+
+    def has_group(self, name: str) -> bool:
+        """Whether a consumer group exists."""
+        return name in self._state.groups
 
     def groups(self) -> tuple[GroupSnapshot, ...]:
         """All consumer groups, by name."""

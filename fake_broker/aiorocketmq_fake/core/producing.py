@@ -18,6 +18,7 @@ from aiorocketmq_fake.core.storage import Storage
 from aiorocketmq_fake.core.topics import Topic
 from aiorocketmq_fake.core.transactions import Transactions
 from aiorocketmq_fake.core.validation import (
+    check_classic,
     check_encoded,
     check_message,
     check_same_topic,
@@ -27,7 +28,7 @@ from aiorocketmq_fake.core.validation import (
 
 # Names of their own for members that every message meets: to look one up on its enum takes ten times as long.
 _OK = Code.OK
-_TRANSACTION, _PRIORITY = MessageType.TRANSACTION, MessageType.PRIORITY
+_TRANSACTION, _PRIORITY, _NORMAL = MessageType.TRANSACTION, MessageType.PRIORITY, MessageType.NORMAL
 _GZIP, _IDENTITY = Encoding.GZIP, Encoding.IDENTITY
 _SENT = StoredAs.SENT
 
@@ -73,20 +74,25 @@ class Producing:
         state.check_topic(name)
         check_same_topic(messages)
         now = state.now / 1000
+        is_classic = messages[0].classic is not None
         for message in messages:
-            check_message(message, now, profile.max_delay)
+            (check_classic if is_classic else check_message)(message, now, profile.max_delay)
         topic = state.topics.get(name)
         if topic is None:
             internal = is_internal(name)
             code = profile.unknown_internal_topic_code if internal else profile.unknown_topic_send_code
+            if is_classic:
+                code = Code.TOPIC_NOT_FOUND
             raise Refusal(code, f"The topic {name} does not exist.")
+        if is_classic:
+            self._check_classic(topic, messages)
+            return topic
         if not is_internal(name):
             check_type(messages[0], topic.config.type)
             if not profile.batch_is_one_block:
                 for message in messages[1:]:
                     check_type(message, topic.config.type)
-        if state.store_full:
-            raise Refusal(Code.INTERNAL_SERVER_ERROR, "The disk is nearly full; nothing is stored any more.")
+        self._check_room()
         if not topic.config.permission.writable or not topic.config.write_queues:
             raise Refusal(Code.FORBIDDEN, f"The topic {name} has no writable queue.")
         if topic.config.lite_limit:
@@ -99,6 +105,19 @@ class Producing:
         if len(messages) > 1 and profile.batch_is_one_block:
             self._check_block(messages)
         return topic
+
+    def _check_room(self) -> None:
+        if self._state.store_full:
+            raise Refusal(Code.INTERNAL_SERVER_ERROR, "The disk is nearly full; nothing is stored any more.")
+
+    def _check_classic(self, topic: Topic, messages: tuple[OutgoingMessage, ...]) -> None:
+        """Brokers look neither at the type of a topic nor at its permission (live remoting 3)."""
+        self._check_room()
+        for message in messages:
+            check_encoded(message, Code.MESSAGE_PROPERTIES_TOO_LARGE)
+        chosen = messages[0].classic.queue_id if messages[0].classic is not None else -1
+        if chosen >= topic.config.write_queues:
+            raise Refusal(Code.BAD_REQUEST, f"The topic {topic.name} has no queue {chosen} to write to.")
 
     def _check_block(self, messages: tuple[OutgoingMessage, ...]) -> None:
         code = self._state.profile.store_refusal_code
@@ -120,11 +139,14 @@ class Producing:
     ) -> tuple[SendOutcome, ...]:
         state = self._state
         profile = state.profile
-        common = self._any_queue(topic)
+        is_classic = messages[0].classic is not None
+        common = self._queue(topic, messages[0], _NORMAL) if is_classic else self._any_queue(topic)
         outcomes = []
         for message in messages:
             kind = message_type(message)
-            if profile.batch_is_one_block:
+            if is_classic:
+                outcomes.append(self._store(topic, common, message, kind, client_id, fresh))
+            elif profile.batch_is_one_block:
                 # The block has one flag for compression, that of its first message (session §4.7).
                 if message.encoding is not messages[0].encoding:
                     message = replace(message, encoding=messages[0].encoding)
@@ -133,7 +155,7 @@ class Producing:
                 placed = kind in (MessageType.FIFO, MessageType.PRIORITY) or message.message_group
                 queue_id = self._queue(topic, message, kind) if placed else common
                 outcomes.append(self._accept(topic, queue_id, message, kind, client_id, fresh))
-        if profile.batch_receipt is BatchReceipt.PER_MESSAGE:
+        if is_classic or profile.batch_receipt is BatchReceipt.PER_MESSAGE:
             return tuple(outcomes)
         if profile.batch_receipt is BatchReceipt.SINGLE_FRESH_ID:
             message_id = f"FD{state.rng.getrandbits(120):030X}"
@@ -158,7 +180,7 @@ class Producing:
                 content.delivery_timestamp is not None and self._state.profile.delayed_transactions_vanish
             )
             handle = self._delays.handle(content) if delayed else ""
-            return SendOutcome(Code.OK, message.message_id, transaction_id, offset, queue_id, handle)
+            return SendOutcome(Code.OK, message.message_id, transaction_id, offset, queue_id, handle, offset)
         timestamp = message.delivery_timestamp
         if timestamp is not None and milliseconds_up(timestamp) > self._state.now:
             handle = self._delays.add(topic, queue_id, self._content(message), kind, client_id)
@@ -182,10 +204,19 @@ class Producing:
         fresh: list[StoredMessage],
     ) -> SendOutcome:
         stored = self._storage.append(
-            topic, queue_id, self._content(message), kind, _SENT, client_id=client_id
+            topic,
+            queue_id,
+            self._content(message),
+            kind,
+            _SENT,
+            client_id=client_id,
+            attempts_before=message.classic.reconsume_times if message.classic is not None else 0,
         )
         fresh.append(stored)
-        return SendOutcome(_OK, message.message_id, self._transaction_id(message), stored.offset, queue_id)
+        transaction_id = self._transaction_id(message)
+        return SendOutcome(
+            _OK, message.message_id, transaction_id, stored.offset, queue_id, "", stored.position
+        )
 
     def _transaction_id(self, message: OutgoingMessage) -> str:
         return message.message_id if self._state.profile.transaction_id_always else ""
@@ -234,6 +265,8 @@ class Producing:
     def _queue(self, topic: Topic, message: OutgoingMessage, kind: MessageType) -> int:
         """Choose the queue of a message (R4.8, R4.28)."""
         queues = topic.config.write_queues
+        if message.classic is not None:
+            return message.classic.queue_id if message.classic.queue_id >= 0 else self._any_queue(topic)
         if message.message_group:
             return queue_of_group(message.message_group, queues)
         if kind is _PRIORITY and message.priority is not None:

@@ -1,5 +1,6 @@
 """Pulling: reading one queue from an offset, without lease and without effect on the group (10.1)."""
 
+from aiorocketmq_fake.core import limits
 from aiorocketmq_fake.core.codes import Code, Refusal
 from aiorocketmq_fake.core.events import ReceiveEnded
 from aiorocketmq_fake.core.filters import parse
@@ -85,12 +86,18 @@ class Pulling:
                 nearest,
             )
         messages: list[StoredMessage] = []
+        room = limits.CLASSIC_ANSWER_MAX if request.classic else None
         limit = min(request.batch_size, self._state.profile.receive_batch_max)
         end = offset + _SCAN_MAX
         while offset < end and len(messages) < limit and (message := queue.get(offset)) is not None:
-            offset += 1
-            if poll.wanted is None or (poll.wanted.selects(message) and poll.wanted.confirms(message)):
+            if poll.wanted is None or (
+                poll.wanted.selects(message) and (request.classic or poll.wanted.confirms(message))
+            ):
+                if room is not None and messages and len(message.content.body) > room:
+                    break
+                room = None if room is None else room - len(message.content.body)
                 messages.append(message)
+            offset += 1
         if messages:
             return Pulled(Code.OK, "", tuple(messages), offset)
         if offset > request.offset:

@@ -9,10 +9,15 @@ from aiorocketmq_fake.core.state import State
 
 def known_group(state: State, name: str) -> Group:
     """Look a group up, or create it where a receive may do so (R10.2)."""
+    if name not in state.groups and not state.profile.auto_create_groups:
+        raise Refusal(state.profile.unknown_group_code, f"The consumer group {name} does not exist.")
+    return ensured_group(state, name)
+
+
+def ensured_group(state: State, name: str) -> Group:
+    """Look a group up, or create it, as the classic protocol does on every server unless it is told not to."""
     group = state.groups.get(name)
     if group is None:
-        if not state.profile.auto_create_groups:
-            raise Refusal(state.profile.unknown_group_code, f"The consumer group {name} does not exist.")
         group = state.groups[name] = Group(GroupConfig(name), state.log_end, auto_created=True)
         tell_changed(state, group.config, deleted=False)
     return group

@@ -26,6 +26,16 @@ class TopicSnapshot:
 
 
 @value
+class QueueSnapshot:
+    """Where a queue begins and ends."""
+
+    min_offset: int
+    max_offset: int
+    earliest: float | None
+    """When its oldest message was stored; None without one."""
+
+
+@value
 class GroupSnapshot:
     """A consumer group and its live members."""
 

@@ -61,7 +61,7 @@ class Transactions:
             )
         self._halves.take_decision(key, state.now)
         if not half.ended:
-            self._decide(half, request)
+            self.decide(half, request)
         elif request.resolution is Resolution.COMMIT:
             state.events.append(
                 DecidedAgain(state.at, request.topic, request.transaction_id, request.client_id)
@@ -78,7 +78,8 @@ class Transactions:
             self._checks.leave(half)
         self._halves.forget_topic(topic_name)
 
-    def _decide(self, half: Half, request: EndTransactionRequest) -> None:
+    def decide(self, half: Half, request: EndTransactionRequest) -> None:
+        """Do to an open half message what its producer decided."""
         state = self._state
         state.events.append(
             TransactionEnded(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from aiorocketmq_fake.core.broker import Broker
 from aiorocketmq_fake.core.model import (
     CommandForClient,
+    ForChannels,
     Output,
     Parked,
     PollAnswered,
@@ -57,6 +58,8 @@ class Driver:
         """While it is, time passes and nothing becomes due."""
         self.deliver_command: Callable[[CommandForClient], None] = lambda order: None
         """Where orders for clients go: set by the telemetry service."""
+        self.deliver_to_channels: Callable[[ForChannels], None] = lambda output: None
+        """Where requests to clients of the classic protocol go: set by the port that serves them."""
         self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
         self._sleeper_count = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -192,6 +195,8 @@ class Driver:
                 else:
                     self.quiet.enter()
                     future.set_result(output.result)
+            elif isinstance(output, ForChannels):
+                self.deliver_to_channels(output)
             else:
                 self.deliver_command(output)
 

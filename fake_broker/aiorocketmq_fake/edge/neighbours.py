@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from aiorocketmq_fake.core.broker import Broker
@@ -22,6 +22,8 @@ class Neighbour:
     address: Address
     is_listed: Callable[[], bool]
     """Whether routes name it."""
+    remoting: Address | None = None
+    """Where it speaks the classic protocol; None where it does not."""
 
 
 class Neighbours:
@@ -33,6 +35,12 @@ class Neighbours:
     def join(self, member: Neighbour) -> None:
         """Add a broker."""
         self._members.append(member)
+
+    def listed(self, asked: Driver) -> Iterator[Neighbour]:
+        """Yield the brokers that routes of the classic protocol name; the one that was asked is among them."""
+        for member in self._members:
+            if member.remoting is not None and (member.driver is asked or member.is_listed()):
+                yield member
 
     def ask(
         self,

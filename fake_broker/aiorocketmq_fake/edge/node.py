@@ -24,6 +24,8 @@ from aiorocketmq_fake.edge.events import Events
 from aiorocketmq_fake.edge.faults import Faults
 from aiorocketmq_fake.edge.grpc_server import GrpcServer
 from aiorocketmq_fake.edge.neighbours import Neighbour, Neighbours
+from aiorocketmq_fake.edge.remoting.server import RemotingServer
+from aiorocketmq_fake.edge.remoting.service import Service
 from aiorocketmq_fake.edge.telemetry import ClientReply, Telemetry
 from aiorocketmq_fake.edge.tls import ServerTls
 from aiorocketmq_fake.views import (
@@ -76,8 +78,11 @@ class Node:
         journal: Journal | None = None,
         leader: Node | None = None,
         seed: int = 0,
+        remoting: Address | None = None,
     ) -> None:
-        """Make a broker; with `leader` one that belongs to that one's cluster, and shares its clock."""
+        """Make a broker; with `leader` one that belongs to that one's cluster, and shares its clock.
+
+        With `remoting` it speaks the classic protocol there."""
         self.name = core.name
         """Its name in routes and receipt handles."""
         self.profile = core.profile
@@ -96,7 +101,7 @@ class Node:
         """What time it is for the broker; a manual clock is moved here."""
         self.clock.tell(self._driver, self._telemetry)
         self._neighbours: Neighbours = Neighbours() if leader is None else leader._neighbours
-        self._neighbours.join(Neighbour(self._driver, address, self._is_listed))
+        self._neighbours.join(Neighbour(self._driver, address, self._is_listed, remoting))
         self._gone_at: float | None = None
         self.rebooted: Callable[[], object] = lambda: None
         """Called when it starts again."""
@@ -104,6 +109,10 @@ class Node:
             self._driver, self.faults, self._telemetry, address, self._neighbours
         )
         self._server = GrpcServer((self._service,), tls)
+        self._remoting_address = remoting
+        self._remoting: RemotingServer | None = None
+        if remoting is not None:
+            self._remoting = RemotingServer(self._driver, Service(self._driver, remoting, self._neighbours))
 
     # Where it is
 
@@ -111,6 +120,13 @@ class Node:
     def endpoint(self) -> str:
         """`host:port` for clients; the port stays the same over `restart`."""
         return self._address.endpoint
+
+    @property
+    def remoting_endpoint(self) -> str | None:
+        """`host:port` of the classic protocol, where clients connect with `namesrv://host:port`; None without one.
+
+        The port is a name server and a broker in one, and stays the same over `restart`."""
+        return self._remoting_address.endpoint if self._remoting_address is not None else None
 
     @property
     def is_running(self) -> bool:
@@ -137,6 +153,13 @@ class Node:
             return
         self._address.port = await self._server.open(self._address.host, self._address.port)
         self._core.port = self._address.port
+        if self._remoting is not None and self._remoting_address is not None:
+            there = self._remoting_address
+            try:
+                there.port = await self._remoting.open(there.host, there.port)
+            except OSError:
+                await self._server.close()
+                raise
         self._gone_at = None
         self.rebooted()
         self._driver.reach(self._driver.clock.now())
@@ -147,6 +170,8 @@ class Node:
         if self.is_running:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._server.close(STOPPING))
+                if self._remoting is not None:
+                    tasks.create_task(self._remoting.close(STOPPING))
                 # Once the port takes no new calls, nobody comes back for another poll or stream.
                 await asyncio.sleep(0)
                 self._driver.end_polls()
@@ -158,6 +183,8 @@ class Node:
         if self.is_running:
             self._gone_at = self.clock.now()
         await self._server.close()
+        if self._remoting is not None:
+            await self._remoting.close()
         self._forget()
 
     async def restart(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -102,6 +103,15 @@ def test_one_line_says_where_it_is(serve: Callable[..., Served]) -> None:
     pattern = r"ready grpc=127\.0\.0\.1:\d+ control=127\.0\.0\.1:\d+ profile=apache-5\.5 clock=manual tls=no pid=\d+\n"
     assert re.fullmatch(pattern, served.line)
     assert int(served.facts["pid"]) == served.process.pid
+
+
+def test_the_remoting_port_is_opened_on_demand_and_announced(serve: Callable[..., Served]) -> None:
+    served = serve("--topic", "orders", "--remoting-port", "0")
+    host, _, port = served.facts["remoting"].rpartition(":")
+    header = b'{"code":105,"extFields":{"topic":"orders"},"opaque":1,"version":407}'
+    with socket.create_connection((host, int(port)), timeout=10) as connection:
+        connection.sendall((4 + len(header)).to_bytes(4) + len(header).to_bytes(4) + header)
+        assert f'"0":"{served.facts["remoting"]}"'.encode() in connection.recv(4096)
 
 
 USERS = """

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from aiorocketmq_fake.core.access import Signature, User
 from aiorocketmq_fake.core.broker import Broker
+from aiorocketmq_fake.core.classic_model import Beat, Classic, Membership, SendBack, Subscribed
 from aiorocketmq_fake.core.codes import (
     ClientType,
     LiteAction,
@@ -275,6 +276,41 @@ class History:
             self.count += 1
             message = OutgoingMessage("lite", b"x", f"m{self.count}", lite_topic="abc"[first % 3])
             self.run("send", (message,), client_id="producer")
+
+    def do_member(self, first: int, second: int) -> None:
+        channel, group = first % 3, GROUPS[second % 2]
+        wanted = tuple(Subscribed(topic, "a", version=second) for topic in TOPICS[: 1 + first % 3])
+        match second % 5:
+            case 0:
+                self.run("close_channel", channel)
+            case 1:
+                self.run("unregister", channel, f"remoting-{channel}", group, "producers")
+            case 2:
+                self.run("lock_queues", group, f"remoting-{channel}", (("normal", 0), ("fifo", first % 2)))
+            case 3:
+                self.run("unlock_queues", group, f"remoting-{channel}", (("normal", 0),))
+            case _:
+                beat = Beat(f"remoting-{channel}", (Membership(group, wanted),), ("producers",))
+                self.run("beat", channel, beat)
+
+    def do_remoting(self, first: int, second: int) -> None:
+        self.count += 1
+        match second % 4:
+            case 0:
+                self.run("send_back", SendBack(GROUPS[first % 2], first, second % 3 - 1, origin_id="o"))
+            case 1:
+                self.run("end_half", first % 5, tuple(Resolution)[second % 3], client_id="remoting-1")
+            case 2:
+                pull = PullRequest("remoting-1", "shared", TOPICS[first % 4], 0, first, classic=True)
+                self.run("pull_classic", pull, commit=second)
+            case _:
+                kind = MessageType.TRANSACTION if first % 3 else MessageType.UNSPECIFIED
+                properties = {"PGROUP": "producers"}
+                classic = Classic(first % 3, delay=(None, 7.0)[second % 2], properties=properties)
+                message = OutgoingMessage(
+                    TOPICS[first % 4], b"x", f"m{self.count}", message_type=kind, classic=classic
+                )
+                self.run("send_classic", (message,), client_id="remoting-1", new_queues=2)
 
     def do_update_group(self, first: int, second: int) -> None:
         group = GROUPS[first % 2]

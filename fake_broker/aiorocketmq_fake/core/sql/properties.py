@@ -16,6 +16,8 @@ def property_of(message: StoredMessage, name: str, *, with_servers: bool) -> str
     text = content.properties.get(name)
     if text is not None:
         return text
+    if content.classic is not None and (text := content.classic.properties.get(name)) is not None:
+        return text
     if name == "TAGS":
         return content.tag or None
     if name == "KEYS":

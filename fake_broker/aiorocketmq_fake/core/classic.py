@@ -1,0 +1,191 @@
+"""The commands of the classic remoting protocol, over the same queues, groups and offsets as all others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar, TypeVarTuple
+
+from aiorocketmq_fake.core import limits
+from aiorocketmq_fake.core.classic_model import Beat, MembersOfGroup, QueueKey, SendBack, Subscribed
+from aiorocketmq_fake.core.codes import Code, Refusal, Resolution, TopicType
+from aiorocketmq_fake.core.events import TopicChanged
+from aiorocketmq_fake.core.members import Members
+from aiorocketmq_fake.core.model import (
+    EndTransactionRequest,
+    OutgoingMessage,
+    Parked,
+    Pulled,
+    PullRequest,
+    SendOutcome,
+    TopicConfig,
+)
+from aiorocketmq_fake.core.names import is_internal
+from aiorocketmq_fake.core.observed import Observed
+from aiorocketmq_fake.core.offsets import Offsets
+from aiorocketmq_fake.core.producing import Producing
+from aiorocketmq_fake.core.pulling import Pulling
+from aiorocketmq_fake.core.queue_locks import QueueLocks
+from aiorocketmq_fake.core.registry import ensured_group
+from aiorocketmq_fake.core.send_back import SendingBack
+from aiorocketmq_fake.core.topics import Topic
+from aiorocketmq_fake.core.transactions import Transactions
+
+Arguments = TypeVarTuple("Arguments")
+Answer = TypeVar("Answer")
+
+
+class ClassicBroker(Observed):
+    """The part of a broker that only clients of the classic protocol use. A channel is a connection's number.
+
+    Its commands have names of their own, so that rates of RPCs do not count for them."""
+
+    _members: Members
+    _locks: QueueLocks
+    _sending_back: SendingBack
+    _pulling: Pulling
+    _offsets: Offsets
+    _producing: Producing
+    _transactions: Transactions
+
+    def _run(
+        self,
+        command: str,
+        client_id: str,
+        now: float,
+        act: Callable[[*Arguments], Answer],
+        *arguments: *Arguments,
+    ) -> Answer:
+        raise NotImplementedError
+
+    # Members and locks
+
+    def beat(self, channel: int, beat: Beat, *, now: float) -> None:
+        """Register a connection in the groups of its heartbeat; groups and their retry topics are created."""
+        self._run("Remoting.HeartBeat", beat.client_id, now, self._members.beat, channel, beat)
+
+    def unregister(
+        self, channel: int, client_id: str, consumer_group: str, producer_group: str, *, now: float
+    ) -> None:
+        """Take a connection out of its groups; empty and unknown names are ignored."""
+        leave = self._members.unregister
+        self._run("Remoting.UnregisterClient", client_id, now, leave, channel, consumer_group, producer_group)
+
+    def close_channel(self, channel: int, *, now: float) -> None:
+        """Forget a closed connection; its queue locks stay until they expire."""
+        self._run("Remoting.CloseChannel", "", now, self._members.close, channel)
+
+    def lock_queues(
+        self, group: str, client_id: str, queues: tuple[QueueKey, ...], *, now: float
+    ) -> tuple[QueueKey, ...]:
+        """Lock queues for 60 s, or renew the locks; answers those that the client holds."""
+        return self._run("Remoting.LockBatchMq", client_id, now, self._locks.lock, group, client_id, queues)
+
+    def unlock_queues(self, group: str, client_id: str, queues: tuple[QueueKey, ...], *, now: float) -> None:
+        """Release locks that the client holds."""
+        self._run("Remoting.UnlockBatchMq", client_id, now, self._locks.unlock, group, client_id, queues)
+
+    def members(self, group: str) -> MembersOfGroup | None:
+        """Tell who is registered in a classic group, None when nobody is."""
+        return self._members.of_group(group)
+
+    def subscription(self, group: str, topic: str) -> Subscribed | None:
+        """Tell what the members of a classic group want of a topic, None when nobody declared it."""
+        return self._members.subscription(group, topic)
+
+    # Messages
+
+    def pull_classic(self, request: PullRequest, *, now: float, commit: int | None = None) -> Pulled | Parked:
+        """Read a queue like `pull`; the group is created, and `commit` is stored as its offset first."""
+        return self._run("Remoting.PullMessage", request.client_id, now, self._pull_classic, request, commit)
+
+    def send_classic(
+        self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str = "", new_queues: int = 0
+    ) -> tuple[SendOutcome, ...]:
+        """Store messages in the queue that their producer chose; an unknown topic is created with `new_queues`."""
+        return self._run(
+            "Remoting.SendMessage", client_id, now, self._send_classic, messages, client_id, new_queues
+        )
+
+    def send_back(self, request: SendBack, *, now: float, client_id: str = "") -> None:
+        """Let a group have a message again, later. Refused: MESSAGE_NOT_FOUND."""
+        self._run(
+            "Remoting.ConsumerSendMsgBack", client_id, now, self._sending_back.send_back, request, client_id
+        )
+
+    def end_half(
+        self,
+        offset: int,
+        resolution: Resolution,
+        *,
+        now: float,
+        client_id: str = "",
+        from_check: bool = False,
+    ) -> None:
+        """Commit or roll back the half message that has this offset now. Refused: INVALID_TRANSACTION_ID."""
+        self._run(
+            "Remoting.EndTransaction",
+            client_id,
+            now,
+            self._end_half,
+            offset,
+            resolution,
+            client_id,
+            from_check,
+        )
+
+    # Inside
+
+    def _pull_classic(self, request: PullRequest, commit: int | None) -> Pulled | Parked:
+        state = self._state
+        state.check_group(request.group)
+        group = ensured_group(state, request.group)
+        if not group.config.consume_enabled:
+            raise Refusal(Code.FORBIDDEN, f"The consumer group {request.group} may not consume.")
+        if commit is not None:
+            self._offsets.update(request.group, request.topic, request.queue_id, commit)
+        return self._pulling.pull(request)
+
+    def _send_classic(
+        self, messages: tuple[OutgoingMessage, ...], client_id: str, new_queues: int
+    ) -> tuple[SendOutcome, ...]:
+        state = self._state
+        if len(messages) == 1:
+            messages = (self._destination(messages[0]),)
+        name = messages[0].topic if messages else ""
+        is_new = bool(name) and name not in state.topics and new_queues > 0
+        queues = 1 if is_internal(name) else new_queues
+        config = TopicConfig(name, TopicType.NORMAL, queues, queues)
+        if is_new:
+            state.check_topic(name)
+            state.topics[name] = Topic(config, state.new_entries, system=is_internal(name))
+        try:
+            outcomes = self._producing.send(tuple(map(self._dated, messages)), client_id)
+        except Refusal:
+            if is_new:
+                del state.topics[name]
+            raise
+        if is_new:
+            state.events.append(TopicChanged(state.at, config, deleted=False))
+        return outcomes
+
+    def _destination(self, message: OutgoingMessage) -> OutgoingMessage:
+        group = message.topic.removeprefix(limits.RETRY_PREFIX)
+        return self._sending_back.destination(message, is_locked=self._locks.is_held_by(group))
+
+    def _dated(self, message: OutgoingMessage) -> OutgoingMessage:
+        """Let a delay begin now."""
+        delay = message.classic.delay if message.classic is not None else None
+        if delay is None:
+            return message
+        return replace(message, delivery_timestamp=self._state.at + delay)
+
+    def _end_half(self, offset: int, resolution: Resolution, client_id: str, from_check: bool) -> None:
+        half = self._halves.at(offset)
+        if half is None:
+            raise Refusal(Code.INVALID_TRANSACTION_ID, "Find prepared transaction message failed")
+        topic, transaction_id = half.key
+        request = EndTransactionRequest(
+            client_id, topic, transaction_id, resolution, transaction_id, from_check
+        )
+        self._transactions.decide(half, request)

@@ -1,0 +1,100 @@
+"""Request and response codes that are served (3, 4), and what the core's refusals are called here."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from aiorocketmq_fake.core.codes import Code
+
+__all__ = ["RequestCode", "RequestError", "ResponseCode", "response_code"]
+
+
+class RequestCode(IntEnum):
+    """What is asked for."""
+
+    SEND_MESSAGE = 10
+    PULL_MESSAGE = 11
+    QUERY_CONSUMER_OFFSET = 14
+    UPDATE_CONSUMER_OFFSET = 15
+    UPDATE_AND_CREATE_TOPIC = 17
+    SEARCH_OFFSET_BY_TIMESTAMP = 29
+    GET_MAX_OFFSET = 30
+    GET_MIN_OFFSET = 31
+    GET_EARLIEST_MSG_STORETIME = 32
+    HEART_BEAT = 34
+    UNREGISTER_CLIENT = 35
+    CONSUMER_SEND_MSG_BACK = 36
+    END_TRANSACTION = 37
+    GET_CONSUMER_LIST_BY_GROUP = 38
+    CHECK_TRANSACTION_STATE = 39
+    NOTIFY_CONSUMER_IDS_CHANGED = 40
+    LOCK_BATCH_MQ = 41
+    UNLOCK_BATCH_MQ = 42
+    CHECK_CLIENT_CONFIG = 46
+    GET_ROUTEINFO_BY_TOPIC = 105
+    GET_BROKER_CLUSTER_INFO = 106
+    UPDATE_AND_CREATE_SUBSCRIPTIONGROUP = 200
+    GET_ALL_SUBSCRIPTIONGROUP_CONFIG = 201
+    GET_CONSUMER_CONNECTION_LIST = 203
+    GET_ALL_TOPIC_LIST_FROM_NAMESERVER = 206
+    DELETE_SUBSCRIPTIONGROUP = 207
+    DELETE_TOPIC_IN_BROKER = 215
+    DELETE_TOPIC_IN_NAMESRV = 216
+    SEND_MESSAGE_V2 = 310
+    SEND_BATCH_MESSAGE = 320
+    LITE_PULL_MESSAGE = 361
+
+
+class ResponseCode(IntEnum):
+    """What came of it."""
+
+    SUCCESS = 0
+    SYSTEM_ERROR = 1
+    SYSTEM_BUSY = 2
+    REQUEST_CODE_NOT_SUPPORTED = 3
+    MESSAGE_ILLEGAL = 13
+    SERVICE_NOT_AVAILABLE = 14
+    NO_PERMISSION = 16
+    TOPIC_NOT_EXIST = 17
+    PULL_NOT_FOUND = 19
+    PULL_RETRY_IMMEDIATELY = 20
+    PULL_OFFSET_MOVED = 21
+    QUERY_NOT_FOUND = 22
+    SUBSCRIPTION_PARSE_FAILED = 23
+    SUBSCRIPTION_NOT_EXIST = 24
+    SUBSCRIPTION_NOT_LATEST = 25
+    SUBSCRIPTION_GROUP_NOT_EXIST = 26
+    INVALID_PARAMETER = 29
+    CONSUMER_NOT_ONLINE = 206
+
+
+class RequestError(Exception):
+    """A request that is answered with another code than SUCCESS."""
+
+    def __init__(self, code: ResponseCode, remark: str) -> None:
+        super().__init__(code, remark)
+        self.code = code
+        self.remark = remark
+
+
+_CODES = {
+    Code.BAD_REQUEST: ResponseCode.INVALID_PARAMETER,
+    Code.ILLEGAL_TOPIC: ResponseCode.INVALID_PARAMETER,
+    Code.ILLEGAL_CONSUMER_GROUP: ResponseCode.INVALID_PARAMETER,
+    Code.ILLEGAL_FILTER_EXPRESSION: ResponseCode.SUBSCRIPTION_PARSE_FAILED,
+    Code.ILLEGAL_DELIVERY_TIME: ResponseCode.MESSAGE_ILLEGAL,
+    Code.MESSAGE_BODY_TOO_LARGE: ResponseCode.MESSAGE_ILLEGAL,
+    Code.MESSAGE_PROPERTIES_TOO_LARGE: ResponseCode.MESSAGE_ILLEGAL,
+    Code.FORBIDDEN: ResponseCode.NO_PERMISSION,
+    Code.TOPIC_NOT_FOUND: ResponseCode.TOPIC_NOT_EXIST,
+    Code.CONSUMER_GROUP_NOT_FOUND: ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+    Code.OFFSET_NOT_FOUND: ResponseCode.QUERY_NOT_FOUND,
+    Code.TOO_MANY_REQUESTS: ResponseCode.SYSTEM_BUSY,
+    # The only one of the classic commands: the disk is full.
+    Code.INTERNAL_SERVER_ERROR: ResponseCode.SERVICE_NOT_AVAILABLE,
+}
+
+
+def response_code(code: Code) -> ResponseCode:
+    """Return the code for a refusal of the core."""
+    return _CODES.get(code, ResponseCode.SYSTEM_ERROR)

@@ -1,0 +1,79 @@
+"""A request as its handler sees it: who sent it, and its fields with their types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from aiorocketmq_fake.edge.remoting.codes import RequestError, ResponseCode
+from aiorocketmq_fake.edge.remoting.frames import Frame
+
+__all__ = ["Act", "Peer", "Request", "answer"]
+
+
+@dataclass(slots=True)
+class Peer:
+    """The client at the other end of a connection."""
+
+    channel: int
+    """The connection's number."""
+    address: str
+    """`host:port` of the client."""
+    local_host: str
+    """The address of this machine that the client connected to."""
+    client_id: str = ""
+    """As its last heartbeat says; empty before one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request. What a server cannot read is answered with the code and the kind of text that servers have."""
+
+    frame: Frame
+    peer: Peer
+
+    def text(self, name: str) -> str:
+        """Return a field that must be there."""
+        value = self.frame.fields.get(name)
+        if value is None:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR, f"NullPointerException: the field {name} is missing"
+            )
+        return value
+
+    def number(self, name: str, default: int | None = None, *, bits: int = 64) -> int:
+        """Return an integer; one that must be there unless it has a default."""
+        value = self.frame.fields.get(name)
+        if value is None and default is not None:
+            return default
+        text = self.text(name)
+        try:
+            number = int(text)
+        except ValueError:
+            number = None
+        if number is None or not -(1 << bits - 1) <= number < 1 << bits - 1:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR, f"NumberFormatException: the field {name} is {text[:40]!r}"
+            )
+        return number
+
+    def truth(self, name: str, default: bool = False) -> bool:
+        """Return a boolean, as Java reads it: anything but `true` is false."""
+        value = self.frame.fields.get(name)
+        return default if value is None else value.lower() == "true"
+
+
+Act = Callable[[Request], "Frame | None"]
+"""Carries out a request; None: it gets no answer."""
+
+
+def answer(
+    fields: Mapping[str, object] | None = None,
+    body: bytes = b"",
+    code: ResponseCode = ResponseCode.SUCCESS,
+    remark: str | None = None,
+) -> Frame:
+    """Make an answer; who wrote the request and its number are filled in by the server."""
+    return Frame(
+        code.value, {name: str(value) for name, value in (fields or {}).items()}, body, remark=remark
+    )

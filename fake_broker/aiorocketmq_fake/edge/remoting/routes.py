@@ -1,0 +1,104 @@
+"""What a name server answers: routes, the brokers of the cluster, the names of topics (6.1, 6.18)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from aiorocketmq_fake.core import limits
+from aiorocketmq_fake.core.codes import Permission, TopicType
+from aiorocketmq_fake.core.model import TopicConfig
+from aiorocketmq_fake.edge.driver import Driver
+from aiorocketmq_fake.edge.endpoint import join
+from aiorocketmq_fake.edge.neighbours import Neighbour, Neighbours
+from aiorocketmq_fake.edge.remoting.bodies import dump, dump_loose
+from aiorocketmq_fake.edge.remoting.codes import RequestCode, ResponseCode
+from aiorocketmq_fake.edge.remoting.frames import Frame
+from aiorocketmq_fake.edge.remoting.requests import Act, Request, answer
+
+__all__ = ["Routes"]
+
+_STRICT_SINCE = 401
+"""Clients from this version on read maps with quoted numbers as keys."""
+_PERMISSIONS = {Permission.READ: 4, Permission.WRITE: 2, Permission.READ_WRITE: 6}
+_READ_WRITE_INHERIT = 7
+_DEFAULT = TopicConfig(
+    limits.DEFAULT_TOPIC, TopicType.NORMAL, limits.CLASSIC_QUEUES_MAX, limits.CLASSIC_QUEUES_MAX
+)
+
+
+class Routes:
+    """The name server's half. Every broker of the cluster is one, and knows of all."""
+
+    def __init__(self, driver: Driver, neighbours: Neighbours) -> None:
+        self._driver = driver
+        self._neighbours = neighbours
+
+    def acts(self) -> dict[int, Act]:
+        """Return what to do for each request code."""
+        return {
+            RequestCode.GET_ROUTEINFO_BY_TOPIC: self.route,
+            RequestCode.GET_BROKER_CLUSTER_INFO: self.cluster,
+            RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: self.topics,
+            # Every broker forgets a topic when it deletes it.
+            RequestCode.DELETE_TOPIC_IN_NAMESRV: lambda request: answer(),
+        }
+
+    def route(self, request: Request) -> Frame:
+        """Tell where the queues of a topic are."""
+        name = request.frame.fields.get("topic", "null")
+        brokers: list[object] = []
+        queues: list[object] = []
+        is_strict = request.frame.version >= _STRICT_SINCE or request.truth("acceptStandardJsonOnly")
+        for member in self._listed():
+            config = _DEFAULT if name == limits.DEFAULT_TOPIC else member.driver.core.topic(name)
+            if config is None:
+                continue
+            queues.append(_queue_data(config, member.driver.core.name))
+            brokers.append(self._broker_data(member, request, is_strict=is_strict))
+        if not brokers:
+            text = f"No topic route info in name server for the topic: {name}"
+            return answer(code=ResponseCode.TOPIC_NOT_EXIST, remark=text)
+        body = {"brokerDatas": brokers, "filterServerTable": {}, "queueDatas": queues}
+        return answer(body=dump(body) if is_strict else dump_loose(body))
+
+    def cluster(self, request: Request) -> Frame:
+        """Tell where the brokers are; there is only the dialect with numbers as keys."""
+        members = list(self._listed())
+        brokers = {
+            member.driver.core.name: self._broker_data(member, request, is_strict=False) for member in members
+        }
+        names = {"clusterAddrTable": {self._driver.core.cluster: sorted(brokers)}}
+        return answer(body=dump_loose({"brokerAddrTable": brokers, **names}))
+
+    def topics(self, request: Request) -> Frame:
+        """List the names of all topics."""
+        names = {topic.config.name for member in self._listed() for topic in member.driver.core.topics()}
+        return answer(body=dump({"topicList": sorted(names | {limits.DEFAULT_TOPIC})}))
+
+    def _listed(self) -> Iterator[Neighbour]:
+        return self._neighbours.listed(self._driver)
+
+    def _broker_data(self, member: Neighbour, request: Request, *, is_strict: bool) -> dict[str, object]:
+        address = member.remoting
+        assert address is not None, "only brokers with a port for this protocol are listed"
+        # A broker that listens everywhere is where the client has reached it.
+        is_everywhere = address.reachable_host != address.host
+        host = request.peer.local_host if is_everywhere else address.reachable_host
+        place = join(host, address.port)
+        return {
+            "brokerAddrs": {"0": place} if is_strict else [(0, place)],
+            "brokerName": member.driver.core.name,
+            "cluster": member.driver.core.cluster,
+            "enableActingMaster": False,
+        }
+
+
+def _queue_data(config: TopicConfig, broker: str) -> dict[str, object]:
+    permission = _PERMISSIONS.get(config.permission, 0)
+    return {
+        "brokerName": broker,
+        "perm": _READ_WRITE_INHERIT if config is _DEFAULT else permission,
+        "readQueueNums": config.read_queues,
+        "topicSysFlag": 0,
+        "writeQueueNums": config.write_queues,
+    }

@@ -1,0 +1,181 @@
+"""The port of the remoting protocol: reads frames, writes answers, and what the broker asks of clients."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from aiorocketmq_fake.core.classic_model import CloseChannel
+from aiorocketmq_fake.core.codes import Refusal
+from aiorocketmq_fake.core.model import ForChannels
+from aiorocketmq_fake.edge.driver import Driver
+from aiorocketmq_fake.edge.endpoint import join
+from aiorocketmq_fake.edge.quiet import Quiet
+from aiorocketmq_fake.edge.remoting.frames import FRAME_MAX, Frame, FrameError, decode, encode
+from aiorocketmq_fake.edge.remoting.requests import Peer, Request
+from aiorocketmq_fake.edge.remoting.service import Service
+
+__all__ = ["RemotingServer"]
+
+logger = logging.getLogger(__name__)
+
+VERSION = 513
+"""The number of 5.5.0 (live 0)."""
+REQUESTS_MAX = 4096
+"""Requests of one connection that are carried out at a time; further ones wait in the network."""
+RESPONSE = 1
+
+
+class _Connection:
+    """One connection, with the work that its requests make."""
+
+    def __init__(self, peer: Peer, writer: asyncio.StreamWriter, quiet: Quiet) -> None:
+        self.peer = peer
+        self._quiet = quiet
+        self.writer = writer
+        self.room = asyncio.Semaphore(REQUESTS_MAX)
+        self.work: set[asyncio.Task[None]] = set()
+        self.tasks: asyncio.TaskGroup | None = None
+        """None once the connection takes no more work."""
+        self.pushed = 0
+        """Requests of the broker so far."""
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do work beside reading, which counts as in progress from now on; it ends with the connection."""
+        assert self.tasks is not None
+        task = self.tasks.create_task(work)
+        self._quiet.enter()
+        self.work.add(task)
+        # Not in the work itself: a task that is cancelled before its first turn never runs.
+        task.add_done_callback(self._end)
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        self.work.discard(task)
+        self._quiet.leave()
+
+    def abort(self) -> None:
+        """End the connection at once."""
+        self.writer.transport.abort()
+
+
+class RemotingServer:
+    """One listening port. Opened and closed by its owner, on a running event loop."""
+
+    def __init__(self, driver: Driver, service: Service) -> None:
+        self._driver = driver
+        self._service = service
+        self._server: asyncio.Server | None = None
+        self._count = 0
+        self._connections: dict[int, _Connection] = {}
+        self._serving: set[asyncio.Task[None]] = set()
+        driver.deliver_to_channels = self._push_all
+
+    async def open(self, host: str, port: int) -> int:
+        """Listen; port 0 picks a free one. Returns the port; OSError where it cannot be had."""
+        try:
+            self._server = await asyncio.start_server(self._serve, host, port)
+        except OSError as failed:
+            raise OSError(f"cannot listen on {join(host, port)} for remoting: {failed.strerror}.") from failed
+        bound: int = self._server.sockets[0].getsockname()[1]
+        return bound
+
+    async def close(self, grace: float = 0.0) -> None:
+        """Stop listening, let requests end for `grace` seconds, then close all connections."""
+        server, self._server = self._server, None
+        if server is not None:
+            server.close()
+        if grace and (work := [task for each in self._connections.values() for task in each.work]):
+            await asyncio.wait(work, timeout=grace)
+        serving = list(self._serving)
+        for task in serving:
+            task.cancel()
+        if serving:
+            await asyncio.wait(serving)
+
+    # Connections
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._serving.add(task)
+        self._count += 1
+        # A client that has gone already has no address.
+        host, port = (writer.get_extra_info("peername") or ("", 0))[:2]
+        local_host = writer.get_extra_info("sockname")[0]
+        connection = _Connection(Peer(self._count, join(host, port), local_host), writer, self._driver.quiet)
+        number = connection.peer.channel
+        self._connections[number] = connection
+        try:
+            # Cancelled, when the port is closed, it has nothing to hand on.
+            with suppress(asyncio.CancelledError):
+                async with asyncio.TaskGroup() as connection.tasks:
+                    try:
+                        # A client that goes away, or sends what is no frame, gets no answer.
+                        with suppress(OSError, asyncio.IncompleteReadError, FrameError):
+                            await self._read(connection, reader)
+                        # What came just before the end is carried out: many consumers commit last.
+                        await asyncio.sleep(0)
+                    finally:
+                        connection.tasks = None
+                        for work in connection.work:
+                            work.cancel()
+        finally:
+            del self._connections[number]
+            connection.abort()
+            self._serving.discard(task)
+            if connection.peer.client_id:
+                # A journal that has failed takes no more commands; the registration expires then.
+                with suppress(Refusal):
+                    self._driver.run(self._driver.core.close_channel, number)
+
+    async def _read(self, connection: _Connection, reader: asyncio.StreamReader) -> None:
+        while True:
+            size = int.from_bytes(await reader.readexactly(4), signed=True)
+            if not 4 <= size <= FRAME_MAX - 4:
+                raise FrameError(f"a frame of {size} bytes is none")
+            frame = decode(await reader.readexactly(size))
+            if frame.is_response:
+                continue
+            await connection.room.acquire()
+            connection.start(self._work(connection, frame))
+
+    async def _work(self, connection: _Connection, frame: Frame) -> None:
+        try:
+            await self._driver.gate.wait()
+            answer = await self._service.serve(Request(frame, connection.peer))
+            if answer is not None and not frame.is_one_way:
+                await self._write(connection, replace(answer, opaque=frame.opaque, flag=RESPONSE))
+        finally:
+            connection.room.release()
+
+    async def _write(self, connection: _Connection, frame: Frame) -> None:
+        await self._driver.gate.wait()
+        with suppress(OSError):
+            connection.writer.write(encode(replace(frame, version=VERSION)))
+            await connection.writer.drain()
+
+    # What the broker asks of clients
+
+    def _push_all(self, output: ForChannels) -> None:
+        command = output.command
+        for number in output.channels:
+            connection = self._connections.get(number)
+            if connection is None or connection.tasks is None:
+                continue
+            if isinstance(command, CloseChannel):
+                connection.abort()
+                continue
+            connection.pushed += 1
+            frame = replace(self._service.command(command), opaque=connection.pushed)
+            connection.start(self._push(connection, frame))
+
+    async def _push(self, connection: _Connection, frame: Frame) -> None:
+        if connection.writer.transport.get_write_buffer_size() > FRAME_MAX:
+            logger.warning("closing the connection to %s, which does not read", connection.peer.address)
+            connection.abort()
+            return
+        await self._write(connection, frame)

@@ -1,0 +1,103 @@
+"""All requests that are served: finds the handler of each, and turns what it refuses into an answer."""
+
+from __future__ import annotations
+
+import logging
+
+from aiorocketmq_fake.core.classic_model import MembersChanged
+from aiorocketmq_fake.core.codes import Refusal
+from aiorocketmq_fake.core.model import CheckHalf
+from aiorocketmq_fake.edge.address import Address
+from aiorocketmq_fake.edge.driver import Driver
+from aiorocketmq_fake.edge.neighbours import Neighbours
+from aiorocketmq_fake.edge.remoting.administration import Administration
+from aiorocketmq_fake.edge.remoting.codes import RequestCode, RequestError, ResponseCode, response_code
+from aiorocketmq_fake.edge.remoting.frames import Frame, FrameError
+from aiorocketmq_fake.edge.remoting.groups import Groups
+from aiorocketmq_fake.edge.remoting.messages import record
+from aiorocketmq_fake.edge.remoting.reading import Reading
+from aiorocketmq_fake.edge.remoting.records import host, message_id, write_record
+from aiorocketmq_fake.edge.remoting.requests import Act, Request, answer
+from aiorocketmq_fake.edge.remoting.routes import Routes
+from aiorocketmq_fake.edge.remoting.sending import Sending
+
+__all__ = ["Service"]
+
+logger = logging.getLogger(__name__)
+
+_PULLS = (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
+_ONE_WAY = 2
+_HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
+
+
+class Service:
+    """A name server and a broker in one."""
+
+    def __init__(self, driver: Driver, address: Address, neighbours: Neighbours) -> None:
+        self._driver = driver
+        self._address = address
+        self._reading = Reading(driver, address)
+        routes, groups = Routes(driver, neighbours), Groups(driver)
+        sending, administration = Sending(driver, address), Administration(driver)
+        self._name_server = routes.acts()
+        self._broker: dict[int, Act] = {
+            **groups.acts(),
+            **self._reading.acts(),
+            **sending.acts(),
+            **administration.acts(),
+        }
+
+    async def serve(self, request: Request) -> Frame | None:
+        """Carry a request out, and return its answer when its effect is durable; None: it gets no answer."""
+        code = request.frame.code
+        try:
+            found = await self._act(request)
+            await self._driver.durable()
+            return found
+        except RequestError as refused:
+            return answer(code=refused.code, remark=refused.remark)
+        except Refusal as refused:
+            return answer(code=response_code(refused.code), remark=refused.message)
+        except FrameError as unreadable:
+            return answer(code=ResponseCode.SYSTEM_ERROR, remark=str(unreadable))
+        except Exception:
+            # The outer border of a request: one that fails by our own fault must not look like a decision.
+            logger.exception("request %d failed", code)
+            text = f"the fake broker failed in request {code}: its log says why"
+            return answer(code=ResponseCode.SYSTEM_ERROR, remark=text)
+
+    async def _act(self, request: Request) -> Frame | None:
+        code = request.frame.code
+        act = self._name_server.get(code)
+        if act is not None:
+            return act(request)
+        if self._driver.core.access.is_checked:
+            # Signatures of this protocol are not read: nobody shall come in by this door.
+            text = "the fake broker has users, and serves unsigned remoting requests only without any"
+            raise RequestError(ResponseCode.NO_PERMISSION, text)
+        if code in _PULLS:
+            return await self._reading.pull(request)
+        act = self._broker.get(code)
+        if act is not None:
+            return act(request)
+        text = f" request type {code} not supported"
+        return answer(code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=text)
+
+    def command(self, command: MembersChanged | CheckHalf) -> Frame:
+        """Turn what the core wants of a client into a request to it."""
+        if isinstance(command, MembersChanged):
+            fields = {"consumerGroup": command.group}
+            return Frame(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, fields, flag=_ONE_WAY)
+        core, message, place = self._driver.core, command.message, host(self._address.endpoint)
+        offset = str(message.offset)
+        fields = {
+            "topic": _HALF_TOPIC,
+            "tranStateTableOffset": offset,
+            "commitLogOffset": offset,
+            "msgId": message.content.message_id,
+            "transactionId": message.content.message_id,
+            "offsetMsgId": message_id(place, message.offset),
+            "bname": core.name,
+        }
+        body = write_record(record(message, place, core.cluster, checks=command.checks))
+        return Frame(RequestCode.CHECK_TRANSACTION_STATE, fields, body, flag=_ONE_WAY)

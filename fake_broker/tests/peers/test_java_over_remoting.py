@@ -1,0 +1,213 @@
+"""Apache's own clients for Java, unchanged, of a 4.9 and a 5.5 version, against the fake's remoting port."""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio.subprocess import PIPE, Process
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+import pytest
+from aiorocketmq_conformance.apache.jars import fetch_jars, find_java
+from aiorocketmq_conformance.apache.unavailable import ApacheUnavailable
+from aiorocketmq_fake import FakeBroker
+from aiorocketmq_fake.core.events import ClientJoined, Event, SentBack
+
+pytestmark = pytest.mark.peer
+
+PROGRAM = Path(__file__).with_name("Remoting.java")
+Start = Callable[..., AbstractAsyncContextManager["Java"]]
+PATIENCE = 25.0
+"""Seconds for a virtual machine on a busy computer."""
+
+
+class News:
+    """Wakes who waits for something that programs say or the broker does."""
+
+    def __init__(self) -> None:
+        self.happened = asyncio.Event()
+        self.events: list[Event] = []
+
+    def take(self, events: Iterable[Event]) -> None:
+        self.events.extend(events)
+        self.happened.set()
+
+    def count(self, kind: type[Event]) -> int:
+        return sum(isinstance(event, kind) for event in self.events)
+
+    async def until(self, is_so: Callable[[], bool]) -> None:
+        async with asyncio.timeout(PATIENCE):
+            while not is_so():
+                self.happened.clear()
+                await self.happened.wait()
+
+
+class Java:
+    """A Java program: what it says, line by line."""
+
+    def __init__(self, process: Process, news: News) -> None:
+        self.process = process
+        self.lines: list[list[str]] = []
+        self._news = news
+
+    async def listen(self) -> None:
+        assert self.process.stdout is not None
+        async for line in self.process.stdout:
+            self.lines.append(line.decode().split())
+            self._news.happened.set()
+
+    def said(self, word: str) -> list[list[str]]:
+        return [words[1:] for words in self.lines if words and words[0] == word]
+
+    def read(self) -> Counter[str]:
+        """How often each body was read."""
+        return Counter(words[0] for words in self.said("read"))
+
+    async def tell(self, *words: object) -> list[str]:
+        """Have a producer do something; returns what came of it."""
+        assert self.process.stdin is not None
+        count = len(self.said("sent"))
+        self.process.stdin.write((" ".join(map(str, words)) + "\n").encode())
+        await self._news.until(lambda: len(self.said("sent")) > count)
+        return self.said("sent")[-1]
+
+    async def end(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(b"end\n")
+        self.process.stdin.close()
+        await asyncio.wait_for(self.process.wait(), PATIENCE)
+
+
+@pytest.fixture(params=["5.5.0", "4.9.7"])
+async def jars(request: pytest.FixtureRequest) -> Path:
+    try:
+        find_java()
+        return await fetch_jars(request.param)
+    except ApacheUnavailable as missing:
+        pytest.skip(str(missing))
+
+
+@pytest.fixture
+async def broker() -> AsyncIterator[FakeBroker]:
+    """Its clock stands still: retries and delays come when a test says so."""
+    async with FakeBroker(remoting_port=0, clock="manual") as fake:
+        await fake.create_topic("orders", queues=4)
+        yield fake
+
+
+@pytest.fixture
+def news(broker: FakeBroker) -> Iterator[News]:
+    news = News()
+    with broker.events.listen(news.take):
+        yield news
+
+
+@pytest.fixture
+def java(jars: Path, broker: FakeBroker, news: News, tmp_path: Path) -> Start:
+    """Start a client: its kind, its group, what it wants of the topic."""
+
+    @asynccontextmanager
+    async def start(kind: str, group: str, expression: str = "*") -> AsyncIterator[Java]:
+        assert broker.remoting_endpoint is not None
+        options = ("-Xmx192m", "-XX:TieredStopAtLevel=1", f"-Duser.home={tmp_path}", "-cp", f"{jars}/*")
+        arguments = (broker.remoting_endpoint, kind, group, "orders", expression)
+        process = await asyncio.create_subprocess_exec(
+            find_java(), *options, str(PROGRAM), *arguments, stdin=PIPE, stdout=PIPE, limit=1 << 20
+        )
+        program = Java(process, news)
+        listening = asyncio.create_task(program.listen())
+        try:
+            await news.until(lambda: ["ready"] in program.lines)
+            yield program
+            await program.end()
+        finally:
+            if process.returncode is None:
+                process.kill()
+            await listening
+
+    return start
+
+
+async def test_producer_and_push_consumers_share_the_queues(
+    java: Start, broker: FakeBroker, news: News
+) -> None:
+    wanted = {f"m{number}" for number in range(40)}
+    async with java("produce", "pg") as producer:
+        for number in range(20):
+            await producer.tell("send", f"m{number}")
+        async with java("push", "g") as first:
+            await news.until(lambda: len(first.read()) == 20)
+            async with java("push", "g") as second:
+                for number in range(20, 40):
+                    await producer.tell("send", f"m{number}")
+                await news.until(lambda: (first.read() + second.read()).keys() >= wanted)
+                assert second.read(), "the second member got queues of its own"
+            read = first.read() + second.read()
+            await producer.tell("send", "last")
+            await news.until(lambda: "last" in first.read())
+            # What was read just before a member left may be read again.
+            await news.until(lambda: all(place.lag == 0 for place in broker.progress("g")))
+        assert read.keys() == wanted
+
+
+async def test_lite_pull_and_orderly_push_read_everything_once(
+    java: Start, broker: FakeBroker, news: News
+) -> None:
+    async with java("produce", "pg") as producer:
+        await producer.tell("batch", *(f"b{number}" for number in range(10)))
+        for number in range(10):
+            await producer.tell("send", f"m{number}")
+        wanted = Counter([f"{kind}{number}" for kind in "bm" for number in range(10)])
+        async with (
+            java("lite", "pulled") as lite,
+            java("orderly", "ordered") as orderly,
+        ):
+            await news.until(lambda: lite.read() == wanted)
+            await news.until(lambda: orderly.read() == wanted)
+    for queue in "0123":
+        stored = [each.body.decode() for each in broker.messages("orders") if str(each.queue) == queue]
+        assert [words[0] for words in orderly.said("read") if words[1] == queue] == stored
+
+
+async def test_a_failed_message_is_retried_and_then_a_dead_letter(
+    java: Start, broker: FakeBroker, news: News
+) -> None:
+    async with java("produce", "pg") as producer, java("push", "g") as consumer:
+        await producer.tell("send", "fail")
+        for attempt, seconds in ((1, 10.5), (2, 30.5)):
+            await news.until(lambda attempt=attempt: news.count(SentBack) == attempt)
+            await broker.clock.advance(seconds=seconds)
+        await news.until(lambda: len(broker.dead_letters("g")) == 1)
+        assert [words[2] for words in consumer.said("read")] == ["0", "1", "2"]
+    # A client that is stopped before it has the answer to its send-back sends the message to the retry topic itself.
+    assert {dead.body for dead in broker.dead_letters("g")} == {b"fail"}
+
+
+async def test_delays_large_bodies_and_sql_filters(java: Start, broker: FakeBroker, news: News) -> None:
+    async with java("produce", "pg") as producer, java("push", "g", "sql:a = 'yes' OR a IS NULL") as consumer:
+        await producer.tell("send", "no")
+        await producer.tell("send", "yes")
+        await producer.tell("large", "x", 100_000)
+        await producer.tell("delay", "later", 3)
+        await news.until(lambda: {"yes", "x" * 100_000} == consumer.read().keys())
+        await broker.clock.advance(seconds=11)
+        await news.until(lambda: "later" in consumer.read())
+        assert "no" not in consumer.read()
+    assert any(len(each.body) < 1_000 and each.body.startswith(b"x") for each in broker.messages("orders"))
+
+
+async def test_transactions_are_ended_and_asked_about(java: Start, broker: FakeBroker, news: News) -> None:
+    async with java("produce", "pg") as producer:
+        # A producer that no broker has heard of cannot be asked.
+        await producer.tell("send", "plain")
+        await news.until(lambda: news.count(ClientJoined) > 0)
+        await producer.tell("half", "committed", "COMMIT_MESSAGE")
+        await producer.tell("half", "dropped", "ROLLBACK_MESSAGE")
+        await producer.tell("half", "asked", "UNKNOW")
+        await news.until(lambda: len(broker.half_messages()) == 1)
+        await broker.clock.advance(seconds=61)
+        await news.until(lambda: producer.said("checked") == [["asked"]])
+        await news.until(lambda: not broker.half_messages())
+    assert {each.body for each in broker.messages("orders")} == {b"plain", b"committed", b"asked"}
