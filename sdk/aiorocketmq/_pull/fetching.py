@@ -174,14 +174,22 @@ class Fetching:
             self._failures[queue] = error
             await self._tell()
 
+    async def _place(self, queue: MessageQueue) -> None:
+        """Find where reading begins."""
+        # What failed before anything was committed must not be skipped, wherever reading begins; nor what arrives while
+        # the server is asked.
+        start = Offset.BEGIN if queue.topic.startswith(RETRY) else self._start_at
+        end = await self._calls.resolve(queue, start) if start is Offset.END else None
+        committed = await self._calls.committed(queue)
+        offset = end if committed is None else committed
+        if offset is None:
+            offset = await self._calls.resolve(queue, start)
+        self.positions.start_at(queue, offset, committed=committed)
+
     async def _fetch_on(self, persistence: Persistence, queue: MessageQueue, wake: asyncio.Event) -> bool:
         """Place the queue, wait for the next pull to be due, or pull: whichever comes next. Whether it has pulled."""
         if self.positions.position(queue) is None:
-            committed = await self._calls.committed(queue)
-            # What failed before anything was committed must not be skipped, wherever reading begins.
-            start = Offset.BEGIN if queue.topic.startswith(RETRY) else self._start_at
-            offset = committed if committed is not None else await self._calls.resolve(queue, start)
-            self.positions.start_at(queue, offset, committed=committed)
+            await self._place(queue)
             await self._tell()
         wake.clear()
         ticket = self.positions.ticket(queue)

@@ -156,6 +156,24 @@ async def test_brokers_decide_where_a_young_queue_begins_unless_told(
         assert frame.fields.get("setZeroIfNotFound") == told
 
 
+async def test_what_arrives_while_a_new_group_finds_the_end_is_not_skipped(start: Start) -> None:
+    broker = await Broker().start(start)
+
+    def query(frame: Frame) -> Frame:
+        if frame.fields["topic"] == "T":
+            broker.add(b"just now")
+        return answer(frame, ResponseCode.QUERY_NOT_FOUND)
+
+    broker.script.answers[RequestCode.QUERY_CONSUMER_OFFSET] = query
+    broker.script.answers[RequestCode.GET_MAX_OFFSET] = lambda frame: answer(
+        frame, fields={"offset": str(len(broker.logs.get((frame.fields["topic"], 0), [])))}
+    )
+    handler = Handler()
+    async with consuming(broker, handler, start=None):
+        await handler.until(1)
+    assert handler.calls == [(b"just now", 1)]
+
+
 async def test_what_is_handled_is_committed_when_the_consumer_ends(start: Start) -> None:
     broker = await Broker(queues=2).start(start)
     broker.add(b"a", b"b", b"c")
