@@ -118,17 +118,12 @@ class Place:
 
     @property
     def namesrv(self) -> str:
-        """The name server of a real place, as clients of the remoting protocol take it."""
-        assert self._real is not None
-        return f"namesrv://{self._real.namesrv}"
+        """The name server, as clients of the remoting protocol take it."""
+        return f"namesrv://{self.fake.remoting_endpoint if self._real is None else self._real.namesrv}"
 
     def at(self, wire: str) -> str:
         """Where clients connect that speak gRPC, or the remoting protocol."""
-        if wire == "grpc":
-            return self.endpoint
-        if not self.is_real:
-            pytest.skip("the fake does not speak the remoting protocol")
-        return self.namesrv
+        return self.endpoint if wire == "grpc" else self.namesrv
 
     @property
     def is_real(self) -> bool:
@@ -366,7 +361,9 @@ def open_place(request: pytest.FixtureRequest, target: str) -> OpenPlace:
             else:
                 # As the real ones here.
                 profile = replace(PROFILES[target], recall_enabled=True)
-                fake = await stack.enter_async_context(FakeBroker(profile=profile, **options))
+                fake = await stack.enter_async_context(
+                    FakeBroker(profile=profile, remoting_port=0, **options)
+                )
                 yield Place(target, fake, None)
 
     return opened

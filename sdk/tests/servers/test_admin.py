@@ -30,7 +30,7 @@ else:
     Place = Any
 
 FAKES = ()
-"""The fake does not speak the remoting protocol."""
+"""The fake serves few requests of administrators yet."""
 
 
 async def send(place: Place, topic: str, *numbers: int) -> list[str]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 else:
     Arrivals = Place = Any
 
-FAKES = ()
+FAKES = ("apache-5.5",)
 
 
 def consumer(place: Place, group: str, topic: str, handler: Any, **options: Any) -> PushConsumer:

@@ -14,7 +14,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from aiorocketmq import Broadcast, Message, MessageQueue, Producer, PullConsumer, Recorder, Sql, Timeouts
+from aiorocketmq import (
+    Broadcast,
+    Message,
+    MessageQueue,
+    Producer,
+    PullConsumer,
+    Recorder,
+    SimpleConsumer,
+    Sql,
+    Timeouts,
+)
 from aiorocketmq.allocation import Allocation, AveragelyByCircle, ConsistentHash
 from aiorocketmq.errors import IllegalFilter, QueueRevokedError, TopicNotFound, Unreachable, UsageError
 from aiorocketmq.hooks import AssignEvent, Event, Hook
@@ -26,8 +36,7 @@ if TYPE_CHECKING:
 else:
     Place = Any
 
-FAKES = ()
-"""The fake does not speak the remoting protocol."""
+FAKES = ("apache-5.5",)
 
 
 class News:
@@ -400,7 +409,7 @@ async def test_what_cannot_be_is_one_clear_error(place: Place) -> None:
         async with PullConsumer(f"namesrv://{place.endpoint}", group=group, timeouts=timeouts):
             pass
     with pytest.raises(UsageError, match="does not speak the remoting protocol"):
-        Producer(place.namesrv)
+        SimpleConsumer(place.namesrv, group=group, subscriptions=["orders"])
     with pytest.raises(UsageError, match="gRPC proxies do not serve"):
         PullConsumer(place.endpoint, group=group, topics=["orders"])
     topic = await place.topic()
