@@ -54,6 +54,7 @@ from aiorocketmq_fake.core.model import (
     TopicConfig,
     VerifyMessage,
 )
+from aiorocketmq_fake.core.offset_resets import OffsetResets
 from aiorocketmq_fake.core.offsets import Offsets
 from aiorocketmq_fake.core.polls import PollBook
 from aiorocketmq_fake.core.producing import Producing
@@ -125,6 +126,7 @@ class Broker(ClassicBroker):
         self._halves = Halves()
         self._members = Members(state, storage)
         self._locks = QueueLocks(state)
+        self._resets = OffsetResets(self._offsets)
         self._sending_back = SendingBack(state, storage, dead_letters)
         checks = self._checks_class(state, self._halves, self._members)
         self._transactions = Transactions(state, storage, self._halves, checks, self._delays.add)
@@ -263,6 +265,7 @@ class Broker(ClassicBroker):
         self._clients.forget_all()
         self._members.forget_all()
         self._locks.forget_all()
+        self._resets.forget_all()
         self._ends.stop_all_renewals()
         self._transactions.forget_decisions()
         self._state.outputs = []

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeVar, TypeVarTuple
 
 from aiorocketmq_fake.core import limits
-from aiorocketmq_fake.core.classic_model import Beat, MembersOfGroup, QueueKey, SendBack, Subscribed
+from aiorocketmq_fake.core.classic_model import Beat, Member, MembersOfGroup, QueueKey, SendBack, Subscribed
 from aiorocketmq_fake.core.codes import Code, Refusal, Resolution, TopicType
 from aiorocketmq_fake.core.events import TopicChanged
 from aiorocketmq_fake.core.members import Members
@@ -22,7 +22,7 @@ from aiorocketmq_fake.core.model import (
 )
 from aiorocketmq_fake.core.names import is_internal
 from aiorocketmq_fake.core.observed import Observed
-from aiorocketmq_fake.core.offsets import Offsets
+from aiorocketmq_fake.core.offset_resets import OffsetResets
 from aiorocketmq_fake.core.producing import Producing
 from aiorocketmq_fake.core.pulling import Pulling
 from aiorocketmq_fake.core.queue_locks import QueueLocks
@@ -42,9 +42,9 @@ class ClassicBroker(Observed):
 
     _members: Members
     _locks: QueueLocks
+    _resets: OffsetResets
     _sending_back: SendingBack
     _pulling: Pulling
-    _offsets: Offsets
     _producing: Producing
     _transactions: Transactions
 
@@ -93,11 +93,25 @@ class ClassicBroker(Observed):
         """Tell what the members of a classic group want of a topic, None when nobody declared it."""
         return self._members.subscription(group, topic)
 
+    def producers(self, group: str) -> tuple[Member, ...]:
+        """Tell who is registered in a classic producer group."""
+        return self._members.producers(group)
+
     # Messages
 
     def pull_classic(self, request: PullRequest, *, now: float, commit: int | None = None) -> Pulled | Parked:
         """Read a queue like `pull`; the group is created, and `commit` is stored as its offset first."""
         return self._run("Remoting.PullMessage", request.client_id, now, self._pull_classic, request, commit)
+
+    def commit_classic(self, group: str, topic: str, queue_id: int, offset: int, *, now: float) -> bool:
+        """Store a group's offset like `update_offset`; False where an administrator has moved it meanwhile."""
+        commit = self._resets.commit
+        return self._run("Remoting.UpdateConsumerOffset", "", now, commit, group, topic, queue_id, offset)
+
+    def reset_queue(self, group: str, topic: str, queue_id: int, offset: int, *, now: float) -> None:
+        """Move a group in one queue; whoever pulls it next is told to go on there."""
+        reset = self._resets.reset
+        self._run("Remoting.ResetOffset", "", now, reset, group, topic, queue_id, offset)
 
     def send_classic(
         self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str = "", new_queues: int = 0
@@ -143,8 +157,8 @@ class ClassicBroker(Observed):
         if not group.config.consume_enabled:
             raise Refusal(Code.FORBIDDEN, f"The consumer group {request.group} may not consume.")
         if commit is not None:
-            self._offsets.update(request.group, request.topic, request.queue_id, commit)
-        return self._pulling.pull(request)
+            self._resets.commit(request.group, request.topic, request.queue_id, commit)
+        return self._resets.moved(request) or self._pulling.pull(request)
 
     def _send_classic(
         self, messages: tuple[OutgoingMessage, ...], client_id: str, new_queues: int

@@ -45,8 +45,10 @@ def queue(state: State, topic_name: str, queue_id: int) -> QueueSnapshot | None:
     if topic is None or not 0 <= queue_id < topic.config.read_queues:
         return None
     found = topic.queues[queue_id]
-    earliest = found.entries[0].store_timestamp if len(found.entries) else None
-    return QueueSnapshot(found.min_offset, found.max_offset, earliest)
+    if not len(found.entries):
+        return QueueSnapshot(found.min_offset, found.max_offset, None)
+    earliest, latest = found.entries[0].store_timestamp, found.entries[-1].store_timestamp
+    return QueueSnapshot(found.min_offset, found.max_offset, earliest, latest)
 
 
 def groups(state: State) -> tuple[GroupSnapshot, ...]:

@@ -117,13 +117,17 @@ class Members:
         wanted = known.membership.subscriptions if known is not None else ()
         return next((each for each in wanted if each.topic == topic), None)
 
+    def producers(self, group: str) -> tuple[Member, ...]:
+        """Return the connections of a producer group."""
+        return tuple(_member(each) for each in self._channels.values() if group in each.producers)
+
     def a_producer(self, group: str) -> Member | None:
         """Choose in turn among the connections of a producer group."""
-        channels = [channel for channel in self._channels.values() if group in channel.producers]
-        if not channels:
+        members = self.producers(group)
+        if not members:
             return None
         self._turn += 1
-        return _member(channels[self._turn % len(channels)])
+        return members[self._turn % len(members)]
 
     # Inside
 

@@ -33,6 +33,8 @@ class QueueSnapshot:
     max_offset: int
     earliest: float | None
     """When its oldest message was stored; None without one."""
+    latest: float | None = None
+    """When its newest message was stored; None without one."""
 
 
 @value

@@ -295,7 +295,11 @@ class History:
 
     def do_remoting(self, first: int, second: int) -> None:
         self.count += 1
-        match second % 4:
+        match second % 6:
+            case 4:
+                self.run("reset_queue", GROUPS[first % 2], TOPICS[first % 4], 0, first)
+            case 5:
+                self.run("commit_classic", GROUPS[first % 2], TOPICS[first % 4], 0, first)
             case 0:
                 self.run("send_back", SendBack(GROUPS[first % 2], first, second % 3 - 1, origin_id="o"))
             case 1:

@@ -115,7 +115,7 @@ READERS = frozenset(
             "topics",
         ),
         *("take_events", "take_outputs", "totals", "transient"),
-        *("has_group", "members", "queue", "subscription", "topic"),
+        *("has_group", "members", "producers", "queue", "subscription", "topic"),
     }
 )
 BEFORE_ANYTHING = frozenset({"forget_deliveries", "keep_entries", "rebuild"})

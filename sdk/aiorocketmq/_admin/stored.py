@@ -211,7 +211,10 @@ def _within(found: Found, since: datetime | None, until: datetime | None) -> Fou
 async def _messages(found: Iterable[tuple[Record, MessageQueue]], limit: int) -> tuple[ReceivedMessage, ...]:
     """The oldest of them as messages, each once: brokers repeat what has a key twice."""
     once = {(queue, record.queue_offset): (record, queue) for record, queue in found}
-    oldest = sorted(once.values(), key=lambda each: (each[0].stored_ms, each[1], each[0].queue_offset))
+    # In the order of each broker's log, where many have one millisecond.
+    oldest = sorted(
+        once.values(), key=lambda each: (each[0].stored_ms, each[1].broker, each[0].commit_log_offset)
+    )
     messages = []
     for record, queue in oldest[:limit]:
         message, is_packed = received(record, queue, "", DEFAULT_MAX_UNPACKED)

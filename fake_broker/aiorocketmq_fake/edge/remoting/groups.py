@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from aiorocketmq_fake.core.classic_model import Beat, Membership, QueueKey, Subscribed
+from aiorocketmq_fake.core.classic_model import Beat, Member, Membership, QueueKey, Subscribed
 from aiorocketmq_fake.core.codes import FilterType, Refusal
 from aiorocketmq_fake.core.filters import parse
 from aiorocketmq_fake.core.model import FilterExpression
@@ -35,6 +35,7 @@ class Groups:
             RequestCode.UNREGISTER_CLIENT: self.unregister,
             RequestCode.GET_CONSUMER_LIST_BY_GROUP: self.client_ids,
             RequestCode.GET_CONSUMER_CONNECTION_LIST: self.connections,
+            RequestCode.GET_PRODUCER_CONNECTION_LIST: self.producers,
             RequestCode.CHECK_CLIENT_CONFIG: self.check,
             RequestCode.LOCK_BATCH_MQ: self.lock,
             RequestCode.UNLOCK_BATCH_MQ: self.unlock,
@@ -78,24 +79,24 @@ class Groups:
         if group is None:
             text = f"the consumer group[{name}] not online"
             return answer(code=ResponseCode.CONSUMER_NOT_ONLINE, remark=text)
-        connections = [
-            {
-                "clientAddr": member.address,
-                "clientId": member.client_id,
-                "language": member.language,
-                "version": member.version,
-            }
-            for member in group.members
-        ]
         membership = group.membership
         body = {
-            "connectionSet": connections,
+            "connectionSet": list(map(_connection, group.members)),
             "consumeFromWhere": membership.consume_from,
             "consumeType": membership.consume_type,
             "messageModel": membership.message_model,
             "subscriptionTable": {wanted.topic: _subscription(wanted) for wanted in membership.subscriptions},
         }
         return answer(body=dump(body))
+
+    def producers(self, request: Request) -> Frame:
+        """Describe a producer group by its connections."""
+        name = request.text("producerGroup")
+        members = self._core.producers(name)
+        if not members:
+            text = f"the producer group[{name}] not exist"
+            return answer(code=ResponseCode.SYSTEM_ERROR, remark=text)
+        return answer(body=dump({"connectionSet": list(map(_connection, members))}))
 
     def check(self, request: Request) -> Frame:
         """Tell whether an SQL expression can be read."""
@@ -121,6 +122,15 @@ class Groups:
         group, client_id, queues = _locked(request)
         self._driver.run(self._core.unlock_queues, group, client_id, tuple(queues))
         return answer()
+
+
+def _connection(member: Member) -> dict[str, object]:
+    return {
+        "clientAddr": member.address,
+        "clientId": member.client_id,
+        "language": member.language,
+        "version": member.version,
+    }
 
 
 def _locked(request: Request) -> tuple[str, str, dict[QueueKey, Mapping[str, object]]]:

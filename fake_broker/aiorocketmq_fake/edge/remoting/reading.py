@@ -151,7 +151,8 @@ class Reading:
         queue_id, offset = request.number("queueId", bits=32), max(request.number("commitOffset"), 0)
         if self._core.topic(topic) is not None and self._core.queue(topic, queue_id) is None:
             return answer()
-        self._driver.run(self._core.update_offset, group, topic, queue_id, offset)
+        if not self._driver.run(self._core.commit_classic, group, topic, queue_id, offset):
+            return answer(remark="Offset has been previously reset")
         return answer()
 
     def offset_at(self, request: Request) -> Frame:
@@ -183,6 +184,8 @@ def _status(pull: PullRequest, found: Pulled, queue: QueueSnapshot) -> tuple[Res
         return ResponseCode.SUCCESS, "FOUND"
     is_empty = queue.max_offset == 0
     if found.code is Code.ILLEGAL_OFFSET:
+        if found.message == "OFFSET_RESET":
+            return ResponseCode.PULL_OFFSET_MOVED, found.message
         if pull.offset < queue.min_offset:
             return ResponseCode.PULL_OFFSET_MOVED, "OFFSET_TOO_SMALL"
         status = "NO_MESSAGE_IN_QUEUE" if is_empty else "OFFSET_OVERFLOW_BADLY"

@@ -43,6 +43,8 @@ class _Connection:
         """None once the connection takes no more work."""
         self.pushed = 0
         """Requests of the broker so far."""
+        self.answers: dict[int, asyncio.Future[Frame]] = {}
+        """What the client has been asked and has not answered, by the number of the request."""
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
         """Do work beside reading, which counts as in progress from now on; it ends with the connection."""
@@ -73,6 +75,7 @@ class RemotingServer:
         self._connections: dict[int, _Connection] = {}
         self._serving: set[asyncio.Task[None]] = set()
         driver.deliver_to_channels = self._push_all
+        service.ask = self._ask
 
     async def open(self, host: str, port: int) -> int:
         """Listen; port 0 picks a free one. Returns the port; OSError where it cannot be had."""
@@ -139,6 +142,9 @@ class RemotingServer:
                 raise FrameError(f"a frame of {size} bytes is none")
             frame = decode(await reader.readexactly(size))
             if frame.is_response:
+                asked = connection.answers.get(frame.opaque)
+                if asked is not None and not asked.done():
+                    asked.set_result(frame)
                 continue
             await connection.room.acquire()
             connection.start(self._work(connection, frame))
@@ -159,6 +165,21 @@ class RemotingServer:
             await connection.writer.drain()
 
     # What the broker asks of clients
+
+    async def _ask(self, channel: int, frame: Frame) -> Frame:
+        """Send a request to a client, and wait for its answer; one that has gone does not answer."""
+        asked: asyncio.Future[Frame] = asyncio.get_running_loop().create_future()
+        connection = self._connections.get(channel)
+        if connection is None or connection.tasks is None:
+            return await asked
+        connection.pushed += 1
+        number = connection.pushed
+        connection.answers[number] = asked
+        try:
+            await self._write(connection, replace(frame, opaque=number, flag=0))
+            return await asked
+        finally:
+            del connection.answers[number]
 
     def _push_all(self, output: ForChannels) -> None:
         command = output.command

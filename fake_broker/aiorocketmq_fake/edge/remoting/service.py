@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import TypeAlias
 
 from aiorocketmq_fake.core.classic_model import MembersChanged
 from aiorocketmq_fake.core.codes import Refusal
@@ -12,6 +16,7 @@ from aiorocketmq_fake.edge.driver import Driver
 from aiorocketmq_fake.edge.neighbours import Neighbours
 from aiorocketmq_fake.edge.remoting.administration import Administration
 from aiorocketmq_fake.edge.remoting.codes import RequestCode, RequestError, ResponseCode, response_code
+from aiorocketmq_fake.edge.remoting.figures import Figures
 from aiorocketmq_fake.edge.remoting.frames import Frame, FrameError
 from aiorocketmq_fake.edge.remoting.groups import Groups
 from aiorocketmq_fake.edge.remoting.messages import record
@@ -27,7 +32,12 @@ logger = logging.getLogger(__name__)
 
 _PULLS = (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
 _ONE_WAY = 2
+_MEMBER_ANSWERS = 10.0
+"""Real seconds that a member has to answer (live 6)."""
 _HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
+
+
+Ask: TypeAlias = Callable[[int, Frame], Awaitable[Frame]]
 
 
 class Service:
@@ -40,11 +50,14 @@ class Service:
         routes, groups = Routes(driver, neighbours), Groups(driver)
         sending, administration = Sending(driver, address), Administration(driver)
         self._name_server = routes.acts()
+        self.ask: Ask
+        """Sends a request to a connection and returns its answer; set by the port."""
         self._broker: dict[int, Act] = {
             **groups.acts(),
             **self._reading.acts(),
             **sending.acts(),
             **administration.acts(),
+            **Figures(driver, address).acts(),
         }
 
     async def serve(self, request: Request) -> Frame | None:
@@ -77,11 +90,31 @@ class Service:
             raise RequestError(ResponseCode.NO_PERMISSION, text)
         if code in _PULLS:
             return await self._reading.pull(request)
+        if code == RequestCode.GET_CONSUMER_RUNNING_INFO:
+            return await self._running_info(request)
         act = self._broker.get(code)
         if act is not None:
             return act(request)
         text = f" request type {code} not supported"
         return answer(code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=text)
+
+    async def _running_info(self, request: Request) -> Frame:
+        """Hand a question about a member on to it, and its answer back."""
+        group, client_id = request.text("consumerGroup"), request.text("clientId")
+        known = self._driver.core.members(group)
+        member = (
+            next((each for each in known.members if each.client_id == client_id), None) if known else None
+        )
+        if member is None:
+            text = f"The Consumer <{group}> <{client_id}> not online"
+            return answer(code=ResponseCode.SYSTEM_ERROR, remark=text)
+        try:
+            async with asyncio.timeout(_MEMBER_ANSWERS):
+                found = await self.ask(member.channel, request.frame)
+        except TimeoutError:
+            text = f"consumer <{group}> <{client_id}> Timeout"
+            return answer(code=ResponseCode.CONSUME_MSG_TIMEOUT, remark=text)
+        return replace(found, opaque=0)
 
     def command(self, command: MembersChanged | CheckHalf) -> Frame:
         """Turn what the core wants of a client into a request to it."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from aiorocketmq_fake import FakeBroker
+from aiorocketmq_fake.edge.remoting.frames import Frame, encode
 from aiorocketmq_fake.edge.remoting.records import Member, write_batch
 
 from fake_broker.tests.edge.remoting.conftest import dial
@@ -242,6 +243,39 @@ async def test_committed_offsets(wire: Any) -> None:
     assert (await wire.ask(15, **{**place, "queueId": 9}, commitOffset=1)).code == 0
 
 
+async def test_a_reset_moves_who_pulls_next_and_no_commit_undoes_it(wire: Any) -> None:
+    await fill(wire, "t", *("a" * 6))
+    place: dict[str, Any] = {"consumerGroup": "g", "topic": "t", "queueId": 0}
+    assert (await wire.pulled("t")).code == 0
+    assert (await wire.ask(15, **place, commitOffset=6)).code == 0
+    reset = {"group": "g", "topic": "t", "isForce": "true"}
+    assert (await wire.ask(222, **reset, queueId=0, offset=8)).code == 1
+    assert (await wire.ask(222, **{**reset, "group": "nobody"}, timestamp=0)).code == 26
+    assert (await wire.ask(222, **{**reset, "topic": "nowhere"}, timestamp=0)).code == 17
+    found = await wire.ask(222, **reset, queueId=0, offset=2, timestamp=-1)
+    assert found.body == b'{"offsetTable":{{"brokerName":"broker-a","queueId":0,"topic":"t"}:2}}'
+    assert (await wire.ask(14, **place)).fields["offset"] == "2"
+    ignored = await wire.ask(15, **place, commitOffset=6)
+    assert (ignored.code, ignored.remark) == (0, "Offset has been previously reset")
+    moved = await wire.pulled("t", 6)
+    assert (moved.code, moved.remark, moved.fields["nextBeginOffset"]) == (21, "OFFSET_RESET", "2")
+    assert (await wire.pulled("t", 2)).code == 0
+    assert (await wire.ask(15, **place, commitOffset=6)).remark is None
+    assert (await wire.ask(14, **place)).fields["offset"] == "6"
+
+
+async def test_a_question_about_a_member_is_answered_by_it(wire: Any, connect: Any) -> None:
+    member = await connect()
+    await member.beat("c", "g", "t")
+    assert (await member.next_push()).code == 40
+    asked = wire.send(307, consumerGroup="g", clientId="c")
+    question = await member.next_push()
+    assert (question.code, question.fields) == (307, {"consumerGroup": "g", "clientId": "c"})
+    member.writer.write(encode(Frame(0, {}, b"how I do", question.opaque, 1)))
+    assert (await asyncio.wait_for(asked, 5)).body == b"how I do"
+    assert (await wire.ask(307, consumerGroup="g", clientId="d")).code == 1
+
+
 async def test_a_busy_broker_does_not_say_that_there_is_no_offset(broker: FakeBroker, wire: Any) -> None:
     await broker.limit_rate("GetOffset", 0)
     assert (await wire.ask(14, consumerGroup="g", topic="t", queueId=0)).code == 2
@@ -334,7 +368,7 @@ async def test_topics_and_groups_are_created_changed_and_deleted(broker: FakeBro
     assert (await wire.ask(17, **{**topic, "topic": "a b"})).code == 29
     assert (await wire.ask(17, **topic, attributes="+message.type=ODD")).code == 1
     (made,) = [each for each in broker.topics() if each.name == "new"]
-    assert (made.type, made.read_queues) == ("NORMAL", 5)
+    assert (made.type, made.read_queues) == ("FIFO", 5), "without attributes, those of the topic stay"
     assert "new" in json.loads((await wire.ask(206)).body)["topicList"]
     for _ in range(2):
         assert (await wire.ask(215, topic="new")).code == 0

@@ -239,9 +239,9 @@ async def test_an_administrator_creates_looks_and_deletes(broker: FakeBroker) ->
         assert "made" in await admin.groups()
         async with AsyncExitStack() as stack:
             await Group(broker).member(stack, "only")
-            (member,) = await admin.members("g")
+            (member,) = await admin.clients("g")
             assert member.broker == broker.remoting_endpoint
-        assert await admin.members("g") == ()
+        assert await admin.clients("g") == ()
         await admin.delete_group("made")
         await admin.delete_topic("new")
         with pytest.raises(TopicNotFound):
