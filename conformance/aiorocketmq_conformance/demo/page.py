@@ -9,6 +9,7 @@ from importlib.resources import files
 from itertools import groupby
 
 from aiorocketmq_conformance.demo.drawing import ladder_chart, timeline
+from aiorocketmq_conformance.demo.shared_queues import Share
 from aiorocketmq_conformance.demo.story import Life, Rung, duration
 
 STYLE = files(__package__).joinpath("page.css").read_text(encoding="utf-8")
@@ -39,6 +40,8 @@ class Shown:
     cards: Sequence[Card]
     told: Life
     rungs: Sequence[Rung]
+    shares: Sequence[Share]
+    """The members of the group that shared queues."""
     other_lives: Sequence[Life]
     judged: Mapping[str, Sequence[JudgedCase]]
     """Cases by target."""
@@ -63,6 +66,7 @@ def page(shown: Shown) -> str:
             _cards(shown.cards),
             _one_message(shown.told),
             _retry_ladder(shown.rungs),
+            _shared_queues(shown.shares),
             _matrix(shown.judged),
             _audit(shown),
             _others(shown.other_lives),
@@ -119,6 +123,32 @@ def _retry_ladder(rungs: Sequence[Rung]) -> str:
         "<details><summary>The same as a table</summary><table><tr><th></th><th>expected</th><th>seen</th>"
         f"<th>difference</th></tr>{rows}</table></details>"
     )
+
+
+def _shared_queues(shares: Sequence[Share]) -> str:
+    if not shares:
+        return ""
+    queues = sum(len(share.before) for share in shares)
+    rows = "".join(
+        f"<tr><td>{escape(share.name)}</td>{_owned(share.before, queues)}{_owned(share.after, queues)}"
+        f'<td class="n">{share.read}</td></tr>'
+        for share in shares
+    )
+    return (
+        "<h2>Queues, shared by a group</h2>"
+        f'<p class="soft">Four consumers of one group share {queues} queues over the remoting protocol, and one leaves '
+        "while messages come. A queue belongs to one of them at a time.</p>"
+        "<table><tr><th>consumer</th><th>queues of four</th><th>queues of three</th><th>messages read</th></tr>"
+        f"{rows}</table>"
+    )
+
+
+def _owned(owned: Sequence[int], queues: int) -> str:
+    cells = "".join(
+        f'<i class="{"pass" if queue in owned else "na"}" title="queue {queue}"></i>'
+        for queue in range(queues)
+    )
+    return f'<td><div class="cells">{cells}</div></td>'
 
 
 def _matrix(judged: Mapping[str, Sequence[JudgedCase]]) -> str:

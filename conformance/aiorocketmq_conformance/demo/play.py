@@ -20,6 +20,7 @@ from aiorocketmq_conformance.brokers.choice import choose
 from aiorocketmq_conformance.demo.audit import Audited, audit
 from aiorocketmq_conformance.demo.page import Card, JudgedCase, Shown, page
 from aiorocketmq_conformance.demo.scenario import BILLING, DESK, HELD, ORDER_COUNT, Played, Scenario, recorder
+from aiorocketmq_conformance.demo.shared_queues import in_words
 from aiorocketmq_conformance.demo.stages import Stage, Stages
 from aiorocketmq_conformance.demo.story import Row, duration, group_waits, ladder, life
 from aiorocketmq_conformance.registry import Level, load
@@ -80,7 +81,9 @@ async def perform(options: Options, stages: Stages) -> Performance:
 
 
 async def _play(options: Options, recording: Path, stages: Stages) -> Played:
-    async with FakeBroker(clock="manual", record=recording, seed=options.seed, core=options.core) as broker:
+    async with FakeBroker(
+        clock="manual", record=recording, seed=options.seed, core=options.core, remoting_port=0
+    ) as broker:
         client_recorder = recorder(recording, broker)
         scenario = Scenario(broker, [client_recorder], random.Random(options.seed))
         played = scenario.played
@@ -120,6 +123,9 @@ async def _other_consumers(scenario: Scenario, stages: Stages, rungs: Stage) -> 
     with stages.stage("PullConsumer") as stage:
         await scenario.pull()
         stage.tell(f"read {scenario.played.pulled} orders by offset")
+    with stages.stage("shared queues") as stage:
+        await scenario.share()
+        stage.tell(in_words(scenario.played.shares))
 
 
 async def _judge(options: Options, stages: Stages) -> tuple[RunResult, ...]:
@@ -169,6 +175,7 @@ def _page(
             cards=_cards(played, runs, audited),
             told=told,
             rungs=ladder(told, group_waits(rows, BILLING)),
+            shares=played.shares,
             other_lives=[life(rows, message_id=message_id, group=DESK) for message_id in played.held],
             judged=_judged(runs),
             audit=audited.checks if audited else (),

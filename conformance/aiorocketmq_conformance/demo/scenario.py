@@ -17,6 +17,8 @@ from aiorocketmq.recording import Recorder
 from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.core.events import Event, PollParked, ReceiveEnded
 
+from aiorocketmq_conformance.demo.shared_queues import HALF, Share, share_queues
+
 ORDERS, SHIPMENTS, REMINDERS = "orders", "shipments", "reminders"
 BILLING, SHIPPING, DESK, LEDGER = "billing", "shipping", "desk", "ledger"
 
@@ -43,6 +45,7 @@ class Played:
     held: tuple[str, ...] = ()
     attempts: int = 0
     pulled: int = 0
+    shares: tuple[Share, ...] = ()
     virtual_seconds: float = 0.0
 
 
@@ -167,6 +170,11 @@ class Scenario(Hook):
                     await consumer.commit(batch)
                     if self.played.pulled >= ORDER_COUNT:
                         break
+
+    async def share(self) -> None:
+        """Let four consumers share queues, one of which leaves."""
+        self.played.shares = await share_queues(self._broker, self._hooks)
+        self.played.sent += 2 * HALF
 
     async def climb(self, tell: Tell, *, attempts: int = MAX_ATTEMPTS + 1) -> None:
         """Move the clock from retry to retry, until the poisoned message has had `attempts` or is a dead letter."""

@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow.parquet as parquet
 import pytest
 from aiorocketmq_conformance.demo.scenario import BILLING, DESK
+from aiorocketmq_conformance.demo.shared_queues import CLERKS, HALF, MEMBERS
 from aiorocketmq_conformance.demo.story import Moment, group_waits, ladder, life
 
 
@@ -45,6 +46,9 @@ def test_without_spark_it_leaves_a_page_and_a_recording_in_which_every_retry_cam
     assert all(rung.seen == pytest.approx(rung.expected, abs=0.01) for rung in rungs)
     held = [row["message_id"] for row in rows if row["kind"] == "expire" and row["group"] == DESK]
     assert len(held) == 3
+    read = [row for row in rows if row["kind"] == "deliver" and row["group"] == CLERKS]
+    assert len({(row["queue"], row["offset"]) for row in read}) == 2 * HALF
+    assert len({row["client_id"] for row in read}) == MEMBERS
 
 
 def test_a_folder_with_something_else_in_it_is_refused_and_left_alone(tmp_path: Path) -> None:

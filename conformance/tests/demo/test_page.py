@@ -6,6 +6,7 @@ import re
 from html.parser import HTMLParser
 
 from aiorocketmq_conformance.demo.page import Card, JudgedCase, Shown, page
+from aiorocketmq_conformance.demo.shared_queues import Share
 from aiorocketmq_conformance.demo.story import Life, Moment, Rung, Step
 
 LIFE = Life(
@@ -23,6 +24,7 @@ SHOWN = Shown(
     cards=[Card("17", "attempts", "good")],
     told=LIFE,
     rungs=[Rung(1, 10.0, 10.0)],
+    shares=[Share("a", (0, 1), (0, 2), 7), Share("b", (2,), (), 1)],
     other_lives=[LIFE],
     judged={
         "fake": [JudgedCase("send.one", "A claim & more", "pass"), JudgedCase("fifo.two", "Another", "n/a")]
@@ -63,6 +65,16 @@ def test_every_element_is_closed_and_nothing_is_loaded() -> None:
 def test_text_from_outside_is_escaped() -> None:
     assert "id&lt;1&gt;" in page(SHOWN)
     assert "id<1>" not in page(SHOWN)
+
+
+def test_the_shares_show_each_queue_with_and_without_the_member_that_left() -> None:
+    text = page(SHOWN)
+    (table,) = re.findall(r"<h2>Queues, shared.*?</table>", text)
+    rows = re.findall(r"<tr><td>(\w)</td>(.*?)</tr>", table)
+    assert [(name, re.findall(r'class="(\w+)"', cells)[:-1]) for name, cells in rows] == [
+        ("a", ["cells", "pass", "pass", "na", "cells", "pass", "na", "pass"]),
+        ("b", ["cells", "na", "na", "pass", "cells", "na", "na", "na"]),
+    ]
 
 
 def test_the_matrix_counts_what_passed_of_what_was_run() -> None:
