@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from aiorocketmq import DeadLetter, Message, Producer, PullConsumer, PushConsumer, RetryLater
+from aiorocketmq import DeadLetter, Message, Producer, PullConsumer, PushConsumer, Retry, RetryLater
 from aiorocketmq.message import ReceivedMessage
 from aiorocketmq.pull_consumer import Offset
 
@@ -137,5 +137,53 @@ async def test_in_order_each_queue_is_handled_one_by_one_while_members_come_and_
         await all_handled(300)
     assert together == []
     for numbers in handled.values():
+        first_times = list(dict.fromkeys(numbers))
+        assert first_times == sorted(first_times)
+
+
+async def test_a_kill_loses_nothing_that_was_stored_and_keeps_each_queue_in_order(place: Place) -> None:
+    topic, group = await place.topic(queues=3), await place.group()
+    in_order: dict[str, list[int]] = {}
+    stored: set[tuple[str, int]] = set()
+    called = asyncio.Event()
+
+    async def handle(message: ReceivedMessage) -> None:
+        assert message.message_group is not None
+        in_order.setdefault(message.message_group, []).append(int(message.body))
+        called.set()
+
+    async def send_on(producer: Producer, name: str) -> None:
+        number = 0
+        while not is_over.is_set():
+            await producer.send(Message(topic, b"%d" % number, message_group=name))
+            stored.add((name, number))
+            number += 1
+            await asyncio.sleep(0.005)
+
+    def handled() -> set[tuple[str, int]]:
+        return {(name, number) for name, numbers in in_order.items() for number in numbers}
+
+    is_over = asyncio.Event()
+    async with (
+        Producer(place.namesrv, retry=Retry(budget=60)) as producer,
+        consumer(place, group, topic, handle, ordered=True),
+        consumer(place, group, topic, handle, ordered=True),
+        asyncio.timeout(120),
+    ):
+        async with asyncio.TaskGroup() as sending:
+            for name in ("a", "b", "c", "d", "e"):
+                sending.create_task(send_on(producer, name))
+            while len(handled()) < 100:
+                called.clear()
+                await called.wait()
+            await place.crash()
+            before = len(stored)
+            while len(stored) < before + 100:  # noqa: ASYNC110  # sends go on by themselves
+                await asyncio.sleep(0.05)
+            is_over.set()
+        while not stored <= handled():
+            called.clear()
+            await called.wait()
+    for numbers in in_order.values():
         first_times = list(dict.fromkeys(numbers))
         assert first_times == sorted(first_times)
