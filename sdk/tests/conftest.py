@@ -2,7 +2,7 @@
 
 A real server is started once, kept for all tests that want its version, and ended before one of another version is
 started: there is never more than one. `AIOROCKETMQ_REAL_VERSIONS` names the versions, by default "5.5.0"; behind a
-separate proxy it is "5.5.0:cluster".
+separate proxy it is "5.5.0:cluster"; "4.9.7" runs what needs the remoting protocol alone.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 from aiorocketmq.admin import Admin, TopicType
 from aiorocketmq.message import ReceivedMessage
+from aiorocketmq_conformance.apache.jars import has_proxy
 from aiorocketmq_conformance.apache.server import ApacheServer
 from aiorocketmq_conformance.brokers.greeting import STARTING, greet
 from aiorocketmq_fake import FakeBroker
@@ -49,12 +50,14 @@ class RealServer:
     def __init__(self, server: ApacheServer, portal: BlockingPortal) -> None:
         self._server = server
         self._portal = portal
-        self.endpoint = server.grpc
+        self.endpoint = server.grpc if has_proxy(server.version) else None
+        """None before 5.0: there are name servers and brokers alone."""
         self.namesrv = server.namesrv
 
     def greet(self) -> None:
         """Return when it answers."""
-        self._portal.call(lambda: greet(self.endpoint, patience=STARTING))
+        if (endpoint := self.endpoint) is not None:
+            self._portal.call(lambda: greet(endpoint, patience=STARTING))
 
     async def restart(self) -> None:
         """Stop it in good order and start it again; return when it answers."""
@@ -113,8 +116,12 @@ class Place:
 
     @property
     def endpoint(self) -> str:
-        """Where clients connect."""
-        return self.fake.endpoint if self._real is None else self._real.endpoint
+        """Where clients connect that speak gRPC; a server without it is skipped."""
+        if self._real is None:
+            return self.fake.endpoint
+        if self._real.endpoint is None:
+            pytest.skip(f"Apache RocketMQ {self.target} has no gRPC service")
+        return self._real.endpoint
 
     @property
     def namesrv(self) -> str:
@@ -145,6 +152,11 @@ class Place:
     def is_old(self) -> bool:
         """Whether it is a server before 5.4: they garble batches (live-lessons.md, 6) and know no priorities."""
         return self.target.startswith(("5.2", "5.3"))
+
+    def needs_5(self, why: str) -> None:
+        """Skip the test on a server before 5.0, because of something that it does otherwise."""
+        if self.target.startswith("4"):
+            pytest.skip(f"Apache RocketMQ {self.target}: {why}")
 
     def name(self, kind: str) -> str:
         """A name that nobody has used."""

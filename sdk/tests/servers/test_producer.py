@@ -70,12 +70,12 @@ async def test_a_delayed_message_comes_when_it_is_due_and_not_before(
     async with open_place(clock="manual") as place:
         topic, group = await place.topic(kind="DELAY"), await place.group()
         async with Producer(place.at(wire), topics=[topic]) as producer:
-            await producer.send(Message(topic, b"later", delay=4))
-            await producer.send(Message(topic, b"sooner", delay=2))
+            await producer.send(Message(topic, b"later", delay=5))
+            await producer.send(Message(topic, b"sooner", delay=1))
         await place.hurry(PATIENCE)  # delays count from the clock of the client, which is ahead
         messages = sorted(await received(place, topic, group, 2), key=lambda message: message.stored_at)
     assert [message.body for message in messages] == [b"sooner", b"later"]
-    for message, delay in zip(messages, (2, 4), strict=True):
+    for message, delay in zip(messages, (1, 5), strict=True):
         assert message.message_type is MessageType.DELAY
         # What a reader sees as the time of storing is that of the copy which was made when it was due.
         assert (message.stored_at - message.born_at).total_seconds() > delay - 1
