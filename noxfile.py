@@ -91,7 +91,8 @@ def shared(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Run all tests that need only Python (Spark's too: on a Java of the machine or from the package index)."""
     install(session, "test", extras="all")
-    session.run("pytest", "-m", "not real", *session.posargs)
+    # Two processes: most tests use one core. More would be one more Spark each, which takes 1.5 GB of memory.
+    session.run("pytest", "--numprocesses=2", "--dist=loadfile", "-m", "not real", *session.posargs)
 
 
 @nox.session
