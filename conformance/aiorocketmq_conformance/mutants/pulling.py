@@ -188,8 +188,12 @@ PULLING = (
     Mutant("mu-pull-anywhere", ("pull.illegal-offset*", "pull.trimmed-offset"), core=PullsAnywhere),
     Mutant("mu-offsets-only-grow", ("pull.update-backwards",), core=OffsetsOnlyGrow),
     Mutant("mu-offsets-shared", ("pull.offset-per-group",), core=OffsetsShared),
-    Mutant("mu-no-offset-is-zero", ("pull.get-offset-none",), core=NoOffsetIsZero),
+    Mutant("mu-no-offset-is-zero", ("pull.get-offset-none", "pull.young-queue-start"), core=NoOffsetIsZero),
     Mutant("mu-offsets-shifted", ("pull.update-get-offset",), core=OffsetsShifted),
     Mutant("mu-offsets-until-restart", ("pull.offset-survives-restart",), core=OffsetsUntilRestart),
-    Mutant("mu-queries-answer-one", ("pull.query-begin-end", "pull.query-time"), core=QueriesAnswerOne),
+    Mutant(
+        "mu-queries-answer-one",
+        ("pull.query-begin-end", "pull.query-time", "pull.time-bounds"),
+        core=QueriesAnswerOne,
+    ),
 )
