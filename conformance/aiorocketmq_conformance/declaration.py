@@ -43,6 +43,7 @@ DOCUMENTED_NUMBERS: Mapping[str, Number] = MappingProxyType(
         "revive.ordered.high": 2.0,
         "wake.high": 1.0,  # a parked poll notices a new message within this
         "poll.late": 2.0,  # an empty poll ends by its time plus this
+        "hold.late": 0.0,  # a pull that is held over remoting may take so much longer than that
         "delay.high": 2.0,
         "route.high": 5.0,  # a changed topic is seen by QueryRoute within this
         "receive.unknown-topic": "TOPIC_NOT_FOUND",
@@ -68,6 +69,7 @@ APACHE_NUMBERS: Mapping[str, Number] = MappingProxyType(
         "nack.low": 1.9,
         "nack.high": 10.0,
         "wake.high": 1.0,
+        "hold.late": 5.0,  # measured: held pulls are looked at every 5 s (live-broker-remoting.md 4)
         "delay.high": 10.0,
         "route.high": 60.0,
         "send.unknown-topic": "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE",  # measured: the type is checked first
@@ -98,7 +100,7 @@ _APACHE = COMMON_CAPABILITIES | {"type.priority", "suspend", "tls", "batch-delay
 _ABILITIES = frozenset(
     {"@clock", "@restart", "@process", "@keep", "@lag", "@acl", "@verify", "@throttle", "@lite-life"}
 )
-_FAKE = _APACHE | PREPARATION | _ABILITIES | {"auth"}
+_FAKE = _APACHE | PREPARATION | _ABILITIES | {"auth", "remoting"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,6 +159,8 @@ class Target:
     """Its users (`@acl`), where it has any."""
     second_proxy: str | None = None
     """`host:port` of another proxy before the same broker (`@proxies`), where there is one."""
+    name_server: str | None = None
+    """`host:port` of a name server of the classic protocol (`remoting`), where there is one."""
     trust: bytes | None = None
     """What clients must trust to reach it over TLS; None: its own certificate."""
     run_id: str = field(default_factory=lambda: secrets.token_hex(3))

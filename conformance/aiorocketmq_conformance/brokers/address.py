@@ -38,7 +38,7 @@ class AddressBroker:
         abilities = PREPARATION if namesrv or control else frozenset[str]()
         self.spec = endpoint
         self.deviations = ""
-        self.declaration = declaration.having(abilities)
+        self.declaration = declaration.having(abilities | {"remoting"} if namesrv else abilities)
         self.jobs = JOBS
         self._endpoint = endpoint
         self._namesrv = namesrv
@@ -70,7 +70,9 @@ class AddressBroker:
         assert self._preparation is not None, "open() outside of `async with`"
         clock = RealClock()
         async with self._recordings.of(case, clock, self.declaration.order_grain):
-            yield Target(self._endpoint, self.declaration, clock, self._preparation)
+            yield Target(
+                self._endpoint, self.declaration, clock, self._preparation, name_server=self._namesrv
+            )
 
     def place(self, case: Case) -> str:
         """The same for all cases."""

@@ -56,7 +56,7 @@ class ApacheBroker:
         self._mode = mode
         self._recordings = Recordings(record)
         self._setups = setups(version, mode)
-        self._shipped = declaration.having(PREPARATION)
+        self._shipped = declaration.having(PREPARATION | {"remoting"})
         if mode == "cluster":
             self._shipped = self._shipped.having(frozenset({"@proxies"}))
         self.declaration = self._shipped.having(self._setups.serves)
@@ -79,7 +79,14 @@ class ApacheBroker:
         """A view with real time on the server that is configured for the case."""
         server = await self._server(self._setups.of(case.needs))
         clock = RealClock()
-        target = Target(server.endpoint, server.declaration, clock, server.preparation, access=server.access)
+        target = Target(
+            server.endpoint,
+            server.declaration,
+            clock,
+            server.preparation,
+            access=server.access,
+            name_server=server.server.namesrv,
+        )
         async with AsyncExitStack() as stack:
             disturbed = await stack.enter_async_context(
                 self._recordings.of(case, clock, self.declaration.order_grain)

@@ -87,7 +87,13 @@ class BundledFake:
         profile = self._profile
         for need in wanted:
             profile = replace(profile, **self._switches[need])  # type: ignore[arg-type]  # fields of many types
-        async with FakeBroker(profile=profile, clock="manual", core=self._core, tls=tls) as broker:
+        async with FakeBroker(
+            profile=profile,
+            clock="manual",
+            core=self._core,
+            tls=tls,
+            remoting_port=0 if "remoting" in case.needs else None,
+        ) as broker:
             orders = _Orders()
             with self._recording(broker, case) as rebooted, broker.events.listen(orders.watch):
                 clock = AutoClock(
@@ -113,6 +119,7 @@ class BundledFake:
                         FakePrivileges(broker),
                         access=FakeAccess(broker),
                         second_proxy=second,
+                        name_server=broker.remoting_endpoint,
                         trust=tls.trust if tls else None,
                         # Its broker knows nothing of earlier runs, so names may be the same in each: what they
                         # decide (queues, hashes) then is, too.

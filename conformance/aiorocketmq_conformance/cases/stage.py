@@ -18,9 +18,10 @@ from aiorocketmq_conformance.probe import requests
 from aiorocketmq_conformance.probe.answers import Delivery, Received, code_name
 from aiorocketmq_conformance.probe.client import CallFailed, ProbeClient
 from aiorocketmq_conformance.probe.clock import Clock
+from aiorocketmq_conformance.probe.remoting import RemotingProbe
 from aiorocketmq_conformance.probe.telemetry import StreamEnded
 from aiorocketmq_conformance.target import Target
-from aiorocketmq_conformance.verdicts import Inconclusive
+from aiorocketmq_conformance.verdicts import Inconclusive, NotApplicable
 
 P = ParamSpec("P")
 
@@ -198,6 +199,14 @@ class Stage:
         client = ProbeClient(endpoint or self.target.endpoint, client_id, self.clock, headers=named)
         self.stack.push_async_callback(client.close)
         return client
+
+    def member(self) -> RemotingProbe:
+        """A client of the classic protocol with a fresh id that has not said anything yet; closed at the end."""
+        if self.target.name_server is None:
+            raise NotApplicable("nobody said where the target's name server is")
+        probe = RemotingProbe(self.target.name_server, self.target.fresh("client"), self.clock)
+        self.stack.push_async_callback(probe.close)
+        return probe
 
     async def topic(self, queues: int = 4, *, type: str = "NORMAL") -> str:  # noqa: A002
         """A fresh topic."""

@@ -17,6 +17,7 @@ from aiorocketmq_fake.core.model import (
     Pulled,
     PullRequest,
 )
+from aiorocketmq_fake.core.snapshots import QueueSnapshot
 
 from aiorocketmq_conformance.mutants.mutant import Mutant
 
@@ -34,6 +35,10 @@ class TamperingPulls(Broker):
 
     def pull(self, request: PullRequest, *, now: float) -> Pulled | Parked:
         found = super().pull(self.pulling(request), now=now)
+        return found if isinstance(found, Parked) else self.pulled(found)
+
+    def pull_classic(self, request: PullRequest, *, now: float, commit: int | None = None) -> Pulled | Parked:
+        found = super().pull_classic(self.pulling(request), now=now, commit=commit)
         return found if isinstance(found, Parked) else self.pulled(found)
 
     def take_outputs(self) -> tuple[Output, ...]:
@@ -62,7 +67,12 @@ class PullsTake(Broker):
     """A pull moves the group."""
 
     def pull(self, request: PullRequest, *, now: float) -> Pulled | Parked:
-        found = super().pull(request, now=now)
+        return self._moved(request, super().pull(request, now=now), now)
+
+    def pull_classic(self, request: PullRequest, *, now: float, commit: int | None = None) -> Pulled | Parked:
+        return self._moved(request, super().pull_classic(request, now=now, commit=commit), now)
+
+    def _moved(self, request: PullRequest, found: Pulled | Parked, now: float) -> Pulled | Parked:
         if isinstance(found, Pulled):
             self.update_offset(request.group, request.topic, request.queue_id, found.next_offset, now=now)
         return found
@@ -142,10 +152,14 @@ class OffsetsUntilRestart(Broker):
 
 
 class QueriesAnswerOne(Broker):
-    """Every query for an offset is answered 1."""
+    """Every query for an offset is answered 1, over remoting the one for a queue's end one too high."""
 
     def query_offset(self, query: OffsetQuery, *, now: float) -> int:
         return 1
+
+    def queue(self, topic: str, queue_id: int) -> QueueSnapshot | None:
+        found = super().queue(topic, queue_id)
+        return None if found is None else replace(found, max_offset=found.max_offset + 1)
 
 
 PULLING = (
@@ -174,8 +188,12 @@ PULLING = (
     Mutant("mu-pull-anywhere", ("pull.illegal-offset*", "pull.trimmed-offset"), core=PullsAnywhere),
     Mutant("mu-offsets-only-grow", ("pull.update-backwards",), core=OffsetsOnlyGrow),
     Mutant("mu-offsets-shared", ("pull.offset-per-group",), core=OffsetsShared),
-    Mutant("mu-no-offset-is-zero", ("pull.get-offset-none",), core=NoOffsetIsZero),
+    Mutant("mu-no-offset-is-zero", ("pull.get-offset-none", "pull.young-queue-start"), core=NoOffsetIsZero),
     Mutant("mu-offsets-shifted", ("pull.update-get-offset",), core=OffsetsShifted),
     Mutant("mu-offsets-until-restart", ("pull.offset-survives-restart",), core=OffsetsUntilRestart),
-    Mutant("mu-queries-answer-one", ("pull.query-begin-end", "pull.query-time"), core=QueriesAnswerOne),
+    Mutant(
+        "mu-queries-answer-one",
+        ("pull.query-begin-end", "pull.query-time", "pull.time-bounds"),
+        core=QueriesAnswerOne,
+    ),
 )

@@ -1,0 +1,127 @@
+"""Members of groups and their queue locks, which only the remoting protocol has."""
+
+from __future__ import annotations
+
+from aiorocketmq_conformance.cases.queue_reading import REMOTING
+from aiorocketmq_conformance.cases.stage import Stage, on_stage
+from aiorocketmq_conformance.cases.tolerances import PROMPT
+from aiorocketmq_conformance.probe.clock import within
+from aiorocketmq_conformance.probe.remoting import RemotingProbe
+from aiorocketmq_conformance.registry import Level, case
+
+LIVE = ("live-broker-remoting.md 6",)
+QUIET = 3.0
+# Seconds after which a lock that is not renewed ends; measured 60.2 to 60.3 s.
+LOCK_LIFE = 60.0
+
+
+async def _told(member: RemotingProbe, count: int) -> None:
+    """Return when a member has been told so often of a change; AssertionError when it is not in time."""
+    try:
+        await within(member.clock, PROMPT, member.notified(count))
+    except TimeoutError:
+        raise AssertionError(f"{len(member.notices)} of {count} notices within {PROMPT:g} s") from None
+
+
+async def _pair(stage: Stage) -> tuple[str, str, RemotingProbe, RemotingProbe]:
+    """A topic, a group, and two of its members, each of which has been told of all joins."""
+    topic, group = await stage.topic(), await stage.target.create_group()
+    first, second = stage.member(), stage.member()
+    await first.join(group, topic)
+    await _told(first, 1)
+    await second.join(group, topic)
+    await _told(first, 2)
+    await _told(second, 1)
+    return topic, group, first, second
+
+
+@case("member.join-notifies", rules=LIVE, level=Level.EXTENSION, needs=REMOTING)
+@on_stage
+async def join_notifies(stage: Stage) -> None:
+    """Who joins a group is listed, and every member is told, the new one too."""
+    topic, group, first, second = await _pair(stage)
+    assert {notice.group for notice in (*first.notices, *second.notices)} == {group}
+    listed = await first.members(group, topic)
+    assert listed == tuple(sorted((first.client_id, second.client_id)))
+
+
+@case("member.leave-notifies", rules=LIVE, level=Level.EXTENSION, needs=REMOTING)
+@on_stage
+async def leave_notifies(stage: Stage) -> None:
+    """Who says that it leaves is listed no more, and the others are told."""
+    topic, group, first, second = await _pair(stage)
+    await second.leave(group, topic)
+    await _told(first, 3)
+    assert await first.members(group, topic) == (first.client_id,)
+
+
+@case("member.hang-up-notifies", rules=LIVE, level=Level.EXTENSION, needs=REMOTING)
+@on_stage
+async def hang_up_notifies(stage: Stage) -> None:
+    """Who hangs up without a word is listed no more, and the others are told."""
+    topic, group, first, second = await _pair(stage)
+    await second.vanish()
+    await _told(first, 3)
+    assert await first.members(group, topic) == (first.client_id,)
+
+
+@case("member.repeat-is-quiet", rules=LIVE, level=Level.EXTENSION, needs=REMOTING)
+@on_stage
+async def repeat_is_quiet(stage: Stage) -> None:
+    """A heartbeat that says nothing new tells nobody of a change."""
+    topic, group, first, second = await _pair(stage)
+    await first.join(group, topic)
+    await stage.clock.sleep(QUIET)
+    assert (len(first.notices), len(second.notices)) == (2, 1)
+
+
+@case("lock.one-owner", rules=LIVE, level=Level.EXTENSION, needs=REMOTING)
+@on_stage
+async def one_owner(stage: Stage) -> None:
+    """A queue that one member has locked is not given to another, while others are free."""
+    topic, group, first, second = await _pair(stage)
+    assert await first.lock(group, topic, 0, 1) == [0, 1]
+    assert await second.lock(group, topic, 0, 1, 2) == [2]
+
+
+@case("lock.unlock-frees", rules=LIVE, level=Level.EXTENSION, needs=REMOTING)
+@on_stage
+async def unlock_frees(stage: Stage) -> None:
+    """A queue that its owner unlocked may be locked by another at once."""
+    topic, group, first, second = await _pair(stage)
+    assert await first.lock(group, topic, 0, 1) == [0, 1]
+    await first.unlock(group, topic, 0)
+    assert await second.lock(group, topic, 0, 1) == [0]
+
+
+@case("lock.expires", rules=LIVE, level=Level.EXTENSION, needs=REMOTING, timeout=150.0)
+@on_stage
+async def expires(stage: Stage) -> None:
+    """A lock that is not renewed keeps the queue for 60 s, and no longer."""
+    topic, group, first, second = await _pair(stage)
+    assert await first.lock(group, topic, 0) == [0]
+    await stage.clock.sleep(LOCK_LIFE - 10.0)
+    assert await second.lock(group, topic, 0) == []
+    await stage.clock.sleep(20.0)
+    assert await second.lock(group, topic, 0) == [0]
+
+
+@case("lock.renewed", rules=LIVE, level=Level.EXTENSION, needs=REMOTING, timeout=150.0)
+@on_stage
+async def renewed(stage: Stage) -> None:
+    """A lock that its owner takes again is kept for another 60 s."""
+    topic, group, first, second = await _pair(stage)
+    for _ in range(2):
+        assert await first.lock(group, topic, 0) == [0]
+        await stage.clock.sleep(LOCK_LIFE - 20.0)
+    assert await second.lock(group, topic, 0) == []
+
+
+@case("lock.outlives-owner", rules=LIVE, level=Level.EXTENSION, needs=REMOTING)
+@on_stage
+async def outlives_owner(stage: Stage) -> None:
+    """A member that leaves takes its locks not with it: they end by their time."""
+    topic, group, first, second = await _pair(stage)
+    assert await first.lock(group, topic, 0) == [0]
+    await first.leave(group, topic)
+    assert await second.lock(group, topic, 0) == []
