@@ -222,13 +222,15 @@ async def test_members_share_the_queues_and_lose_nothing_when_they_come_and_go(
         second = await stack.enter_async_context(Member(place, topic, group, news, **options))
         async with Member(place, topic, group, news, **options) as third:
             members = (first, second, third)
+            # By consistent hashing, one of three members has none of seven queues in one run of six.
+            may_be_idle = isinstance(allocation, ConsistentHash)
             await news.until(
                 lambda: (
-                    all(member.queues for member in members)
+                    (may_be_idle or all(member.queues for member in members))
                     and sorted(queue for member in members for queue in member.queues) == everything
                 )
             )
-            if not isinstance(allocation, ConsistentHash):
+            if not may_be_idle:
                 assert sorted(len(member.queues) for member in members) == [2, 2, 3]
             wanted |= await send(place, topic, 40, 80)
             await news.contain(wanted)
