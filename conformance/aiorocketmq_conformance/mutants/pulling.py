@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 
@@ -108,21 +109,46 @@ class PullsAnywhere(TamperingPulls):
         return request if inside or not ends else replace(request, offset=ends[0])
 
 
-class OffsetsOnlyGrow(Broker):
+class TamperingCommits(Broker):
+    """A core that writes offsets down as `written` says, over either wire."""
+
+    def written(
+        self, group: str, topic: str, queue_id: int, offset: int, now: float
+    ) -> Iterable[tuple[str, int]]:
+        """The groups whose offset is written, each with the offset."""
+        raise NotImplementedError
+
+    def update_offset(self, group: str, topic: str, queue_id: int, offset: int, *, now: float) -> None:
+        for name, number in self.written(group, topic, queue_id, offset, now):
+            super().update_offset(name, topic, queue_id, number, now=now)
+
+    def commit_classic(self, group: str, topic: str, queue_id: int, offset: int, *, now: float) -> bool:
+        write = super().commit_classic
+        done = [
+            write(name, topic, queue_id, number, now=now)
+            for name, number in self.written(group, topic, queue_id, offset, now)
+        ]
+        return all(done)
+
+
+class OffsetsOnlyGrow(TamperingCommits):
     """A smaller offset is not written down."""
 
-    def update_offset(self, group: str, topic: str, queue_id: int, offset: int, *, now: float) -> None:
+    def written(
+        self, group: str, topic: str, queue_id: int, offset: int, now: float
+    ) -> Iterable[tuple[str, int]]:
         with suppress(Refusal):
             offset = max(offset, self.get_offset(group, topic, queue_id, now=now))
-        super().update_offset(group, topic, queue_id, offset, now=now)
+        return ((group, offset),)
 
 
-class OffsetsShared(Broker):
+class OffsetsShared(TamperingCommits):
     """An offset is written down for every group."""
 
-    def update_offset(self, group: str, topic: str, queue_id: int, offset: int, *, now: float) -> None:
-        for other in self.groups():
-            super().update_offset(other.config.name, topic, queue_id, offset, now=now)
+    def written(
+        self, group: str, topic: str, queue_id: int, offset: int, now: float
+    ) -> Iterable[tuple[str, int]]:
+        return [(other.config.name, offset) for other in self.groups()]
 
 
 class NoOffsetIsZero(Broker):
