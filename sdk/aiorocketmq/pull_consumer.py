@@ -23,16 +23,16 @@ from aiorocketmq._pull.fetching import Fetched, Fetching, tell_delivery
 from aiorocketmq._pull.interface import Broadcast, Offset, PullCalls, Wanted
 from aiorocketmq._pull.locking import QueueLocks
 from aiorocketmq._pull.remoting_calls import RemotingPullCalls
-from aiorocketmq._pull.sharing import RebalanceListener, Sharing
+from aiorocketmq._pull.sharing import RebalanceListener, Sharing, checked_sharing
 from aiorocketmq._pull.wires import grpc, remoting
 from aiorocketmq._remoting.session import RemotingSession
 from aiorocketmq._tasks import Watch
 from aiorocketmq._uninterrupted import uninterrupted
-from aiorocketmq.allocation import Allocation, Averagely, check_allocation
+from aiorocketmq.allocation import Allocation
 from aiorocketmq.connection import Connection, ConnectionOptions, is_remoting
 from aiorocketmq.errors import Closed, QueueRevokedError, RocketMQError, UsageError
 from aiorocketmq.health import Health
-from aiorocketmq.hooks import AssignEvent, CommitEvent, Hook, SeekEvent
+from aiorocketmq.hooks import Hook
 from aiorocketmq.message import MessageQueue
 from aiorocketmq.subscription import Subscriptions, subscriptions_by_topic
 
@@ -113,8 +113,6 @@ class PullConsumer:
             raise ValueError(
                 "allocation, on_rebalance, ordered and broadcast belong to topics=, whose queues the group shares"
             )
-        if broadcast is not None and (allocation is not None or ordered):
-            raise ValueError("broadcast consumers share no queues: leave allocation and ordered out")
         check_group(group)
         if auto_commit is not None and not auto_commit > 0:
             raise ValueError(f"auto_commit must be seconds above 0, not {auto_commit!r}")
@@ -122,15 +120,12 @@ class PullConsumer:
             raise ValueError(f"max_messages must be an integer of at least 1, not {max_messages!r}")
         if not wait >= 0:
             raise ValueError(f"wait must be seconds from 0, not {wait!r}")
-        if isinstance(start, datetime) and start.tzinfo is None:
-            raise ValueError("start must be a datetime with a time zone")
         self._group = group
         texts = {topic: filter_text(wanted) for topic, wanted in subscriptions_by_topic(filters).items()}
         self._auto_commit = auto_commit
         self._on_rebalance = on_rebalance
         self._ordered = ordered
-        self._allocation = Averagely() if allocation is None else allocation
-        check_allocation(self._allocation)
+        self._allocation = checked_sharing(start, allocation, ordered=ordered, broadcast=broadcast)
         self._wanted = Wanted(group, shared, texts, start, max_messages, wait, broadcast)
         self._members: tuple[RemotingSession, RemotingPullCalls] | None = None
         self._session: Client
@@ -147,7 +142,6 @@ class PullConsumer:
         self._unfinished: Fetched | None = None
         self._asked = asyncio.Event()
         """Set when a next batch is asked for."""
-        self._generation = 0
 
     async def __aenter__(self) -> Self:
         """Start; raises NotServed where the server has no pull calls, and leaves nothing behind on any error.
@@ -170,7 +164,7 @@ class PullConsumer:
                 allocation=self._allocation,
                 listener=self._on_rebalance,
                 locks=QueueLocks(remoting_session, self._group) if self._ordered else None,
-                assign=self._assign,
+                assign=self._fetching.assign,
                 flush=self._flush,
             )
             remoting_session.on_change.append(self._sharing.look)
@@ -235,15 +229,7 @@ class PullConsumer:
                 raise TypeError(
                     f"assign takes MessageQueue values, not {queue!r}; see consumer.queues(topic)"
                 )
-        self._assign(wanted)
-
-    def _assign(self, queues: Sequence[MessageQueue]) -> None:
-        telling = self._session.telling
-        if self._open().assign(queues) and telling.is_watched:
-            self._generation += 1
-            telling.event(
-                AssignEvent(client=telling.client, queues=self.assigned, generation=self._generation)
-            )
+        self._open().assign(wanted)
 
     @property
     def assigned(self) -> tuple[MessageQueue, ...]:
@@ -277,13 +263,7 @@ class PullConsumer:
         Fetched messages that were not taken yet are dropped. Raises UsageError for a queue that is not assigned.
         """
         fetching = self._assigned(queue)
-        await self._go_on_at(fetching, queue, await self._calls.resolve(queue, offset))
-
-    async def _go_on_at(self, fetching: Fetching, queue: MessageQueue, offset: int) -> None:
-        await fetching.seek(queue, offset)
-        if self._session.telling.is_watched:
-            client = self._session.telling.client
-            self._session.telling.event(SeekEvent(client=client, queue=queue, offset=offset))
+        await fetching.seek(queue, await self._calls.resolve(queue, offset))
 
     async def _reset(self, offsets: Mapping[MessageQueue, int]) -> None:
         """Go on where an administrator wants it, and make that the group's progress."""
@@ -291,8 +271,8 @@ class PullConsumer:
         for queue, offset in offsets.items():
             if queue in fetching.positions.queues:
                 logger.warning("%s is reset to offset %d", queue, offset, extra=self._session.log_facts())
-                await self._go_on_at(fetching, queue, offset)
-                await self._store(fetching, queue, offset)
+                await fetching.seek(queue, offset)
+                await fetching.commit(queue, offset)
 
     async def position(self, queue: MessageQueue) -> int:
         """The offset of the next message that is handed out. Raises UsageError for a queue that is not assigned."""
@@ -353,15 +333,7 @@ class PullConsumer:
                     topic=queue.topic,
                     group=self._group,
                 )
-            await self._store(fetching, queue, offset)
-
-    async def _store(self, fetching: Fetching, queue: MessageQueue, offset: int) -> None:
-        await self._calls.commit(queue, offset)
-        fetching.positions.note_committed(queue, offset)
-        if self._session.telling.is_watched:
-            self._session.telling.event(
-                CommitEvent(client=self._session.telling.client, queue=queue, offset=offset)
-            )
+            await fetching.commit(queue, offset)
 
     def _finish(self, fetching: Fetching) -> None:
         """Asking for more says that the last batch is done."""
@@ -405,11 +377,7 @@ class PullConsumer:
         """Commit what is due, all at a time, and return the first error; what was not committed stays due."""
         due = fetching.positions.due_commits().items()
         outcomes = await asyncio.gather(
-            *(
-                self._store(fetching, queue, offset)
-                for queue, offset in due
-                if queues is None or queue in queues
-            ),
+            *(fetching.commit(queue, offset) for queue, offset in due if queues is None or queue in queues),
             return_exceptions=True,
         )
         failures = [outcome for outcome in outcomes if outcome is not None]

@@ -17,14 +17,15 @@ from aiorocketmq._core.stop_states import ConsumerLife
 from aiorocketmq._handling import Handler
 from aiorocketmq._lite import LiteFrom, LiteTopics
 from aiorocketmq._pull.interface import Broadcast, Offset
+from aiorocketmq._pull.sharing import checked_sharing
 from aiorocketmq._push.counting import PushStatistics
 from aiorocketmq._push.grpc_wire import GrpcPush
 from aiorocketmq._push.handlers import Handlers, handlers_by_topic
-from aiorocketmq._push.interface import PushWire, Running
+from aiorocketmq._push.interface import Parts, PushWire, Running
 from aiorocketmq._push.remoting_wire import RemotingPush
 from aiorocketmq._signal import Signal
 from aiorocketmq._uninterrupted import uninterrupted
-from aiorocketmq.allocation import Allocation, Averagely, check_allocation
+from aiorocketmq.allocation import Allocation
 from aiorocketmq.config import CacheLimits
 from aiorocketmq.connection import Connection, ConnectionOptions, is_remoting, loop_time
 from aiorocketmq.errors import Closed, RocketMQError, UsageError
@@ -129,32 +130,24 @@ class PushConsumer:
             timeout=handler_timeout,
             concurrency=concurrency,
         )
-        life = ConsumerLife()
-        limits = cache or CacheLimits()
+        parts = Parts(
+            where,
+            ConsumerLife(),
+            self._handlers,
+            group,
+            self._filters,
+            cache or CacheLimits(),
+            concurrency,
+            hooks,
+            options,
+        )
         self._wire: PushWire
         if is_remoting(where):
             if lite_topics is not None:
                 raise ValueError("lite topics are consumed over gRPC only: give the address of a proxy")
-            if broadcast is not None and (allocation is not None or ordered):
-                raise ValueError("broadcast consumers share no queues: leave allocation and ordered out")
-            if isinstance(start, datetime) and start.tzinfo is None:
-                raise ValueError("start must be a datetime with a time zone")
-            allocation = Averagely() if allocation is None else allocation
-            check_allocation(allocation)
+            allocation = checked_sharing(start, allocation, ordered=ordered, broadcast=broadcast)
             self._wire = RemotingPush(
-                where,
-                life,
-                self._handlers,
-                group=group,
-                filters=self._filters,
-                limits=limits,
-                concurrency=concurrency,
-                start=start,
-                allocation=allocation,
-                ordered=ordered,
-                broadcast=broadcast,
-                hooks=hooks,
-                options=options,
+                parts, start=start, allocation=allocation, ordered=ordered, broadcast=broadcast
             )
         else:
             if ordered or (start, allocation, broadcast) != (None, None, None):
@@ -163,18 +156,7 @@ class PushConsumer:
                     "server decides"
                 )
             self._wire = GrpcPush(
-                where,
-                life,
-                self._handlers,
-                group=group,
-                filters=self._filters,
-                limits=limits,
-                concurrency=concurrency,
-                invisible=invisible,
-                create_group=create_group,
-                lite_topics=lite_topics,
-                hooks=hooks,
-                options=options,
+                parts, invisible=invisible, create_group=create_group, lite_topics=lite_topics
             )
         self._session = self._wire.client
         self._lite = self._wire.lite

@@ -98,6 +98,10 @@ class PullPositions(Generic[QueueT]):
         """Undo pause(). Raises KeyError if not assigned."""
         self._places[queue].paused = False
 
+    def committed(self, queue: QueueT) -> int | None:
+        """What the server has stored, as far as is known here. Raises KeyError if not assigned."""
+        return self._places[queue].committed
+
     def is_paused(self, queue: QueueT) -> bool:
         """Whether pause() holds. Raises KeyError if not assigned."""
         return self._places[queue].paused
@@ -153,7 +157,7 @@ class PullPositions(Generic[QueueT]):
         """Count a taken batch as done, up to `next_offset`; a batch from before a seek counts no more."""
         place = self._current(ticket)
         if place is not None:
-            place.done = place.skipped_to or next_offset
+            place.done = next_offset if place.skipped_to is None else place.skipped_to
             place.unfinished, place.skipped_to = False, None
 
     def is_current(self, ticket: PullTicket[QueueT]) -> bool:

@@ -21,7 +21,7 @@ from aiorocketmq._retrying import retried
 from aiorocketmq._tasks import Watch
 from aiorocketmq._telling import Answer
 from aiorocketmq.errors import RocketMQError, UsageError
-from aiorocketmq.hooks import SeekEvent
+from aiorocketmq.hooks import AssignEvent, CommitEvent, SeekEvent
 from aiorocketmq.message import MessageQueue, ReceivedMessage
 from aiorocketmq.subscription import Sql, Tags
 
@@ -61,6 +61,7 @@ class Fetching:
         self._ready: deque[Fetched] = deque()
         self._changed = asyncio.Condition()
         self._watches: dict[MessageQueue, Watch] = {}
+        self._generation = 0
         self._failures: dict[MessageQueue, RocketMQError] = {}
         """Why queues are not pulled from any more; an assignment without them, or a seek, clears it."""
         self._is_closed = False
@@ -78,6 +79,14 @@ class Fetching:
             self._start(queue)
         if dropped:
             self._session.spawn(self._tell, name="report an assignment")
+        telling = self._session.telling
+        if (added or dropped) and telling.is_watched:
+            self._generation += 1
+            telling.event(
+                AssignEvent(
+                    client=telling.client, queues=tuple(self.positions.queues), generation=self._generation
+                )
+            )
         return bool(added or dropped)
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
@@ -86,6 +95,17 @@ class Fetching:
         self._tasks[queue].cancel()
         self._start(queue)
         await self._tell()
+        telling = self._session.telling
+        if telling.is_watched:
+            telling.event(SeekEvent(client=telling.client, queue=queue, offset=offset))
+
+    async def commit(self, queue: MessageQueue, offset: int) -> None:
+        """Store the group's next offset of any queue; raises what the server says against it."""
+        await self._calls.commit(queue, offset)
+        self.positions.note_committed(queue, offset)
+        telling = self._session.telling
+        if telling.is_watched:
+            telling.event(CommitEvent(client=telling.client, queue=queue, offset=offset))
 
     async def resume(self, queue: MessageQueue) -> None:
         """Deliver and fetch again after a pause."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from datetime import datetime
 from typing import Protocol
 
 import anyio
@@ -13,10 +14,11 @@ from aiorocketmq._client import Client
 from aiorocketmq._core.assignment import assignment_change
 from aiorocketmq._core.pauses import failure_pause
 from aiorocketmq._pull.fetching import Fetching
+from aiorocketmq._pull.interface import Broadcast, Offset
 from aiorocketmq._pull.locking import QueueLocks
 from aiorocketmq._pull.remoting_calls import RemotingPullCalls
 from aiorocketmq._tasks import Watch
-from aiorocketmq.allocation import Allocation, share
+from aiorocketmq.allocation import Allocation, Averagely, check_allocation, share
 from aiorocketmq.connection import loop_time
 from aiorocketmq.errors import RocketMQError
 from aiorocketmq.message import MessageQueue
@@ -43,6 +45,24 @@ class RebalanceListener(Protocol):
 
     async def assigned(self, queues: Sequence[MessageQueue]) -> None:
         """Queues are read from now on, each from the group's committed offset."""
+
+
+def checked_sharing(
+    start: Offset | datetime | None,
+    allocation: Allocation | None,
+    *,
+    ordered: bool,
+    broadcast: Broadcast | None,
+) -> Allocation:
+    """How the members of a group share its queues: `Averagely()` unless another way is given. ValueError for what
+    cannot be."""
+    if broadcast is not None and (allocation is not None or ordered):
+        raise ValueError("broadcast consumers share no queues: leave allocation and ordered out")
+    if isinstance(start, datetime) and start.tzinfo is None:
+        raise ValueError("start must be a datetime with a time zone")
+    chosen = Averagely() if allocation is None else allocation
+    check_allocation(chosen)
+    return chosen
 
 
 class Sharing:

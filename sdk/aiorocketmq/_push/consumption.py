@@ -13,10 +13,8 @@ from aiorocketmq._core.lease import LeaseState
 from aiorocketmq._core.outcomes import (
     ACKNOWLEDGE,
     Acknowledge,
-    DeadLetter,
     GiveBack,
     Outcome,
-    RetryLater,
     RunAgain,
     outcome_of,
     outcome_of_corrupted,
@@ -26,7 +24,7 @@ from aiorocketmq._core.settings import FilterText
 from aiorocketmq._core.stop_states import ConsumerEvent, ConsumerLife
 from aiorocketmq._leases import LeaseKeeper
 from aiorocketmq._push.counting import Counts, PushStatistics
-from aiorocketmq._push.handlers import Handlers
+from aiorocketmq._push.handlers import Handlers, log_failure
 from aiorocketmq._push.held import Held, lane_of
 from aiorocketmq._push.receiving import Receiving
 from aiorocketmq._push.settlement import Settlement
@@ -44,9 +42,6 @@ logger = logging.getLogger(__name__)
 AHEAD = 4
 """Batches, and rounds of handlers, that one queue is received ahead: enough to keep all handlers busy. More would
 only keep messages from other consumers of the group, and their leases would have to be renewed meanwhile."""
-
-CANCELLED_HANDLERS_END = 1.0
-"""Seconds that cancelled handlers have for their own clean-up."""
 
 
 class Consumption:
@@ -132,15 +127,7 @@ class Consumption:
         """Let handlers end within `grace`, then cancel them; settle and give back; end the session."""
         try:
             await self.receiving.ended()
-            with grace:
-                await self._workers.wait_idle()
-            for held in self._workers.cancel():
-                logger.warning(
-                    "the handler of %r did not end within the grace and is cancelled", held.message
-                )
-                self._carry_out(held, GiveBack(0.0))
-            with anyio.move_on_after(CANCELLED_HANDLERS_END):
-                await self._workers.wait_idle()
+            await self._workers.drain(grace, lambda held: self._carry_out(held, GiveBack(0.0)))
             self._life.apply(ConsumerEvent.DRAINED)
             with anyio.move_on_after(self._session.timeouts.stop):
                 while self.held:
@@ -242,7 +229,7 @@ class Consumption:
             backoff=self._session.settings.backoff,
             lite=held.message.lite_topic is not None,
         )
-        _log_failure(held, failure, outcome)
+        log_failure(held.message, failure, outcome)
         self._carry_out(held, outcome)
 
     def _dropped(self, held: Held) -> None:
@@ -318,10 +305,3 @@ class Consumption:
 
 def _source(held: Held) -> MessageQueue:
     return held.source
-
-
-def _log_failure(held: Held, failure: Exception, outcome: Outcome) -> None:
-    if isinstance(failure, (RetryLater, DeadLetter)):
-        logger.info("the handler of %r asked for %r", held.message, outcome)
-    else:
-        logger.warning("the handler of %r failed, %r follows", held.message, outcome, exc_info=failure)

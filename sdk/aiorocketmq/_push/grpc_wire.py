@@ -2,91 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.settings import LITE_PUSH, Declaration, FilterText
-from aiorocketmq._core.stop_states import ConsumerLife
 from aiorocketmq._dead_letters import check_reader
 from aiorocketmq._group import make_group
 from aiorocketmq._lite import LiteTopics
 from aiorocketmq._push.commands import print_stacks, verify_message
 from aiorocketmq._push.consumption import Consumption
-from aiorocketmq._push.handlers import Handlers
+from aiorocketmq._push.interface import Parts
 from aiorocketmq._retrying import tried_until
 from aiorocketmq._session import Session
-from aiorocketmq.config import CacheLimits
-from aiorocketmq.connection import Connection, ConnectionOptions
-from aiorocketmq.hooks import Hook, Role
+from aiorocketmq.hooks import Role
 from aiorocketmq.wire import messages as pb
 
 
 class GrpcPush:
-    """The session, and what the server may ask of a push consumer. `filters` are those of the consumer as they are."""
+    """The session, and what the server may ask of a push consumer."""
 
     def __init__(
-        self,
-        where: str | Connection,
-        life: ConsumerLife,
-        handlers: Handlers,
-        *,
-        group: str,
-        filters: Mapping[str, FilterText],
-        limits: CacheLimits,
-        concurrency: int,
-        invisible: float,
-        create_group: bool,
-        lite_topics: Iterable[str] | None,
-        hooks: Sequence[Hook],
-        options: ConnectionOptions,
+        self, parts: Parts, *, invisible: float, create_group: bool, lite_topics: Iterable[str] | None
     ) -> None:
-        self._life = life
-        self._handlers = handlers
-        self._group = group
-        self._filters = filters
-        self._limits = limits
-        self._concurrency = concurrency
+        self._parts = parts
         self._invisible = invisible
         self.client = self._session = Session(
-            where,
+            parts.where,
             Declaration(
                 client_type="PUSH_CONSUMER" if lite_topics is None else LITE_PUSH,
-                group=group,
-                subscriptions=dict(filters),
+                group=parts.group,
+                subscriptions=dict(parts.filters),
             ),
             role=Role.PUSH,
-            hooks=hooks,
+            hooks=parts.hooks,
             first_call=self._make_group if create_group else None,
             commands={
                 "verify_message_command": self._verify_message,
                 "print_thread_stack_trace_command": self._print_stacks,
                 "notify_unsubscribe_lite_command": self._taken_away,
             },
-            options=options,
+            options=parts.options,
         )
         self.lite = (
-            None if lite_topics is None else LiteTopics(self._session, next(iter(filters)), lite_topics)
+            None if lite_topics is None else LiteTopics(self._session, next(iter(parts.filters)), lite_topics)
         )
 
     async def begin(self, until: float) -> Consumption:
         """Start the session, and receive."""
-        session = self._session
+        session, parts = self._session, self._parts
         await session.start()
         try:
-            await check_reader(session, self._filters)
+            await check_reader(session, parts.filters)
             if self.lite is not None:
                 await tried_until(until, self.lite.begin, random=session.surroundings.random)
         except BaseException:
             await session.stop()
             raise
         running = Consumption(
-            self._life,
+            parts.life,
             session,
-            self._handlers,
-            filters=self._filters,
-            limits=self._limits,
-            concurrency=self._concurrency,
+            parts.handlers,
+            filters=parts.filters,
+            limits=parts.limits,
+            concurrency=parts.concurrency,
             invisible=self._invisible,
         )
         await running.start(until)
@@ -101,14 +80,14 @@ class GrpcPush:
         await self._session.declare(replace(self._session.declaration, subscriptions=dict(filters)))
 
     async def _make_group(self) -> None:
-        await make_group(self._session.connection, self._group, next(iter(self._filters)))
+        await make_group(self._session.connection, self._parts.group, next(iter(self._parts.filters)))
 
     async def _taken_away(self, endpoint: Endpoint, command: pb.TelemetryCommand) -> None:
         if self.lite is not None:
             self.lite.taken_away(command.notify_unsubscribe_lite_command.lite_topic)
 
     async def _verify_message(self, endpoint: Endpoint, command: pb.TelemetryCommand) -> None:
-        await verify_message(self._session, self._handlers, endpoint, command)
+        await verify_message(self._session, self._parts.handlers, endpoint, command)
 
     async def _print_stacks(self, endpoint: Endpoint, command: pb.TelemetryCommand) -> None:
         await print_stacks(self._session, endpoint, command)

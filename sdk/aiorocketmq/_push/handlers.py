@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Collection, Mapping
 from typing import cast
 
 import anyio
 
+from aiorocketmq._core.outcomes import DeadLetter, Outcome, RetryLater
 from aiorocketmq._handling import Handler, as_coroutine_function
 from aiorocketmq.errors import ServerFault
 from aiorocketmq.hooks import HandleCall, Hook, around_handle
 from aiorocketmq.message import ReceivedMessage
+
+logger = logging.getLogger(__name__)
 
 
 def handlers_by_topic(
@@ -32,6 +36,14 @@ def handlers_by_topic(
                 f"the handler of topic {topic!r} must be a function, not {type(function).__name__}"
             )
     return chosen
+
+
+def log_failure(message: ReceivedMessage, failure: Exception, outcome: Outcome) -> None:
+    """Say how a handler failed, and what follows."""
+    if isinstance(failure, (RetryLater, DeadLetter)):
+        logger.info("the handler of %r asked for %r", message, outcome)
+    else:
+        logger.warning("the handler of %r failed, %r follows", message, outcome, exc_info=failure)
 
 
 class Handlers:

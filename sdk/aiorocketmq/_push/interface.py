@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import anyio
 
 from aiorocketmq._client import Client
 from aiorocketmq._core.settings import FilterText
+from aiorocketmq._core.stop_states import ConsumerLife
 from aiorocketmq._lite import LiteTopics
 from aiorocketmq._push.counting import PushStatistics
+from aiorocketmq._push.handlers import Handlers
+from aiorocketmq.config import CacheLimits
+from aiorocketmq.connection import Connection, ConnectionOptions
+from aiorocketmq.hooks import Hook
 from aiorocketmq.message import MessageQueue
 
 
@@ -57,6 +63,22 @@ class Running(Protocol):
 
     async def finish(self, grace: anyio.CancelScope) -> None:
         """Let handlers end within `grace`, give back what is left, and end the client."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a push consumer is made of on either wire."""
+
+    where: str | Connection
+    life: ConsumerLife
+    handlers: Handlers
+    group: str
+    filters: dict[str, FilterText]
+    """By topic, as they are: a subscription changes them."""
+    limits: CacheLimits
+    concurrency: int
+    hooks: Sequence[Hook]
+    options: ConnectionOptions
 
 
 class PushWire(Protocol):

@@ -15,7 +15,6 @@ import anyio
 
 from aiorocketmq._core.outcomes import (
     ACKNOWLEDGE,
-    DeadLetter,
     ForwardToDeadLetters,
     GiveBack,
     Outcome,
@@ -28,7 +27,7 @@ from aiorocketmq._core.progress import Progress
 from aiorocketmq._core.pull_positions import PullTicket
 from aiorocketmq._core.remoting.delays import LEVELS
 from aiorocketmq._core.settings import DEFAULT_CONSUMER_ATTEMPTS, Backoff, FilterText
-from aiorocketmq._core.stop_states import ConsumerEvent, ConsumerLife
+from aiorocketmq._core.stop_states import ConsumerEvent
 from aiorocketmq._pull.asked import Asked
 from aiorocketmq._pull.fetching import Fetched, Fetching, tell_delivery
 from aiorocketmq._pull.interface import Wanted
@@ -36,7 +35,8 @@ from aiorocketmq._pull.locking import QueueLocks
 from aiorocketmq._pull.remoting_calls import RemotingPullCalls
 from aiorocketmq._pull.sharing import Sharing
 from aiorocketmq._push.counting import Counts, PushStatistics
-from aiorocketmq._push.handlers import Handlers
+from aiorocketmq._push.handlers import log_failure
+from aiorocketmq._push.interface import Parts
 from aiorocketmq._push.sending_back import SendingBack
 from aiorocketmq._push.workers import Workers
 from aiorocketmq._remoting.session import RemotingSession
@@ -44,9 +44,7 @@ from aiorocketmq._signal import Signal
 from aiorocketmq._tasks import Watch
 from aiorocketmq.allocation import Allocation
 from aiorocketmq.clock import Timer
-from aiorocketmq.config import CacheLimits
 from aiorocketmq.errors import RocketMQError
-from aiorocketmq.hooks import AssignEvent, CommitEvent, SeekEvent
 from aiorocketmq.message import MessageQueue, ReceivedMessage
 
 logger = logging.getLogger(__name__)
@@ -58,8 +56,6 @@ MOST_AHEAD = 2000
 a crash."""
 BACKOFF = Backoff(DEFAULT_CONSUMER_ATTEMPTS, steps=tuple(map(float, LEVELS[2:])))
 """Seconds before a handler of an ordered consumer runs again, as brokers count them for others; and its attempts."""
-CANCELLED_HANDLERS_END = 1.0
-"""Seconds that cancelled handlers have for their own clean-up."""
 
 
 @dataclass(slots=True, eq=False)
@@ -70,7 +66,6 @@ class Handed:
     ticket: PullTicket[MessageQueue]
     log_offset: int
     lane: Hashable | None
-    attempt: int
 
     @property
     def queue(self) -> MessageQueue:
@@ -83,29 +78,24 @@ class QueueConsumption:
 
     def __init__(
         self,
-        life: ConsumerLife,
+        parts: Parts,
         session: RemotingSession,
         calls: RemotingPullCalls,
-        handlers: Handlers,
         wanted: Wanted,
         *,
-        limits: CacheLimits,
-        concurrency: int,
         allocation: Allocation,
         ordered: bool,
     ) -> None:
-        self._life = life
+        self._life = parts.life
         self._session = session
-        self._calls = calls
         self._wanted = wanted
-        self._limits = limits
+        self._limits = parts.limits
         self._ordered = ordered
         self._clock = session.connection.clock
         self.counts = Counts()
         self.held: set[Handed] = set()
         self._size = 0
         self._progress = Progress[MessageQueue]()
-        self._committed: dict[MessageQueue, int] = {}
         self._changed = Signal()
         """Set when a message has ended."""
         self._leaving: frozenset[MessageQueue] = frozenset()
@@ -116,13 +106,12 @@ class QueueConsumption:
         self._run_again: dict[Handed, Timer] = {}
         self._going_back: set[Handed] = set()
         """What is being sent back."""
-        self._generation = 0
         self._fetching = Fetching(session, calls, start=wanted.start)
         self._back = None if wanted.broadcast is not None else SendingBack(session, wanted.group)
         self._workers = Workers[Handed](
             session,
-            handlers,
-            concurrency=concurrency,
+            parts.handlers,
+            concurrency=parts.concurrency,
             is_lost=self._is_lost,
             finished=self._handled,
             dropped=self._dropped,
@@ -175,14 +164,7 @@ class QueueConsumption:
     async def finish(self, grace: anyio.CancelScope) -> None:
         """Let handlers end within `grace`, then cancel them; commit, give up the queues, and end the session."""
         try:
-            with grace:
-                await self._workers.wait_idle()
-            for handed in self._workers.cancel():
-                logger.warning(
-                    "the handler of %r did not end within the grace and is cancelled", handed.message
-                )
-            with anyio.move_on_after(CANCELLED_HANDLERS_END):
-                await self._workers.wait_idle()
+            await self._workers.drain(grace)
             self._life.apply(ConsumerEvent.DRAINED)
             with anyio.move_on_after(self._session.timeouts.stop):
                 await self._sharing.leave()
@@ -247,14 +229,9 @@ class QueueConsumption:
             return
         for queue in before.difference(queues):
             self._progress.forget(queue)
-            self._committed.pop(queue, None)
             self._held_back.discard(queue)
         self._leaving = frozenset()
         self._pause(lambda queue: queue.topic in self.paused)
-        telling = self._session.telling
-        if telling.is_watched:
-            self._generation += 1
-            telling.event(AssignEvent(client=telling.client, queues=self.queues, generation=self._generation))
 
     async def _flush(self, queues: Collection[MessageQueue]) -> None:
         """Let handlers of queues that are given up end, start no other, and commit what was done."""
@@ -267,14 +244,11 @@ class QueueConsumption:
 
     async def _reset(self, offsets: Mapping[MessageQueue, int]) -> None:
         """Go on where an administrator wants it, and make that the group's progress."""
-        telling = self._session.telling
         for queue in offsets.keys() & set(self.queues):
             offset = offsets[queue]
             logger.warning("%s is reset to offset %d", queue, offset, extra=self._session.log_facts())
             await self._fetching.seek(queue, offset)
             self._progress.forget(queue)
-            if telling.is_watched:
-                telling.event(SeekEvent(client=telling.client, queue=queue, offset=offset))
         await self._commit(offsets.keys())
 
     # Offsets
@@ -290,26 +264,23 @@ class QueueConsumption:
 
     async def _commit(self, queues: Collection[MessageQueue]) -> RocketMQError | None:
         """Commit what is done, all queues at a time; the first error. What was not committed stays due."""
+        positions = self._fetching.positions
         due: dict[MessageQueue, int] = {}
         for queue in set(queues) & set(self.queues):
-            position = self._fetching.positions.position(queue)
+            position = positions.position(queue)
             if position is not None:
                 reached = self._progress.reached(queue, position)
-                if reached != self._committed.get(queue):
+                if reached != positions.committed(queue):
                     due[queue] = reached
         outcomes = await asyncio.gather(*(self._store(*each) for each in due.items()))
         return next((error for error in outcomes if error is not None), None)
 
     async def _store(self, queue: MessageQueue, offset: int) -> RocketMQError | None:
         try:
-            await self._calls.commit(queue, offset)
+            await self._fetching.commit(queue, offset)
         except RocketMQError as error:
             logger.warning("%s was not committed: %s", queue, error, extra=self._session.log_facts())
             return error
-        self._committed[queue] = offset
-        telling = self._session.telling
-        if telling.is_watched:
-            telling.event(CommitEvent(client=telling.client, queue=queue, offset=offset))
         return None
 
     # Messages
@@ -336,7 +307,7 @@ class QueueConsumption:
         self.counts.received += len(messages)
         lane = (queue, ticket.epoch) if self._ordered else None
         for message, log_offset in zip(messages, fetched.log_offsets, strict=True):
-            handed = Handed(message, ticket, log_offset, lane, message.attempt)
+            handed = Handed(message, ticket, log_offset, lane)
             self.held.add(handed)
             self._size += len(message.body)
             if message.corruption is None:
@@ -344,7 +315,10 @@ class QueueConsumption:
             else:
                 logger.error("%r is corrupted, no handler sees it: %s", message, message.corruption)
                 handed.lane = None
-                self._carry_out(handed, self._corrupted(handed, message.corruption))
+                outcome = outcome_of_corrupted(
+                    message.corruption, ordered=self._ordered, attempt=message.attempt, backoff=BACKOFF
+                )
+                self._carry_out(handed, outcome)
         self._workers.wake()
         self._hold_back(queue)
 
@@ -387,20 +361,10 @@ class QueueConsumption:
             self._ended(handed, ACKNOWLEDGE)
             return
         self.counts.failed += 1
-        outcome = self._outcome(handed, failure)
-        if isinstance(failure, (RetryLater, DeadLetter)):
-            logger.info("the handler of %r asked for %r", handed.message, outcome)
-        else:
-            logger.warning("the handler of %r failed, %r follows", handed.message, outcome, exc_info=failure)
+        message = handed.message
+        outcome = outcome_of(failure, ordered=self._ordered, attempt=message.attempt, backoff=BACKOFF)
+        log_failure(message, failure, outcome)
         self._carry_out(handed, outcome, is_chosen=isinstance(failure, RetryLater))
-
-    def _outcome(self, handed: Handed, failure: Exception) -> Outcome:
-        return outcome_of(failure, ordered=handed.lane is not None, attempt=handed.attempt, backoff=BACKOFF)
-
-    def _corrupted(self, handed: Handed, corruption: str) -> Outcome:
-        return outcome_of_corrupted(
-            corruption, ordered=self._ordered, attempt=handed.attempt, backoff=BACKOFF
-        )
 
     def _carry_out(self, handed: Handed, outcome: Outcome, *, is_chosen: bool = False) -> None:
         if isinstance(outcome, RunAgain):
@@ -409,6 +373,7 @@ class QueueConsumption:
             self._changed.set()
             return
         if isinstance(outcome, GiveBack | ForwardToDeadLetters) and self._back is not None:
+            self._going_back.add(handed)
             self._session.spawn(
                 self._send_back, self._back, handed, outcome, is_chosen, name="send a message back"
             )
@@ -418,7 +383,6 @@ class QueueConsumption:
     async def _send_back(
         self, back: SendingBack, handed: Handed, outcome: GiveBack | ForwardToDeadLetters, is_chosen: bool
     ) -> None:
-        self._going_back.add(handed)
         try:
             is_done = await back.send(handed.message, handed.log_offset, outcome, is_chosen=is_chosen)
         finally:
@@ -427,8 +391,7 @@ class QueueConsumption:
             self._ended(handed, outcome)
 
     def _run_again_after(self, handed: Handed, delay: float) -> None:
-        handed.attempt += 1
-        handed.message.attempt = handed.attempt
+        handed.message.attempt += 1
         self._run_again[handed] = self._clock.call_at(
             self._clock.time() + delay, partial(self._run_again_now, handed)
         )

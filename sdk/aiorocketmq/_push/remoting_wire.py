@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from functools import partial
 
 from aiorocketmq._core.settings import FilterText
-from aiorocketmq._core.stop_states import ConsumerLife
 from aiorocketmq._pull.interface import RETRY, Broadcast, Offset, Wanted
 from aiorocketmq._pull.wires import remoting
-from aiorocketmq._push.handlers import Handlers
+from aiorocketmq._push.interface import Parts
 from aiorocketmq._push.queue_consumption import QueueConsumption
 from aiorocketmq._retrying import retried
 from aiorocketmq.allocation import Allocation
-from aiorocketmq.config import CacheLimits
-from aiorocketmq.connection import Connection, ConnectionOptions, loop_time
+from aiorocketmq.connection import loop_time
 from aiorocketmq.errors import GroupNotFound, RocketMQError, TopicNotFound
-from aiorocketmq.hooks import Hook
 
 ROUTE_APPEARS = 5.0
 """Seconds that name servers have to know the retry topic of a group that brokers have just made."""
@@ -27,33 +24,25 @@ MAX_MESSAGES, WAIT = 32, 15.0
 
 
 class RemotingPush:
-    """A member of a group that shares queues. `filters` are those of the consumer as they are."""
+    """A member of a group that shares queues."""
 
     lite = None
 
     def __init__(
         self,
-        where: str | Connection,
-        life: ConsumerLife,
-        handlers: Handlers,
+        parts: Parts,
         *,
-        group: str,
-        filters: dict[str, FilterText],
-        limits: CacheLimits,
-        concurrency: int,
         start: Offset | datetime | None,
         allocation: Allocation,
         ordered: bool,
         broadcast: Broadcast | None,
-        hooks: Sequence[Hook],
-        options: ConnectionOptions,
     ) -> None:
-        self._group = group
-        self._retry = None if broadcast is not None else f"{RETRY}{group}"
-        self._wanted = Wanted(
-            group,
-            tuple(filters),
-            filters,
+        self._group = parts.group
+        self._retry = None if broadcast is not None else f"{RETRY}{parts.group}"
+        wanted = Wanted(
+            parts.group,
+            tuple(parts.filters),
+            parts.filters,
             Offset.END if start is None else start,
             MAX_MESSAGES,
             WAIT,
@@ -61,19 +50,10 @@ class RemotingPush:
             is_young_whole=start is None,
             is_handed=True,
         )
-        self._session, self._calls = remoting(where, self._wanted, hooks=hooks, options=options)
+        self._session, calls = remoting(parts.where, wanted, hooks=parts.hooks, options=parts.options)
         self.client = self._session
         self._make = partial(
-            QueueConsumption,
-            life,
-            self._session,
-            self._calls,
-            handlers,
-            self._wanted,
-            limits=limits,
-            concurrency=concurrency,
-            allocation=allocation,
-            ordered=ordered,
+            QueueConsumption, parts, self._session, calls, wanted, allocation=allocation, ordered=ordered
         )
 
     async def begin(self, until: float) -> QueueConsumption:

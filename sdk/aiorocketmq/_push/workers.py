@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Collection, Hashable
 from typing import Generic, Protocol, TypeVar
+
+import anyio
 
 from aiorocketmq._client import Client
 from aiorocketmq._core.dispatch import ConcurrentDispatch, FifoDispatch
@@ -14,6 +17,10 @@ from aiorocketmq._signal import Signal
 from aiorocketmq._tasks import Watch
 from aiorocketmq.message import ReceivedMessage
 
+logger = logging.getLogger(__name__)
+
+CANCELLED_HANDLERS_END = 1.0
+"""Seconds that cancelled handlers have for their own clean-up."""
 TURNS = 32
 """Handlers that one task runs before it lets others have the loop, in case none of them awaits anything."""
 
@@ -143,11 +150,19 @@ class Workers(Generic[HeldT]):
         """Wait until no handler runs."""
         await self._idle.wait()
 
-    def cancel(self) -> list[HeldT]:
-        """Cancel the handlers that run; returns their messages."""
+    async def drain(
+        self, grace: anyio.CancelScope, cancelled: Callable[[HeldT], object] = lambda held: None
+    ) -> None:
+        """Let the handlers that run end within `grace`, then cancel them, and call `cancelled` for each."""
+        with grace:
+            await self.wait_idle()
         for task in self._tasks:
             task.cancel()
-        return list(self._handling)
+        for held in tuple(self._handling):
+            logger.warning("the handler of %r did not end within the grace and is cancelled", held.message)
+            cancelled(held)
+        with anyio.move_on_after(CANCELLED_HANDLERS_END):
+            await self.wait_idle()
 
     def _next(self) -> HeldT | None:
         while self._may_start:

@@ -156,6 +156,19 @@ def test_an_empty_answer_behind_a_batch_does_not_commit_the_batch(next_offset: i
     assert positions.due_commits() == {"q": next_offset}
 
 
+def test_an_empty_answer_that_goes_back_to_the_first_offset_is_committed_too() -> None:
+    """A topic that was made anew starts at offset 0, which is a position like any other."""
+    positions = placed()
+    ticket = pulled(positions, 14)
+    positions.take(ticket)
+    behind = positions.ticket("q")
+    assert behind is not None
+    positions.pulled(behind, next_offset=0, has_messages=False)
+
+    positions.finish(ticket, 14)
+    assert positions.due_commits() == {"q": 0}
+
+
 def test_what_came_empty_before_a_batch_is_not_done_again_after_a_seek() -> None:
     positions = placed()
     ticket = pulled(positions, 14)
