@@ -44,6 +44,7 @@ def bring_nox() -> None:
 
 try:
     import nox
+    from nox.command import CommandFailed
 except ModuleNotFoundError:
     if __name__ != "__main__":
         raise
@@ -91,12 +92,20 @@ def shared(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Run all tests that need only Python (Spark's too: on a Java of the machine or from the package index)."""
     install(session, "test", extras="all")
+    pytest = ("pytest", "-m", "not real")
+    if session.posargs:
+        session.run(*pytest, *session.posargs)
+        return
     # Two processes for what uses one core; the audit apart and in one: beside grpcio's forks, Spark does not start.
-    codes = [0, 5] if "--last-failed" in session.posargs else [0]  # 5: nothing of this part has failed
-    pytest = ("pytest", "-m", "not real", *session.posargs)
     rest = ("sdk/tests", "fake_broker/tests", "conformance/tests", "docs/tests")
-    session.run(*pytest, "--numprocesses=2", "--dist=loadfile", *rest, success_codes=codes)
-    session.run(*pytest, "spark_checks/tests", success_codes=codes)
+    is_passed = True
+    for part in (("--numprocesses=2", "--dist=loadfile", *rest), ("spark_checks/tests",)):
+        try:
+            session.run(*pytest, *part)
+        except CommandFailed:
+            is_passed = False
+    if not is_passed:
+        session.error("Tests failed: see above.")
 
 
 @nox.session

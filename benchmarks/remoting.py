@@ -15,8 +15,9 @@ from pathlib import Path
 from aiorocketmq.admin import Admin
 
 from benchmarks.plan import OURS, STUB, WORKS
-from benchmarks.real import load, real_server
+from benchmarks.real import real_server
 from benchmarks.running import BACKLOG, BODY_BYTES, QUEUES, Effort, Result, measured, slug
+from benchmarks.server import load
 
 OVER_REMOTING = "aiorocketmq over remoting"
 KINDS = ("send", "push")

@@ -27,4 +27,8 @@ class CannotWrite(AuditError):
 
 
 class NoJava(AuditError):
-    """Spark needs a Java runtime and none was found, or the one that was found did not start."""
+    """Spark needs a Java runtime, and none was found that is new enough."""
+
+
+class NoSpark(AuditError):
+    """Spark did not start, or could not be reached."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from aiorocketmq_audit.errors import NoJava
+from aiorocketmq_audit.errors import NoJava, NoSpark
 from aiorocketmq_audit.spark import java
 from aiorocketmq_audit.spark.session import session
 
@@ -109,5 +109,5 @@ def test_a_java_that_does_not_start_is_reported_with_its_last_line(
     monkeypatch.setenv("JAVA_HOME", str(home))
     monkeypatch.setattr("aiorocketmq_audit.spark.session.SparkSession.getActiveSession", lambda: None)
     monkeypatch.setattr("pyspark.SparkContext._gateway", None)
-    with pytest.raises(NoJava, match="no room on device"), session():
+    with pytest.raises(NoSpark, match="no room on device"), session():
         pass

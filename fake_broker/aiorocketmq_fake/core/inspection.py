@@ -79,6 +79,24 @@ def messages(state: State, topic_name: str) -> tuple[StoredMessage, ...]:
     return tuple(message for queue in topic.queues for message in queue.entries)
 
 
+def message(state: State, topic_name: str, queue_id: int, offset: int) -> StoredMessage | None:
+    """Look at one place of a queue; None where nothing is kept."""
+    topic = state.topics.get(topic_name)
+    if topic is None or not 0 <= queue_id < len(topic.queues):
+        return None
+    return topic.queues[queue_id].get(offset)
+
+
+def message_at(state: State, position: int) -> StoredMessage | None:
+    """Look at one place in the log, by which every queue is ordered; None where nothing is kept."""
+    for topic in state.topics.values():
+        for queue in topic.queues:
+            message = queue.get(queue.first_from(position))
+            if message is not None and message.position == position:
+                return message
+    return None
+
+
 def dead_letters(state: State, group_name: str) -> tuple[StoredMessage, ...]:
     """List a group's dead letters, oldest first."""
     return messages(state, dead_letter_topic(group_name))

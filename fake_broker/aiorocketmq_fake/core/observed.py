@@ -65,6 +65,14 @@ class Observed:
         """All stored copies of a topic, by queue and offset; empty for unknown topics."""
         return inspection.messages(self._state, topic)
 
+    def message(self, topic: str, queue_id: int, offset: int) -> StoredMessage | None:
+        """The message at an offset of a queue; None where nothing is kept."""
+        return inspection.message(self._state, topic, queue_id, offset)
+
+    def message_at(self, position: int) -> StoredMessage | None:
+        """The message at a place in the log; None where nothing is kept."""
+        return inspection.message_at(self._state, position)
+
     def dead_letters(self, group: str) -> tuple[StoredMessage, ...]:
         """What lies in `%DLQ%{group}`, oldest first."""
         return inspection.dead_letters(self._state, group)

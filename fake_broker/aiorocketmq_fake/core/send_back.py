@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from aiorocketmq_fake.core import limits
+from aiorocketmq_fake.core import inspection, limits
 from aiorocketmq_fake.core.agenda import Alarm
 from aiorocketmq_fake.core.classic_model import Classic, SendBack
 from aiorocketmq_fake.core.codes import Code, Refusal
@@ -42,7 +42,7 @@ class SendingBack:
         """Let the group have a message again, later; after its last attempt it is a dead letter."""
         state = self._state
         state.check_group(request.group)
-        message = self._find(request.position)
+        message = inspection.message_at(state, request.position)
         if message is None:
             raise Refusal(Code.MESSAGE_NOT_FOUND, f"look message by offset failed, {request.position}")
         group = ensured_group(state, request.group)
@@ -72,15 +72,6 @@ class SendingBack:
             return message
         topic = self._storage.system_topic(dead_letter_topic(name))
         return replace(message, topic=topic.name, classic=replace(classic, queue_id=0, delay=None))
-
-    def _find(self, position: int) -> StoredMessage | None:
-        """Look for the message at a place in the log; every queue is ordered by it."""
-        for topic in self._state.topics.values():
-            for queue in topic.queues:
-                message = queue.get(queue.first_from(position))
-                if message is not None and message.position == position:
-                    return message
-        return None
 
     def _marked(self, message: StoredMessage, request: SendBack, level: int) -> StoredMessage:
         content = message.content

@@ -107,6 +107,8 @@ READERS = frozenset(
         *(
             "lite_topics",
             "mark",
+            "message",
+            "message_at",
             "messages",
             "next_deadline",
             "offsets",

@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from aiorocketmq_audit.errors import NoJava, WrongUse
+from aiorocketmq_audit.errors import NoSpark, WrongUse
 from aiorocketmq_audit.failures import reason
 from aiorocketmq_audit.spark.java import launching
 
@@ -64,7 +64,7 @@ def session(master: str | None = None, *, size: int = 0, memory: str | None = No
     `master`: any that Spark knows, or the `sc://` address of a Spark Connect server; by default `local[*]`. Only local
     sessions are tuned; the others are told the partitions of a shuffle where nobody chose them. `memory` is the heap of
     a driver that is started here, such as "4g".
-    Raises NoJava if Spark does not start, WrongUse if packages for Spark Connect are missing.
+    Raises NoJava without a Java, NoSpark if Spark does not start, WrongUse if packages for Spark Connect are missing.
     """
     running = SparkSession.getActiveSession()
     if running is not None:
@@ -92,7 +92,7 @@ def _attached(master: str | None) -> Iterator[SparkSession]:
             f"Spark Connect needs more packages ({reason(error)}): run pip install 'aiorocketmq[connect]'."
         ) from error
     except (PySparkException, Py4JError) as error:
-        raise NoJava(f"Spark did not start ({reason(error)}): look at --master and SPARK_REMOTE.") from error
+        raise NoSpark(f"Spark did not start ({reason(error)}): look at --master and SPARK_REMOTE.") from error
     try:
         yield spark
     finally:
@@ -116,7 +116,7 @@ def _launched(conf: dict[str, str]) -> Iterator[SparkSession]:
             lines = output.read().decode(errors="replace").strip().splitlines() or [str(error)]
             # Java's last line; the launcher's script complains after it, or alone.
             why = next((line for line in reversed(lines) if "spark-class: " not in line), lines[0])
-            raise NoJava(
+            raise NoSpark(
                 f"Spark did not start ({reason(Exception(why))}): set JAVA_HOME to another Java, "
                 "or run pip install 'aiorocketmq[jre]'."
             ) from error
@@ -124,7 +124,7 @@ def _launched(conf: dict[str, str]) -> Iterator[SparkSession]:
         try:
             SparkContext(conf=chosen, gateway=gateway)
         except (PySparkException, Py4JError) as error:
-            raise NoJava(f"Spark did not start ({reason(error)}): look at --master.") from error
+            raise NoSpark(f"Spark did not start ({reason(error)}): look at --master.") from error
         spark = SparkSession.builder.getOrCreate()
         try:
             yield spark

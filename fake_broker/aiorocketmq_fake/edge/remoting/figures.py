@@ -136,12 +136,11 @@ class Figures:
     def view(self, request: Request) -> Frame:
         """Find a message by its place in the log."""
         position = request.number("offset")
-        for topic in self._core.topics():
-            for message in self._core.messages(topic.config.name):
-                if message.position == position:
-                    return answer(body=self._records((message,)))
-        text = f"can not find message by the offset: {position}"
-        return answer(code=ResponseCode.SYSTEM_ERROR, remark=text)
+        message = self._core.message_at(position)
+        if message is None:
+            text = f"can not find message by the offset: {position}"
+            return answer(code=ResponseCode.SYSTEM_ERROR, remark=text)
+        return answer(body=self._records((message,)))
 
     def _records(self, messages: Iterable[StoredMessage]) -> bytes:
         place, cluster = host(self._address.endpoint), self._core.cluster
@@ -160,10 +159,8 @@ class Figures:
         return {"brokerName": self._core.name, "queueId": queue_id, "topic": topic}
 
     def _stored_at(self, topic: str, queue_id: int, offset: int) -> int:
-        for message in self._core.messages(topic):
-            if (message.queue_id, message.offset) == (queue_id, offset):
-                return _milliseconds(message.store_timestamp)
-        return 0
+        message = self._core.message(topic, queue_id, offset)
+        return 0 if message is None else _milliseconds(message.store_timestamp)
 
 
 def _milliseconds(seconds: float | None) -> int:
