@@ -17,9 +17,10 @@ from aiorocketmq._admin.bodies import (
 )
 from aiorocketmq._admin.groups import check_known, connections
 from aiorocketmq._admin.masters import Masters, gathered, number_of, reading
-from aiorocketmq._admin.topics import stats
+from aiorocketmq._admin.topics import stats, stats_at
 from aiorocketmq._admin.values import QueueProgress, QueueSpan
 from aiorocketmq._core.endpoint import Address
+from aiorocketmq._core.pull_positions import lag
 from aiorocketmq._core.remoting.bodies import BROADCASTING, parse_offsets
 from aiorocketmq._core.remoting.frame import Frame
 from aiorocketmq._core.route import MessageQueue
@@ -60,11 +61,19 @@ class _Broker:
         return await connections(self.masters, self.address, self.group)
 
     async def progress(self) -> dict[MessageQueue, QueueProgress]:
-        """How far the group is in each queue, without owners. Request 208."""
+        """How far the group is in each queue, without owners. Requests 208, and 202 as that tells no minimum."""
         fields = {"consumerGroup": self.group, **({} if self.topic is None else {"topic": self.topic})}
         answer = await self.ask(RequestCode.GET_CONSUME_STATS, fields)
         with reading(self.address, "a group's progress"):
-            return {queue: _progress(queue, each) for queue, each in parse_by_queue(answer.body).items()}
+            rows = parse_by_queue(answer.body)
+        spans = [
+            span
+            for topic in sorted({queue.topic for queue in rows})
+            for span in await stats_at(self.masters, self.address, topic)
+        ]
+        minimum = {span.queue: span.min_offset for span in spans}
+        with reading(self.address, "a group's progress"):
+            return {queue: _progress(queue, each, minimum.get(queue, 0)) for queue, each in rows.items()}
 
     async def owners(self) -> dict[MessageQueue, str]:
         """Which member reads which queue, as far as members tell: a queue on the move may have two. Request 307."""
@@ -228,13 +237,13 @@ async def _version(broker: _Broker) -> int:
     return (await broker.ask(RequestCode.GET_TOPIC_STATS_INFO, {"topic": str(broker.topic)})).version
 
 
-def _progress(queue: MessageQueue, figures: Settings) -> QueueProgress:
+def _progress(queue: MessageQueue, figures: Settings, minimum: int) -> QueueProgress:
     offset, end = typed(figures.get("consumerOffset"), int), typed(figures.get("brokerOffset"), int)
     return QueueProgress(
         queue=queue,
         offset=offset,
         max_offset=end,
-        lag=max(0, end - offset),
+        lag=lag(position=None, committed=offset, minimum=minimum, maximum=end),
         consumed_at=instant(figures.get("lastTimestamp", 0)),
         client_id=None,
     )

@@ -125,13 +125,14 @@ async def spans(masters: Masters, topic: str) -> tuple[QueueSpan, ...]:
 async def stats(masters: Masters, topic: str) -> dict[Address, tuple[QueueSpan, ...]]:
     """The spans of the queues of `topic` by master, without the earliest time; raises TopicNotFound. Request 202."""
 
-    async def ask(address: Address) -> tuple[QueueSpan, ...]:
-        fields = {"topic": topic}
-        answer = await masters.call(address, RequestCode.GET_TOPIC_STATS_INFO, fields, topic=topic)
-        with reading(address, "figures of a topic"):
-            return _parse_spans(answer.body)
+    return await masters.that_have_it(lambda address: stats_at(masters, address, topic))
 
-    return await masters.that_have_it(ask)
+
+async def stats_at(masters: Masters, address: Address, topic: str) -> tuple[QueueSpan, ...]:
+    """The spans of the queues that one master has of `topic`, without the earliest time. Request 202."""
+    answer = await masters.call(address, RequestCode.GET_TOPIC_STATS_INFO, {"topic": topic}, topic=topic)
+    with reading(address, "figures of a topic"):
+        return _parse_spans(answer.body)
 
 
 async def route(masters: Masters, topic: str) -> TopicRoute:

@@ -165,7 +165,7 @@ class QueueProgress:
     max_offset: int
     """The offset of the next message to be stored."""
     lag: int
-    """Messages from `offset` to `max_offset`; deleted ones count, too."""
+    """Messages from `offset` to `max_offset` that are still there, filtered ones included."""
     consumed_at: datetime | None
     """When the last consumed message was stored, by the broker's clock; None if nothing was consumed."""
     client_id: str | None

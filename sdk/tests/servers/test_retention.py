@@ -1,0 +1,178 @@
+"""A group that is back after messages were deleted: it is told, goes on behind the gap, and counts what is there."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from aiorocketmq import Admin, Message, MessageQueue, Producer, PullConsumer, QueueProgress
+from aiorocketmq.hooks import Event, Hook, SeekEvent
+from aiorocketmq_conformance.apache.server import ApacheServer
+from aiorocketmq_fake import FakeBroker
+
+from sdk.tests.conftest import MISSING, VERSIONS
+
+FAKES = ("apache-5.5",)
+TOPIC, GROUP = "orders", "billing"
+COUNT = 1500
+"""Messages, so many that a real server's log takes three files, of which it keeps the last."""
+_DELETE_LOG, _DELETE_QUEUES = 329, 306
+"""Requests that let a broker delete what is too old, whatever the hour."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """A server, and how to make it delete most of what it has."""
+
+    namesrv: str
+    delete: Callable[[], Awaitable[None]]
+
+
+class Seeks(Hook):
+    """Keeps where positions were moved."""
+
+    def __init__(self) -> None:
+        self.found: list[SeekEvent] = []
+
+    def observe(self, event: Event) -> None:
+        if isinstance(event, SeekEvent):
+            self.found.append(event)
+
+
+@pytest.fixture
+async def keeping(target: str) -> AsyncIterator[Keeping]:
+    """A fake, or a real server with small files of its log, which it deletes when told to."""
+    async with (real if target in VERSIONS else fake)(target) as opened:
+        yield opened
+
+
+@asynccontextmanager
+async def fake(target: str) -> AsyncIterator[Keeping]:
+    async with FakeBroker(profile=target, remoting_port=0, clock="manual") as broker:
+
+        async def delete() -> None:
+            await broker.keep(retention=3600.0)
+            await broker.clock.advance(seconds=3601)
+            await send(namesrv, 30)
+            assert await broker.clean() == COUNT
+
+        namesrv = f"namesrv://{broker.remoting_endpoint}"
+        yield Keeping(namesrv, delete)
+
+
+@asynccontextmanager
+async def real(version: str) -> AsyncIterator[Keeping]:
+    if MISSING:
+        pytest.skip(f"a real Apache server needs {' and '.join(MISSING)} on the search path")
+    settings = {
+        "mappedFileSizeCommitLog": str(2 << 20),
+        "mappedFileSizeConsumeQueue": "20000",
+        "fileReservedTime": "0",
+        # An hour that does not come while the test runs: deletion is asked for.
+        "deleteWhen": f"{(datetime.now(UTC) + timedelta(hours=12)).hour:02}",
+    }
+    async with ApacheServer(version, settings=settings) as server:
+        namesrv = f"namesrv://{server.namesrv}"
+
+        async def delete() -> None:
+            for code in (_DELETE_LOG, _DELETE_QUEUES):
+                await asked(server.broker, code)
+
+        yield Keeping(namesrv, delete)
+
+
+async def send(namesrv: str, count: int) -> None:
+    """Send messages of 3,000 bytes."""
+    async with Producer(namesrv, topics=[TOPIC]) as producer:
+        await producer.send_many([Message(TOPIC, bytes(3000)) for _ in range(count)])
+
+
+async def asked(address: str, code: int) -> None:
+    """Send a request that has no fields, as `mqadmin` does."""
+    host, _, port = address.rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    try:
+        header = json.dumps(
+            {"code": code, "flag": 0, "language": "JAVA", "opaque": 1, "version": 407}
+        ).encode()
+        writer.write((4 + len(header)).to_bytes(4) + len(header).to_bytes(4) + header)
+        answer = await reader.readexactly(int.from_bytes(await reader.readexactly(4)))
+        assert json.loads(answer[4 : 4 + int.from_bytes(answer[1:4])])["code"] == 0
+    finally:
+        writer.close()
+
+
+async def read(
+    consumer: PullConsumer, seen: dict[MessageQueue, list[int]], is_enough: Callable[[], bool]
+) -> None:
+    """Read and commit until it `is_enough`."""
+    async with asyncio.timeout(60):
+        while not is_enough():
+            batch = await consumer.poll(10.0)
+            assert batch is not None
+            seen.setdefault(batch.queue, []).extend(message.offset for message in batch)
+            await consumer.commit(batch)
+
+
+async def after_deletion(
+    admin: Admin, committed: Mapping[MessageQueue, int]
+) -> tuple[dict[MessageQueue, tuple[int, int]], dict[MessageQueue, QueueProgress]]:
+    """Where each queue begins and ends, and the group's progress at that moment, once all that was read is gone.
+
+    A real server looks every 10 s, for the first time after a minute."""
+    async with asyncio.timeout(120):
+        while True:
+            spans = await admin.spans(TOPIC)
+            rows = {each.queue: each for each in await admin.progress(GROUP, TOPIC)}
+            if spans == await admin.spans(TOPIC) and all(
+                span.min_offset > committed[span.queue] for span in spans
+            ):
+                return {span.queue: (span.min_offset, span.max_offset) for span in spans}, rows
+            await asyncio.sleep(0.5)
+
+
+async def test_a_group_behind_retention_is_told_and_goes_on_at_the_first_message_that_is_there(
+    keeping: Keeping, caplog: pytest.LogCaptureFixture
+) -> None:
+    seen: dict[MessageQueue, list[int]] = {}
+    seeks = Seeks()
+    async with Admin(keeping.namesrv) as admin:
+        await admin.create_topic(TOPIC, queues=3)
+        await admin.create_group(GROUP)
+        async with PullConsumer(keeping.namesrv, group=GROUP, topics=[TOPIC]) as consumer:
+            await send(keeping.namesrv, COUNT)
+            await read(consumer, seen, lambda: len(seen) == 3)
+        committed = {each.queue: each.offset for each in await admin.progress(GROUP, TOPIC)}
+        assert committed == {queue: offsets[-1] + 1 for queue, offsets in seen.items()}
+
+        await keeping.delete()
+        there, rows = await after_deletion(admin, committed)
+        assert {queue: row.offset for queue, row in rows.items()} == committed
+        lags = {queue: end - begin for queue, (begin, end) in there.items()}
+        assert {queue: row.lag for queue, row in rows.items()} == lags
+
+        seen.clear()
+        async with PullConsumer(keeping.namesrv, group=GROUP, topics=[TOPIC], hooks=[seeks]) as consumer:
+            with caplog.at_level(logging.WARNING):
+                ends = {queue: end - 1 for queue, (_, end) in there.items()}
+                await read(
+                    consumer, seen, lambda: {queue: offsets[-1] for queue, offsets in seen.items()} == ends
+                )
+            assert set((await consumer.lag()).values()) == {0}
+    # A real server may have deleted more meanwhile.
+    assert all(
+        begin <= seen[queue][0] and seen[queue] == list(range(seen[queue][0], end))
+        for queue, (begin, end) in there.items()
+    )
+    assert {seek.queue: (seek.instead_of, seek.offset) for seek in seeks.found} == {
+        queue: (committed[queue], offsets[0]) for queue, offsets in seen.items()
+    }
+    for queue, offsets in seen.items():
+        text = f"{queue} has no offset {committed[queue]} ("
+        assert any(text in message and f"goes on at {offsets[0]}" in message for message in caplog.messages)
