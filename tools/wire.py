@@ -12,10 +12,11 @@ _LAST_STREAM = 0x7FFFFFFF
 
 
 class Wire:
-    """A TCP relay in front of a broker, as an `async with` block; it can put a frame between two of HTTP/2."""
+    """A TCP relay in front of a broker, as an `async with` block; of HTTP/2, it can put a frame between two."""
 
-    def __init__(self, target: str) -> None:
+    def __init__(self, target: str, *, is_http2: bool = True) -> None:
         self._target = target
+        self._is_http2 = is_http2
         self.endpoint = ""
         self.connections = 0
         self._writers: list[tuple[asyncio.StreamWriter, asyncio.StreamWriter]] = []
@@ -99,6 +100,11 @@ class Wire:
     async def _from_server(self, reader: asyncio.StreamReader, queue: asyncio.Queue[bytes]) -> None:
         try:
             while True:
+                if not self._is_http2:
+                    queue.put_nowait(part := await reader.read(65536))
+                    if not part:
+                        return
+                    continue
                 head = await reader.readexactly(9)
                 length = int.from_bytes(head[:3], "big")
                 queue.put_nowait(head + (await reader.readexactly(length) if length else b""))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from ssl import SSLContext, SSLError
@@ -103,14 +104,17 @@ class RemotingConnection:
 
         Raises Unreachable when there is no answer or the connection ends, Closed outside of `async with`,
         ValueError when the request is larger than a frame may be. Cancelled, or after a timeout, the
-        request may have taken effect; a late answer is dropped and the connection stays usable.
+        request may have taken effect; a late answer is dropped and the connection stays usable. It ends when nothing
+        has come for the whole time of two requests that followed one another.
         """
         wire = self._usable()
         frame = Frame(code=code, opaque=wire.next_opaque(), fields=fields or {}, body=body)
+        began = asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout(timeout):
                 return await wire.exchange(frame)
         except TimeoutError as error:
+            wire.missed(began)
             raise Unreachable(
                 f"no answer from {self.address} to {_request_name(code)} within {timeout:g} s",
                 may_have_taken_effect=True,
@@ -167,6 +171,9 @@ class _Wire(asyncio.Protocol):
         self._waiting: dict[int, asyncio.Future[Frame]] = {}
         self._opaques = itertools.count(1)
         self._answered = False
+        self._is_silent_since: float | None = None
+        """When a request had to be given up before which nothing came since it was sent; None once something came."""
+        self._heard_at = -math.inf
         self._transport: asyncio.Transport | None = None
         self._unsent: list[bytes] = []
         self._writable = asyncio.Event()
@@ -199,6 +206,19 @@ class _Wire(asyncio.Protocol):
             self._transport.writelines(self._unsent)
         self._unsent.clear()
 
+    def missed(self, began: float) -> None:
+        """A request of that moment got no answer: end the connection if it is the second one in complete silence.
+
+        What forgets a connection on the way, a firewall or a dead machine, tells nobody. One request alone may be one
+        that this server does not answer."""
+        if self._heard_at >= began or self.failure is not None:
+            return
+        if self._is_silent_since is None:
+            self._is_silent_since = asyncio.get_running_loop().time()
+        elif began >= self._is_silent_since:
+            text = f"the server at {self._address} is silent: it has answered nothing for two requests"
+            self._abort(Unreachable(text, may_have_taken_effect=True, endpoint=str(self._address)))
+
     def close(self) -> None:
         self._write()
         self._end(Closed(f"the connection to {self._address} was closed"))
@@ -210,12 +230,13 @@ class _Wire(asyncio.Protocol):
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
+        self._heard_at, self._is_silent_since = asyncio.get_running_loop().time(), None
         try:
             for frame in self._reader.feed(data):
                 self._answered = True
                 self._dispatch(frame)
         except MalformedFrame as error:
-            self._end(
+            self._abort(
                 Unreachable(
                     f"the server at {self._address} does not speak the classic RocketMQ protocol ({error}); "
                     "give the port of a name server (usually 9876) or broker (usually 10911)",
@@ -223,8 +244,6 @@ class _Wire(asyncio.Protocol):
                     endpoint=str(self._address),
                 )
             )
-            assert self._transport is not None
-            self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         hint = "" if self._answered else "; is it the port of a name server (usually 9876) or broker?"
@@ -255,6 +274,11 @@ class _Wire(asyncio.Protocol):
         if not frame.is_one_way and self._transport is not None:
             answer = answer or Frame(code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED, opaque=0)
             self._transport.write(encode(replace(answer, opaque=frame.opaque, flag=RESPONSE)))
+
+    def _abort(self, failure: Unreachable) -> None:
+        self._end(failure)
+        if self._transport is not None:
+            self._transport.abort()
 
     def _end(self, failure: Unreachable | Closed) -> None:
         if self.failure is not None:

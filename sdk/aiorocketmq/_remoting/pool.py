@@ -94,8 +94,8 @@ class Pool:
         )
         try:
             return await call(connection)
-        except Unreachable:
-            if connection.is_open or not repeats:
+        except Unreachable as error:
+            if connection.is_open or error.timed_out or not repeats:
                 raise
         return await call(await self._connection(address))
 

@@ -69,6 +69,40 @@ async def test_no_answer_in_time_is_an_error_and_the_connection_stays_usable(ser
         assert (await connection.request(2, timeout=5)).body == b"good"
 
 
+async def test_a_connection_that_stays_silent_is_given_up_and_who_waits_is_told(serve: Serve) -> None:
+    lost: list[str] = []
+    server = await serve(lambda frame: None)
+    async with RemotingConnection(server.address, on_lost=lambda: lost.append("lost")) as connection:
+        held = asyncio.create_task(connection.request(11, timeout=60))
+        await asyncio.gather(*(unanswered(connection) for _ in range(3)))
+        assert connection.is_open, "three at the same time are one silence"
+        await unanswered(connection)
+        assert not connection.is_open
+        assert lost == ["lost"]
+        with pytest.raises(
+            Unreachable, match=r"is silent: it has answered nothing for two requests"
+        ) as caught:
+            await held
+        assert not caught.value.timed_out
+
+
+async def test_a_request_without_an_answer_ends_no_connection_on_which_others_are_answered(
+    serve: Serve,
+) -> None:
+    server = await serve(lambda frame: None if frame.code == 1 else ok(frame))
+    async with RemotingConnection(server.address) as connection:
+        for _ in range(3):
+            await unanswered(connection)
+            await connection.request(2, timeout=5)
+        assert connection.is_open
+
+
+async def unanswered(connection: RemotingConnection) -> None:
+    with pytest.raises(Unreachable, match="no answer") as caught:
+        await connection.request(1, timeout=0.02)
+    assert caught.value.timed_out
+
+
 async def test_a_refusal_is_raised_by_call_and_returned_by_request(serve: Serve) -> None:
     server = await serve(lambda frame: Frame(code=17, opaque=frame.opaque, flag=RESPONSE, remark="no route"))
     async with RemotingConnection(server.address) as connection:

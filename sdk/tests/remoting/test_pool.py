@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
@@ -85,6 +86,21 @@ async def test_a_request_is_made_once_more_when_the_server_has_hung_up(serve: Se
     assert (server.connections, lost) == (2, [server.address])
     await pool.close()
     assert lost == [server.address]
+
+
+async def test_behind_a_silent_connection_a_held_request_is_made_once_more_and_one_whose_time_is_over_is_not(
+    serve: Serve,
+) -> None:
+    server = await serve(lambda frame: ok(frame) if server.connections > 1 else None)
+    pool = Pool(credentials=nobody)
+    await pool.connect(server.address)
+    held = asyncio.ensure_future(pool.call(server.address, 11, timeout=60))
+    for _ in range(2):
+        with pytest.raises(Unreachable, match="no answer"):
+            await pool.call(server.address, 1, timeout=0.02)
+    assert (await held).code == 0
+    assert Counter(frame.code for frame in server.seen) == {11: 2, 1: 2}
+    await pool.close()
 
 
 async def test_requests_travel_by_tls_both_ways() -> None:

@@ -46,6 +46,20 @@ async def test_a_member_is_known_again_as_soon_as_its_connection_is(start: Start
     assert goodbye.fields == {"clientID": told["clientID"], "consumerGroup": "g"}
 
 
+async def test_a_member_that_is_named_once_for_each_of_its_connections_counts_once(start: Start) -> None:
+    script = Script(queues=5)
+
+    def members(frame: Frame) -> Frame:
+        (me,) = script.consumers
+        return answer(frame, body=json.dumps({"consumerIdList": [me, "~last", me]}).encode())
+
+    script.answers[RequestCode.GET_CONSUMER_LIST_BY_GROUP] = members
+    server = await start(script)
+    async with consumer(server, topics=["T"]) as reader:
+        await seen(server, RequestCode.PULL_MESSAGE)
+        assert [queue.id for queue in reader.assigned] == [0, 1, 2]
+
+
 async def test_a_notification_moves_queues(start: Start) -> None:
     script = Script(queues=3)
     server = await start(script)
