@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import sqlite3
+import subprocess
+import sys
+import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -252,6 +256,60 @@ async def test_a_full_disk_refuses_then_recovers_and_loses_nothing_acknowledged(
         bodies = [message.body for message in broker.messages("t")]
         assert bodies[: len(acknowledged)] == acknowledged
         assert bodies[-1] == b"again"
+
+
+async def test_streams_end_while_the_disk_is_full_and_their_clients_are_reached_no_more(
+    tmp_path: Path, connect: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL, "aiorocketmq_fake.edge.storage.journal")
+    async with FakeBroker(data=tmp_path, clock="manual") as broker:
+        await broker.create_topic("t", queues=1)
+        client = connect(broker)
+        stream, _ = await client.publish("t")
+        database = broker._journals[0]._database
+        database.bound(database.pages())
+        assert (await client.send("t", BIG * 10)).status.code == FULL
+        await stream.done_writing()
+        async with asyncio.timeout(10):
+            assert await stream.code() == grpc.StatusCode.OK
+        assert not broker._core._state.clients["raw-1"].reachable  # type: ignore[attr-defined]
+        database.bound(0)
+
+
+def test_files_are_for_their_owner_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "kept"
+    FakeBroker(data=folder)
+    assert folder.stat().st_mode & 0o077 == 0
+    files = {each.name: each.stat().st_mode & 0o077 for each in folder.iterdir()}
+    assert {"broker-a.db", "broker-a.db-wal", "broker-a.db-mark", "broker-a.lock"} <= files.keys()
+    assert not any(files.values()), files
+
+
+AS_SOMEBODY_ELSE = """
+import os, sys
+from aiorocketmq_fake import FakeBroker
+from aiorocketmq_fake.edge.storage import recovery
+if os.geteuid() == 0:  # the administrator may write everywhere
+    os.seteuid(65534)
+FakeBroker(data=sys.argv[1])
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="folders have other rights there")
+def test_a_folder_that_cannot_be_written_is_not_called_damaged() -> None:
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        FakeBroker(data=folder)._journals[0].close()
+        folder.chmod(0o555)
+        for each in folder.iterdir():
+            each.chmod(0o444)
+        command = [sys.executable, "-c", AS_SOMEBODY_ELSE, made]
+        tried = subprocess.run(command, check=False, capture_output=True, text=True)
+        folder.chmod(0o755)
+    assert tried.stderr.splitlines()[-1].endswith(
+        f"cannot keep data in {made}: Permission denied. Make room and let this user write there, or give another "
+        "--data folder."
+    )
 
 
 async def test_a_waiting_receiver_gets_nothing_that_is_not_kept(

@@ -5,8 +5,8 @@ import re
 from enum import Enum
 
 import pytest
-from aiorocketmq_fake.core.model import MessageType
-from aiorocketmq_fake.edge.storage.codec import load
+from aiorocketmq_fake.core.model import MessageType, OutgoingMessage
+from aiorocketmq_fake.edge.storage.codec import dump, load
 
 
 class Written:
@@ -23,6 +23,46 @@ def test_members_of_enumerations_are_read_whichever_python_wrote_them() -> None:
     for member in MessageType:
         for written in (member, Written(MessageType, member.name)):
             assert load(pickle.dumps(written)) is member
+
+
+DOTTED = [
+    ("aiorocketmq_fake.core.access", "hmac.digest"),
+    ("aiorocketmq_fake.core.broker", "Broker.__init__.__globals__"),
+    ("re", "enum.bltns.exec"),
+]
+BORROWED = [("aiorocketmq_fake.core.access", "hmac"), ("aiorocketmq_fake.core.access", "replace")]
+"""Names in the core's modules that belong to others."""
+FUNCTIONS = [("aiorocketmq_fake.core.inspection", "topics"), ("collections", "namedtuple")]
+
+
+@pytest.mark.parametrize(("module", "name"), [*DOTTED, *BORROWED, *FUNCTIONS])
+def test_only_classes_on_the_list_are_built(module: str, name: str) -> None:
+    written = b"".join(
+        (
+            pickle.PROTO + b"\x04",
+            *(pickle.SHORT_BINUNICODE + bytes([len(text)]) + text.encode() for text in (module, name)),
+            pickle.STACK_GLOBAL + pickle.STOP,
+        )
+    )
+    with pytest.raises(pickle.UnpicklingError, match="does not belong into a data file"):
+        load(written)
+
+
+class Method:
+    """A method of a core object, as pickle writes it."""
+
+    def __init__(self, owner: object, name: str) -> None:
+        self._of = (owner, name)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return getattr, self._of
+
+
+@pytest.mark.parametrize("name", ["topic", "__class__", "__reduce__"])
+def test_only_methods_are_taken_from_core_objects(name: str) -> None:
+    message = OutgoingMessage("t", b"x", "m")
+    with pytest.raises(pickle.UnpicklingError, match="does not belong into a data file"):
+        load(dump(Method(message, name)))
 
 
 def test_enumerations_from_elsewhere_are_refused() -> None:

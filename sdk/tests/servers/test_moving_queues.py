@@ -183,6 +183,7 @@ async def test_members_come_go_die_stand_still_and_are_cut_off_and_nothing_is_lo
     if kind == "pull":
         command = (sys.executable, "-m", "aiorocketmq_audit", str(tmp_path), "--json")
         told = json.loads((await run_process(command, check=False)).stdout)
-        verdicts = {check["name"]: check["verdict"] for check in told["checks"]}
-        assert "invalid" not in verdicts.values(), told
-        assert {verdicts[name] for name in JUDGED} == {"valid"}, told
+        # What the killed one had not written may leave a check unknown, and accuses nobody.
+        assert {check["verdict"] for check in told["checks"]} <= {"valid", "unknown"}, told
+        judged = {check["name"]: check["judged"] for check in told["checks"]}
+        assert all(judged[name] for name in JUDGED), judged

@@ -1,8 +1,8 @@
 """Turns the core's commands, messages and whole state into bytes and back.
 
 The form is pickle's, since it keeps whatever the core may hold, a new piece of state included, and says so
-where it cannot. Reading builds classes of the core and a few plain containers, and nothing else: a data file
-from elsewhere can be wrong, but cannot run anything.
+where it cannot. Reading builds the classes of the core and a few plain containers, by an exact list of their names, and
+calls their own methods at the most: a data file from elsewhere can make a broker that is wrong, but runs nothing else.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ import pickle
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import EnumType
+from functools import cache
 from hashlib import sha256
 from importlib import import_module
+from inspect import getattr_static, isfunction
 from operator import attrgetter
 from pkgutil import iter_modules
 from types import MappingProxyType
@@ -99,13 +101,12 @@ class _Unpickler(pickle.Unpickler):
             return self._method
         if (module, name) == (__name__, _properties.__name__):
             return _properties
-        found = self._classes.get(f"{module}.{name}")
-        if found is not None:
-            return found
-        inside = module == CORE or module.startswith(f"{CORE}.")
-        if not inside and (module, name) not in PLAIN:
+        found = self._classes.get(f"{module}.{name}") or _ours().get((module, name))
+        if found is None and (module, name) in PLAIN:
+            found = getattr(import_module(module), name)
+        if found is None:
             raise pickle.UnpicklingError(f"{module}.{name} does not belong into a data file")
-        return super().find_class(module, name)
+        return found
 
     def persistent_load(self, pid: Any) -> Any:
         return self._foreign[pid]
@@ -115,14 +116,10 @@ class _Unpickler(pickle.Unpickler):
         writes it: all that a state needs `getattr` for."""
         if isinstance(owner, EnumType):
             return owner[name]
-        kinds = type(owner).__mro__
-        ours = (
-            any(kind.__module__.startswith(f"{CORE}.") for kind in kinds) or owner in self._foreign.values()
-        )
-        if not ours or name.startswith("__"):
-            raise pickle.UnpicklingError(
-                f"{name!r} of a {kinds[0].__name__} does not belong into a data file"
-            )
+        kind = type(owner)
+        is_ours = kind in _ours().values() or any(owner is each for each in self._foreign.values())
+        if not is_ours or name.startswith("__") or not isfunction(getattr_static(kind, name, None)):
+            raise pickle.UnpicklingError(f"{name!r} of a {kind.__name__} does not belong into a data file")
         return getattr(owner, name)
 
 
@@ -169,9 +166,19 @@ def read_message(data: bytes) -> StoredMessage:
 def shape() -> str:
     """Return a name for how the core's classes are built: equal names can read each other's state."""
     lines = []
-    for module in sorted(info.name for info in iter_modules(core.__path__)):
-        for name, kind in sorted(vars(import_module(f"{CORE}.{module}")).items()):
-            if isinstance(kind, type) and kind.__module__ == f"{CORE}.{module}":
-                parts = getattr(kind, "__slots__", ())
-                lines.append(f"{module}.{name}:{parts if isinstance(parts, str) else ','.join(parts)}")
+    for (module, name), kind in sorted(_ours().items()):
+        parts = getattr(kind, "__slots__", ())
+        lines.append(f"{module}.{name}:{parts if isinstance(parts, str) else ','.join(parts)}")
     return sha256("\n".join(lines).encode()).hexdigest()[:16]
+
+
+@cache
+def _ours() -> Mapping[tuple[str, str], type]:
+    """Return all classes of the core by module and name."""
+    modules = [f"{CORE}.{info.name}" for info in iter_modules(core.__path__)]
+    return {
+        (module, name): kind
+        for module in modules
+        for name, kind in vars(import_module(module)).items()
+        if isinstance(kind, type) and kind.__module__ == module
+    }

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from zlib import crc32
 
 from aiorocketmq_fake.core.model import StoredMessage
 from aiorocketmq_fake.edge.storage.codec import UNREADABLE, read_message, write_message
-from aiorocketmq_fake.edge.storage.errors import DamagedData, DataInUse
+from aiorocketmq_fake.edge.storage.errors import CannotKeep, DamagedData, DataInUse
+from aiorocketmq_fake.edge.storage.mark import Mark, beside
 from aiorocketmq_fake.edge.storage.pages import Row
 
 __all__ = ["Checkpoint", "Database", "Saved"]
 
-FORMAT = "1"
+FORMAT = "2"
 PLACES = 1 << 40
 """Places of one queue; a row's key is the queue's number and the place in one integer, so that a page is one range."""
 
@@ -24,10 +26,14 @@ SCHEMA = """
 CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS message (key INTEGER PRIMARY KEY, crc INTEGER NOT NULL, copy BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS checkpoint (
-    id INTEGER PRIMARY KEY CHECK (id = 1), crc INTEGER NOT NULL, state BLOB NOT NULL, outline TEXT NOT NULL
+    id INTEGER PRIMARY KEY CHECK (id = 1), crc INTEGER NOT NULL, state BLOB NOT NULL, outline TEXT NOT NULL,
+    upto INTEGER NOT NULL
 );
-CREATE TABLE IF NOT EXISTS journal (id INTEGER PRIMARY KEY, crc INTEGER NOT NULL, commands BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS journal (
+    id INTEGER PRIMARY KEY, crc INTEGER NOT NULL, commands BLOB NOT NULL, upto INTEGER NOT NULL
+);
 """
+"""`upto` counts the commands up to this one since the file was made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +42,8 @@ class Checkpoint:
 
     state: bytes
     outline: str
+    commands: int
+    """How many commands are in the state that were not written before."""
     rows: list[Row]
     dead: list[int]
     floors: list[tuple[int, int]]
@@ -53,24 +61,33 @@ class Database:
     """One open data file. Reading is for the event loop's thread, writing for one other thread at a time."""
 
     def __init__(self, path: Path) -> None:
-        """Open or create. DataInUse where another broker has it, DamagedData where it is no data file."""
+        """Open or create, for this user alone.
+
+        DataInUse where another broker has it, DamagedData where it is no data file, OSError where it cannot be written.
+        """
         self.path = path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            self._lock = _lock(path)
-        except sqlite3.Error as error:
-            raise OSError(f"cannot keep data in {path.parent}: {error}.") from error
-        try:
-            self._writer = _connect(path)
-            self._reader = _connect(path)
-        except sqlite3.DatabaseError as error:
-            self._lock.close()
-            raise DamagedData(path, str(error)) from error
+        self._count: int | None = None
+        with ExitStack() as stack:
+            try:
+                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                for each in (path, lock_of(path), beside(path)):
+                    _make_private(each)
+                self._lock = stack.enter_context(closing(_lock(path)))
+                self._mark = stack.enter_context(closing(Mark(path)))
+                self._writer = stack.enter_context(closing(_connect(path)))
+                self._reader = stack.enter_context(closing(_connect(path)))
+            except DataInUse:
+                raise
+            except (OSError, sqlite3.OperationalError) as error:
+                why = error.strerror if isinstance(error, OSError) else error
+                raise CannotKeep(path.parent, str(why)) from error
+            except sqlite3.DatabaseError as error:
+                raise DamagedData(path, str(error)) from error
+            self._open = stack.pop_all()
 
     def close(self) -> None:
         """Close the file and let others have it."""
-        for connection in (self._reader, self._writer, self._lock):
-            connection.close()
+        self._open.close()
 
     # Reading
 
@@ -83,6 +100,20 @@ class Database:
         """Whether nothing was ever written."""
         with self._damage():
             return self._reader.execute("SELECT 1 FROM checkpoint").fetchone() is None and not self.about()
+
+    def check_complete(self) -> None:
+        """DamagedData where fewer commands are there than were written: the end of the write-ahead log is lost."""
+        with self._damage():
+            found, written = _upto(self._reader), self._mark.read()
+        if written is None and found:
+            raise DamagedData(
+                self.path, f"{self._mark.path.name} is missing, which says how much was written"
+            )
+        if found < (written or 0):
+            raise DamagedData(
+                self.path,
+                f"{(written or 0) - found} of the {written} commands that were written are missing at its end",
+            )
 
     def check(self) -> None:
         """Let SQLite look through its own structure; DamagedData where it is not sound."""
@@ -191,27 +222,32 @@ class Database:
         with self._transaction():
             self._writer.executemany("INSERT OR REPLACE INTO about VALUES (?, ?)", about.items())
 
-    def append(self, commands: bytes) -> None:
-        """Write a batch of commands; it is durable when this returns."""
+    def append(self, commands: bytes, count: int) -> None:
+        """Write a batch of so many commands; it is durable when this returns."""
+        upto = self._upto() + count
         with self._transaction():
             self._writer.execute(
-                "INSERT INTO journal (crc, commands) VALUES (?, ?)", (crc32(commands), commands)
+                "INSERT INTO journal (crc, commands, upto) VALUES (?, ?, ?)",
+                (crc32(commands), commands, upto),
             )
+        self._wrote(upto)
 
     def checkpoint(self, checkpoint: Checkpoint) -> None:
         """Write state and messages in place of the journal; durable when this returns."""
+        upto = self._upto() + checkpoint.commands
         with self._transaction():
             self._writer.executemany(
                 "INSERT OR REPLACE INTO message VALUES (?, ?, ?)", _packed(checkpoint.rows)
             )
             self._writer.execute(
-                "INSERT OR REPLACE INTO checkpoint VALUES (1, ?, ?, ?)",
-                (crc32(checkpoint.state), checkpoint.state, checkpoint.outline),
+                "INSERT OR REPLACE INTO checkpoint VALUES (1, ?, ?, ?, ?)",
+                (crc32(checkpoint.state), checkpoint.state, checkpoint.outline, upto),
             )
             self._writer.execute("DELETE FROM journal")
             gone = [(number * PLACES, (number + 1) * PLACES) for number in checkpoint.dead]
             gone += [(number * PLACES, number * PLACES + first) for number, first in checkpoint.floors]
             self._writer.executemany("DELETE FROM message WHERE key >= ? AND key < ?", gone)
+        self._wrote(upto)
 
     def make_room(self) -> None:
         """Fold the write-ahead log into the file and give its space back, as far as a nearly full disk allows."""
@@ -226,6 +262,16 @@ class Database:
         """Count the file's pages."""
         (count,) = self._writer.execute("PRAGMA page_count").fetchone()
         return int(count)
+
+    def _upto(self) -> int:
+        """Return how many commands were written since the file was made."""
+        if self._count is None:
+            self._count = _upto(self._writer)
+        return self._count
+
+    def _wrote(self, upto: int) -> None:
+        self._count = upto
+        self._mark.write(upto)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -247,10 +293,31 @@ class Database:
             raise DamagedData(self.path, str(error)) from error
 
 
+def _upto(connection: sqlite3.Connection) -> int:
+    last = connection.execute("SELECT upto FROM journal ORDER BY id DESC LIMIT 1").fetchone()
+    last = last or connection.execute("SELECT upto FROM checkpoint").fetchone()
+    return 0 if last is None else int(last[0])
+
+
 def _packed(rows: Sequence[Row]) -> Iterable[tuple[int, int, bytes]]:
     for number, place, message in rows:
         copy = write_message(message)
         yield number * PLACES + place, crc32(copy), copy
+
+
+def lock_of(path: Path) -> Path:
+    """Return the file whose lock says that a data file is in use."""
+    return path.with_suffix(".lock")
+
+
+def _make_private(path: Path) -> None:
+    """Create a file, or take an existing one, that nobody else may read: users' secrets are in it."""
+    file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        if os.fstat(file).st_mode & 0o077:
+            path.chmod(0o600)
+    finally:
+        os.close(file)
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -270,7 +337,7 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 def _lock(path: Path) -> sqlite3.Connection:
     """Take the file for this process; the lock ends with the process, whichever way that ends."""
-    lock = sqlite3.connect(path.with_suffix(".lock"), isolation_level=None, timeout=0.0)
+    lock = sqlite3.connect(lock_of(path), isolation_level=None, timeout=0.0)
     try:
         lock.execute("BEGIN EXCLUSIVE")
     except sqlite3.OperationalError as error:

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["DamagedData", "DataInUse", "ForeignData", "ForeignState"]
+__all__ = ["CannotKeep", "DamagedData", "DataInUse", "ForeignData", "ForeignState"]
+
+
+class CannotKeep(OSError):
+    """A data folder cannot be written."""
+
+    def __init__(self, folder: Path, why: str) -> None:
+        super().__init__(
+            f"cannot keep data in {folder}: {why}. Make room and let this user write there, or give another "
+            "--data folder."
+        )
 
 
 class DamagedData(OSError):

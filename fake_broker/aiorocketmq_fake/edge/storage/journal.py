@@ -61,7 +61,7 @@ class Journal:
 
     def checkpoint(self) -> None:
         """Write the state as it is, now, in place of all commands before; sqlite3.Error passes through."""
-        checkpoint = self._checkpoint()
+        checkpoint = self._checkpoint(len(self._pending))
         self._database.checkpoint(checkpoint)
         self._pending = []
         self._flushed = self._noted
@@ -128,13 +128,14 @@ class Journal:
             self._writing = None
 
     async def _flush(self) -> None:
+        if self._failure is not None:
+            await self._in_thread(lambda _: self._database.make_room(), None)
+        # What a checkpoint draws is the state after these, and no later one: nothing is waited for in between.
         batch, self._pending = self._pending, []
         upto = self._noted
         try:
-            if self._failure is not None:
-                await self._in_thread(lambda _: self._database.make_room(), None)
             if self._bytes >= self._threshold:
-                await self._checkpoint_now()
+                await self._checkpoint_now(len(batch))
             else:
                 self._bytes += await self._in_thread(self._append, batch)
         except sqlite3.Error as error:
@@ -151,11 +152,11 @@ class Journal:
 
     def _append(self, batch: list[Command]) -> int:
         packed = pack(batch)
-        self._database.append(packed)
+        self._database.append(packed, len(batch))
         return len(packed)
 
-    async def _checkpoint_now(self) -> None:
-        checkpoint = self._checkpoint()
+    async def _checkpoint_now(self, commands: int) -> None:
+        checkpoint = self._checkpoint(commands)
         try:
             await self._in_thread(self._database.checkpoint, checkpoint)
         except sqlite3.Error:
@@ -169,11 +170,12 @@ class Journal:
         self._bytes = 0
         self._threshold = max(self._least, 2 * len(checkpoint.state))
 
-    def _checkpoint(self) -> Checkpoint:
+    def _checkpoint(self, commands: int) -> Checkpoint:
         pager = self._pager
         pager.seen.clear()
         state = dump_state(self._core, {"pager": pager, **self._core.transient()})
-        return Checkpoint(state, outline.draw(self._core), pager.unwritten(), pager.dead(), pager.floors())
+        drawn = outline.draw(self._core)
+        return Checkpoint(state, drawn, commands, pager.unwritten(), pager.dead(), pager.floors())
 
     async def _in_thread(self, work: Any, argument: Any) -> Any:
         """Any: what goes in and comes out is the work's own affair."""
@@ -223,6 +225,7 @@ _GO_ON = frozenset(
         "cancel_poll",
         "end_poll",
         "give_back",
+        *("beat", "unregister", "close_channel", "lose_stream"),
     }
 )
 """Commands that go on while nothing can be written: they add no message and take none from anybody."""

@@ -13,7 +13,7 @@ from aiorocketmq_fake.core.broker import Broker
 from aiorocketmq_fake.edge.storage.codec import UNREADABLE, load_state, shape
 from aiorocketmq_fake.edge.storage.commands import redo, unpack
 from aiorocketmq_fake.edge.storage.database import FORMAT, Database
-from aiorocketmq_fake.edge.storage.errors import DamagedData, ForeignData, ForeignState
+from aiorocketmq_fake.edge.storage.errors import CannotKeep, DamagedData, ForeignData, ForeignState
 from aiorocketmq_fake.edge.storage.journal import Journal
 from aiorocketmq_fake.edge.storage.pages import Pager
 from aiorocketmq_fake.edge.storage.repair import cut, rebuild, set_aside
@@ -55,7 +55,7 @@ def open_data(
         journal.checkpoint()
     except sqlite3.Error as error:
         database.close()
-        raise OSError(f"cannot keep data in {path}: {error}.") from error
+        raise CannotKeep(path.parent, str(error)) from error
     return core, journal
 
 
@@ -74,8 +74,11 @@ def _read(path: Path, make: MakeCore, now: float, memory: int) -> _Found:
     try:
         pager = Pager(database.messages, memory)
         core = make(now)
-        if not database.is_empty():
+        is_empty = database.is_empty()
+        if not is_empty:
             _check_origin(database, core)
+        database.check_complete()
+        if not is_empty:
             core = _recover(database, pager, core)
         return _Found(core, pager, database)
     except BaseException:
@@ -114,7 +117,7 @@ def _cut(path: Path, make: MakeCore, now: float, memory: int) -> _Found | None:
 
 def _rebuild(path: Path, copy: Path, make: MakeCore, now: float, memory: int) -> _Found:
     """Begin a new file with what can be read of the copy."""
-    for suffix in ("", "-wal", "-shm"):
+    for suffix in ("", "-wal", "-shm", "-mark"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
     database = Database(path)
     pager = Pager(database.messages, memory)
@@ -144,6 +147,8 @@ def _about(core: Broker) -> Mapping[str, str]:
 def _check_origin(database: Database, fresh: Broker) -> None:
     """Refuse a file that this broker would read wrongly."""
     theirs, ours = database.about(), _about(fresh)
+    if not theirs:
+        raise DamagedData(database.path, "it does not say who has written it")
     for name in ("profile", "broker"):
         if theirs.get(name) != ours[name]:
             raise ForeignData(

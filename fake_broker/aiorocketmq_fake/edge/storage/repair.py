@@ -31,7 +31,7 @@ def set_aside(path: Path) -> Path:
     number = 1
     while (copy := path.with_name(f"{path.name}.damaged-{number}")).exists():
         number += 1
-    for suffix in ("", "-wal"):
+    for suffix in ("", "-wal", "-mark"):
         part = path.with_name(path.name + suffix)
         if part.exists():
             shutil.copy2(part, copy.with_name(copy.name + suffix))
