@@ -8,6 +8,8 @@ from types import MappingProxyType
 
 Number = float | int | str
 
+NO_GRPC = "the target has no gRPC service"
+
 # What every RocketMQ 5 reachable over gRPC is held to.
 COMMON_CAPABILITIES = frozenset(
     {
@@ -113,6 +115,8 @@ class Declaration:
     numbers: Mapping[str, Number] = field(default_factory=lambda: DOCUMENTED_NUMBERS)
     absences: Mapping[str, str] = field(default_factory=dict)
     """Why needs are not met, where that is known."""
+    is_classic: bool = False
+    """Whether it has no gRPC service: cases over remoting alone are judged."""
 
     @property
     def order_grain(self) -> str | None:
@@ -133,6 +137,8 @@ class Declaration:
 
     def complaint(self, needs: tuple[str, ...]) -> str:
         """Why a case with these needs cannot be judged; empty when it can."""
+        if self.is_classic and "remoting" not in needs:
+            return NO_GRPC
         missing = self.missing(needs)
         reasons = [self.absences[need] for need in missing if need in self.absences]
         said = f": {'; '.join(reasons)}" if reasons else ""
@@ -152,6 +158,7 @@ DECLARATIONS: Mapping[str, Declaration] = MappingProxyType(
         "apache-5.3": Declaration(
             "Apache RocketMQ", "5.2 and 5.3", COMMON_CAPABILITIES | {"tls"}, OLD_NUMBERS
         ),
+        "apache-4.9": Declaration("Apache RocketMQ", "4.9", frozenset(), APACHE_NUMBERS, is_classic=True),
         "apache-5.5-cluster": Declaration(
             "Apache RocketMQ",
             "5.5 behind a separate proxy",

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from aiorocketmq_conformance.apache.jars import has_proxy
 from aiorocketmq_conformance.apache.server import ApacheServer
 from aiorocketmq_conformance.apache.setups import AS_SHIPPED, Setup, setups
 from aiorocketmq_conformance.apache.unavailable import ApacheUnavailable
@@ -124,15 +125,15 @@ class ApacheBroker:
 
         async def restart() -> None:
             await server.restart()
-            await greet(server.grpc, patience=STARTING)
+            await _answers(server)
 
         async with AsyncExitStack() as stack:
             try:
                 await stack.enter_async_context(server)
-                endpoint = server.grpc
+                endpoint = _endpoint(server)
             except ApacheUnavailable as error:
                 raise TargetUnavailable(str(error)) from error
-            await greet(endpoint, patience=STARTING)
+            await _answers(server)
             admin = await stack.enter_async_context(classic_admin(server.namesrv, setup.administrator))
             self._stack.push_async_exit(stack.pop_all())
         return _Running(
@@ -151,6 +152,17 @@ class ApacheBroker:
     def real_seconds(self, case: Case) -> float:
         """The case's own timeout: its clock is the real one."""
         return case.timeout
+
+
+def _endpoint(server: ApacheServer) -> str:
+    """Its gRPC service; empty for a server that has none."""
+    return server.grpc if has_proxy(server.version) else ""
+
+
+async def _answers(server: ApacheServer) -> None:
+    """Return when its gRPC service answers; at once where there is none, as the broker is known to its name server."""
+    if endpoint := _endpoint(server):
+        await greet(endpoint, patience=STARTING)
 
 
 @asynccontextmanager
@@ -199,4 +211,4 @@ class _Process:
 
     async def _start(self) -> None:
         await self._server.start()
-        await greet(self._server.grpc, patience=STARTING)
+        await _answers(self._server)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
+from aiorocketmq_conformance.apache.jars import has_proxy
 from aiorocketmq_conformance.brokers.absences import absences
 from aiorocketmq_conformance.brokers.interface import BrokerUnderTest
 from aiorocketmq_conformance.declaration import DECLARATIONS, Declaration
@@ -72,6 +74,8 @@ def _declaration(name: str) -> Declaration:
 
 
 def _apache_declaration(version: str, mode: str) -> Declaration:
+    if not has_proxy(version):
+        return replace(DECLARATIONS["apache-4.9"], version=version)
     base = DECLARATIONS["apache-5.5-cluster" if mode == "cluster" else "apache-5.5"]
     if mode == "local" and version.startswith(("5.2.", "5.3.")):
         base = DECLARATIONS["apache-5.3"]

@@ -14,6 +14,7 @@ import grpc.aio
 from aiorocketmq.wire import messages as pb
 
 from aiorocketmq_conformance.cases.tolerances import PROMPT
+from aiorocketmq_conformance.declaration import NO_GRPC
 from aiorocketmq_conformance.probe import requests
 from aiorocketmq_conformance.probe.answers import Delivery, Received, code_name
 from aiorocketmq_conformance.probe.client import CallFailed, ProbeClient
@@ -194,6 +195,8 @@ class Stage:
 
     async def client(self, endpoint: str | None = None, **headers: str | None) -> ProbeClient:
         """A client with a fresh id that has not said anything yet; closed at the end of the case."""
+        if not (endpoint or self.target.endpoint):
+            raise NotApplicable(NO_GRPC)
         client_id = self.target.fresh("client")
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         client = ProbeClient(endpoint or self.target.endpoint, client_id, self.clock, headers=named)

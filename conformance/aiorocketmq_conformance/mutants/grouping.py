@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.classic_model import Beat, MembersChanged, QueueKey
-from aiorocketmq_fake.core.model import ForChannels, Output
+from aiorocketmq_fake.core.classic_model import Beat, MembersChanged, MembersOfGroup, QueueKey
+from aiorocketmq_fake.core.model import ForChannels, Output, Parked, Pulled, PullRequest
 
 from aiorocketmq_conformance.mutants.mutant import Mutant
 
@@ -27,6 +29,52 @@ class MembersToldAlways(Broker):
         for member in beat.consumers:
             super().unregister(channel, beat.client_id, member.group, "", now=now)
         super().beat(channel, beat, now=now)
+
+
+class LatestTwoListed(Broker):
+    """Of all members, the two that came last are told."""
+
+    def members(self, group: str) -> MembersOfGroup | None:
+        found = super().members(group)
+        return None if found is None else replace(found, members=found.members[-2:])
+
+
+class ChangesMoveOffsets(Broker):
+    """Whoever joins or leaves moves the offsets of its group back by one."""
+
+    def _moved(self, group: str, now: float) -> None:
+        for place in self.offsets(group):
+            if place.offset:
+                self.update_offset(group, place.topic, place.queue_id, place.offset - 1, now=now)
+
+    def beat(self, channel: int, beat: Beat, *, now: float) -> None:
+        super().beat(channel, beat, now=now)
+        for member in beat.consumers:
+            self._moved(member.group, now)
+
+    def unregister(
+        self, channel: int, client_id: str, consumer_group: str, producer_group: str, *, now: float
+    ) -> None:
+        super().unregister(channel, client_id, consumer_group, producer_group, now=now)
+        self._moved(consumer_group, now)
+
+
+class CrashesMoveOffsets(Broker):
+    """The pulls of who hangs up count as committed."""
+
+    _pulled: dict[tuple[str, str, int], int]
+
+    def pull_classic(self, request: PullRequest, *, now: float, commit: int | None = None) -> Pulled | Parked:
+        found = super().pull_classic(request, now=now, commit=commit)
+        if isinstance(found, Pulled):
+            pulled = self.__dict__.setdefault("_pulled", {})
+            pulled[request.group, request.topic, request.queue_id] = found.next_offset
+        return found
+
+    def close_channel(self, channel: int, *, now: float) -> None:
+        super().close_channel(channel, now=now)
+        for (group, topic, queue_id), offset in self.__dict__.get("_pulled", {}).items():
+            self.update_offset(group, topic, queue_id, offset, now=now)
 
 
 class LeaversStay(Broker):
@@ -95,9 +143,30 @@ class LocksLeave(Broker):
 GROUPING = (
     Mutant("mu-members-untold", ("member.*-notifies",), core=MembersUntold),
     Mutant("mu-members-told-always", ("member.repeat-is-quiet",), core=MembersToldAlways),
-    Mutant("mu-leavers-stay", ("member.leave-notifies",), core=LeaversStay),
-    Mutant("mu-the-gone-stay", ("member.hang-up-notifies",), core=TheGoneStay),
-    Mutant("mu-locks-shared", ("lock.one-owner", "lock.expires", "lock.renewed"), core=LocksShared),
+    Mutant(
+        "mu-leavers-stay",
+        ("member.leave-notifies", "reb.queues-leave", "reb.queues-all-return", "strategy.idle-members"),
+        core=LeaversStay,
+    ),
+    Mutant("mu-the-gone-stay", ("member.hang-up-notifies", "reb.queues-crash"), core=TheGoneStay),
+    Mutant("mu-latest-two-listed", ("strategy.*", "reb.queues-latecomer"), core=LatestTwoListed),
+    Mutant(
+        "mu-changes-move-offsets",
+        ("reb.queues-latecomer", "reb.queues-leave", "reb.queues-all-return", "reb.queues-flap"),
+        core=ChangesMoveOffsets,
+    ),
+    Mutant("mu-crashes-move-offsets", ("reb.queues-crash",), core=CrashesMoveOffsets),
+    Mutant(
+        "mu-silence-is-patient",
+        ("member.expires",),
+        changes={"client_expiry": 3600.0},
+        defect="members that say nothing are never forgotten",
+    ),
+    Mutant(
+        "mu-locks-shared",
+        ("lock.one-owner", "lock.expires", "lock.renewed"),
+        core=LocksShared,
+    ),
     Mutant("mu-locks-stay", ("lock.unlock-frees", "lock.expires"), core=LocksStay),
     Mutant("mu-locks-unrenewed", ("lock.renewed",), core=LocksUnrenewed),
     Mutant("mu-locks-leave", ("lock.outlives-owner",), core=LocksLeave),
