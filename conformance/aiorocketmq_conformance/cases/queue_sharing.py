@@ -240,21 +240,6 @@ async def crash(stage: Stage) -> None:
     group.all_once(twice=[(queue, 3) for queue in moved])
 
 
-@case("reb.queues-all-return", rules=LIVE, level=Level.EXTENSION, needs=REMOTING)
-@on_stage
-async def all_return(stage: Stage) -> None:
-    """After everybody has left, other members go on where the group stood, with what has come meanwhile."""
-    group = await _group(stage)
-    await group.join(3)
-    await group.read(EACH)
-    for member in tuple(group.members):
-        await group.leave(member)
-    await group.send(3)
-    await group.join(2)
-    await group.read(EACH + 3)
-    group.all_once()
-
-
 @case("reb.queues-flap", rules=LIVE, level=Level.EXTENSION, needs=REMOTING)
 @on_stage
 async def flap(stage: Stage) -> None:

@@ -140,19 +140,41 @@ class LocksLeave(Broker):
         self._locks.forget_all()
 
 
+class LocksAcrossGroups(Broker):
+    """A queue is locked for all groups at once."""
+
+    def lock_queues(
+        self, group: str, client_id: str, queues: tuple[QueueKey, ...], *, now: float
+    ) -> tuple[QueueKey, ...]:
+        return super().lock_queues("all", client_id, queues, now=now)
+
+
+class LastMembersForget(Broker):
+    """The last member that leaves a group takes its offsets along."""
+
+    def unregister(
+        self, channel: int, client_id: str, consumer_group: str, producer_group: str, *, now: float
+    ) -> None:
+        super().unregister(channel, client_id, consumer_group, producer_group, now=now)
+        if self.members(consumer_group) is None:
+            for place in self.offsets():
+                if place.group == consumer_group:
+                    self.update_offset(place.group, place.topic, place.queue_id, 0, now=now)
+
+
 GROUPING = (
     Mutant("mu-members-untold", ("member.*-notifies",), core=MembersUntold),
     Mutant("mu-members-told-always", ("member.repeat-is-quiet",), core=MembersToldAlways),
     Mutant(
         "mu-leavers-stay",
-        ("member.leave-notifies", "reb.queues-leave", "reb.queues-all-return", "strategy.idle-members"),
+        ("member.leave-notifies", "reb.queues-leave", "strategy.idle-members"),
         core=LeaversStay,
     ),
     Mutant("mu-the-gone-stay", ("member.hang-up-notifies", "reb.queues-crash"), core=TheGoneStay),
     Mutant("mu-latest-two-listed", ("strategy.*", "reb.queues-latecomer"), core=LatestTwoListed),
     Mutant(
         "mu-changes-move-offsets",
-        ("reb.queues-latecomer", "reb.queues-leave", "reb.queues-all-return", "reb.queues-flap"),
+        ("reb.queues-latecomer", "reb.queues-leave", "reb.queues-flap"),
         core=ChangesMoveOffsets,
     ),
     Mutant("mu-crashes-move-offsets", ("reb.queues-crash",), core=CrashesMoveOffsets),
@@ -164,10 +186,12 @@ GROUPING = (
     ),
     Mutant(
         "mu-locks-shared",
-        ("lock.one-owner", "lock.expires", "lock.renewed"),
+        ("lock.one-owner", "lock.expires", "lock.renewed", "reb.lock-handover*"),
         core=LocksShared,
     ),
-    Mutant("mu-locks-stay", ("lock.unlock-frees", "lock.expires"), core=LocksStay),
+    Mutant("mu-locks-stay", ("lock.unlock-frees", "lock.expires", "reb.lock-handover*"), core=LocksStay),
     Mutant("mu-locks-unrenewed", ("lock.renewed",), core=LocksUnrenewed),
     Mutant("mu-locks-leave", ("lock.outlives-owner",), core=LocksLeave),
+    Mutant("mu-locks-across-groups", ("lock.per-group",), core=LocksAcrossGroups),
+    Mutant("mu-last-members-forget", ("reb.queues-all-return",), core=LastMembersForget),
 )

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from aiorocketmq_fake.core.broker import Broker
 from aiorocketmq_fake.core.choices import ALL_RPCS
-from aiorocketmq_fake.core.codes import Refusal
+from aiorocketmq_fake.core.codes import OffsetPolicy, Refusal
 from aiorocketmq_fake.core.model import (
     FilterExpression,
     OffsetQuery,
@@ -188,6 +188,27 @@ class QueriesAnswerOne(Broker):
         return None if found is None else replace(found, max_offset=found.max_offset + 1)
 
 
+class ResetsMoveAll(Broker):
+    """A reset of one group moves every group."""
+
+    def reset_offset(
+        self, group: str, topic: str, policy: OffsetPolicy, *, now: float, timestamp: float | None = None
+    ) -> tuple[int, ...]:
+        for other in self.groups():
+            moved = super().reset_offset(other.config.name, topic, policy, now=now, timestamp=timestamp)
+        return moved
+
+
+class PullsWakeOne(TamperingPulls):
+    """A message wakes the waiting pull of one group only."""
+
+    _woken: str = ""
+
+    def pulling(self, request: PullRequest) -> PullRequest:
+        self._woken = self._woken or request.group
+        return request if request.group == self._woken else replace(request, polling=0.0)
+
+
 PULLING = (
     Mutant(
         "mu-pull-as-if-served",
@@ -222,4 +243,6 @@ PULLING = (
         ("pull.query-begin-end", "pull.query-time", "pull.time-bounds"),
         core=QueriesAnswerOne,
     ),
+    Mutant("mu-resets-move-all", ("offset.reset-one-group*",), core=ResetsMoveAll),
+    Mutant("mu-pulls-wake-one", ("pull.groups-woken",), core=PullsWakeOne),
 )
