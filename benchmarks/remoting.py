@@ -1,25 +1,30 @@
 """Sending and push consumption over the remoting protocol, beside a bare gRPC stub, on one real Apache server:
 `python -m benchmarks.remoting [--rounds N]`.
 
-The stub is the least that a client of its proxy can do. What is published are ratios."""
+The stub is the least that a client of its proxy can do. Where there is Go, Apache's client for it sends, too. What is
+published are ratios."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import shutil
 import statistics
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from aiorocketmq.admin import Admin
 
 from benchmarks.plan import OURS, STUB, WORKS
 from benchmarks.real import real_server
-from benchmarks.running import BACKLOG, BODY_BYTES, QUEUES, Effort, Result, measured, slug
+from benchmarks.running import BACKLOG, BODY_BYTES, QUEUES, ROOT, Effort, Result, measured, slug
 from benchmarks.server import load
 
-OVER_REMOTING = "aiorocketmq over remoting"
+OVER_REMOTING, GO = "aiorocketmq over remoting", "Apache's Go client"
+NAMES = (STUB, OURS, OVER_REMOTING, GO)
 KINDS = ("send", "push")
 
 
@@ -34,11 +39,13 @@ def main() -> None:
     works = [work for work in WORKS if work.kind in KINDS]
     # A consumer of the remoting protocol is ten times as fast: for all to have enough, there is more to read.
     works = [replace(work, load=work.load * 4) if work.load else work for work in works]
-    with real_server(options.version) as server:
+    with TemporaryDirectory() as folder, real_server(options.version) as server:
+        go = built(Path(folder) / "client")
         wheres = {
             STUB: (STUB, server.grpc),
             OURS: (OURS, server.grpc),
             OVER_REMOTING: (OURS, f"namesrv://{server.namesrv}"),
+            GO: (OURS, server.namesrv),
         }
         rounds = range(options.rounds + 1)
         asyncio.run(
@@ -49,7 +56,18 @@ def main() -> None:
             found: dict[str, list[Result]] = {name: [] for name in wheres}
             for number in rounds:
                 for name, (client, endpoint) in wheres.items():
-                    result = measured(work, client, endpoint, effort, pythons, prefix=prefix(name, number))
+                    if name == GO and (go is None or work.kind != "send"):
+                        continue
+                    program = (go, server.namesrv, "load") if name == GO and go else ()
+                    result = measured(
+                        work,
+                        client,
+                        endpoint,
+                        effort,
+                        pythons,
+                        prefix=prefix(name, number),
+                        program=program,
+                    )
                     if number:  # the first one warms the server up
                         found[name].append(result)
                         print(
@@ -60,16 +78,28 @@ def main() -> None:
                 medians = {
                     name: statistics.median(row[figure] or 0.0 for row in rows)
                     for name, rows in found.items()
+                    if rows
                 }
-                print(
-                    f"{work.title}: {figure} {medians[OVER_REMOTING] / medians[STUB]:.2f} times the stub's",
-                    flush=True,
-                )
+                for name in medians.keys() & {STUB, GO}:
+                    ratio = medians[OVER_REMOTING] / medians[name]
+                    print(
+                        f"{work.title}: {figure} over remoting {ratio:.2f} times that of {name}", flush=True
+                    )
+
+
+def built(program: Path) -> Path | None:
+    """Build Apache's client for Go, the one of the fake's tests; None where there is no Go."""
+    go = shutil.which("go")
+    if go is None:
+        print(f"SKIPPED {GO}: Go was not found.", flush=True)
+        return None
+    subprocess.run([go, "build", "-o", program, "."], cwd=ROOT / "fake_broker/tests/peers/golang", check=True)
+    return program
 
 
 def prefix(name: str, number: int) -> str:
     """What the topic and the group of a measurement begin with."""
-    return f"{[STUB, OURS, OVER_REMOTING].index(name)}-{number}-"
+    return f"{NAMES.index(name)}-{number}-"
 
 
 async def prepare(namesrv: str, rounds: range, slugs: list[str]) -> None:
@@ -77,7 +107,7 @@ async def prepare(namesrv: str, rounds: range, slugs: list[str]) -> None:
     async with Admin(f"namesrv://{namesrv}") as admin:
         await admin.create_topic(BACKLOG, queues=QUEUES)
         for number in rounds:
-            for name in (STUB, OURS, OVER_REMOTING):
+            for name in NAMES:
                 for each in slugs:
                     await admin.create_topic(prefix(name, number) + each, queues=QUEUES)
                     await admin.create_group(prefix(name, number) + each)

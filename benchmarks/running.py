@@ -89,11 +89,17 @@ def fake(
 
 
 def measured(
-    work: Work, client: str, endpoint: str, effort: Effort, pythons: Mapping[str, Path], prefix: str = ""
+    work: Work,
+    client: str,
+    endpoint: str,
+    effort: Effort,
+    pythons: Mapping[str, Path],
+    prefix: str = "",
+    program: Sequence[str | Path] = (),
 ) -> Result:
     """Let one client do one kind of work; raises RuntimeError with its last words if it fails.
 
-    Its topic and its group are called `prefix` and its `slug`."""
+    Its topic and its group are called `prefix` and its `slug`. `program` is run in place of the client's own."""
     name = prefix + slug(work, client)
     orders = {
         "work": work.kind,
@@ -110,7 +116,7 @@ def measured(
     }
     with TemporaryDirectory() as home:  # Apache's package writes log files below the home directory
         done = subprocess.run(
-            [pythons[client], "-m", CLIENTS[client], json.dumps(orders)],
+            [*(program or (pythons[client], "-m", CLIENTS[client])), json.dumps(orders)],
             capture_output=True,
             text=True,
             cwd=ROOT,

@@ -102,7 +102,7 @@ class Client(ABC):
             ) from None
         watch(self)
         self.started_at = loop_time()
-        self.client_id = new_client_id(self.surroundings)
+        self.client_id = new_client_id(self.surroundings, is_remoting=self.connection.is_remoting)
         self.telling.client = ClientIdentity(self.client_id, self.role, self.group)
         self._emit_life(Phase.INVOKE, running=True)
         try:

@@ -245,9 +245,11 @@ def process_message_ids() -> MessageIds:
     return MessageIds(getnode().to_bytes(6, "big"), os.getpid())
 
 
-def new_client_id(surroundings: Surroundings) -> str:
-    """A name for one client, unique among all: servers keep settings and consumers by it."""
-    return f"{surroundings.host}@{os.getpid()}@{surroundings.random.getrandbits(48):012x}"
+def new_client_id(surroundings: Surroundings, *, is_remoting: bool) -> str:
+    """A name for one client, unique among all: servers keep settings and consumers by it. Its form tells others of the
+    group which protocol the client speaks; see `_core.pop_members`."""
+    number = "" if is_remoting else "0@"
+    return f"{surroundings.host}@{os.getpid()}@{number}{surroundings.random.getrandbits(48):012x}"
 
 
 def loop_time() -> float:

@@ -84,6 +84,7 @@ class PullConsumer:
         on_rebalance: RebalanceListener | None = None,
         ordered: bool = False,
         broadcast: Broadcast | None = None,
+        allow_pop_members: bool = False,
         hooks: Sequence[Hook] = (),
         **options: Unpack[ConnectionOptions],
     ) -> None:
@@ -96,7 +97,8 @@ class PullConsumer:
         (default `Averagely()`) must be the same for all members of the group. `ordered`, which all members must agree
         on, too, locks each shared queue, so that no two members read it at a time, not even while it moves: that waits
         for the batch in hand, `Timeouts.stop` at most. With `broadcast`, each member reads all queues of `topics`, and
-        commits are written to a file of its own.
+        commits are written to a file of its own. A group with gRPC consumers, which move its offsets when they are
+        handed messages, is refused with a UsageError, at the start or when one joins later, unless `allow_pop_members`.
         Raises UsageError for `topics` at a gRPC address, ValueError or TypeError for single arguments.
         """
         shared = tuple(subscriptions_by_topic(topics or ()))
@@ -109,9 +111,12 @@ class PullConsumer:
                 "consumer.assign(await consumer.queues(topic))",
                 group=group,
             )
-        if not shared and (allocation is not None or on_rebalance or ordered or broadcast):
+        if not shared and (
+            allocation is not None or on_rebalance or ordered or broadcast or allow_pop_members
+        ):
             raise ValueError(
-                "allocation, on_rebalance, ordered and broadcast belong to topics=, whose queues the group shares"
+                "allocation, on_rebalance, ordered, broadcast and allow_pop_members belong to topics=, whose queues "
+                "the group shares"
             )
         check_group(group)
         if auto_commit is not None and not auto_commit > 0:
@@ -126,7 +131,16 @@ class PullConsumer:
         self._on_rebalance = on_rebalance
         self._ordered = ordered
         self._allocation = checked_sharing(start, allocation, ordered=ordered, broadcast=broadcast)
-        self._wanted = Wanted(group, shared, texts, start, max_messages, wait, broadcast)
+        self._wanted = Wanted(
+            group,
+            shared,
+            texts,
+            start,
+            max_messages,
+            wait,
+            broadcast,
+            allow_pop_members=allow_pop_members,
+        )
         self._members: tuple[RemotingSession, RemotingPullCalls] | None = None
         self._session: Client
         self._calls: PullCalls

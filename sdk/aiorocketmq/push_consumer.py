@@ -90,6 +90,7 @@ class PushConsumer:
         allocation: Allocation | None = None,
         ordered: bool = False,
         broadcast: Broadcast | None = None,
+        allow_pop_members: bool = False,
         hooks: Sequence[Hook] = (),
         **options: Unpack[ConnectionOptions],
     ) -> None:
@@ -107,7 +108,9 @@ class PushConsumer:
         For name servers alone: `start` is where a queue is read from that the group has never committed; by default
         what brokers say, as for Java's clients: a young queue from its first message, others from their end.
         `allocation` (default `Averagely()`) and `ordered` must be the same for all members; with `broadcast` each
-        member reads all queues, keeps its progress in a file, and what fails is logged and not repeated. `invisible`,
+        member reads all queues, keeps its progress in a file, and what fails is logged and not repeated. A group with
+        gRPC consumers, which move its offsets, is refused with a UsageError, at the start or when one joins later,
+        unless `allow_pop_members`. `invisible`,
         `create_group` and `lite_topics` are for gRPC alone.
 
         Raises ValueError or TypeError for single arguments; a topic
@@ -147,13 +150,18 @@ class PushConsumer:
                 raise ValueError("lite topics are consumed over gRPC only: give the address of a proxy")
             allocation = checked_sharing(start, allocation, ordered=ordered, broadcast=broadcast)
             self._wire = RemotingPush(
-                parts, start=start, allocation=allocation, ordered=ordered, broadcast=broadcast
+                parts,
+                start=start,
+                allocation=allocation,
+                ordered=ordered,
+                broadcast=broadcast,
+                allow_pop_members=allow_pop_members,
             )
         else:
-            if ordered or (start, allocation, broadcast) != (None, None, None):
+            if ordered or allow_pop_members or (start, allocation, broadcast) != (None, None, None):
                 raise ValueError(
-                    "start, allocation, ordered and broadcast are for name servers ('namesrv://…'); over gRPC the "
-                    "server decides"
+                    "start, allocation, ordered, broadcast and allow_pop_members are for name servers ('namesrv://…'); "
+                    "over gRPC the server decides"
                 )
             self._wire = GrpcPush(
                 parts, invisible=invisible, create_group=create_group, lite_topics=lite_topics

@@ -1,15 +1,18 @@
-"""Apache's Python client in a subprocess, driven line by line."""
+"""Apache's Python client in a subprocess, driven line by line, and a fake with a remoting port for other clients."""
 
 import asyncio
 import json
 import os
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
+from aiorocketmq_fake import FakeBroker
+
+from fake_broker.tests.peers.programs import News
 
 DRIVER = Path(__file__).with_name("apache_driver.py")
 PATIENCE = 60.0
@@ -92,3 +95,18 @@ async def end(process: asyncio.subprocess.Process) -> None:
     except TimeoutError:
         process.kill()
         await process.wait()
+
+
+@pytest.fixture
+async def broker() -> AsyncIterator[FakeBroker]:
+    """Its clock stands still: retries and delays come when a test says so."""
+    async with FakeBroker(remoting_port=0, clock="manual") as fake:
+        await fake.create_topic("orders", queues=4)
+        yield fake
+
+
+@pytest.fixture
+def news(broker: FakeBroker) -> Iterator[News]:
+    news = News()
+    with broker.events.listen(news.take):
+        yield news

@@ -2,82 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
-from asyncio.subprocess import PIPE, Process
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 from aiorocketmq_conformance.apache.jars import fetch_jars, find_java
 from aiorocketmq_conformance.apache.unavailable import ApacheUnavailable
 from aiorocketmq_fake import FakeBroker
-from aiorocketmq_fake.core.events import ClientJoined, Event, SentBack
+from aiorocketmq_fake.core.events import ClientJoined, SentBack
+
+from fake_broker.tests.peers.programs import News, Program, Start, running
 
 pytestmark = pytest.mark.peer
 
 PROGRAM = Path(__file__).with_name("Remoting.java")
-Start = Callable[..., AbstractAsyncContextManager["Java"]]
-PATIENCE = 25.0
-"""Seconds for a virtual machine on a busy computer."""
-
-
-class News:
-    """Wakes who waits for something that programs say or the broker does."""
-
-    def __init__(self) -> None:
-        self.happened = asyncio.Event()
-        self.events: list[Event] = []
-
-    def take(self, events: Iterable[Event]) -> None:
-        self.events.extend(events)
-        self.happened.set()
-
-    def count(self, kind: type[Event]) -> int:
-        return sum(isinstance(event, kind) for event in self.events)
-
-    async def until(self, is_so: Callable[[], bool]) -> None:
-        async with asyncio.timeout(PATIENCE):
-            while not is_so():
-                self.happened.clear()
-                await self.happened.wait()
-
-
-class Java:
-    """A Java program: what it says, line by line."""
-
-    def __init__(self, process: Process, news: News) -> None:
-        self.process = process
-        self.lines: list[list[str]] = []
-        self._news = news
-
-    async def listen(self) -> None:
-        assert self.process.stdout is not None
-        async for line in self.process.stdout:
-            self.lines.append(line.decode().split())
-            self._news.happened.set()
-
-    def said(self, word: str) -> list[list[str]]:
-        return [words[1:] for words in self.lines if words and words[0] == word]
-
-    def read(self) -> Counter[str]:
-        """How often each body was read."""
-        return Counter(words[0] for words in self.said("read"))
-
-    async def tell(self, *words: object) -> list[str]:
-        """Have a producer do something; returns what came of it."""
-        assert self.process.stdin is not None
-        count = len(self.said("sent"))
-        self.process.stdin.write((" ".join(map(str, words)) + "\n").encode())
-        await self._news.until(lambda: len(self.said("sent")) > count)
-        return self.said("sent")[-1]
-
-    async def end(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(b"end\n")
-        self.process.stdin.close()
-        await asyncio.wait_for(self.process.wait(), PATIENCE)
 
 
 @pytest.fixture(params=["5.5.0", "4.9.7"])
@@ -90,42 +30,16 @@ async def jars(request: pytest.FixtureRequest) -> Path:
 
 
 @pytest.fixture
-async def broker() -> AsyncIterator[FakeBroker]:
-    """Its clock stands still: retries and delays come when a test says so."""
-    async with FakeBroker(remoting_port=0, clock="manual") as fake:
-        await fake.create_topic("orders", queues=4)
-        yield fake
-
-
-@pytest.fixture
-def news(broker: FakeBroker) -> Iterator[News]:
-    news = News()
-    with broker.events.listen(news.take):
-        yield news
-
-
-@pytest.fixture
 def java(jars: Path, broker: FakeBroker, news: News, tmp_path: Path) -> Start:
     """Start a client: its kind, its group, what it wants of the topic."""
 
     @asynccontextmanager
-    async def start(kind: str, group: str, expression: str = "*") -> AsyncIterator[Java]:
+    async def start(kind: str, group: str, expression: str = "*") -> AsyncIterator[Program]:
         assert broker.remoting_endpoint is not None
         options = ("-Xmx192m", "-XX:TieredStopAtLevel=1", f"-Duser.home={tmp_path}", "-cp", f"{jars}/*")
         arguments = (broker.remoting_endpoint, kind, group, "orders", expression)
-        process = await asyncio.create_subprocess_exec(
-            find_java(), *options, str(PROGRAM), *arguments, stdin=PIPE, stdout=PIPE, limit=1 << 20
-        )
-        program = Java(process, news)
-        listening = asyncio.create_task(program.listen())
-        try:
-            await news.until(lambda: ["ready"] in program.lines)
+        async with running(news, find_java(), *options, PROGRAM, *arguments) as program:
             yield program
-            await program.end()
-        finally:
-            if process.returncode is None:
-                process.kill()
-            await listening
 
     return start
 

@@ -65,6 +65,8 @@ class Wanted:
     """Whether brokers may say that a group begins a young queue at its first message, wherever it starts otherwise."""
     is_handed: bool = False
     """Whether messages are handed to handlers, which ask for attempts, and for the topic that a retry comes from."""
+    allow_pop_members: bool = False
+    """Whether the group may have members that are handed messages and own no queues."""
 
 
 class PullCalls(Protocol):

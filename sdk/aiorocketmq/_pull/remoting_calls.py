@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import TypeVar
 
+from aiorocketmq._core.pop_members import pop_members, unclear_members
 from aiorocketmq._core.remoting.batches import unwrapped
 from aiorocketmq._core.remoting.bodies import check_body, parse_consumers
 from aiorocketmq._core.remoting.frame import Frame
@@ -18,7 +20,7 @@ from aiorocketmq._remoting.codes import RequestCode, ResponseCode
 from aiorocketmq._remoting.messages import received, unpack
 from aiorocketmq._remoting.session import RemotingSession
 from aiorocketmq._unpacking import unpack_with_extra
-from aiorocketmq.errors import OffsetNotFound
+from aiorocketmq.errors import OffsetNotFound, Refused, Unreachable, UsageError
 from aiorocketmq.message import MessageQueue, ReceivedMessage
 
 Parsed = TypeVar("Parsed")
@@ -45,6 +47,10 @@ class RemotingPullCalls:
         self._if_new = {} if wanted.is_young_whole else {"setZeroIfNotFound": "false"}
         self._tags: dict[FilterText, frozenset[str]] = {}
         """The tags of each filter that was met."""
+        self._topics = wanted.topics
+        self._allow_pop_members = wanted.allow_pop_members
+        self._unclear: set[str] = set()
+        """Members whose protocol is unknown, each of which is logged once."""
         self._checked: set[str] = set()
         """Topics whose SQL expression a broker has accepted."""
 
@@ -53,11 +59,41 @@ class RemotingPullCalls:
         return await self._session.queues(topic)
 
     async def consumers(self, topic: str) -> tuple[str, ...]:
-        """The client ids of the group's members, as a broker of `topic` knows them, sorted."""
+        """The client ids of the group's members, as a broker of `topic` knows them, sorted.
+
+        Raises UsageError for members that are handed messages, unless these are allowed."""
         answer = await self._session.call_any(
             topic, RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": self._group}
         )
-        return self._parsed(parse_consumers, answer, "the members of the group")
+        consumers = self._parsed(parse_consumers, answer, "the members of the group")
+        if not self._allow_pop_members:
+            self._check_members(consumers)
+        return consumers
+
+    async def check_members(self) -> None:
+        """Raise UsageError where the group has members that are handed messages already."""
+        for topic in self._topics:
+            # Nobody is there, or it cannot be known now: whoever shares the queues asks again.
+            with suppress(Refused, Unreachable):
+                await self.consumers(topic)
+
+    def _check_members(self, consumers: Sequence[str]) -> None:
+        unclear = set(unclear_members(consumers)) - self._unclear
+        if unclear:
+            self._unclear |= unclear
+            logger.warning(
+                "group %r has members of unknown protocol (%s): over gRPC, they move its offsets, too",
+                self._group,
+                ", ".join(sorted(unclear)),
+                extra=self._session.log_facts(),
+            )
+        if popping := pop_members(consumers):
+            raise UsageError(
+                f"group {self._group!r} has members that are handed messages over gRPC ({', '.join(popping[:3])}) and "
+                "move the same offsets, so that messages would be skipped or read twice; use another group, or "
+                "allow_pop_members=True",
+                group=self._group,
+            )
 
     async def pull(self, queue: MessageQueue, offset: int, poll_length: Callable[[float], float]) -> Pulled:
         """Read from `offset` on, waiting for messages as long as `poll_length` makes of what is configured."""

@@ -20,7 +20,7 @@ from aiorocketmq._pull.remoting_calls import RemotingPullCalls
 from aiorocketmq._tasks import Watch
 from aiorocketmq.allocation import Allocation, Averagely, check_allocation, share
 from aiorocketmq.connection import loop_time
-from aiorocketmq.errors import RocketMQError
+from aiorocketmq.errors import RocketMQError, UsageError
 from aiorocketmq.message import MessageQueue
 
 logger = logging.getLogger(__name__)
@@ -112,6 +112,12 @@ class Sharing:
             try:
                 pause = LOOK_EVERY if await self.balance() else UNBALANCED
                 watch.worked()
+            except UsageError as error:  # the group is not to be shared in
+                try:
+                    await self.leave()
+                finally:
+                    self._client.fail(error)
+                return
             except RocketMQError as error:
                 rng = self._client.surroundings.random
                 pause = failure_pause(watch.failed(error), throttled=False, rng=rng)

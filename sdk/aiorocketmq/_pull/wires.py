@@ -43,6 +43,9 @@ def remoting(
 ) -> tuple[RemotingSession, RemotingPullCalls]:
     """A session with name servers and brokers, known to these as a member of its group where topics are shared."""
 
+    async def check() -> None:
+        await calls.check_members()
+
     told: Mapping[str, FilterText] = {}
     told_at = 0
 
@@ -68,13 +71,16 @@ def remoting(
         hooks=hooks,
         topics=wanted.topics,
         heartbeat=heartbeat if wanted.topics else None,
+        before_joining=check,
         options=options,
     )
     if wanted.broadcast is None:
-        return session, RemotingPullCalls(session, wanted)
+        calls = RemotingPullCalls(session, wanted)
+        return session, calls
     member = wanted.broadcast.member or f"{session.surroundings.host}@DEFAULT"
     file = OffsetFile(Path(wanted.broadcast.directory).expanduser(), member, wanted.group)
-    return session, BroadcastPullCalls(session, wanted, file)
+    calls = BroadcastPullCalls(session, wanted, file)
+    return session, calls
 
 
 def _subscriptions(wanted: Wanted) -> Mapping[str, FilterText]:

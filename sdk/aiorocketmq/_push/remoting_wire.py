@@ -36,6 +36,7 @@ class RemotingPush:
         allocation: Allocation,
         ordered: bool,
         broadcast: Broadcast | None,
+        allow_pop_members: bool,
     ) -> None:
         self._group = parts.group
         self._retry = None if broadcast is not None else f"{RETRY}{parts.group}"
@@ -49,6 +50,7 @@ class RemotingPush:
             broadcast,
             is_young_whole=start is None,
             is_handed=True,
+            allow_pop_members=allow_pop_members,
         )
         self._session, calls = remoting(parts.where, wanted, hooks=parts.hooks, options=parts.options)
         self.client = self._session

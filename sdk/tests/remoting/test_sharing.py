@@ -39,8 +39,8 @@ async def test_a_member_is_known_again_as_soon_as_its_connection_is(start: Start
             "CONSUME_ACTIVELY",
         )
         assert group["subscriptionDataSet"][0]["topic"] == "T"
-        # It looks at its group once more when it is known again.
-        await seen(server, RequestCode.GET_CONSUMER_LIST_BY_GROUP, 2)
+        # It looks at its group before it joins, as a member, and once more when it is known again.
+        await seen(server, RequestCode.GET_CONSUMER_LIST_BY_GROUP, 3)
         assert reader.health().connected
     (goodbye,) = requests(server, RequestCode.UNREGISTER_CLIENT)
     assert goodbye.fields == {"clientID": told["clientID"], "consumerGroup": "g"}
@@ -50,8 +50,8 @@ async def test_a_member_that_is_named_once_for_each_of_its_connections_counts_on
     script = Script(queues=5)
 
     def members(frame: Frame) -> Frame:
-        (me,) = script.consumers
-        return answer(frame, body=json.dumps({"consumerIdList": [me, "~last", me]}).encode())
+        listed = [*script.consumers, "~last", *script.consumers]
+        return answer(frame, body=json.dumps({"consumerIdList": listed}).encode())
 
     script.answers[RequestCode.GET_CONSUMER_LIST_BY_GROUP] = members
     server = await start(script)
@@ -171,7 +171,9 @@ async def test_what_was_given_up_is_read_again_although_a_lock_failed_in_between
     ]
     refused: list[bytes] = []
 
-    def members(frame: Frame) -> bytes:
+    def members(frame: Frame) -> bytes | Frame:
+        if not script.consumers:  # it looks before it joins
+            return answer(frame, ResponseCode.SYSTEM_ERROR)
         (me,) = script.consumers
         body = json.dumps({"consumerIdList": groups[0](me)}).encode()
         told = encode(answer(frame, body=body))
