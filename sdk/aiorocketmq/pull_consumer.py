@@ -21,6 +21,7 @@ from aiorocketmq._pull.asked import Asked
 from aiorocketmq._pull.batch import PullBatch
 from aiorocketmq._pull.fetching import Fetched, Fetching, tell_delivery
 from aiorocketmq._pull.interface import Broadcast, Offset, PullCalls, Wanted
+from aiorocketmq._pull.kept_commits import KeptCommits
 from aiorocketmq._pull.locking import QueueLocks
 from aiorocketmq._pull.remoting_calls import RemotingPullCalls
 from aiorocketmq._pull.sharing import RebalanceListener, Sharing, checked_sharing
@@ -152,6 +153,7 @@ class PullConsumer:
         self._sharing: Sharing | None = None
         self._balancing: asyncio.Task[None] | None = None
         self._fetching: Fetching | None = None
+        self._kept: KeptCommits | None = None
         self._committing: asyncio.Task[None] | None = None
         self._unfinished: Fetched | None = None
         self._asked = asyncio.Event()
@@ -164,6 +166,7 @@ class PullConsumer:
         session = self._session
         await session.start()
         self._fetching = Fetching(session, self._calls, start=self._wanted.start)
+        self._kept = KeptCommits(session, self._calls, self._fetching)
         if self._auto_commit is not None:
             self._committing = session.supervise(
                 self._commit_forever, self._fetching, self._auto_commit, name="committing offsets"
@@ -208,8 +211,11 @@ class PullConsumer:
                 with anyio.move_on_after(session.timeouts.stop):
                     if (error := await self._commit_due(fetching)) is not None:
                         logger.warning("the last offsets were not committed: %s", error)
+            if self._kept is not None:
+                with anyio.move_on_after(session.timeouts.stop):
+                    await self._kept.close()
         finally:
-            self._fetching = None
+            self._fetching = self._kept = None
             await session.stop()
 
     def health(self) -> Health:
@@ -328,9 +334,11 @@ class PullConsumer:
 
         An offset is that of the next message to read. Raises the server's refusal, and QueueRevokedError for a shared
         queue that another member owns by now; cancelled or unanswered, it may or may not have taken effect, and may
-        simply be repeated.
+        simply be repeated. While replicas are read because a broker's master is away, it returns at once: the newest
+        offset of each queue is stored when the master is back, as the log says, or lost with this consumer.
         """
         fetching = self._open()
+        assert self._kept is not None  # as long as it is open
         if isinstance(what, PullBatch):
             offsets: Mapping[MessageQueue, int] = {what.queue: what.next_offset}
         elif what is not None:
@@ -347,7 +355,7 @@ class PullConsumer:
                     topic=queue.topic,
                     group=self._group,
                 )
-            await fetching.commit(queue, offset)
+            await self._kept.commit(queue, offset)
 
     def _finish(self, fetching: Fetching) -> None:
         """Asking for more says that the last batch is done."""
@@ -384,14 +392,17 @@ class PullConsumer:
                     await self._asked.wait()
         if self._auto_commit is not None and (error := await self._commit_due(self._open(), queues)):
             logger.warning("offsets of queues given up were not committed: %s", error)
+        if self._kept is not None:
+            await self._kept.give_up(queues)
 
     async def _commit_due(
         self, fetching: Fetching, queues: Collection[MessageQueue] | None = None
     ) -> RocketMQError | None:
         """Commit what is due, all at a time, and return the first error; what was not committed stays due."""
+        assert self._kept is not None  # as long as it is open
         due = fetching.positions.due_commits().items()
         outcomes = await asyncio.gather(
-            *(fetching.commit(queue, offset) for queue, offset in due if queues is None or queue in queues),
+            *(self._kept.commit(queue, offset) for queue, offset in due if queues is None or queue in queues),
             return_exceptions=True,
         )
         failures = [outcome for outcome in outcomes if outcome is not None]

@@ -88,6 +88,7 @@ def write_configuration(
         "brokerName": BROKER_NAME,
         "brokerId": "0",
         "brokerIP1": HOST,
+        "brokerIP2": HOST,
         "listenPort": str(ports.broker),
         "haListenPort": str(ports.broker + 1),
         "namesrvAddr": f"{HOST}:{ports.namesrv}",

@@ -140,6 +140,29 @@ class ApacheServer:
             finally:
                 await process.end()
 
+    @asynccontextmanager
+    async def replica(self, settings: Mapping[str, str] | None = None) -> AsyncIterator[str]:
+        """A replica of the broker, until the block is left; yields `host:port` of its classic port.
+
+        It copies messages as they come, and topics, groups and offsets every 10 s. `settings` are further lines of its
+        broker.conf. ApacheUnavailable when it does not come.
+        """
+        ports = replace(free_ports(random.Random()), namesrv=self._started.namesrv)
+        with tempfile.TemporaryDirectory(
+            prefix="aiorocketmq-apache-", ignore_cleanup_errors=True
+        ) as directory:
+            home = Path(directory)
+            write_configuration(
+                home, ports, {**self._settings, "brokerId": "1", "brokerRole": "SLAVE", **(settings or {})}
+            )
+            _, program = programs(find_java(), await fetch_jars(self.version), home, ports, mode="broker")
+            process = ServerProcess(program, home, grace=_NO_GRACE)
+            try:
+                await self._begin(process)
+                yield f"{HOST}:{ports.broker}"
+            finally:
+                await process.end()
+
     async def kill(self) -> None:
         """Kill the broker as kill -9 does."""
         await self._broker_process.kill()

@@ -21,7 +21,7 @@ from aiorocketmq._remoting import routes
 from aiorocketmq._remoting.codes import RequestCode
 from aiorocketmq._remoting.messages import SYSTEM_PROPERTIES, received, unpack
 from aiorocketmq._remoting.session import RemotingSession
-from aiorocketmq.errors import IllegalMessage, NotServed, RocketMQError, UsageError
+from aiorocketmq.errors import IllegalMessage, NotServed, RocketMQError, Unreachable, UsageError
 from aiorocketmq.message import Message, SendReceipt
 
 logger = logging.getLogger(__name__)
@@ -59,14 +59,21 @@ class RemotingSendCalls:
         return False
 
     async def route(self, topic: str) -> Route:
-        """Where the queues of `topic` are."""
-        route = self._routes[topic] = _writable(topic, await self._session.route(topic))
+        """Where the queues of `topic` are; raises Unreachable while all masters that have it are away."""
+        known = await self._session.route(topic)
+        if not _has_master(known) and not _has_master(known := await self._session.look_up(topic)):
+            raise Unreachable(
+                f"the masters of topic {topic!r} are away, and replicas take no messages",
+                endpoint=str(self._session.access),
+                topic=topic,
+            )
+        route = self._routes[topic] = _writable(topic, known)
         return route
 
     def _follow(self) -> None:
         for topic in self._routes:
             known = self._session.routes.get(topic)
-            if known is not None:
+            if known is not None and _has_master(known):  # else it is tried where the masters were
                 self._routes[topic] = _writable(topic, known)
 
     async def declare(self, topic: str) -> None:
@@ -285,6 +292,10 @@ def _text(message: Message, system: Mapping[str, str]) -> str:
         f"a message for topic {message.topic!r} cannot be sent: {problem}; {IllegalMessage.remedy}",
         topic=message.topic,
     )
+
+
+def _has_master(route: routes.Route) -> bool:
+    return any(broker.master is not None for broker in route.brokers)
 
 
 def _writable(topic: str, route: routes.Route) -> Route:

@@ -142,6 +142,10 @@ class GrpcPullCalls:
             source.endpoint, UPDATE_OFFSET, request, topic=queue.topic, group=self._group
         )
 
+    def is_at_replica(self, queue: MessageQueue) -> bool:
+        """False: proxies choose whom they read from."""
+        return False
+
     async def resolve(self, queue: MessageQueue, offset: Offset | int | datetime) -> int:
         """The number of an offset that is given by place or instant."""
         check_offset(offset)

@@ -84,6 +84,9 @@ class PullCalls(Protocol):
     async def commit(self, queue: MessageQueue, offset: int) -> None:
         """Store the group's next offset."""
 
+    def is_at_replica(self, queue: MessageQueue) -> bool:
+        """Whether `queue` is read from a replica for now, since the server that stores its offsets is away."""
+
     async def resolve(self, queue: MessageQueue, offset: Offset | int | datetime) -> int:
         """The number of an offset that is given by place or instant; ValueError for one that cannot be."""
 

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from typing import TypeVar
 
 from aiorocketmq._core.pop_members import pop_members, unclear_members
@@ -18,6 +19,7 @@ from aiorocketmq._core.tags import matches_tags, parse_tags
 from aiorocketmq._pull.interface import RETRY, Offset, Pulled, Wanted, check_offset
 from aiorocketmq._remoting.codes import RequestCode, ResponseCode
 from aiorocketmq._remoting.messages import received, unpack
+from aiorocketmq._remoting.replicas import goes_on
 from aiorocketmq._remoting.session import RemotingSession
 from aiorocketmq._unpacking import unpack_with_extra
 from aiorocketmq.errors import OffsetNotFound, Refused, Unreachable, UsageError
@@ -29,6 +31,8 @@ logger = logging.getLogger(__name__)
 
 HOLD_MARGIN = 10.0
 """Seconds that a pull may take beyond its wait: brokers look at held pulls every 5 s."""
+AT_REPLICA = 5.0
+"""Seconds that a pull waits at most where a replica is read."""
 
 _SUSPEND, _SUBSCRIPTION = 2, 4
 """Bits of a pull: the broker may hold it; it goes by the filter in it."""
@@ -100,8 +104,9 @@ class RemotingPullCalls:
         wanted = self._filters.get(queue.topic, FilterText())
         if wanted.is_sql:
             await self._check(queue, wanted)
-        wait = poll_length(self._wait)
-        answer = await self._session.call(
+        # Messages come to the replica as to the master; a short wait brings reading back to the master soon.
+        wait = poll_length(min(self._wait, AT_REPLICA) if self.is_at_replica(queue) else self._wait)
+        answer = await self._session.read(
             queue,
             RequestCode.PULL_MESSAGE,
             {
@@ -122,6 +127,7 @@ class RemotingPullCalls:
                 ResponseCode.PULL_RETRY_IMMEDIATELY,
                 ResponseCode.PULL_OFFSET_MOVED,
             ),
+            is_usable=partial(goes_on, offset=offset),
         )
         next_offset = self._number(answer, "nextBeginOffset", "a pull")
         is_moved = answer.code == ResponseCode.PULL_OFFSET_MOVED and next_offset != offset
@@ -153,10 +159,12 @@ class RemotingPullCalls:
 
         Brokers before 5.0 answer 0 instead for a young queue, and for one that they do not know."""
         try:
-            answer = await self._session.call(
+            answer = await self._session.read(
                 queue,
                 RequestCode.QUERY_CONSUMER_OFFSET,
                 {"consumerGroup": self._group, **self._if_new},
+                # 0 is what old brokers say for a group that they do not know, too.
+                is_usable=lambda answer: answer.fields.get("offset") != "0",
             )
         except OffsetNotFound:
             return None
@@ -171,6 +179,10 @@ class RemotingPullCalls:
             {"consumerGroup": self._group, "commitOffset": str(offset)},
         )
 
+    def is_at_replica(self, queue: MessageQueue) -> bool:
+        """Whether `queue` is read from a replica for now, since its master is away."""
+        return self._session.replicas.is_away(queue.broker)
+
     async def resolve(self, queue: MessageQueue, offset: Offset | int | datetime) -> int:
         """The number of an offset that is given by place or instant; see `PullConsumer.seek`."""
         check_offset(offset)
@@ -179,11 +191,11 @@ class RemotingPullCalls:
         if isinstance(offset, datetime):
             milliseconds = max(0, round(offset.timestamp() * 1000))
             fields = {"timestamp": str(milliseconds), "boundaryType": "LOWER"}
-            answer = await self._session.call(queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, fields)
+            answer = await self._session.read(queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, fields)
         elif offset is Offset.BEGIN:
-            answer = await self._session.call(queue, RequestCode.GET_MIN_OFFSET)
+            answer = await self._session.read(queue, RequestCode.GET_MIN_OFFSET)
         else:
-            answer = await self._session.call(queue, RequestCode.GET_MAX_OFFSET)
+            answer = await self._session.read(queue, RequestCode.GET_MAX_OFFSET)
         # Brokers know no offset of a queue that never had a message.
         return max(0, self._number(answer, "offset", "an offset", least=-1))
 
@@ -191,7 +203,7 @@ class RemotingPullCalls:
         """Raise IllegalFilter for an SQL expression that the broker cannot read: it would deliver everything."""
         if queue.topic not in self._checked:
             body = check_body(self._session.client_id, self._group, queue.topic, wanted)
-            await self._session.call(queue, RequestCode.CHECK_CLIENT_CONFIG, body=body)
+            await self._session.read(queue, RequestCode.CHECK_CLIENT_CONFIG, body=body)
             self._checked.add(queue.topic)
 
     async def _messages(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TypeAlias
 
@@ -19,6 +20,7 @@ from aiorocketmq._core.route import MessageQueue
 from aiorocketmq._remoting.codes import RequestCode
 from aiorocketmq._remoting.name_servers import NameServers
 from aiorocketmq._remoting.pool import Pool
+from aiorocketmq._remoting.replicas import Ask, Replicas, master_of
 from aiorocketmq._remoting.routes import READABLE, BrokerAddresses, Route
 from aiorocketmq._remoting.tls import ssl_context
 from aiorocketmq._retrying import retried
@@ -27,6 +29,7 @@ from aiorocketmq.connection import Connection, ConnectionOptions, as_connection
 from aiorocketmq.errors import (
     Busy,
     MalformedAnswerError,
+    Refused,
     RocketMQError,
     ServerFault,
     TopicNotFound,
@@ -81,6 +84,7 @@ class RemotingSession(Client):
         self._known_by: dict[Address, int] = {}
         """Brokers that have answered a heartbeat on the connection that is open now, with their versions."""
         self._due = asyncio.Event()
+        self.replicas = Replicas(self, self._greet_master)
 
     # Life
 
@@ -119,7 +123,7 @@ class RemotingSession(Client):
         if not self.topics:
             await self._name_servers.brokers()
         for topic in self.topics:
-            await self._look_up(topic)
+            await self.look_up(topic)
         if self._before_joining is not None:
             await self._before_joining()
         if self._heartbeat is not None and self.topics:
@@ -153,6 +157,7 @@ class RemotingSession(Client):
         if self._open_pool is not None:
             await self._open_pool.close()
         self._known_by.clear()
+        self.replicas.forget()
 
     @property
     def is_connected(self) -> bool:
@@ -178,32 +183,33 @@ class RemotingSession(Client):
         code: RequestCode,
         fields: Mapping[str, str] | None = None,
         body: bytes = b"",
+    ) -> Frame:
+        """Ask the master that has `queue`; see `Pool.call`. Raises TopicNotFound, and Unreachable where it is away."""
+        broker = await self._broker_of(queue)
+        return await self.replicas.change(queue.topic, broker, self._asks(queue, code, fields, body))
+
+    async def read(
+        self,
+        queue: MessageQueue,
+        code: RequestCode,
+        fields: Mapping[str, str] | None = None,
+        body: bytes = b"",
         *,
         timeout: float | None = None,
         accept: Collection[int] = (),
+        is_usable: Callable[[Frame], bool] = lambda _: True,
     ) -> Frame:
-        """Ask the broker that has `queue`; see `Pool.call`. Raises TopicNotFound, and Unreachable where the broker of
-        the queue is away."""
-        self.check_running()
-        route = await self.route(queue.topic)
-        named = {"topic": queue.topic, "queueId": str(queue.id), "bname": queue.broker, **(fields or {})}
-        return await self._pool.call(
-            self._address(queue.broker, route.brokers),
-            code,
-            named,
-            body,
-            timeout=timeout or self.timeouts.request,
-            topic=queue.topic,
-            group=self.group,
-            accept=accept,
-        )
+        """Ask the master that has `queue`, or while it is away a replica, see `Replicas.read`; raises as `call`."""
+        broker = await self._broker_of(queue)
+        ask = self._asks(queue, code, fields, body, timeout=timeout, accept=accept)
+        return await self.replicas.read(queue.topic, broker, ask, is_usable)
 
     async def call_broker(
         self, broker: str, code: RequestCode, fields: Mapping[str, str], body: bytes = b""
     ) -> Frame:
-        """Ask a broker by its name, as a route has named it."""
+        """Ask a master by the name of its broker, as a route has named it."""
         return await self._pool.call(
-            self._address(broker, self._brokers()),
+            master_of(self._broker(broker, self._brokers())),
             code,
             fields,
             body,
@@ -229,13 +235,17 @@ class RemotingSession(Client):
     async def call_any(self, topic: str, code: RequestCode, fields: Mapping[str, str]) -> Frame:
         """Ask one broker of `topic`, a master where there is one; all know the same of a group."""
         route = await self.route(topic)
-        addresses = [self._address(broker.name, (broker,)) for broker in route.brokers]
-        if not addresses:
+        if not route.brokers:
             raise Unreachable(f"topic {topic!r} has no broker at the moment", topic=topic, group=self.group)
-        address = self.surroundings.random.choice(addresses)
-        return await self._pool.call(
-            address, code, fields, timeout=self.timeouts.request, topic=topic, group=self.group
+        ask = partial(
+            self._pool.call,
+            code=code,
+            fields=fields,
+            timeout=self.timeouts.request,
+            topic=topic,
+            group=self.group,
         )
+        return await self.replicas.read(topic, self.surroundings.random.choice(route.brokers), ask)
 
     def malformed(self, what: str, error: Exception) -> MalformedAnswerError:
         """The error for a broker's answer that came and is none of the protocol."""
@@ -246,7 +256,17 @@ class RemotingSession(Client):
 
     async def route(self, topic: str) -> Route:
         """Where `topic` lives, as it was seen at most half a minute ago. Raises TopicNotFound, Unreachable."""
-        return self._routes.get(topic) or await self._look_up(topic)
+        return self._routes.get(topic) or await self.look_up(topic)
+
+    async def look_up(self, topic: str) -> Route:
+        """Where `topic` lives, as name servers say now; raises as `route`."""
+        route = await self._name_servers.route(topic)
+        before = self._routes.get(topic)
+        self._routes[topic] = route
+        if before is not None and before != route:
+            logger.info("the route of topic %r has changed", topic, extra=self.log_facts())
+            self._changed()
+        return route
 
     async def queues(self, topic: str) -> tuple[MessageQueue, ...]:
         """The readable queues of `topic`, sorted."""
@@ -291,27 +311,49 @@ class RemotingSession(Client):
                 raise error
         return self._known_by[address]
 
-    async def _look_up(self, topic: str) -> Route:
-        route = await self._name_servers.route(topic)
-        before = self._routes.get(topic)
-        self._routes[topic] = route
-        if before is not None and before != route:
-            logger.info("the route of topic %r has changed", topic, extra=self.log_facts())
-            self._changed()
-        return route
-
     def _brokers(self) -> list[BrokerAddresses]:
         return [broker for route in self._routes.values() for broker in route.brokers]
 
-    def _address(self, name: str, among: Iterable[BrokerAddresses]) -> Address:
+    async def _broker_of(self, queue: MessageQueue) -> BrokerAddresses:
+        self.check_running()
+        return self._broker(queue.broker, (await self.route(queue.topic)).brokers)
+
+    def _broker(self, name: str, among: Iterable[BrokerAddresses]) -> BrokerAddresses:
         for broker in among:
             if broker.name == name and broker.addresses:
-                return broker.master or broker.addresses[min(broker.addresses)]
+                return broker
         raise Unreachable(
             f"the name servers at {self.access} know no address of broker {name!r} at the moment",
             endpoint=str(self.access),
             group=self.group,
         )
+
+    def _asks(
+        self,
+        queue: MessageQueue,
+        code: RequestCode,
+        fields: Mapping[str, str] | None,
+        body: bytes,
+        *,
+        timeout: float | None = None,
+        accept: Collection[int] = (),
+    ) -> Ask:
+        named = {"topic": queue.topic, "queueId": str(queue.id), "bname": queue.broker, **(fields or {})}
+        return partial(
+            self._pool.call,
+            code=code,
+            fields=named,
+            body=body,
+            timeout=timeout or self.timeouts.request,
+            topic=queue.topic,
+            group=self.group,
+            accept=accept,
+        )
+
+    async def _greet_master(self, topic: str, broker: str) -> None:
+        master = master_of(self._broker(broker, (await self.look_up(topic)).brokers))
+        with suppress(Refused):  # an answer as good as any
+            await self._asks(MessageQueue(topic, broker, 0), RequestCode.GET_MIN_OFFSET, None, b"")(master)
 
     async def _ask(self, address: Address, code: RequestCode, fields: Mapping[str, str]) -> None:
         try:
@@ -326,7 +368,7 @@ class RemotingSession(Client):
             await asyncio.sleep(ROUTES)
             # Without a topic, too, or name servers would close a connection that says nothing.
             jobs: list[Callable[[], Awaitable[object]]]
-            jobs = [partial(self._look_up, topic) for topic in self._routes]
+            jobs = [partial(self.look_up, topic) for topic in self._routes]
             for job in jobs or [self._name_servers.brokers]:
                 try:
                     await job()

@@ -1,0 +1,146 @@
+"""Reads at replicas while a broker's master is away; what replicas answer was measured, see "Replicas read" in
+docs/explanation/decisions.md."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+from aiorocketmq._client import Client
+from aiorocketmq._core.endpoint import Address
+from aiorocketmq._core.pauses import failure_pause
+from aiorocketmq._core.remoting.frame import Frame
+from aiorocketmq._remoting.codes import ResponseCode
+from aiorocketmq._remoting.routes import MASTER, BrokerAddresses
+from aiorocketmq._tasks import Watch
+from aiorocketmq.errors import RocketMQError, Unreachable
+
+logger = logging.getLogger(__name__)
+
+Ask: TypeAlias = Callable[[Address], Awaitable[Frame]]
+"""Makes one request of the server at an address."""
+
+
+class Replicas:
+    """Knows which masters of one client are away, and asks their replicas meanwhile."""
+
+    def __init__(self, client: Client, greet: Callable[[str, str], Awaitable[object]]) -> None:
+        """`greet` asks something of the master of a broker that has a topic, and raises where it does not answer."""
+        self._client = client
+        self._greet = greet
+        self._away: set[str] = set()
+
+    def is_away(self, broker: str) -> bool:
+        """Whether the master of `broker` has not answered, and replicas are read until it does."""
+        return broker in self._away
+
+    def forget(self) -> None:
+        """Take all masters for present: the client begins anew."""
+        self._away.clear()
+
+    async def change(self, topic: str, broker: BrokerAddresses, ask: Ask) -> Frame:
+        """Ask the master; raises Unreachable while it is away. A replica forgets what it is told."""
+        try:
+            return await ask(master_of(broker))
+        except Unreachable as error:
+            self._missed(topic, broker, error)
+            raise
+
+    async def read(
+        self,
+        topic: str,
+        broker: BrokerAddresses,
+        ask: Ask,
+        is_usable: Callable[[Frame], bool] = lambda _: True,
+    ) -> Frame:
+        """Ask the master, or while it is away the first replica whose answer `is_usable`; raises Unreachable where
+        there is none. What a replica refuses is no refusal: it may not know yet what the master knows."""
+        if not (was_away := self.is_away(broker.name)):
+            try:
+                return await self.change(topic, broker, ask)
+            except Unreachable as error:
+                if not self.is_away(broker.name):
+                    raise
+                failure = error
+        tried = []
+        for number, address in sorted(broker.addresses.items()):
+            if number == MASTER:
+                continue
+            try:
+                answer = await ask(address)
+            except RocketMQError as error:
+                tried.append(str(error))
+            else:
+                if is_usable(answer):
+                    return answer
+                tried.append(f"the replica at {address} has not got so far")
+        if was_away:
+            try:
+                return await self.change(topic, broker, ask)
+            except Unreachable as error:
+                failure = error
+        raise Unreachable(
+            f"{failure}; and no replica stands in for it: {'; '.join(tried)}", tried=tuple(tried), topic=topic
+        ) from failure
+
+    def _missed(self, topic: str, broker: BrokerAddresses, error: Unreachable) -> None:
+        is_alone = broker.addresses.keys() <= {MASTER}
+        if broker.name in self._away or is_alone or not self._client.is_running:
+            return
+        self._away.add(broker.name)
+        logger.warning(
+            "the master of broker %s is away, its replicas are read until it is back: %s",
+            broker.name,
+            error,
+            extra=self._client.log_facts(),
+        )
+        self._client.supervise(
+            self._until_back, topic, broker.name, name=f"waiting for the master of {broker.name}"
+        )
+
+    async def _until_back(self, watch: Watch, topic: str, broker: str) -> None:
+        while True:
+            try:
+                await self._greet(topic, broker)
+            except RocketMQError as error:
+                pause = failure_pause(
+                    watch.failed(error), throttled=False, rng=self._client.surroundings.random
+                )
+                await asyncio.sleep(pause)
+            else:
+                break
+        self._away.discard(broker)
+        logger.warning("the master of broker %s is back", broker, extra=self._client.log_facts())
+
+
+def master_of(broker: BrokerAddresses) -> Address:
+    """Where changes go; raises Unreachable where there is no master."""
+    if broker.master is None:
+        raise Unreachable(
+            f"broker {broker.name!r} has no master at the moment, as name servers say, and replicas take no changes"
+        )
+    return broker.master
+
+
+def goes_on(answer: Frame, offset: int) -> bool:
+    """Whether a replica's answer to a pull from `offset` may be followed.
+
+    It may lag behind, and then names its own end instead; or it has begun later than its master, and names its own
+    begin: following either would repeat or skip what the master has."""
+    try:
+        least, end, following = (
+            int(answer.fields[name]) for name in ("minOffset", "maxOffset", "nextBeginOffset")
+        )
+    except (KeyError, ValueError):
+        return False
+    match answer.code:
+        case ResponseCode.SUCCESS:
+            return following > offset
+        case ResponseCode.PULL_NOT_FOUND:
+            return following == offset
+        case ResponseCode.PULL_RETRY_IMMEDIATELY:  # looked through, and nothing that is wanted
+            return least <= offset < following <= end
+        case _:
+            return False
