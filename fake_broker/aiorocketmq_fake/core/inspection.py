@@ -91,9 +91,9 @@ def message_at(state: State, position: int) -> StoredMessage | None:
     """Look at one place in the log, by which every queue is ordered; None where nothing is kept."""
     for topic in state.topics.values():
         for queue in topic.queues:
-            message = queue.get(queue.first_from(position))
-            if message is not None and message.position == position:
-                return message
+            found = queue.get(queue.first_from(position))
+            if found is not None and found.position == position:
+                return found
     return None
 
 

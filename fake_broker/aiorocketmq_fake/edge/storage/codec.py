@@ -117,7 +117,8 @@ class _Unpickler(pickle.Unpickler):
         if isinstance(owner, EnumType):
             return owner[name]
         kind = type(owner)
-        is_ours = kind in _ours().values() or any(owner is each for each in self._foreign.values())
+        is_ours = _ours().get((kind.__module__, kind.__name__)) is kind
+        is_ours = is_ours or any(owner is each for each in self._foreign.values())
         if not is_ours or name.startswith("__") or not isfunction(getattr_static(kind, name, None)):
             raise pickle.UnpicklingError(f"{name!r} of a {kind.__name__} does not belong into a data file")
         return getattr(owner, name)

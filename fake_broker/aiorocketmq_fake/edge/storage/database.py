@@ -105,15 +105,13 @@ class Database:
         """DamagedData where fewer commands are there than were written: the end of the write-ahead log is lost."""
         with self._damage():
             found, written = _upto(self._reader), self._mark.read()
-        if written is None and found:
-            raise DamagedData(
-                self.path, f"{self._mark.path.name} is missing, which says how much was written"
-            )
-        if found < (written or 0):
-            raise DamagedData(
-                self.path,
-                f"{(written or 0) - found} of the {written} commands that were written are missing at its end",
-            )
+        if written is None:
+            if found:
+                what = f"{self._mark.path.name} is missing, which says how much was written"
+                raise DamagedData(self.path, what)
+        elif found < written:
+            what = f"{written - found} of the {written} commands that were written are missing at its end"
+            raise DamagedData(self.path, what)
 
     def check(self) -> None:
         """Let SQLite look through its own structure; DamagedData where it is not sound."""

@@ -6,7 +6,6 @@ that is gone. So the number of commands that were written is kept elsewhere, too
 from __future__ import annotations
 
 import logging
-import os
 from pathlib import Path
 from zlib import crc32
 
@@ -29,17 +28,18 @@ class Mark:
     """The open mark of one data file."""
 
     def __init__(self, path: Path) -> None:
-        """Open or create it; OSError where that is not possible."""
+        """Open it, though it may be empty; OSError where that is not possible."""
         self.path = beside(path)
-        self._file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
+        self._file = self.path.open("r+b", buffering=0)
 
     def close(self) -> None:
         """Close the file."""
-        os.close(self._file)
+        self._file.close()
 
     def read(self) -> int | None:
         """Return how many commands were written at least, None where nobody has said; DamagedData for no number."""
-        text = os.pread(self._file, _SIZE, 0)
+        self._file.seek(0)
+        text = self._file.read(_SIZE)
         if not text:
             return None
         number, _, crc = text.strip().partition(b" ")
@@ -51,7 +51,8 @@ class Mark:
         """Keep a number. It is not waited for: after a power failure it may be an older one, which accuses nobody."""
         digits = b"%020d" % number
         try:
-            os.pwrite(self._file, digits + b" " + _checksum(digits) + b"\n", 0)
+            self._file.seek(0)
+            self._file.write(digits + b" " + _checksum(digits) + b"\n")
         except OSError as error:
             logger.warning("%s cannot be written, a lost end would not be noticed: %s", self.path, error)
 
