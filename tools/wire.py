@@ -99,17 +99,11 @@ class Wire:
 
     async def _from_server(self, reader: asyncio.StreamReader, queue: asyncio.Queue[bytes]) -> None:
         try:
-            while True:
-                if not self._is_http2:
-                    queue.put_nowait(part := await reader.read(65536))
-                    if not part:
-                        return
-                    continue
-                head = await reader.readexactly(9)
-                length = int.from_bytes(head[:3], "big")
-                queue.put_nowait(head + (await reader.readexactly(length) if length else b""))
+            while part := await (_frame(reader) if self._is_http2 else reader.read(65536)):
+                queue.put_nowait(part)
         except (asyncio.IncompleteReadError, OSError):
-            queue.put_nowait(b"")
+            pass
+        queue.put_nowait(b"")
 
     async def _to_client(self, queue: asyncio.Queue[bytes], writer: asyncio.StreamWriter) -> None:
         while frame := await queue.get():
@@ -123,3 +117,9 @@ class Wire:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
+
+
+async def _frame(reader: asyncio.StreamReader) -> bytes:
+    head = await reader.readexactly(9)
+    length = int.from_bytes(head[:3], "big")
+    return head + (await reader.readexactly(length) if length else b"")

@@ -77,7 +77,7 @@ def audit(
     `master` chooses a cluster, `spark` brings a session; otherwise one is made for the recording's size, with `memory`
     as its heap ("4g"). `narrowing` leaves out events and changes tolerances; `require` names checks without which
     nothing is valid. Raises WrongUse for what does not exist, NotARecording where values or files are none, NoJava
-    where Spark does not start, CannotWrite where there is no room or no leave for the findings.
+    without Java, NoSpark where Spark does not start, CannotWrite where there is no room or no leave for the findings.
     """
     if unknown := [name for name in (*checks, *require) if name not in CHECKS]:
         raise WrongUse(f"there is no check {unknown[0]!r}: choose from {', '.join(CHECKS)}.")

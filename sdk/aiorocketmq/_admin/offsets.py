@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal, TypeAlias
@@ -60,18 +60,16 @@ class _Broker:
     async def clients(self) -> Connections:
         return await connections(self.masters, self.address, self.group)
 
-    async def progress(self) -> dict[MessageQueue, QueueProgress]:
-        """How far the group is in each queue, without owners. Requests 208, and 202 as that tells no minimum."""
+    async def progress(self, spans: Iterable[QueueSpan] = ()) -> dict[MessageQueue, QueueProgress]:
+        """How far the group is in each queue, without owners. Request 208, and for topics without `spans` 202."""
         fields = {"consumerGroup": self.group, **({} if self.topic is None else {"topic": self.topic})}
         answer = await self.ask(RequestCode.GET_CONSUME_STATS, fields)
         with reading(self.address, "a group's progress"):
             rows = parse_by_queue(answer.body)
-        spans = [
-            span
-            for topic in sorted({queue.topic for queue in rows})
-            for span in await stats_at(self.masters, self.address, topic)
-        ]
         minimum = {span.queue: span.min_offset for span in spans}
+        unknown = {queue.topic for queue in rows} - {queue.topic for queue in minimum}
+        found = await gathered(lambda topic: stats_at(self.masters, self.address, topic), sorted(unknown))
+        minimum |= {span.queue: span.min_offset for each in found for span in each}
         with reading(self.address, "a group's progress"):
             return {queue: _progress(queue, each, minimum.get(queue, 0)) for queue, each in rows.items()}
 
@@ -98,11 +96,12 @@ class _Broker:
 async def progress(masters: Masters, group: str, topic: str | None) -> tuple[QueueProgress, ...]:
     """How far `group` is in each queue; raises GroupNotFound, and TopicNotFound for `topic`."""
     await check_known(masters, group)
-    known = await (masters.addresses() if topic is None else stats(masters, topic))
+    spans: Mapping[Address, tuple[QueueSpan, ...]]
+    spans = dict.fromkeys(await masters.addresses(), ()) if topic is None else await stats(masters, topic)
     found: list[QueueProgress] = []
-    for address in known:
+    for address, own in spans.items():
         broker = _Broker(masters, address, group, topic)
-        rows = await broker.progress()
+        rows = await broker.progress(own)
         owners = await broker.owners() if rows else {}
         found += [replace(each, client_id=owners.get(queue)) for queue, each in rows.items()]
     return tuple(sorted(found, key=lambda each: each.queue))
@@ -172,7 +171,7 @@ async def _reset_each(
     """Find the offset of each queue, and `move` those that are to be moved."""
     offsets = await _targets(broker, to, spans)
     if not force:
-        now = await broker.progress()
+        now = await broker.progress(spans)
         offsets = {
             queue: offset for queue, offset in offsets.items() if queue in now and offset < now[queue].offset
         }

@@ -43,9 +43,6 @@ def remoting(
 ) -> tuple[RemotingSession, RemotingPullCalls]:
     """A session with name servers and brokers, known to these as a member of its group where topics are shared."""
 
-    async def check() -> None:
-        await calls.check_members()
-
     told: Mapping[str, FilterText] = {}
     told_at = 0
 
@@ -71,15 +68,15 @@ def remoting(
         hooks=hooks,
         topics=wanted.topics,
         heartbeat=heartbeat if wanted.topics else None,
-        before_joining=check,
         options=options,
     )
     if wanted.broadcast is None:
         calls = RemotingPullCalls(session, wanted)
-        return session, calls
-    member = wanted.broadcast.member or f"{session.surroundings.host}@DEFAULT"
-    file = OffsetFile(Path(wanted.broadcast.directory).expanduser(), member, wanted.group)
-    calls = BroadcastPullCalls(session, wanted, file)
+    else:
+        member = wanted.broadcast.member or f"{session.surroundings.host}@DEFAULT"
+        file = OffsetFile(Path(wanted.broadcast.directory).expanduser(), member, wanted.group)
+        calls = BroadcastPullCalls(session, wanted, file)
+    session.before_joining = calls.check_members
     return session, calls
 
 

@@ -171,7 +171,7 @@ class _Wire(asyncio.Protocol):
         self._waiting: dict[int, asyncio.Future[Frame]] = {}
         self._opaques = itertools.count(1)
         self._answered = False
-        self._is_silent_since: float | None = None
+        self._silent_since: float | None = None
         """When a request had to be given up before which nothing came since it was sent; None once something came."""
         self._heard_at = -math.inf
         self._transport: asyncio.Transport | None = None
@@ -213,9 +213,9 @@ class _Wire(asyncio.Protocol):
         that this server does not answer."""
         if self._heard_at >= began or self.failure is not None:
             return
-        if self._is_silent_since is None:
-            self._is_silent_since = asyncio.get_running_loop().time()
-        elif began >= self._is_silent_since:
+        if self._silent_since is None:
+            self._silent_since = asyncio.get_running_loop().time()
+        elif began >= self._silent_since:
             text = f"the server at {self._address} is silent: it has answered nothing for two requests"
             self._abort(Unreachable(text, may_have_taken_effect=True, endpoint=str(self._address)))
 
@@ -230,7 +230,7 @@ class _Wire(asyncio.Protocol):
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        self._heard_at, self._is_silent_since = asyncio.get_running_loop().time(), None
+        self._heard_at, self._silent_since = asyncio.get_running_loop().time(), None
         try:
             for frame in self._reader.feed(data):
                 self._answered = True

@@ -53,7 +53,7 @@ class RemotingSession(Client):
     """One client's connections, and what it knows of topics and brokers.
 
     With a `heartbeat`, what that makes of the client's id is sent to every broker of `topics`, so that they know the
-    client as a member of its group; `before_joining` may refuse that when routes are known."""
+    client as a member of its group."""
 
     def __init__(
         self,
@@ -64,7 +64,6 @@ class RemotingSession(Client):
         hooks: Sequence[Hook],
         topics: Collection[str] = (),
         heartbeat: Callable[[str], bytes] | None = None,
-        before_joining: Callable[[], Awaitable[None]] | None = None,
         options: ConnectionOptions | None = None,
     ) -> None:
         connection, owns_connection = as_connection(where, options or {})
@@ -73,7 +72,8 @@ class RemotingSession(Client):
         self.isolated: set[Endpoint] = set()
         """Brokers that sends avoid, because a request failed there and no heartbeat has been answered since."""
         self._heartbeat = heartbeat
-        self._before_joining = before_joining
+        self.before_joining: Callable[[], Awaitable[None]] | None = None
+        """May refuse to join, when routes are known and no broker has heard of the client."""
         self.requests: dict[int, ServerRequest] = {}
         """Who carries out what servers ask, by its code."""
         self.on_change: list[Callable[[], object]] = []
@@ -124,8 +124,8 @@ class RemotingSession(Client):
             await self._name_servers.brokers()
         for topic in self.topics:
             await self.look_up(topic)
-        if self._before_joining is not None:
-            await self._before_joining()
+        if self.before_joining is not None:
+            await self.before_joining()
         if self._heartbeat is not None and self.topics:
             failures = await self._beat(self._heartbeat(self.client_id))
             if failures:

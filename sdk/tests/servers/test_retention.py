@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -12,6 +11,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from aiorocketmq import Admin, Message, MessageQueue, Producer, PullConsumer, QueueProgress
+from aiorocketmq._core.endpoint import parse_endpoint
+from aiorocketmq._remoting.connection import RemotingConnection
 from aiorocketmq.hooks import Event, Hook, SeekEvent
 from aiorocketmq_conformance.apache.server import ApacheServer
 from aiorocketmq_fake import FakeBroker
@@ -81,8 +82,10 @@ async def real(version: str) -> AsyncIterator[Keeping]:
         namesrv = f"namesrv://{server.namesrv}"
 
         async def delete() -> None:
-            for code in (_DELETE_LOG, _DELETE_QUEUES):
-                await asked(server.broker, code)
+            (address,) = parse_endpoint(server.broker).addresses
+            async with RemotingConnection(address) as connection:
+                for code in (_DELETE_LOG, _DELETE_QUEUES):
+                    await connection.call(code, timeout=10.0)
 
         yield Keeping(namesrv, delete)
 
@@ -91,21 +94,6 @@ async def send(namesrv: str, count: int) -> None:
     """Send messages of 3,000 bytes."""
     async with Producer(namesrv, topics=[TOPIC]) as producer:
         await producer.send_many([Message(TOPIC, bytes(3000)) for _ in range(count)])
-
-
-async def asked(address: str, code: int) -> None:
-    """Send a request that has no fields, as `mqadmin` does."""
-    host, _, port = address.rpartition(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
-    try:
-        header = json.dumps(
-            {"code": code, "flag": 0, "language": "JAVA", "opaque": 1, "version": 407}
-        ).encode()
-        writer.write((4 + len(header)).to_bytes(4) + len(header).to_bytes(4) + header)
-        answer = await reader.readexactly(int.from_bytes(await reader.readexactly(4)))
-        assert json.loads(answer[4 : 4 + int.from_bytes(answer[1:4])])["code"] == 0
-    finally:
-        writer.close()
 
 
 async def read(

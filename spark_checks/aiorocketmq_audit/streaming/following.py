@@ -62,7 +62,7 @@ def follow(
     Without `stop` SIGINT and SIGTERM end it, after the batch at hand. Continues where an earlier call with the same
     `out` ended, however that was. `report` is called with each batch's new findings by check, without exempted ones.
     Returns what `out`/following.json says. Raises WrongUse for folders that do not fit and for Spark Connect,
-    NotARecording for files that are none, NoJava without Java.
+    NotARecording for files that are none, NoJava without Java, NoSpark where Spark does not start.
     """
     options, out = options or Options(), out.resolve()
     if unknown := [name for name in checks if name not in CHECKS]:
