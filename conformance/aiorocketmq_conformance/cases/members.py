@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from aiorocketmq_conformance.cases.queue_reading import REMOTING
-from aiorocketmq_conformance.cases.stage import Stage, on_stage
-from aiorocketmq_conformance.cases.tolerances import PROMPT
-from aiorocketmq_conformance.probe.clock import within
+from aiorocketmq_conformance.cases.stage import Stage, notices, on_stage
 from aiorocketmq_conformance.probe.remoting import RemotingProbe
 from aiorocketmq_conformance.registry import Level, case
 
@@ -15,23 +15,15 @@ QUIET = 3.0
 LOCK_LIFE = 60.0
 
 
-async def _told(member: RemotingProbe, count: int) -> None:
-    """Return when a member has been told so often of a change; AssertionError when it is not in time."""
-    try:
-        await within(member.clock, PROMPT, member.notified(count))
-    except TimeoutError:
-        raise AssertionError(f"{len(member.notices)} of {count} notices within {PROMPT:g} s") from None
-
-
 async def _pair(stage: Stage) -> tuple[str, str, RemotingProbe, RemotingProbe]:
     """A topic, a group, and two of its members, each of which has been told of all joins."""
     topic, group = await stage.topic(), await stage.target.create_group()
     first, second = stage.member(), stage.member()
     await first.join(group, topic)
-    await _told(first, 1)
+    await notices(first, 1)
     await second.join(group, topic)
-    await _told(first, 2)
-    await _told(second, 1)
+    await notices(first, 2)
+    await notices(second, 1)
     return topic, group, first, second
 
 
@@ -51,7 +43,7 @@ async def leave_notifies(stage: Stage) -> None:
     """Who says that it leaves is listed no more, and the others are told."""
     topic, group, first, second = await _pair(stage)
     await second.leave(group, topic)
-    await _told(first, 3)
+    await notices(first, 3)
     assert await first.members(group, topic) == (first.client_id,)
 
 
@@ -61,7 +53,7 @@ async def hang_up_notifies(stage: Stage) -> None:
     """Who hangs up without a word is listed no more, and the others are told."""
     topic, group, first, second = await _pair(stage)
     await second.vanish()
-    await _told(first, 3)
+    await notices(first, 3)
     assert await first.members(group, topic) == (first.client_id,)
 
 
@@ -125,3 +117,35 @@ async def outlives_owner(stage: Stage) -> None:
     assert await first.lock(group, topic, 0) == [0]
     await first.leave(group, topic)
     assert await second.lock(group, topic, 0) == []
+
+
+@case("reb.lock-handover[remoting]", rules=LIVE, level=Level.EXTENSION, needs=REMOTING)
+@on_stage
+async def lock_handover(stage: Stage) -> None:
+    """Three members that all want all of seven queues hold each of them once; a latecomer gets what is released,
+    no sooner."""
+    topic, group = await stage.topic(7), await stage.target.create_group()
+    members = [stage.member() for _ in range(3)]
+    for member in members:
+        await member.join(group, topic)
+    everything = range(7)
+    held = await asyncio.gather(*(member.lock(group, topic, *everything) for member in members))
+    assert sorted(queue for share in held for queue in share) == [*everything], f"held: {held}"
+    (owner,) = (member for member, share in zip(members, held, strict=True) if 2 in share)
+    late = stage.member()
+    await late.join(group, topic)
+    assert await late.lock(group, topic, *everything) == [], "a queue has two owners"
+    await owner.unlock(group, topic, 2)
+    assert await late.lock(group, topic, *everything) == [2]
+    assert 2 not in await owner.lock(group, topic, 2), "its former owner holds a queue that was handed over"
+
+
+@case("lock.per-group", rules=LIVE, level=Level.EXTENSION, needs=REMOTING)
+@on_stage
+async def per_group(stage: Stage) -> None:
+    """A queue that a member of one group has locked is free for another group."""
+    topic = await stage.topic(3)
+    for _ in range(2):
+        group, member = await stage.target.create_group(), stage.member()
+        await member.join(group, topic)
+        assert await member.lock(group, topic, 0, 1, 2) == [0, 1, 2]

@@ -9,10 +9,9 @@ from aiorocketmq._remoting.codes import ResponseCode
 from aiorocketmq.allocation import Allocation, Averagely, AveragelyByCircle, ConsistentHash
 from aiorocketmq.message import MessageQueue
 
-from aiorocketmq_conformance.cases.queue_reading import REMOTING
-from aiorocketmq_conformance.cases.stage import Stage, on_stage
+from aiorocketmq_conformance.cases.queue_reading import REMOTING, over_remoting
+from aiorocketmq_conformance.cases.stage import Stage, notices, on_stage
 from aiorocketmq_conformance.cases.tolerances import PROMPT
-from aiorocketmq_conformance.probe.clock import within
 from aiorocketmq_conformance.probe.remoting import RemotingProbe
 from aiorocketmq_conformance.probe.remoting_answers import number, told
 from aiorocketmq_conformance.registry import Level, case
@@ -161,12 +160,7 @@ class Group:
         """Return when every member has been told of one more change."""
         for member in self.members:
             member.heard += 1
-            try:
-                await within(self._stage.clock, PROMPT, member.probe.notified(member.heard))
-            except TimeoutError:
-                raise AssertionError(
-                    f"{len(member.probe.notices)} of {member.heard} notices within {PROMPT:g} s"
-                ) from None
+            await notices(member.probe, member.heard)
 
 
 async def _group(stage: Stage, *, queues: int = QUEUES, allocation: Allocation = Averagely()) -> Group:  # noqa: B008  # a value
@@ -271,8 +265,31 @@ async def expires(stage: Stage) -> None:
     for member in others:
         member.heard += 1
         left = max(0.0, since + EXPIRY + LOOKS + PROMPT - clock.now())
-        try:
-            await within(clock, left, member.probe.notified(member.heard))
-        except TimeoutError:
-            raise AssertionError(f"nobody was told within {EXPIRY + LOOKS + PROMPT:g} s") from None
+        await notices(member.probe, member.heard, patience=left)
     await group.share()
+
+
+@case(
+    "reb.queues-all-return",
+    rules=("live-broker-remoting.md 5",),
+    level=Level.EXTENSION,
+    needs=REMOTING,
+)
+@on_stage
+async def all_leave_return(stage: Stage) -> None:
+    """After all members left, one by one or without a word, a new one goes on at the committed offset."""
+    reader = await over_remoting(stage)
+    await reader.send(5)
+    for leaves_politely in (True, False):
+        member = stage.member()
+        await member.join(reader.group, reader.topic)
+        if leaves_politely:
+            await reader.store(3)
+            await member.leave(reader.group, reader.topic)
+        else:
+            await member.vanish()
+    await reader.send(2)
+    again = await over_remoting(stage, topic=reader.topic, group=reader.group)
+    stored = await again.stored()
+    assert stored == 3
+    assert (await again.pull(stored)).texts == ("m3", "m4", "m0", "m1")

@@ -1,11 +1,14 @@
-"""Answers about offsets that only the remoting protocol gives."""
+"""Offsets and pulls of several groups over remoting, and answers that only this protocol gives."""
 
 from __future__ import annotations
+
+import asyncio
 
 from aiorocketmq._remoting.codes import ResponseCode
 
 from aiorocketmq_conformance.cases.queue_reading import REMOTING, RemotingReader, over_remoting
 from aiorocketmq_conformance.cases.stage import Stage, on_stage
+from aiorocketmq_conformance.cases.tolerances import wake
 from aiorocketmq_conformance.probe.remoting_answers import number, told
 from aiorocketmq_conformance.registry import Level, case
 
@@ -39,3 +42,35 @@ async def time_bounds(stage: Stage) -> None:
     now = stage.clock.wall()
     assert await reader.place("TIMESTAMP", now - 3600.0) == 0
     assert await reader.place("TIMESTAMP", now + 3600.0) == 5
+
+
+@case(
+    "offset.reset-one-group[remoting]",
+    rules=("R10.6",),
+    level=Level.MUST,
+    needs=(*REMOTING, "@reset"),
+)
+@on_stage
+async def reset_one_group(stage: Stage) -> None:
+    """Moving one group leaves what another has committed."""
+    moved = await over_remoting(stage)
+    other = await over_remoting(stage, topic=moved.topic)
+    await moved.send(7)
+    for reader in (moved, other):
+        await reader.store(5)
+    await stage.target.reset_offset(moved.group, moved.topic, "beginning")
+    assert (await moved.stored(), await other.stored()) == (0, 5)
+
+
+@case("pull.groups-woken", rules=("live-broker-remoting.md 4",), level=Level.EXTENSION, needs=REMOTING)
+@on_stage
+async def groups_woken(stage: Stage) -> None:
+    """A message ends the waiting pulls of all three groups that hold its queue."""
+    first = await over_remoting(stage)
+    readers = [first, *[await over_remoting(stage, topic=first.topic) for _ in range(2)]]
+    waiting = [asyncio.create_task(reader.pull(0, poll=15.0)) for reader in readers]
+    await stage.clock.sleep(3.0)
+    (sent,) = await first.send(1)
+    for page in await asyncio.gather(*waiting):
+        assert page.ids == (sent.id,)
+        wake(stage.target).check(page.at - sent.acked_at, "a waiting pull was answered")

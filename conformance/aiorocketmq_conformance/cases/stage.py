@@ -18,7 +18,7 @@ from aiorocketmq_conformance.declaration import NO_GRPC
 from aiorocketmq_conformance.probe import requests
 from aiorocketmq_conformance.probe.answers import Delivery, Received, code_name
 from aiorocketmq_conformance.probe.client import CallFailed, ProbeClient
-from aiorocketmq_conformance.probe.clock import Clock
+from aiorocketmq_conformance.probe.clock import Clock, within
 from aiorocketmq_conformance.probe.remoting import RemotingProbe
 from aiorocketmq_conformance.probe.telemetry import StreamEnded
 from aiorocketmq_conformance.target import Target
@@ -377,6 +377,14 @@ def on_stage(
             await function(stage, *args, **kwargs)
 
     return run
+
+
+async def notices(member: RemotingProbe, count: int, *, patience: float = PROMPT) -> None:
+    """Return when a member has been told so often of a change in its group; AssertionError when it is not in time."""
+    try:
+        await within(member.clock, patience, member.notified(count))
+    except TimeoutError:
+        raise AssertionError(f"{len(member.notices)} of {count} notices within {patience:g} s") from None
 
 
 def once_each(sent: Iterable[Sent], seen: Iterable[Delivery]) -> None:

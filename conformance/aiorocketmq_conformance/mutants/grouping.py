@@ -62,18 +62,19 @@ class ChangesMoveOffsets(Broker):
 class CrashesMoveOffsets(Broker):
     """The pulls of who hangs up count as committed."""
 
-    _pulled: dict[tuple[str, str, int], int]
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]  # whatever a core takes
+        self._pulled: dict[tuple[str, str, int], int] = {}
 
     def pull_classic(self, request: PullRequest, *, now: float, commit: int | None = None) -> Pulled | Parked:
         found = super().pull_classic(request, now=now, commit=commit)
         if isinstance(found, Pulled):
-            pulled = self.__dict__.setdefault("_pulled", {})
-            pulled[request.group, request.topic, request.queue_id] = found.next_offset
+            self._pulled[request.group, request.topic, request.queue_id] = found.next_offset
         return found
 
     def close_channel(self, channel: int, *, now: float) -> None:
         super().close_channel(channel, now=now)
-        for (group, topic, queue_id), offset in self.__dict__.get("_pulled", {}).items():
+        for (group, topic, queue_id), offset in self._pulled.items():
             self.update_offset(group, topic, queue_id, offset, now=now)
 
 
@@ -157,9 +158,8 @@ class LastMembersForget(Broker):
     ) -> None:
         super().unregister(channel, client_id, consumer_group, producer_group, now=now)
         if self.members(consumer_group) is None:
-            for place in self.offsets():
-                if place.group == consumer_group:
-                    self.update_offset(place.group, place.topic, place.queue_id, 0, now=now)
+            for place in self.offsets(consumer_group):
+                self.update_offset(place.group, place.topic, place.queue_id, 0, now=now)
 
 
 GROUPING = (
