@@ -76,13 +76,13 @@ class FakeBroker(Cluster):
         """Prepare a broker; ValueError for a value that cannot be.
 
         `profile` chooses the behaviour by name or value; `clock="manual"` makes time stand still but for
-        `clock.advance`, from `start` on (an aware datetime; by default the present). `listen` is HOST:PORT, port 0
-        picks a free one; `control` opens the control service as well. With `users` every call must be signed by one of
-        them (14); without any, nobody is asked who it is. `rates` are calls per second that are let through, by RPC;
-        others are refused as by a busy server (13.1). `record` names a folder for a recording, `event_log` a
-        file to which every event is appended as a line of JSON; `metrics` is where Prometheus may ask (HOST:PORT).
-        `seed` decides every choice left to chance. `core` makes the core: a subclass of `Broker` can break a promise on
-        purpose.
+        `clock.advance`, from `start` on (an aware datetime; by default the present). `listen` is HOST:PORT,
+        port 0 picks a free one; `control` opens the control service as well. With `users` every call must be
+        signed by one of them (14), those of the control service by one with all rights; without any, nobody is
+        asked who it is. `rates` are calls per second that are let through, by RPC; others are refused as by a
+        busy server (13.1). `record` names a folder for a recording, `event_log` a file to which every event is
+        appended as a line of JSON; `metrics` is where Prometheus may ask (HOST:PORT). `seed` decides every
+        choice left to chance. `core` makes the core: a subclass of `Broker` can break a promise on purpose.
 
         `data` names a folder that keeps everything a broker must not lose: nothing is acknowledged before it is on
         disk, and the next broker with this folder goes on from there, even after kill -9. `data_memory` bounds, in
@@ -104,6 +104,11 @@ class FakeBroker(Cluster):
             raise ValueError(f"no clock is called {clock!r}: use 'real' or 'manual'.")
         if start is not None and (clock == "real" or start.tzinfo is None):
             raise ValueError("start is for a manual clock and needs a time zone: give an aware datetime.")
+        users = tuple(users)
+        if users and control is not None and not any(user.is_administrator for user in users):
+            raise ValueError(
+                "control needs an administrator among the users: add one with all rights (a secret and nothing else)."
+            )
         moment = ManualClock(start.timestamp() if start else None) if clock == "manual" else RealClock()
         address = Address(*split(listen))
         if not 1 <= brokers <= len(LETTERS):

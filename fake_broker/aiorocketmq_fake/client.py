@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Generator, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
@@ -53,15 +54,18 @@ class FakeBrokerClient:
     within `timeout` seconds, Refusal where the broker refuses, ValueError for a value that cannot be.
     """
 
-    def __init__(self, control: str, *, timeout: float = 10.0, broker: str | None = None) -> None:
+    def __init__(
+        self, control: str, *, timeout: float = 10.0, broker: str | None = None, user: User | None = None
+    ) -> None:
         """Prepare a connection; in a cluster `broker` names the one that is meant, such as `broker-b`.
 
         Without a name, topics, groups, offsets, inspection, stops and starts are about all of them, and faults and
-        streams about the first.
+        streams about the first. Where the broker has users, `user` is an administrator, whose signature calls carry.
         """
         self._target = join(*split(control))
         self._timeout = timeout
-        self._metadata = ((BROKER_HEADER, broker),) if broker is not None else ()
+        self._broker = broker
+        self._user = user
         self._channel: aio.Channel | None = None
         self.clock = RemoteClock(self)
         """The broker's clock."""
@@ -96,9 +100,24 @@ class FakeBrokerClient:
             response_deserializer=method.response.FromString,
         )
         try:
-            return await stub(request, timeout=timeout or self._timeout, metadata=self._metadata)
+            return await stub(request, timeout=timeout or self._timeout, metadata=self._metadata())
         except aio.AioRpcError as error:
             raise self._translate(error) from error
+
+    def _metadata(self) -> tuple[tuple[str, str], ...]:
+        named = ((BROKER_HEADER, self._broker),) if self._broker is not None else ()
+        if self._user is None:
+            return named
+        moment = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+        made = hmac.digest(self._user.secret.encode(), moment.encode(), "sha1").hex()
+        credential = f"Credential={self._user.access_key}, SignedHeaders=x-mq-date-time"
+        token = self._user.session_token
+        return (
+            *named,
+            ("x-mq-date-time", moment),
+            ("authorization", f"MQv2-HMAC-SHA1 {credential}, Signature={made}"),
+            *((("x-mq-session-token", token),) if token else ()),
+        )
 
     async def describe(self) -> ctl.Description:
         """Tell what the broker is: version, profile, endpoint, clock."""

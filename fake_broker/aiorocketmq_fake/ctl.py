@@ -32,13 +32,42 @@ DISTURBANCES = ("refuse", "fail", "delay", "lose", "drop_reply", "duplicate", "c
 )
 @click.option("--broker", metavar="NAME", help="In a cluster: only this broker, such as broker-b.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option(
+    "--access-key",
+    envvar="AIOROCKETMQ_ACCESS_KEY",
+    show_envvar=True,
+    help="Where the broker has users: the access key of one with all rights.",
+)
+@click.option(
+    "--secret-key",
+    envvar="AIOROCKETMQ_SECRET_KEY",
+    show_envvar=True,
+    help="Better given by the variable: arguments are seen by everybody on the machine.",
+)
 @click.pass_context
-def ctl(context: click.Context, control: str, broker: str | None, as_json: bool) -> None:
+def ctl(
+    context: click.Context,
+    control: str,
+    broker: str | None,
+    as_json: bool,
+    access_key: str | None,
+    secret_key: str | None,
+) -> None:
     """Steer and inspect a fake broker that runs.
 
     Example: aiorocketmq fake ctl --control 127.0.0.1:8082 clock advance --hours 2
     """
-    context.obj = Connection(control, as_json, broker)
+    if (access_key is None) != (secret_key is None):
+        raise click.UsageError("give --access-key and --secret-key together, or neither.")
+    user = None
+    if access_key is not None and secret_key is not None:
+        from aiorocketmq_fake.core.access import User
+
+        try:
+            user = User(access_key, secret_key)
+        except ValueError as wrong:
+            raise click.UsageError(str(wrong)) from wrong
+    context.obj = Connection(control, as_json, broker, user)
 
 
 @ctl.command()

@@ -10,6 +10,7 @@ import click
 
 if TYPE_CHECKING:
     from aiorocketmq_fake.client import FakeBrokerClient
+    from aiorocketmq_fake.core.access import User
 
 __all__ = ["Connection", "on_broker", "other_side"]
 
@@ -23,6 +24,8 @@ class Connection:
     as_json: bool
     broker: str | None = None
     """Which broker of a cluster is meant; None for all."""
+    user: User | None = None
+    """Who calls, where the broker has users."""
 
 
 def on_broker(
@@ -36,7 +39,9 @@ def on_broker(
     from aiorocketmq_fake.printing import show
 
     async def connected() -> object:
-        async with FakeBrokerClient(connection.control, broker=connection.broker) as broker:
+        async with FakeBrokerClient(
+            connection.control, broker=connection.broker, user=connection.user
+        ) as broker:
             return await work(broker)
 
     try:

@@ -25,6 +25,8 @@ class Right(Enum):
     ROUTE = "see topic"
     """Either of the two above is enough (R14.2, QueryRoute)."""
     GROUP = "subscribe in group"
+    ADMINISTER = "administer"
+    """Users with all other rights have it, as super users of Apache's do, and nobody else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,11 @@ class User:
         """Whether no right is asked for, as with a super user of Apache's (R14.1)."""
         return self.publish == self.subscribe == self.groups == _EVERYTHING
 
+    @property
+    def is_administrator(self) -> bool:
+        """Whether the user may do everything, and is not disabled."""
+        return self.enabled and self.may_everything
+
     def without_secrets(self) -> "User":
         """Return what may be shown of the user."""
         return replace(self, secret="hidden", session_token="hidden" if self.session_token else "")
@@ -91,6 +98,7 @@ class User:
             Right.SUBSCRIBE: self.subscribe,
             Right.ROUTE: self.publish + self.subscribe,
             Right.GROUP: self.groups,
+            Right.ADMINISTER: _EVERYTHING if self.may_everything else (),
         }[need.right]
         return bool(need.name.strip()) and any(_fits(pattern, need.name) for pattern in granted)
 

@@ -12,8 +12,9 @@ from typing import Any, TypeVar
 import grpc
 from google.protobuf.message import DecodeError, Message
 
-from aiorocketmq_fake.core.access import User
+from aiorocketmq_fake.core.access import Signature, User
 from aiorocketmq_fake.core.codes import Refusal
+from aiorocketmq_fake.edge.caller import read_caller
 from aiorocketmq_fake.edge.calls import Context, abort
 from aiorocketmq_fake.edge.cluster import Cluster
 from aiorocketmq_fake.edge.control_conversion import fill, read
@@ -45,9 +46,12 @@ def _snake(name: str) -> str:
 
 
 def _control(name: str, broker: Cluster, context: Context) -> Act:
-    """Return what to do for a call; ValueError where the broker that it names is none."""
+    """Return what to do for a call; ValueError where the broker that it names is none, Refusal where there are users
+    and the call is not signed by an administrator."""
     named = next((value for key, value in context.invocation_metadata() or () if key == BROKER_HEADER), None)
     meant = broker if named is None else broker.broker(str(named))
+    caller = read_caller(context.invocation_metadata() or (), context.peer)
+    meant.check_administrator(Signature(caller.authorization, caller.date_time, caller.session_token))
     act: Act = getattr(Control(broker, meant, whole=named is None), _snake(name))
     return act
 
@@ -226,13 +230,24 @@ class Control:
 
     async def put_user(self, request: ctl.User) -> ctl.Empty:
         """Add or replace a user."""
+        self._keep_an_administrator(request.access_key, read(User, request))
         await self._broker.put_user(read(User, request))
         return ctl.Empty()
 
     async def remove_user(self, request: ctl.Name) -> ctl.Empty:
         """Remove a user."""
+        self._keep_an_administrator(request.name)
         await self._broker.remove_user(request.name)
         return ctl.Empty()
+
+    def _keep_an_administrator(self, access_key: str, *instead: User) -> None:
+        """Raise ValueError where nobody could use this service any more with `instead` for the user of that key."""
+        users = [user for user in self._broker.users() if user.access_key != access_key]
+        if not any(user.is_administrator for user in (*users, *instead)):
+            raise ValueError(
+                "no administrator would be left, and nobody could use the control service: "
+                "first put a user with all rights (one without publish, subscribe and groups)."
+            )
 
     async def list_users(self, request: ctl.Empty) -> ctl.Users:
         """List all users without their secrets."""

@@ -9,7 +9,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from aiorocketmq_fake.core.access import User
+from aiorocketmq_fake.core.access import Need, Right, Signature, User
 from aiorocketmq_fake.core.broker import Broker
 from aiorocketmq_fake.core.codes import OffsetPolicy, Permission, TopicType
 from aiorocketmq_fake.core.model import GroupConfig, RetryPolicy, TopicConfig
@@ -359,6 +359,11 @@ class Node:
     async def remove_user(self, access_key: str) -> None:
         """Remove a user at once; calls stay checked. Refusal where there is none."""
         await self._do(self._core.remove_user, access_key)
+
+    def check_administrator(self, signature: Signature) -> None:
+        """Refuse with UNAUTHORIZED what is not signed by a user with all rights; without users, nobody is asked."""
+        if self._core.access.is_checked:
+            self._core.access.check(signature, [Need(Right.ADMINISTER, self.name)])
 
     def users(self) -> tuple[User, ...]:
         """Return all users by access key."""

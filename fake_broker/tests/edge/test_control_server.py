@@ -221,19 +221,70 @@ async def test_garbage_is_an_error_of_its_caller(broker: FakeBroker, remote: Fak
     assert (await remote.describe()).running
 
 
+ADMIN = User("admin", "root-s3cret")
+APP = User("app", "s3cret", publish=("t",), subscribe=(), groups=("g*",), session_token="token")
+
+
 async def test_users_are_changed_from_elsewhere_and_told_without_secrets(
     broker: FakeBroker, remote: FakeBrokerClient
 ) -> None:
-    user = User("app", "s3cret", publish=("t",), subscribe=(), groups=("g*",), session_token="token")
-    await remote.put_user(user)
-    assert broker.users() == (user,)
-    assert await remote.users() == (user.without_secrets(),)
-    await remote.remove_user("app")
-    assert broker.users() == ()
-    with pytest.raises(Refusal, match="app"):
-        await remote.remove_user("app")
-    with pytest.raises(ValueError, match="access key"):
-        await remote.put_user(_impossible())
+    await remote.put_user(ADMIN)
+    async with FakeBrokerClient(str(broker.control_endpoint), user=ADMIN) as administrator:
+        await administrator.put_user(APP)
+        assert broker.users() == (ADMIN, APP)
+        assert await administrator.users() == (ADMIN.without_secrets(), APP.without_secrets())
+        await administrator.remove_user("app")
+        assert broker.users() == (ADMIN,)
+        with pytest.raises(Refusal, match="app"):
+            await administrator.remove_user("app")
+        with pytest.raises(ValueError, match="access key"):
+            await administrator.put_user(_impossible())
+
+
+@pytest.mark.parametrize(
+    "user",
+    [None, APP, replace(ADMIN, secret="guessed"), User("stranger", "s"), User("former", "s")],
+    ids=["nobody", "without rights", "wrong secret", "stranger", "disabled"],
+)
+async def test_where_there_are_users_every_call_is_for_an_administrator(
+    user: User | None, running: Callable[..., Awaitable[FakeBroker]]
+) -> None:
+    users = (ADMIN, APP, User("former", "s", enabled=False))
+    broker = await running(control="127.0.0.1:0", users=users)
+    endpoint = str(broker.control_endpoint)
+    with pytest.raises(Refusal, match="denied") as refused:
+        async with FakeBrokerClient(endpoint, user=user):
+            pass
+    assert refused.value.code is Code.UNAUTHORIZED
+    metadata = FakeBrokerClient(endpoint, user=user)._metadata()
+    async with grpc.aio.insecure_channel(endpoint) as channel:
+        for method in METHODS.values():
+            call: Any = channel.unary_unary(method.path, request_serializer=method.request.SerializeToString)
+            with pytest.raises(grpc.aio.AioRpcError, match="denied"):
+                await asyncio.wait_for(call(method.request(), metadata=metadata), 10)
+    assert broker.is_running
+    assert broker.users() == tuple(sorted(users, key=lambda each: each.access_key))
+
+
+async def test_the_last_administrator_stays(
+    broker: FakeBroker, remote: FakeBrokerClient, running: Callable[..., Awaitable[FakeBroker]]
+) -> None:
+    for impossible in (APP, replace(ADMIN, enabled=False)):
+        with pytest.raises(ValueError, match="no administrator would be left"):
+            await remote.put_user(impossible)
+    await remote.put_user(ADMIN)
+    async with FakeBrokerClient(str(broker.control_endpoint), user=ADMIN) as administrator:
+        await administrator.put_user(APP)
+        with pytest.raises(ValueError, match="no administrator would be left"):
+            await administrator.remove_user("admin")
+        with pytest.raises(ValueError, match="no administrator would be left"):
+            await administrator.put_user(replace(APP, access_key="admin"))
+        await administrator.put_user(User("second", "s"))
+        await administrator.remove_user("admin")
+        with pytest.raises(Refusal, match="no user has the access key 'admin'"):
+            await administrator.users()
+    with pytest.raises(ValueError, match="control needs an administrator among the users"):
+        await running(control="127.0.0.1:0", users=[APP])
 
 
 def _impossible() -> User:

@@ -148,6 +148,17 @@ async def test_who_asks_for_open_metrics_gets_them(broker: FakeBroker) -> None:
     assert body.endswith("# EOF\n")
 
 
+@pytest.mark.parametrize("version", ["x", "1.0.x", "0.0.1", "99", ""])
+@pytest.mark.parametrize("media", ["application/openmetrics-text", "text/plain"])
+async def test_versions_that_nobody_knows_are_answered_all_the_same(
+    broker: FakeBroker, media: str, version: str
+) -> None:
+    request = f"GET /metrics HTTP/1.1\r\nAccept: {media};version={version}\r\n\r\n"
+    head, body = await ask(broker, request.encode())
+    assert head.startswith("HTTP/1.1 200")
+    assert "rocketmq_topic_number" in body
+
+
 @pytest.mark.parametrize(
     ("request_", "status"),
     [

@@ -18,6 +18,7 @@ from aiorocketmq.wire import messages as pb
 from aiorocketmq.wire.methods import METHODS
 from aiorocketmq_fake.cli import fake
 from aiorocketmq_fake.printing import show
+from click import UsageError
 from click.testing import CliRunner, Result
 
 PROGRAM = [sys.executable, "-c", "from aiorocketmq.cli import main; main()", "fake"]
@@ -124,19 +125,31 @@ subscribe = []
 
 
 def test_users_come_from_files_and_are_changed_while_it_runs(
-    serve: Callable[..., Served], tmp_path: Path
+    serve: Callable[..., Served], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "users.toml"
     file.write_text(USERS)
+    with pytest.raises(UsageError, match="needs an administrator"):
+        CliRunner().invoke(
+            fake, ["serve", *ANY_PORTS, "--users", str(file)], catch_exceptions=False, standalone_mode=False
+        )
+    file.write_text(f'{USERS}[[users]]\naccess_key = "admin"\nsecret = "root-s3cret"\n')
     served = serve("--topic", "orders", "--users", str(file))
     assert route(served.facts["grpc"], "orders").status.code == pb.Code.UNAUTHORIZED
-    (user,) = served.json("user", "list")
+    with pytest.raises(AssertionError, match="denied"):
+        served.json("user", "list")
+    monkeypatch.setenv("AIOROCKETMQ_ACCESS_KEY", "admin")
+    with pytest.raises(AssertionError, match="together"):
+        served.json("user", "list")
+    monkeypatch.setenv("AIOROCKETMQ_SECRET_KEY", "root-s3cret")
+    admin, user = served.json("user", "list")
+    assert admin["access_key"] == "admin"
     assert (user["access_key"], user["publish"], user["groups"]) == ("app", ["orders"], ["*"])
-    assert "s3cret" not in str(user)
+    assert "s3cret" not in str((admin, user))
     file.write_text(USERS.replace("app", "other"))
     served.json("user", "put", str(file))
     served.json("user", "remove", "app")
-    assert [user["access_key"] for user in served.json("user", "list")] == ["other"]
+    assert [user["access_key"] for user in served.json("user", "list")] == ["admin", "other"]
 
 
 @pytest.mark.parametrize(
