@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, fields, is_dataclass
 from enum import Enum
@@ -65,7 +66,8 @@ def _table(rows: list[Any]) -> None:
     table = Table(*columns) if columns else Table("nothing")
     for row in rows:
         table.add_row(*(_cell(row.get(name)) for name in columns))
-    Console().print(table)
+    # Who reads a pipe wants whole names; a terminal has an edge.
+    Console(width=None if sys.stdout.isatty() else 10_000).print(table)
 
 
 def _cell(value: object) -> str:

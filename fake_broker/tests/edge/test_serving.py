@@ -273,6 +273,38 @@ def test_bytes_that_are_no_text_are_printed_as_base64(capsys: pytest.CaptureFixt
     assert json.loads(capsys.readouterr().out) == [{"body": "text"}, {"body": {"base64": "/w=="}}]
 
 
+def test_topics_and_groups_are_made_where_they_are_missing_and_changed_where_they_are_not(
+    serve: Callable[..., Served],
+) -> None:
+    served = serve()
+    for kind, made, changed in (
+        ("topic", ["--queues", "2"], ["--queues", "3"]),
+        ("group", ["--max-attempts", "3", "--no-consume"], ["--max-attempts", "5"]),
+    ):
+        assert "update" in served.ctl(kind, "--help").output
+        assert served.ctl(kind, "update", "new", *made).exit_code == 4
+        for _ in range(2):
+            served.json(kind, "create", "new", *made, "--if-not-exists")
+        assert "exists already" in served.ctl(kind, "create", "new", *changed).output
+        (before,) = served.json(kind, "list")
+        served.json(kind, "create", "new", *changed, "--if-not-exists")
+        assert served.json(kind, "list") == [before]
+        served.json(kind, "update", "new", *changed)
+        (after,) = served.json(kind, "list")
+        differing = {name: after[name] for name in after if after[name] != before[name]}
+        if kind == "topic":
+            assert (differing["read_queues"], differing["write_queues"]) == (3, 3)
+        else:
+            assert differing == {"max_attempts": 5, "consume_enabled": True}
+
+
+def test_a_pipe_gets_whole_names(serve: Callable[..., Served]) -> None:
+    names = [f"{letter * 100}-{number}" for number, letter in enumerate("abc")]
+    served = serve(*(word for name in names for word in ("--group", name)))
+    output = served.ctl("group", "list").stdout
+    assert all(name in output for name in names)
+
+
 def test_people_get_a_table(serve: Callable[..., Served]) -> None:
     served = serve("--topic", "orders:FIFO")
     assert "profile: documented" in served.ctl("describe").stdout
