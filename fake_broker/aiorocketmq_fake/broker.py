@@ -24,6 +24,7 @@ from aiorocketmq_fake.edge.event_lines import EventLog
 from aiorocketmq_fake.edge.grpc_server import GrpcServer
 from aiorocketmq_fake.edge.node import Node
 from aiorocketmq_fake.edge.tls import ServerTls
+from aiorocketmq_fake.settings import with_settings
 
 if TYPE_CHECKING:
     from aiorocketmq_fake.edge.storage.journal import Journal
@@ -55,6 +56,7 @@ class FakeBroker(Cluster):
         self,
         *,
         profile: str | Profile = "documented",
+        settings: Mapping[str, bool | int | float | str] | None = None,
         clock: Literal["real", "manual"] = "real",
         start: datetime | None = None,
         listen: str = "127.0.0.1:0",
@@ -75,14 +77,16 @@ class FakeBroker(Cluster):
     ) -> None:
         """Prepare a broker; ValueError for a value that cannot be.
 
-        `profile` chooses the behaviour by name or value; `clock="manual"` makes time stand still but for
-        `clock.advance`, from `start` on (an aware datetime; by default the present). `listen` is HOST:PORT,
-        port 0 picks a free one; `control` opens the control service as well. With `users` every call must be
-        signed by one of them (14), those of the control service by one with all rights; without any, nobody is
-        asked who it is. `rates` are calls per second that are let through, by RPC; others are refused as by a
-        busy server (13.1). `record` names a folder for a recording, `event_log` a file to which every event is
-        appended as a line of JSON; `metrics` is where Prometheus may ask (HOST:PORT). `seed` decides every
-        choice left to chance. `core` makes the core: a subclass of `Broker` can break a promise on purpose.
+        `profile` chooses the behaviour by name or value, `settings` change it as an operator changes a server,
+        by the server's names (`{"transactionCheckInterval": 5000}`) or ours (`{"check_interval": 5.0}`), see
+        `aiorocketmq fake settings`; `clock="manual"` makes time stand still but for `clock.advance`, from
+        `start` on (an aware datetime; by default the present). `listen` is HOST:PORT, port 0 picks a free one;
+        `control` opens the control service as well. With `users` every call must be signed by one of them (14),
+        those of the control service by one with all rights; without any, nobody is asked who it is. `rates` are
+        calls per second that are let through, by RPC; others are refused as by a busy server (13.1). `record`
+        names a folder for a recording, `event_log` a file to which every event is appended as a line of JSON;
+        `metrics` is where Prometheus may ask (HOST:PORT). `seed` decides every choice left to chance. `core`
+        makes the core: a subclass of `Broker` can break a promise on purpose.
 
         `data` names a folder that keeps everything a broker must not lose: nothing is acknowledged before it is on
         disk, and the next broker with this folder goes on from there, even after kill -9. `data_memory` bounds, in
@@ -113,7 +117,8 @@ class FakeBroker(Cluster):
         address = Address(*split(listen))
         if not 1 <= brokers <= len(LETTERS):
             raise ValueError(f"{brokers} brokers cannot be: give 1 to {len(LETTERS)}.")
-        make = partial(core, profile if isinstance(profile, Profile) else PROFILES[profile])
+        chosen = profile if isinstance(profile, Profile) else PROFILES[profile]
+        make = partial(core, with_settings(chosen, settings or {}))
         keeping = _Keeping(Path(data), data_memory // brokers, repair) if data is not None else None
         self._journals: list[Journal] = []
         try:

@@ -39,6 +39,13 @@ def fake() -> None:
 @click.option(
     "--profile", default="documented", show_default=True, help="documented, apache-5.5 or apache-5.5-cluster."
 )
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Change a setting, as in a server's broker.conf; may be repeated. `fake settings` lists them.",
+)
 @click.option("--clock", type=click.Choice(["real", "manual"]), default="real", show_default=True)
 @click.option(
     "--topic",
@@ -164,6 +171,23 @@ def serve(**options: Any) -> None:
         raise click.UsageError(str(wrong)) from wrong
     except OSError as failed:
         raise other_side(str(failed)) from failed
+
+
+@fake.command()
+@click.option("--profile", default="apache-5.5", show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def settings(profile: str, as_json: bool) -> None:
+    """List what `fake serve --set` takes: names on a server and here, values, and those of a profile.
+
+    Example: aiorocketmq fake settings --profile apache-5.5
+    """
+    from aiorocketmq_fake.core.profiles import PROFILES
+    from aiorocketmq_fake.printing import show
+    from aiorocketmq_fake.settings import listed
+
+    if profile not in PROFILES:
+        raise click.UsageError(f"no profile is called {profile!r}: use one of {', '.join(sorted(PROFILES))}.")
+    show(listed(PROFILES[profile]), as_json=as_json)
 
 
 fake.add_command(ctl)

@@ -47,6 +47,7 @@ class Options:
     metrics: str | None
     brokers: int = 1
     remoting_port: int | None = None
+    settings: tuple[str, ...] = ()
     seed: int
     ready_file: Path | None
 
@@ -59,6 +60,7 @@ async def run(options: Options) -> None:
     _on_signals(stop)
     async with FakeBroker(
         profile=options.profile,
+        settings=dict(map(_setting, options.settings)),
         clock=options.clock,
         listen=options.listen,
         control=options.control,
@@ -187,6 +189,14 @@ def _rate(text: str) -> tuple[str, float]:
         return rpc, float(number)
     except ValueError:
         raise ValueError(f"{text!r} is not RPC=PER_SECOND: write for example SendMessage=50.") from None
+
+
+def _setting(text: str) -> tuple[str, str]:
+    """Read NAME=VALUE."""
+    name, sign, value = text.partition("=")
+    if not sign:
+        raise ValueError(f"{text!r} is not NAME=VALUE: write for example transactionCheckInterval=5000.")
+    return name.strip(), value
 
 
 def _topic(text: str) -> _Topic:

@@ -16,6 +16,7 @@ from aiorocketmq_fake.core.model import (
     RouteEntry,
     SendOutcome,
 )
+from aiorocketmq_fake.core.profiles import DOCUMENTED
 
 from aiorocketmq_conformance.mutants.mutant import ROUNDTRIP, SESSION, Mutant
 
@@ -46,7 +47,9 @@ class RefusedIsStored(Broker):
             return super().send(messages, now=now, client_id=client_id)
         except Refusal as refusal:
             if refusal.code is Code.MESSAGE_BODY_TOO_LARGE:
-                cut = tuple(replace(message, body=message.body[: limits.BODY_MAX]) for message in messages)
+                cut = tuple(
+                    replace(message, body=message.body[: DOCUMENTED.body_max]) for message in messages
+                )
                 super().send(cut, now=now, client_id=client_id)
             raise
 
@@ -55,7 +58,7 @@ class LargeBodiesCut(_Lenient):
     """Bodies that are too large are cut."""
 
     def mend(self, message: OutgoingMessage) -> OutgoingMessage:
-        return replace(message, body=message.body[: limits.BODY_MAX])
+        return replace(message, body=message.body[: DOCUMENTED.body_max])
 
 
 class EmptyBodiesTaken(_Lenient):
@@ -72,7 +75,7 @@ class PropertiesCountAsBody(Broker):
         self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str = ""
     ) -> tuple[SendOutcome, ...]:
         for message in messages:
-            if len(message.body) + sum(map(len, message.properties.values())) > limits.BODY_MAX:
+            if len(message.body) + sum(map(len, message.properties.values())) > DOCUMENTED.body_max:
                 raise Refusal(Code.MESSAGE_BODY_TOO_LARGE, "too large in all.")
         return super().send(messages, now=now, client_id=client_id)
 
@@ -95,7 +98,7 @@ class PropertyBytesUnlimited(_Lenient):
     def mend(self, message: OutgoingMessage) -> OutgoingMessage:
         size = len(message.tag) + sum(map(len, message.keys))
         size += sum(len(key) + len(value.encode()) for key, value in message.properties.items())
-        if size <= limits.PROPERTY_BYTES_MAX:
+        if size <= DOCUMENTED.property_bytes_max:
             return message
         return replace(message, tag="", keys=(), properties={})
 
@@ -113,7 +116,7 @@ class PropertyCountUnlimited(_Lenient):
     """There may be any number of properties."""
 
     def mend(self, message: OutgoingMessage) -> OutgoingMessage:
-        kept = list(message.properties.items())[: limits.PROPERTY_COUNT_MAX]
+        kept = list(message.properties.items())[: DOCUMENTED.property_count_max]
         return replace(message, properties=dict(kept))
 
 
@@ -171,7 +174,7 @@ class MessageGroupsUnchecked(_Lenient):
     """Any message group is taken."""
 
     def mend(self, message: OutgoingMessage) -> OutgoingMessage:
-        clean = CONTROL.sub("", message.message_group).strip()[: limits.MESSAGE_GROUP_BYTES_MAX]
+        clean = CONTROL.sub("", message.message_group).strip()[: DOCUMENTED.message_group_limit - 1]
         return replace(message, message_group=clean or (message.message_group and "g"))
 
 

@@ -167,7 +167,8 @@ class ClassicBroker(Observed):
         if len(messages) == 1:
             messages = (self._destination(messages[0]),)
         name = messages[0].topic if messages else ""
-        is_new = bool(name) and name not in state.topics and new_queues > 0
+        may_create = new_queues > 0 and (state.profile.auto_create_topics or is_internal(name))
+        is_new = bool(name) and name not in state.topics and may_create
         queues = 1 if is_internal(name) else new_queues
         config = TopicConfig(name, TopicType.NORMAL, queues, queues)
         if is_new:

@@ -145,8 +145,8 @@ class Clients:
             return MergedSettings(
                 limits.PRODUCER_MAX_ATTEMPTS,
                 RetryPolicy((), initial, maximum, multiplier),
-                max_body_size=limits.BODY_MAX,
-                validate_message_type=True,
+                max_body_size=profile.body_max,
+                validate_message_type=profile.types_checked,
             )
         group = self._state.groups.get(settings.subscription.group)
         lite = profile.lite_limits_for_all or (group is not None and bool(group.config.lite_bind_topic))

@@ -11,18 +11,8 @@ DISK_HIGH, DISK_CRITICAL, DISK_FULL = 0.75, 0.85, 0.90
 LITE_TOPIC_PATTERN = r"[a-zA-Z0-9_-]{1,64}"
 """A lite topic's name (R4.31)."""
 
-BODY_MAX = 4_194_304
-"""Bytes of a body as sent, and of all bodies of a batch where it is one block (4.1 row 5, session §4.1)."""
-PROPERTY_COUNT_MAX = 128
-"""User properties of a message (4.1 row 6)."""
-PROPERTY_BYTES_MAX = 16_384
-"""UTF-8 bytes of user properties, tag and keys (4.1 row 10)."""
 ENCODED_PROPERTY_BYTES_MAX = 32_767
 """Bytes of all properties as the store encodes them (4.1 row 17)."""
-MESSAGE_GROUP_BYTES_MAX = 63
-"""UTF-8 bytes of a message group (4.1 row 14)."""
-RECOVERY_DURATION_MAX = 3600.0
-"""Seconds of a transactional message's own recovery duration (4.1 row 12)."""
 TRANSACTION_MEMORY_MAX = 15
 """Decisions that are awaited for one transaction id at a time (R9.1)."""
 CHECK_TRIES = 3

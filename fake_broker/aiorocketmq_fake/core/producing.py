@@ -76,7 +76,7 @@ class Producing:
         now = state.now / 1000
         is_classic = messages[0].classic is not None
         for message in messages:
-            (check_classic if is_classic else check_message)(message, now, profile.max_delay)
+            (check_classic if is_classic else check_message)(message, now, profile)
         topic = state.topics.get(name)
         if topic is None:
             internal = is_internal(name)
@@ -87,7 +87,7 @@ class Producing:
         if is_classic:
             self._check_classic(topic, messages)
             return topic
-        if not is_internal(name):
+        if profile.types_checked and not is_internal(name):
             check_type(messages[0], topic.config.type)
             if not profile.batch_is_one_block:
                 for message in messages[1:]:
@@ -121,8 +121,13 @@ class Producing:
 
     def _check_block(self, messages: tuple[OutgoingMessage, ...]) -> None:
         code = self._state.profile.store_refusal_code
-        if sum(len(message.body) for message in messages) + 100 * len(messages) > limits.BODY_MAX:
-            raise Refusal(code, f"The bodies of the batch exceed {limits.BODY_MAX} bytes together.")
+        if (
+            sum(len(message.body) for message in messages) + 100 * len(messages)
+            > self._state.profile.body_max
+        ):
+            raise Refusal(
+                code, f"The bodies of the batch exceed {self._state.profile.body_max} bytes together."
+            )
         if any(message.delivery_timestamp is not None for message in messages):
             raise Refusal(code, "A batch may not hold delayed messages; send them one by one.")
         if messages[0].message_type is MessageType.TRANSACTION:

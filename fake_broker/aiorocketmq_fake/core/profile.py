@@ -91,6 +91,8 @@ class Profile:
     # Topics and groups
     mixed_topics: bool
     """Topics of type MIXED may be created (session §0, R3.4)."""
+    auto_create_topics: bool = True
+    """A send over remoting that names the default topic creates the topic; over gRPC none does."""
     auto_create_groups: bool
     """A receive by an unknown group creates it: not ordered, 17 attempts (R10.2)."""
     unknown_group_code: Code
@@ -146,6 +148,16 @@ class Profile:
     """A recall whose handle names another broker (session §5)."""
     max_delay: float = 86_400.0
     """How far ahead a delivery may be asked for (4.1 row 13)."""
+    body_max: int = 4_194_304
+    """Bytes of a body as sent, and of all bodies of a batch where it is one block (4.1 row 5, session §4.1)."""
+    property_count_max: int = 128
+    """User properties of a message (4.1 row 6)."""
+    property_bytes_max: int = 16_384
+    """UTF-8 bytes of user properties, tag and keys (4.1 row 10)."""
+    message_group_limit: int = 64
+    """A message group has fewer UTF-8 bytes than this (4.1 row 14)."""
+    types_checked: bool = True
+    """A topic takes messages of its own type only (4.1 row 15)."""
 
     # Transactions
     transaction_memory: float = 30.0
@@ -175,6 +187,8 @@ class Profile:
     unasked, one from the future is asked for at once (session §6). Else from the send."""
     recovery_in_whole_seconds: bool
     """Fractions of a recovery duration are cut off (9.3)."""
+    recovery_duration_max: float = 3600.0
+    """Longest recovery duration that a transactional message may ask for (4.1 row 12)."""
     mixed_topics_checked: bool = True
     """Half messages of MIXED topics are checked; behind a separate proxy they are not (R9.9)."""
 

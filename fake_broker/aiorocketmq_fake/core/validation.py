@@ -4,6 +4,7 @@ from aiorocketmq_fake.core import limits
 from aiorocketmq_fake.core.codes import Code, MessageType, Refusal, TopicType
 from aiorocketmq_fake.core.model import OutgoingMessage
 from aiorocketmq_fake.core.names import check_lite_topic, has_control_character
+from aiorocketmq_fake.core.profile import Profile
 from aiorocketmq_fake.core.topics import ACCEPTED
 
 # Names of their own for members that every message meets: to look one up on its enum takes ten times as long.
@@ -36,34 +37,34 @@ def check_same_topic(messages: tuple[OutgoingMessage, ...]) -> None:
             )
 
 
-def check_message(message: OutgoingMessage, now: float, max_delay: float) -> None:
+def check_message(message: OutgoingMessage, now: float, profile: Profile) -> None:
     """Refuse a message that breaks one of the rows 4 to 14."""
     if not message.body:
         raise Refusal(Code.MESSAGE_BODY_EMPTY, "The message has an empty body.")
-    _check_size(message)
+    _check_size(message, profile)
     if message.properties:
-        _check_properties(message)
+        _check_properties(message, profile)
     if message.tag:
         _check_text(message.tag, Code.ILLEGAL_MESSAGE_TAG, "tag", forbidden="|")
     for key in message.keys:
         if key:
             _check_text(key, Code.ILLEGAL_MESSAGE_KEY, "key")
-    _check_property_bytes(message)
+    _check_property_bytes(message, profile.property_bytes_max)
     if not message.message_id.strip():
         raise Refusal(Code.ILLEGAL_MESSAGE_ID, "The message id is blank.")
-    _check_times(message, now, max_delay)
+    _check_times(message, now, profile)
     if message.message_group:
-        _check_message_group(message.message_group)
+        _check_message_group(message.message_group, profile.message_group_limit)
     if message.lite_topic:
         check_lite_topic(message.lite_topic)
 
 
-def check_classic(message: OutgoingMessage, now: float, max_delay: float) -> None:
+def check_classic(message: OutgoingMessage, now: float, profile: Profile) -> None:
     """Refuse a message of the classic protocol; brokers look at less than proxies do (live remoting 3)."""
     if not message.body:
         raise Refusal(Code.MESSAGE_BODY_EMPTY, "The message has an empty body.")
-    _check_size(message)
-    _check_times(message, now, max_delay)
+    _check_size(message, profile)
+    _check_times(message, now, profile)
 
 
 def check_type(message: OutgoingMessage, topic_type: TopicType) -> None:
@@ -105,20 +106,20 @@ _ENCODING_OVERHEAD = 160
 """Bytes of the store's own property names and separators, about."""
 
 
-def _check_size(message: OutgoingMessage) -> None:
+def _check_size(message: OutgoingMessage, profile: Profile) -> None:
     size = len(message.body)
-    if size > limits.BODY_MAX:
+    if size > profile.body_max:
         raise Refusal(
-            Code.MESSAGE_BODY_TOO_LARGE, f"The body of {size} bytes exceeds the limit of {limits.BODY_MAX}."
+            Code.MESSAGE_BODY_TOO_LARGE, f"The body of {size} bytes exceeds the limit of {profile.body_max}."
         )
 
 
-def _check_properties(message: OutgoingMessage) -> None:
+def _check_properties(message: OutgoingMessage, profile: Profile) -> None:
     properties = message.properties
-    if len(properties) > limits.PROPERTY_COUNT_MAX:
+    if len(properties) > profile.property_count_max:
         raise Refusal(
             Code.MESSAGE_PROPERTIES_TOO_LARGE,
-            f"The message has {len(properties)} user properties, more than {limits.PROPERTY_COUNT_MAX}.",
+            f"The message has {len(properties)} user properties, more than {profile.property_count_max}.",
         )
     for key, value in properties.items():
         if key in limits.RESERVED_PROPERTIES:
@@ -138,40 +139,41 @@ def _check_text(text: str, code: Code, what: str, forbidden: str = "") -> None:
         raise Refusal(code, f"The {what} {text[:80]!r} has a control character.")
 
 
-def _check_property_bytes(message: OutgoingMessage) -> None:
-    if not message.properties and not message.keys and len(message.tag) * 4 <= limits.PROPERTY_BYTES_MAX:
+def _check_property_bytes(message: OutgoingMessage, most: int) -> None:
+    if not message.properties and not message.keys and len(message.tag) * 4 <= most:
         return
     size = _size(message.tag) + sum(map(_size, message.keys))
     size += sum(_size(key) + _size(value) for key, value in message.properties.items())
-    if size > limits.PROPERTY_BYTES_MAX:
+    if size > most:
         raise Refusal(
             Code.MESSAGE_PROPERTIES_TOO_LARGE,
-            f"User properties, tag and keys have {size} bytes together, more than {limits.PROPERTY_BYTES_MAX}.",
+            f"User properties, tag and keys have {size} bytes together, more than {most}.",
         )
 
 
-def _check_times(message: OutgoingMessage, now: float, max_delay: float) -> None:
+def _check_times(message: OutgoingMessage, now: float, profile: Profile) -> None:
     if (
         message.message_type is _TRANSACTION
         and message.recovery_duration is not None
-        and message.recovery_duration > limits.RECOVERY_DURATION_MAX
+        and message.recovery_duration > profile.recovery_duration_max
     ):
         raise Refusal(
             Code.BAD_REQUEST,
-            f"The recovery duration of {message.recovery_duration:g} s exceeds {limits.RECOVERY_DURATION_MAX:g} s.",
+            f"The recovery duration of {message.recovery_duration:g} s exceeds {profile.recovery_duration_max:g} s.",
         )
-    if message.delivery_timestamp is not None and message.delivery_timestamp - now > max_delay:
+    if message.delivery_timestamp is not None and message.delivery_timestamp - now > profile.max_delay:
         raise Refusal(
-            Code.ILLEGAL_DELIVERY_TIME, f"The delivery time is more than {max_delay:g} s in the future."
+            Code.ILLEGAL_DELIVERY_TIME,
+            f"The delivery time is more than {profile.max_delay:g} s in the future.",
         )
 
 
-def _check_message_group(message_group: str) -> None:
+def _check_message_group(message_group: str, limit: int) -> None:
     _check_text(message_group, Code.ILLEGAL_MESSAGE_GROUP, "message group")
-    if _size(message_group) > limits.MESSAGE_GROUP_BYTES_MAX:
+    if _size(message_group) >= limit:
         raise Refusal(
             Code.ILLEGAL_MESSAGE_GROUP,
-            f"The message group {message_group[:80]!r} exceeds {limits.MESSAGE_GROUP_BYTES_MAX} bytes.",
+            f"The message group {message_group[:80]!r} does not have fewer than {limit} bytes.",
         )
 
 

@@ -298,6 +298,26 @@ def test_topics_and_groups_are_made_where_they_are_missing_and_changed_where_the
             assert differing == {"max_attempts": 5, "consume_enabled": True}
 
 
+def test_settings_of_servers_are_set_and_listed(serve: Callable[..., Served]) -> None:
+    served = serve("--profile", "apache-5.5", "--set", "autoCreateTopicEnable=false", "--set", "body_max=9")
+    assert served.facts["profile"] == "apache-5.5+auto_create_topics=False+body_max=9"
+    listed = json.loads(CliRunner().invoke(fake, ["settings", "--json"]).stdout)
+    (row,) = (row for row in listed if row["server"] == "transactionCheckInterval")
+    assert (row["field"], row["value"], row["unit"], row["file"]) == (
+        "check_interval",
+        30_000,
+        "ms",
+        "broker",
+    )
+    for options, complaint in (
+        (["serve", *ANY_PORTS, "--set", "recall"], "NAME=VALUE"),
+        (["serve", *ANY_PORTS, "--set", "recallMessageEnabled=true"], "did you mean recallMessageEnable?"),
+        (["settings", "--profile", "apache"], "no profile is called 'apache'"),
+    ):
+        done = CliRunner().invoke(fake, options)
+        assert (done.exit_code, complaint in done.output) == (2, True), done.output
+
+
 def test_a_pipe_gets_whole_names(serve: Callable[..., Served]) -> None:
     names = [f"{letter * 100}-{number}" for number, letter in enumerate("abc")]
     served = serve(*(word for name in names for word in ("--group", name)))

@@ -50,7 +50,9 @@ class Routes:
         queues: list[object] = []
         is_strict = request.frame.version >= _STRICT_SINCE or request.truth("acceptStandardJsonOnly")
         for member in self._listed():
-            config = _DEFAULT if name == limits.DEFAULT_TOPIC else member.driver.core.topic(name)
+            core = member.driver.core
+            is_default = name == limits.DEFAULT_TOPIC and core.profile.auto_create_topics
+            config = _DEFAULT if is_default else core.topic(name)
             if config is None:
                 continue
             queues.append(_queue_data(config, member.driver.core.name))
@@ -72,8 +74,13 @@ class Routes:
 
     def topics(self, request: Request) -> Frame:
         """List the names of all topics."""
-        names = {topic.config.name for member in self._listed() for topic in member.driver.core.topics()}
-        return answer(body=dump({"topicList": sorted(names | {limits.DEFAULT_TOPIC})}))
+        names = set()
+        for member in self._listed():
+            core = member.driver.core
+            names |= {topic.config.name for topic in core.topics()}
+            if core.profile.auto_create_topics:
+                names.add(limits.DEFAULT_TOPIC)
+        return answer(body=dump({"topicList": sorted(names)}))
 
     def _listed(self) -> Iterator[Neighbour]:
         return self._neighbours.listed(self._driver)

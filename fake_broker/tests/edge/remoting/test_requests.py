@@ -58,6 +58,19 @@ async def test_a_cluster_has_one_route_and_a_port_for_each_broker() -> None:
 # Sends
 
 
+async def test_topics_are_created_by_sends_unless_that_is_switched_off() -> None:
+    for is_on in (True, False):
+        settings = {"autoCreateTopicEnable": is_on}
+        async with FakeBroker(remoting_port=0, settings=settings) as fake, dial(fake) as wire:
+            assert (await wire.ask(105, topic="TBW102")).code == (0 if is_on else 17)
+            assert (b"TBW102" in (await wire.ask(206)).body) == is_on
+            assert (await wire.produce("new", b"hello")).code == (0 if is_on else 17)
+            assert [topic.name for topic in fake.topics()] == (["new"] if is_on else [])
+            # What the server itself makes is not asked about.
+            await wire.beat("c1", "g", "new")
+            assert (await wire.ask(105, topic="%RETRY%g")).code == 0
+
+
 async def test_a_send_is_answered_with_its_place(broker: FakeBroker, wire: Any) -> None:
     answer = await wire.produce("wide", b"hello", "UNIQ_KEY\x01U1\x02KEYS\x01a b\x02x\x01y\x02", e=2)
     assert answer.code == 0
