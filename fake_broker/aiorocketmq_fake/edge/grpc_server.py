@@ -17,6 +17,8 @@ logger = logging.getLogger(__name__)
 
 # R1.4: larger messages are RESOURCE_EXHAUSTED before anybody sees them.
 MESSAGE_CAP = 130 * 1024 * 1024
+# Calls at a time on one connection, long polls included.
+STREAMS_MAX = 10_000
 OPTIONS = (
     # Two brokers on one port must be an error, not a lottery.
     ("grpc.so_reuseport", 0),
@@ -24,6 +26,9 @@ OPTIONS = (
     # Session §10: header lists above 8 KiB are refused; without the second line chance decides near the limit.
     ("grpc.max_metadata_size", 8192),
     ("grpc.absolute_max_metadata_size", 8192),
+    # What one connection can cost others, see tools/doors: without a bound, each stream that a stranger opens and
+    # leaves takes memory and time.
+    ("grpc.max_concurrent_streams", STREAMS_MAX),
     # R2.17; pings more often than every five minutes end the connection by gRPC's own default, as seen (session §10).
     ("grpc.max_connection_idle_ms", 120_000),
 )

@@ -14,7 +14,7 @@ import pytest
 from aiorocketmq.wire import messages as pb
 from aiorocketmq.wire.methods import METHODS
 from aiorocketmq_fake import DOCUMENTED, FakeBroker, ServerTls
-from aiorocketmq_fake.edge.grpc_server import MESSAGE_CAP, GrpcServer
+from aiorocketmq_fake.edge.grpc_server import MESSAGE_CAP, STREAMS_MAX, GrpcServer
 
 Running = Callable[..., Awaitable[FakeBroker]]
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -319,6 +319,33 @@ async def test_headers_above_the_limit_fail_the_call_alone(
         await is_well(connect(broker, "bigger", padding="x" * 9000))
     assert failed.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
     assert await is_well(client)
+
+
+async def test_a_connection_may_park_a_thousand_receives_and_not_any_number_of_streams(
+    running: Running, connect: Callable[..., Any], until: Callable[[Callable[[], object]], Awaitable[None]]
+) -> None:
+    broker = await running()
+    consumer = connect(broker)
+    await consumer.subscribe("g", "t")
+    polls = [asyncio.create_task(consumer.receive("g", "t", batch=1, wait=60)) for _ in range(1000)]
+    await until(lambda: broker.clock.parked == len(polls))
+    for number in range(0, len(polls), 20):
+        await consumer.send("t", *(b"%d" % each for each in range(number, number + 20)))
+    answers = await asyncio.wait_for(asyncio.gather(*polls), 60)
+    bodies = [message.body for answer in answers for message in answer.messages]
+    assert sorted(bodies, key=int) == [b"%d" % number for number in range(1000)]
+
+    reader, writer = await asyncio.open_connection(*broker.endpoint.rsplit(":", 1))
+    writer.write(PREFACE + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0)))
+    head = await asyncio.wait_for(reader.readexactly(9), 10)
+    assert head[3] == 4, "an HTTP/2 server begins with its settings"
+    settings = await reader.readexactly(int.from_bytes(head[:3]))
+    writer.close()
+    told = {
+        int.from_bytes(settings[at : at + 2]): int.from_bytes(settings[at + 2 : at + 6])
+        for at in range(0, len(settings), 6)
+    }
+    assert told[3] == STREAMS_MAX
 
 
 async def test_a_port_that_is_taken_is_said_to_be(broker: FakeBroker) -> None:
