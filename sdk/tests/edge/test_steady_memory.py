@@ -21,7 +21,8 @@ def endpoint() -> Iterator[str]:
     """A fake in a process of its own, so that what it stores is not counted here."""
     topics = ("orders", "fifo:FIFO", "payments:TRANSACTION")
     program = [sys.executable, "-c", "from aiorocketmq.cli import main; main()"]
-    words = ["fake", "serve", "--listen", "127.0.0.1:0", *(f"--topic={topic}" for topic in topics)]
+    ports = ["--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"]
+    words = ["fake", "serve", *ports, *(f"--topic={topic}" for topic in topics)]
     server = subprocess.Popen([*program, *words], stdout=subprocess.PIPE, text=True)
     with server:
         assert server.stdout is not None
