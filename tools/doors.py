@@ -208,9 +208,12 @@ def usage(process_id: int) -> tuple[float, float]:
 
 def measure(name: str, options: str, seconds: float) -> str:
     """Run one flood against a server of its own; one line of the table."""
-    command = [sys.executable, "-c", PROGRAM, options, "fake", "serve", "--listen", "127.0.0.1:0"]
+    command = [sys.executable, "-c", PROGRAM, options, "fake", "serve", "--topic", "orders"]
     server = subprocess.Popen(
-        [*command, "--topic", "orders"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        [*command, "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
     )
     try:
         assert server.stdout is not None
