@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
+from math import inf
 from pathlib import Path
 from types import TracebackType
 from typing import TextIO
 
-from aiorocketmq_fake.core.events import Event
+from aiorocketmq_fake.core.events import Event, Refused
 from aiorocketmq_fake.core.model import OutgoingMessage, StoredMessage
 
 __all__ = ["EventLog", "as_line"]
@@ -20,11 +21,15 @@ OF_CONTENT = ("message_id", "tag", "message_group")
 OF_COPY = ("queue_id", "offset")
 
 
-def as_line(event: Event) -> str:
-    """Return an event as one line of JSON: `at`, `event`, then its own fields; messages without body and properties."""
-    return json.dumps(
-        {"at": round(event.at, 3), "event": type(event).__name__, **_plain(event)}, ensure_ascii=False
-    )
+# Seconds in which equal refusals of a client are told together.
+TOGETHER = 1.0
+
+
+def as_line(event: Event, **more: object) -> str:
+    """Return an event as one line of JSON: `at`, `event`, its own fields, `more`; messages without body and
+    properties."""
+    told = {"at": round(event.at, 3), "event": type(event).__name__, **_plain(event), **more}
+    return json.dumps(told, ensure_ascii=False)
 
 
 def _plain(value: object) -> dict[str, object]:
@@ -48,21 +53,60 @@ def _plain(value: object) -> dict[str, object]:
     return shown
 
 
+@dataclass(slots=True)
+class _Refusals:
+    """Equal refusals since one of them was told."""
+
+    until: float
+    last: Refused
+    times: int = 0
+
+
 class EventLog:
-    """A file of event lines, appended to; each batch is flushed, so that `tail -f` sees it at once."""
+    """A file of event lines, appended to; each batch is flushed, so that `tail -f` sees it at once.
+
+    Of equal refusals of one client within a second the first has a line, and the others one together, the last of them
+    with its `times`: a client that asks again without pause would fill the disk.
+    """
 
     def __init__(self, path: Path | str) -> None:
         """Open the file; OSError where that is not possible."""
         self._file: TextIO = Path(path).open("a", encoding="utf-8")  # noqa: SIM115  # closed by `close`
+        self._refusals: dict[tuple[object, ...], _Refusals] = {}
 
     def write(self, events: Iterable[Event]) -> None:
         """Append events; fits `broker.events.listen`."""
-        self._file.writelines(f"{as_line(event)}\n" for event in events)
+        for event in events:
+            if self._refusals:
+                self._end_refusals(event.at)
+            if isinstance(event, Refused) and self._is_told(event):
+                continue
+            self._file.write(f"{as_line(event)}\n")
         self._file.flush()
 
     def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+        """Close the file; what was counted is told before."""
+        if not self._file.closed:
+            self._end_refusals(inf)
+            self._file.close()
+
+    def _is_told(self, event: Refused) -> bool:
+        """Count a refusal, and say whether its equal has a line already."""
+        key = (event.command, event.client_id, event.code, event.message)
+        told = self._refusals.get(key)
+        if told is None:
+            self._refusals[key] = _Refusals(event.at + TOGETHER, event)
+            return False
+        told.last = event
+        told.times += 1
+        return True
+
+    def _end_refusals(self, now: float) -> None:
+        # Oldest first; a clock that was set back only delays them.
+        while self._refusals and (key := next(iter(self._refusals))) and self._refusals[key].until <= now:
+            told = self._refusals.pop(key)
+            if told.times:
+                self._file.write(f"{as_line(told.last, times=told.times)}\n")
 
     def __enter__(self) -> EventLog:
         return self

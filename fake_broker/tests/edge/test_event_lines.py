@@ -9,7 +9,7 @@ from typing import Any
 from aiorocketmq_fake import FakeBroker, User
 from aiorocketmq_fake.core import events as facts
 from aiorocketmq_fake.core.codes import ClientType, Code
-from aiorocketmq_fake.edge.event_lines import as_line
+from aiorocketmq_fake.edge.event_lines import EventLog, as_line
 
 
 def test_a_line_names_time_kind_and_what_it_is_about() -> None:
@@ -57,3 +57,32 @@ async def test_messages_are_told_by_what_finds_them(tmp_path: Path, connect: Any
     assert lines["Delivered"]["attempt"] == 1
     assert lines["Delivered"]["receipt_handle"] == lines["Acked"]["receipt_handle"]
     assert "private" not in file.read_text()
+
+
+def refused(at: float, client_id: str = "c", message: str = "no") -> facts.Refused:
+    return facts.Refused(at, "ReceiveMessage", client_id, Code.UNAUTHORIZED, message)
+
+
+def test_equal_refusals_are_told_together(tmp_path: Path) -> None:
+    file = tmp_path / "events.jsonl"
+    with EventLog(file) as log:
+        for number in range(1000):
+            log.write([refused(10 + number / 1000)])
+        log.write([refused(10.5, "other"), refused(10.6, message="never")])
+        told = [json.loads(line) for line in file.read_text().splitlines()]
+        assert [(line["at"], line["client_id"], line["message"], line.get("times")) for line in told] == [
+            (10.0, "c", "no", None),
+            (10.5, "other", "no", None),
+            (10.6, "c", "never", None),
+        ]
+        log.write([facts.ClientLeft(11.0, "x", ClientType.PRODUCER, "", expired=True)])
+        log.write([refused(11.0), refused(11.2), refused(11.3), refused(11.4, "other")])
+    told = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [(line["at"], line.get("client_id"), line.get("times")) for line in told[3:]] == [
+        (10.999, "c", 999),
+        (11.0, "x", None),
+        (11.0, "c", None),
+        (11.4, "other", 1),
+        (11.3, "c", 2),
+    ]
+    assert sum(line.get("times", 1) for line in told if line["event"] == "Refused") == 1006
