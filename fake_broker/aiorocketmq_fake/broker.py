@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -118,6 +118,9 @@ class FakeBroker(Cluster):
         if not 1 <= brokers <= len(LETTERS):
             raise ValueError(f"{brokers} brokers cannot be: give 1 to {len(LETTERS)}.")
         chosen = profile if isinstance(profile, Profile) else PROFILES[profile]
+        if clock == "manual" and not isinstance(profile, Profile):
+            # Who moves time wants to say where something is due.
+            chosen = replace(chosen, revive_spread=0.0)
         make = partial(core, with_settings(chosen, settings or {}))
         keeping = _Keeping(Path(data), data_memory // brokers, repair) if data is not None else None
         self._journals: list[Journal] = []

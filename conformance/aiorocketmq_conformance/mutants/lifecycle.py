@@ -52,8 +52,8 @@ class RefusalsEndNothing(Broker):
 class PermissionsUntold(Broker):
     """Routes tell every queue as readable and writable."""
 
-    def query_route(self, topic: str, *, now: float) -> tuple[RouteEntry, ...]:
-        entries = super().query_route(topic, now=now)
+    def query_route(self, topic: str, *, now: float, client_id: str = "") -> tuple[RouteEntry, ...]:
+        entries = super().query_route(topic, now=now, client_id=client_id)
         return tuple(replace(entry, permission=Permission.READ_WRITE) for entry in entries)
 
 

@@ -219,9 +219,9 @@ class NamesShort(Broker):
 class RefusalsAreFaults(Broker):
     """A route that is refused ends the call itself."""
 
-    def query_route(self, topic: str, *, now: float) -> tuple[RouteEntry, ...]:
+    def query_route(self, topic: str, *, now: float, client_id: str = "") -> tuple[RouteEntry, ...]:
         try:
-            return super().query_route(topic, now=now)
+            return super().query_route(topic, now=now, client_id=client_id)
         except Refusal as refusal:
             raise LookupError(topic) from refusal
 

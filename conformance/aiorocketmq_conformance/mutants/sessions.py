@@ -97,25 +97,25 @@ class FarewellsIgnored(Broker):
 class RoutesMissAQueue(Broker):
     """Routes miss the last queue."""
 
-    def query_route(self, topic: str, *, now: float) -> tuple[RouteEntry, ...]:
-        return super().query_route(topic, now=now)[:-1]
+    def query_route(self, topic: str, *, now: float, client_id: str = "") -> tuple[RouteEntry, ...]:
+        return super().query_route(topic, now=now, client_id=client_id)[:-1]
 
 
 class RoutesCreateTopics(Broker):
     """Asking for a route creates the topic."""
 
-    def query_route(self, topic: str, *, now: float) -> tuple[RouteEntry, ...]:
+    def query_route(self, topic: str, *, now: float, client_id: str = "") -> tuple[RouteEntry, ...]:
         if topic not in {known.config.name for known in self.topics()}:
             self.create_topic(TopicConfig(topic), now=now)
-        return super().query_route(topic, now=now)
+        return super().query_route(topic, now=now, client_id=client_id)
 
 
 class IllegalIsUnknown(Broker):
     """Illegal topic names are answered as unknown ones."""
 
-    def query_route(self, topic: str, *, now: float) -> tuple[RouteEntry, ...]:
+    def query_route(self, topic: str, *, now: float, client_id: str = "") -> tuple[RouteEntry, ...]:
         try:
-            return super().query_route(topic, now=now)
+            return super().query_route(topic, now=now, client_id=client_id)
         except Refusal as refusal:
             raise Refusal(Code.TOPIC_NOT_FOUND, "there is no such topic.") from refusal
 

@@ -317,9 +317,9 @@ class Broker(ClassicBroker):
         are gone then, too)."""
         self._run("NotifyClientTermination", client_id, now, self._terminate, client_id, group)
 
-    def query_route(self, topic: str, *, now: float) -> tuple[RouteEntry, ...]:
+    def query_route(self, topic: str, *, now: float, client_id: str = "") -> tuple[RouteEntry, ...]:
         """List a topic's queues (R3.1-R3.4). Refused: ILLEGAL_TOPIC, TOPIC_NOT_FOUND."""
-        return self._run("QueryRoute", "", now, query_route, self._state, topic)
+        return self._run("QueryRoute", client_id, now, query_route, self._state, topic)
 
     def query_assignment(
         self, client_id: str, topic: str, group: str, *, now: float

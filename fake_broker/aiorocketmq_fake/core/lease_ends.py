@@ -201,10 +201,16 @@ class LeaseEnds:
             self._tell_return(lease)
             if freed and not self._goes_unnoticed(lease):
                 self._wake(lease)
-        elif latency := milliseconds(state.profile.revive_latency):
+        elif latency := self._latency():
             state.agenda.set(lease, state.now + latency, self.bring_back)
         else:
             self.bring_back(lease)
+
+    def _latency(self) -> int:
+        """Tell after how many milliseconds a redelivery is stored."""
+        profile = self._state.profile
+        spread = profile.revive_spread * self._state.rng.random() if profile.revive_spread else 0.0
+        return milliseconds(profile.revive_latency + spread)
 
     def bring_back(self, lease: Lease) -> None:
         """Store a copy in the retry topic (R7.1)."""

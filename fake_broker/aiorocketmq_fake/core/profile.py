@@ -257,6 +257,9 @@ class Profile:
     revive_latency: float
     """Time between the end of a normal group's lease and the next visibility (15, consumption §3: never below
     2.0)."""
+    revive_spread: float = 0.0
+    """And up to this much more, evenly: 0 where time is moved by hand and the profile chosen by name (consumption
+    §3)."""
     retries_keep_position: bool
     """A redelivery shows the queue, offset and store time of the first copy, not of the retry topic's
     (R7.1)."""

@@ -213,6 +213,7 @@ APACHE_5_5 = Profile(
     sql_refusal_code=Code.INTERNAL_SERVER_ERROR,
     sql_sees_server_properties=True,
     revive_latency=2.0,
+    revive_spread=2.4,
     retries_keep_position=False,
     malformed_handle_code=Code.INTERNAL_SERVER_ERROR,
     unknown_position_code=Code.INTERNAL_SERVER_ERROR,

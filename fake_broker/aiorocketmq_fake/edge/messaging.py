@@ -46,7 +46,7 @@ class Messaging:
 
     def query_route(self, request: pb.QueryRouteRequest, caller: Caller) -> pb.QueryRouteResponse:
         """List a topic's queues (3)."""
-        found = self._neighbours.ask(self._driver, _route, request.topic.name)
+        found = self._neighbours.ask(self._driver, _route, request.topic.name, client_id=caller.client_id)
         response = pb.QueryRouteResponse(status=_ok())
         for entry, address in found:
             endpoints = address.endpoints(request.endpoints, self._core.profile)

@@ -47,6 +47,7 @@ class Neighbours:
         asked: Driver,
         question: Callable[[Broker], Callable[..., tuple[RouteEntry, ...]]],
         *arguments: object,
+        **keywords: object,
     ) -> list[tuple[RouteEntry, Address]]:
         """Ask all brokers that routes name; the one that was asked refuses for all but where others know the topic."""
         found: list[tuple[RouteEntry, Address]] = []
@@ -55,7 +56,7 @@ class Neighbours:
             if member.driver is not asked and not member.is_listed():
                 continue
             try:
-                entries = member.driver.run(question(member.driver.core), *arguments)
+                entries = member.driver.run(question(member.driver.core), *arguments, **keywords)
             except Refusal as refusal:
                 if member.driver is asked:
                     if refusal.code is not Code.TOPIC_NOT_FOUND:

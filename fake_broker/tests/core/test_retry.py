@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.core.codes import Code, MessageType, Refusal
 from aiorocketmq_fake.core.events import (
     DeadLettered,
@@ -14,6 +15,9 @@ from aiorocketmq_fake.core.events import (
 )
 from aiorocketmq_fake.core.model import GroupConfig
 from aiorocketmq_fake.core.names import retry_topic
+from aiorocketmq_fake.core.profiles import APACHE_5_5
+
+from fake_broker.tests.core.conftest import START, Desk
 
 
 def test_an_unacked_message_comes_back_when_its_lease_ends_and_not_before(desk: Any) -> None:
@@ -403,3 +407,32 @@ def test_the_first_dead_letter_of_a_real_server_makes_a_plain_retry_topic(make_d
     assert ("%RETRY%g" in made) is desk.profile.dead_letters_make_retry_topic
     assert len(desk.broker.dead_letters("g")) == 1
     assert desk.broker.messages("%RETRY%g") == ()
+
+
+def test_redeliveries_of_real_servers_are_spread_and_repeat_with_the_seed() -> None:
+    lowest, spread = APACHE_5_5.revive_latency, APACHE_5_5.revive_spread
+
+    def lateness(seed: int) -> list[float]:
+        desk = Desk(APACHE_5_5, seed=seed, is_exact=False)
+        desk.send(*(f"m{number}" for number in range(100)))
+        while desk.ids():
+            pass
+        desk.wait(10.0 + lowest + spread)
+        return sorted(event.at - START - 10.0 for event in desk.seen(Revived))
+
+    late = lateness(7)
+    assert len(late) == 100
+    assert lowest <= late[0] < lowest + 0.2
+    assert lowest + spread - 0.2 < late[-1] <= lowest + spread
+    assert late[50] == pytest.approx(lowest + spread / 2, abs=0.4)
+    assert lateness(7) == late != lateness(8)
+
+
+async def test_only_real_clocks_spread_what_a_named_profile_redelivers() -> None:
+    async with (
+        FakeBroker(profile="apache-5.5", clock="manual") as exact,
+        FakeBroker(profile="apache-5.5") as real,
+    ):
+        assert (exact.profile.revive_spread, real.profile.revive_spread) == (0.0, APACHE_5_5.revive_spread)
+    async with FakeBroker(profile=APACHE_5_5, clock="manual") as chosen:
+        assert chosen.profile == APACHE_5_5

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from aiorocketmq.wire import messages as pb
 from aiorocketmq_fake import FakeBroker, User
 from aiorocketmq_fake.core import events as facts
 from aiorocketmq_fake.core.codes import ClientType, Code
@@ -38,6 +39,15 @@ async def test_a_file_tells_the_whole_story_and_no_bodies(tmp_path: Path, connec
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     assert [line["event"] for line in lines] == ["UserChanged", "TopicChanged", "Refused", "UserChanged"]
     assert "s3cret" not in file.read_text()
+
+
+async def test_a_refused_route_names_who_asked(tmp_path: Path, connect: Any) -> None:
+    file = tmp_path / "events.jsonl"
+    async with FakeBroker(event_log=file) as broker:
+        request = pb.QueryRouteRequest(topic=pb.Resource(name="nowhere"))
+        await connect(broker, "curious").call("QueryRoute", request)
+    (line,) = (json.loads(line) for line in file.read_text().splitlines())
+    assert (line["event"], line["command"], line["client_id"]) == ("Refused", "QueryRoute", "curious")
 
 
 async def test_messages_are_told_by_what_finds_them(tmp_path: Path, connect: Any) -> None:

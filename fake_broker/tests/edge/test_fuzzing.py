@@ -89,7 +89,7 @@ def test_no_short_story_breaks_a_broker(rng: random.Random, profile: Any) -> Non
 class Fails(Broker):
     """Fails by its own fault."""
 
-    def query_route(self, topic: str, *, now: float) -> Any:
+    def query_route(self, topic: str, *, now: float, client_id: str = "") -> Any:
         raise KeyError(topic)
 
 
