@@ -60,16 +60,20 @@ class Setups:
     """The same, for a server that is restarted while others go on."""
     users: Setup
     """A server that asks who calls and what they may do."""
+    closed: Setup
+    """A server on which administrators alone make topics and groups."""
 
     @property
     def serves(self) -> frozenset[str]:
         """What any of them has beyond a server as shipped."""
-        return self.switched_on.serves | self.restarted.serves | self.users.serves
+        return self.switched_on.serves | self.restarted.serves | self.users.serves | self.closed.serves
 
     def of(self, needs: Collection[str]) -> Setup:
         """The configuration for a case with these needs."""
         if "auth" in needs:
             return self.users
+        if "closed" in needs:
+            return self.closed
         if "@restart" in needs or "@process" in needs:
             return self.restarted
         return self.switched_on if self.switched_on.serves.intersection(needs) else AS_SHIPPED
@@ -98,6 +102,6 @@ def setups(version: str, mode: str) -> Setups:
             ADMINISTRATOR,
         )
     switched_on = Setup("switched on", frozenset(serves), broker)
-    return Setups(
-        switched_on, Setup("restarted", frozenset(serves | {"@restart", "@process"}), broker), users
-    )
+    restarted = Setup("restarted", frozenset(serves | {"@restart", "@process"}), broker)
+    closes = {"autoCreateTopicEnable": "false", "autoCreateSubscriptionGroup": "false"}
+    return Setups(switched_on, restarted, users, Setup("closed", frozenset({"closed"}), closes))

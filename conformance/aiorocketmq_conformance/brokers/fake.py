@@ -37,6 +37,7 @@ _SERVERS = {"apache-5.5": "apache-5.5.0", "apache-5.5-cluster": "apache-5.5.0-cl
 _LOCAL: Mapping[str, Mapping[str, object]] = {
     "recall": {"recall_enabled": True},
     "type.mixed": {"mixed_topics": True},
+    "closed": {"auto_create_topics": False, "auto_create_groups": False},
 }
 _SWITCHED_ON = {
     "apache-5.5": _LOCAL,
@@ -60,7 +61,8 @@ class BundledFake:
         self.spec = f"fake:{name}"
         self.deviations = _SERVERS.get(name, f"fake-{name}")
         self.jobs = JOBS
-        self._profile = PROFILES[profile] if isinstance(profile, str) else profile
+        # Exact times, so that two runs are alike; real servers spread them.
+        self._profile = replace(PROFILES[profile], revive_spread=0.0) if isinstance(profile, str) else profile
         self._switches = _SWITCHED_ON.get(name, {})
         self._shipped = declaration
         if name in _SERVERS:

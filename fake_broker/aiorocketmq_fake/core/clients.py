@@ -4,7 +4,7 @@ from aiorocketmq_fake.core import limits
 from aiorocketmq_fake.core.codes import ClientType, Code, Refusal, Surface
 from aiorocketmq_fake.core.events import ClientJoined, ClientLeft
 from aiorocketmq_fake.core.filters import parse
-from aiorocketmq_fake.core.groups import retry_policy
+from aiorocketmq_fake.core.groups import Group, retry_policy
 from aiorocketmq_fake.core.lease_ends import LeaseEnds
 from aiorocketmq_fake.core.lite_subscriptions import LITE_CLIENTS, LiteSubscriptions, lite_quota
 from aiorocketmq_fake.core.model import (
@@ -16,6 +16,7 @@ from aiorocketmq_fake.core.model import (
     Subscription,
 )
 from aiorocketmq_fake.core.names import check_client_properties
+from aiorocketmq_fake.core.registry import looked_up_group
 from aiorocketmq_fake.core.sessions import Client
 from aiorocketmq_fake.core.state import State, milliseconds
 
@@ -53,7 +54,7 @@ class Clients:
             )
         if client.settings.subscription is not None:
             state.check_group(group)
-            if state.profile.session_needs_group and group not in state.groups:
+            if looked_up_group(state, group) is None and state.profile.session_needs_group:
                 raise Refusal(Code.ILLEGAL_CONSUMER_GROUP, f"The consumer group {group} does not exist.")
             client.groups.add(group)
         self._touch(client)
@@ -123,14 +124,14 @@ class Clients:
         for _, expression in subscription.filters:
             if not expression.expression and expression.type.name == "SQL":
                 parse(expression, state.profile)
+        group = looked_up_group(state, subscription.group)
         if client_type in LITE_CLIENTS:
-            self._check_bound(subscription)
-        if state.profile.session_needs_group and subscription.group not in state.groups:
+            self._check_bound(subscription, group)
+        if group is None and state.profile.session_needs_group:
             raise Refusal(Code.BAD_REQUEST, f"group not found: {subscription.group}")
 
-    def _check_bound(self, subscription: Subscription) -> None:
+    def _check_bound(self, subscription: Subscription, group: Group | None) -> None:
         """Refuse lite consumers of a group that is bound to no topic, or not to the one they name (R2.7)."""
-        group = self._state.groups.get(subscription.group)
         bound = "" if group is None else group.config.lite_bind_topic
         if not bound or any(topic != bound for topic, _ in subscription.filters):
             raise Refusal(

@@ -125,6 +125,8 @@ class LiteSubscriptions:
         state = self._state
         state.check_topic(request.topic)
         state.check_group(request.group)
+        if state.profile.session_needs_group and request.group not in state.groups:
+            raise Refusal(Code.ILLEGAL_CONSUMER_GROUP, f"The consumer group {request.group} does not exist.")
         if state.profile.lite_service is LiteService.REFUSED:
             raise Refusal(Code.INTERNAL_SERVER_ERROR, "Lite topics are not served in this mode.")
         for name in request.names:

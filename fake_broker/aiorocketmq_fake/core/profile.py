@@ -94,7 +94,11 @@ class Profile:
     auto_create_topics: bool = True
     """A send over remoting that names the default topic creates the topic; over gRPC none does."""
     auto_create_groups: bool
-    """A receive by an unknown group creates it: not ordered, 17 attempts (R10.2)."""
+    """A receive or forward by an unknown group creates it: not ordered, 17 attempts (R10.2, R6.19); else a forward is
+    CONSUMER_GROUP_NOT_FOUND."""
+    lookups_create_groups: bool
+    """So do settings, heartbeats and assignments that name one: a separate proxy asks its broker about the group
+    (session §2.4)."""
     unknown_group_code: Code
     """Receive by an unknown group where none is created (R5.1 row 10)."""
     disabled_group_code: Code
@@ -307,8 +311,6 @@ class Profile:
     forward_changed_handle_takes_first: bool
     """DANGEROUS, real: with a changed or renewed handle the first message of the log is dead-lettered and the
     real one is lost (consumption §1, §5a). `events.WrongMessageDeadLettered` tells when it strikes."""
-    forward_unknown_group_ok: bool
-    """A forward by an unknown group is OK, else CONSUMER_GROUP_NOT_FOUND (R6.19, consumption §1)."""
 
     # Ordered groups
     order_grain: OrderGrain

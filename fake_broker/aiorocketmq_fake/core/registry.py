@@ -14,6 +14,13 @@ def known_group(state: State, name: str) -> Group:
     return ensured_group(state, name)
 
 
+def looked_up_group(state: State, name: str) -> Group | None:
+    """Look a group up as a proxy does; where it asks a broker for that, the broker creates the group (R10.2)."""
+    if state.profile.lookups_create_groups and state.profile.auto_create_groups:
+        return ensured_group(state, name)
+    return state.groups.get(name)
+
+
 def ensured_group(state: State, name: str) -> Group:
     """Look a group up, or create it, as the classic protocol does on every server unless it is told not to."""
     group = state.groups.get(name)

@@ -2,6 +2,7 @@
 
 from aiorocketmq_fake.core.codes import ClientType, Code, Permission, Refusal
 from aiorocketmq_fake.core.model import RouteEntry
+from aiorocketmq_fake.core.registry import looked_up_group
 from aiorocketmq_fake.core.state import State
 from aiorocketmq_fake.core.topics import ACCEPTED, Topic
 
@@ -27,7 +28,7 @@ def query_assignment(state: State, name: str, group_name: str, client_id: str = 
     if state.profile.pull_queues_divided and (pullers := _pullers(state, group_name, client_id)):
         own = _share(config.read_queues, pullers, client_id)
         return tuple(RouteEntry(name, queue_id, config.permission, state.broker, ()) for queue_id in own)
-    group = state.groups.get(group_name)
+    group = looked_up_group(state, group_name)
     if group is None or not group.config.ordered:
         return (RouteEntry(name, -1, config.permission, state.broker, ()),)
     return tuple(

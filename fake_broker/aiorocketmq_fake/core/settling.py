@@ -29,6 +29,7 @@ from aiorocketmq_fake.core.model import (
 )
 from aiorocketmq_fake.core.names import retry_topic
 from aiorocketmq_fake.core.orders import QueueOrder
+from aiorocketmq_fake.core.registry import known_group
 from aiorocketmq_fake.core.state import State, milliseconds
 
 _OK = Code.OK
@@ -167,27 +168,23 @@ class Settling:
             lease = self._ordered_lease(place)
             if lease is not None:
                 return self._change_lease(lease, request, length)
-            # R6.13: the offset is committed already; the answer is a handle without meaning.
-            return encode(
-                place.handle.start,
-                0,
-                0,
-                0,
-                False,
-                self._state.broker,
-                0,
-                place.handle.offset,
-                0,
-                changed=True,
-            )
+            # R6.13: the offset is committed already.
+            return self._meaningless(place.handle)
         acked = self._state.leases.was_acked(request.receipt_handle)
         choice = profile.change_after_ack if acked else profile.change_with_old_handle
+        if request.group not in self._state.groups and choice is not WrongHandle.REFUSED:
+            # Seen on 5.5.0: a lease is noted for a group that nobody has.
+            return self._meaningless(place.handle)
         if choice is WrongHandle.REFUSED or place.consumption is None or place.handle.is_ordered:
             raise Refusal(
                 Code.INVALID_RECEIPT_HANDLE,
                 f"The receipt handle {_short(request.receipt_handle)} does not hold the message any more.",
             )
         return self._lease_again(request, place.consumption, place, length)
+
+    def _meaningless(self, handle: Handle) -> str:
+        """Return a handle that holds nothing."""
+        return encode(handle.start, 0, 0, 0, False, self._state.broker, 0, handle.offset, 0, changed=True)
 
     def _lease_again(
         self, request: ChangeRequest, consumption: Consumption, place: _Place, length: int
@@ -232,7 +229,7 @@ class Settling:
         state.check_topic(request.topic)
         state.check_group(request.group)
         self._check_client(request.client_id)
-        if request.group not in state.groups and not profile.forward_unknown_group_ok:
+        if request.group not in state.groups and not profile.auto_create_groups:
             raise Refusal(
                 Code.CONSUMER_GROUP_NOT_FOUND, f"The consumer group {request.group} does not exist."
             )
@@ -252,6 +249,8 @@ class Settling:
                 Code.INVALID_RECEIPT_HANDLE, f"The receipt handle {_short(text)} is cut; a part is missing."
             )
         message = lease.message if lease else self._message(request.group, request.topic, handle)
+        if profile.auto_create_groups:
+            known_group(state, request.group)
         if not handle.changed and handle.position != message.position:
             raise Refusal(profile.unknown_position_code, f"No message lies where {_short(text)} points to.")
         if lease is None and handle.is_ordered:
