@@ -6,6 +6,7 @@ L (4 bytes) | serialization (1) H (3) | header (H bytes, JSON or binary) | body
 from __future__ import annotations
 
 import json
+import re
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -24,11 +25,19 @@ _LANGUAGES = (
     "OTHER", "HTTP", "GO", "PHP", "OMS", "RUST", "NODE_JS",
 )  # fmt: skip
 _MIN_BINARY_HEADER = 21
+_HTTP2_SETTINGS = b"\x04\x00\x00\x00\x00"
+"""Type, flags and first part of the stream's number in the frame of settings, which its length of 3 bytes precedes."""
+_TLS_RECORDS, _TLS_MAJOR = range(20, 24), 3
+_NUMBER = re.compile(r"-?[0-9]{1,19}")
 _NO_FIELDS: Mapping[str, str] = MappingProxyType({})
 
 
 class MalformedFrame(ValueError):
     """The bytes are no frame of this protocol; nothing after them can be read either."""
+
+
+class OtherProtocol(MalformedFrame):
+    """The bytes are those of another protocol, whose name is the text: HTTP, HTTP/2 or TLS."""
 
 
 class Serialization(IntEnum):
@@ -63,6 +72,16 @@ class Frame:
         """Whether the sender wants no answer."""
         return bool(self.flag & ONE_WAY)
 
+    def number(self, name: str, *, least: int = 0) -> int:
+        """The number in field `name`, from `least` to the largest of 64 bits; ValueError where there is none such."""
+        text = self.fields.get(name)
+        if text is None:
+            raise ValueError(f"its {name} is missing")
+        number = int(text) if _NUMBER.fullmatch(text) else least - 1
+        if not least <= number < 2**63:
+            raise ValueError(f"its {name} is {text!r:.40}")
+        return number
+
 
 def encode(frame: Frame, serialization: Serialization = Serialization.JSON) -> bytes:
     """The bytes of `frame`; ValueError when it is too large, or does not fit the binary header's narrow
@@ -83,18 +102,34 @@ class FrameReader:
     def __init__(self) -> None:
         self._pending = bytearray()
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether the last frame is unfinished."""
+        return bool(self._pending)
+
     def feed(self, data: bytes) -> Iterator[Frame]:
         """Every frame that is complete with `data`; MalformedFrame when the stream cannot be of frames."""
         self._pending += data
         while len(self._pending) >= 4:
             (length,) = struct.unpack_from(">i", self._pending)
             if not 4 <= length <= MAX_FRAME - 4:
-                raise MalformedFrame(f"a frame cannot be {length} bytes long")
+                raise _no_frame(self._pending, length)
+            # A server of HTTP/2 begins with its settings, as a frame the first part of one with an empty header.
+            if self._pending[3:8] == _HTTP2_SETTINGS:
+                raise OtherProtocol("HTTP/2")
             if len(self._pending) < 4 + length:
                 return
             content = bytes(self._pending[4 : 4 + length])
             del self._pending[: 4 + length]
             yield decode(content)
+
+
+def _no_frame(start: bytearray, length: int) -> MalformedFrame:
+    if start[0] in _TLS_RECORDS and start[1] == _TLS_MAJOR:
+        return OtherProtocol("TLS")
+    if start[:4] == b"HTTP":
+        return OtherProtocol("HTTP")
+    return MalformedFrame(f"a frame cannot be {length} bytes long")
 
 
 def decode(content: bytes) -> Frame:
