@@ -7,7 +7,6 @@ import itertools
 import logging
 import math
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
 from ssl import SSLContext, SSLError
 from types import MappingProxyType, TracebackType
 from typing import Self, TypeAlias
@@ -328,7 +327,7 @@ class _Wire(asyncio.Protocol):
         # To who asks and reads no answers none are kept.
         if not frame.is_one_way and self._transport is not None and self._writable.is_set():
             answer = answer or Frame(code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED, opaque=0)
-            self._transport.write(encode(replace(answer, opaque=frame.opaque, flag=RESPONSE)))
+            self._transport.write(encode(answer._replace(opaque=frame.opaque, flag=RESPONSE)))
 
     def _abort(self, failure: Unreachable) -> None:
         self._end(failure)

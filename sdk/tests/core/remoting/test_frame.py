@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import struct
 
 import pytest
@@ -133,9 +134,9 @@ def test_a_stream_that_is_none_of_frames_is_malformed(stream: bytes, told: str) 
 def test_other_protocols_are_told_by_their_first_bytes_however_they_come(stream: bytes, name: str) -> None:
     for size in (1, len(stream)):
         reader = FrameReader()
+        parts = (stream[start : start + size] for start in range(0, len(stream), size))
         with pytest.raises(OtherProtocol, match=f"^{name}$"):
-            for start in range(0, len(stream), size):
-                list(reader.feed(stream[start : start + size]))
+            list(itertools.chain.from_iterable(map(reader.feed, parts)))
 
 
 @pytest.mark.parametrize(
@@ -143,7 +144,7 @@ def test_other_protocols_are_told_by_their_first_bytes_however_they_come(stream:
 )
 def test_what_is_no_number_of_64_bits_is_refused_in_short(text: str | None) -> None:
     answer = frame(1, {} if text is None else {"offset": text})
-    with pytest.raises(ValueError, match="^its offset is ") as raised:
+    with pytest.raises(ValueError, match=r"^its offset is ") as raised:
         answer.number("offset")
     assert len(str(raised.value)) < 60
     assert frame(1, {"offset": str(2**63 - 1)}).number("offset") == 2**63 - 1
