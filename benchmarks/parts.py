@@ -9,6 +9,7 @@ from benchmarks.core import measured_core
 from benchmarks.edge import measured_edge
 from benchmarks.growth import measured_growth
 from benchmarks.idle import measured_idle
+from benchmarks.shares import measured_shares
 from benchmarks.sizes import measured_sizes
 from benchmarks.stored import measured_stored
 from benchmarks.suite import measured_suite
@@ -20,6 +21,7 @@ PARTS: Mapping[str, Callable[[], dict[str, list[float]]]] = MappingProxyType(
         "idle": measured_idle,
         "edge": measured_edge,
         "growth": measured_growth,
+        "shares": measured_shares,
         "stored": measured_stored,
         "suite": measured_suite,
     }

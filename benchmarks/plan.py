@@ -141,4 +141,19 @@ SIZES = (
         2.5,
     ),
     Size("idle_connections", "1,000 idle push consumers in one process, connections", "", 1),
+    Size(
+        "share_averagely",
+        "1,000 queues shared over 100 consumers of which one has just joined, averagely, beside an answer of a name "
+        "server",
+        "times",
+        1,
+    ),
+    Size("share_by_circle", "the same, by circle", "times", 1),
+    Size("share_consistent_hash", "the same, by consistent hash", "times", 1),
+    Size("share_configured", "the same, by configuration", "times", 1),
+    Size("share_machine_room", "the same, by machine room", "times", 1),
+    Size("share_nearby", "the same, averagely within machine rooms", "times", 1),
+    Size(
+        "share_first", "a topic and a group that are new, by consistent hash, beside the same", "times", None
+    ),
 )

@@ -55,11 +55,15 @@ def fake(
     groups: Sequence[str],
     load: Mapping[str, int] = MappingProxyType({}),
     profile: str = "documented",
+    queues: int = QUEUES,
+    is_remoting: bool = False,
 ) -> Iterator[str]:
-    """Run the fake in a process of its own, with `load` messages in its topics; yield its endpoint."""
+    """Run the fake in a process of its own, with `load` messages in its topics; yield its endpoint, by gRPC or as a
+    name server."""
     orders = {
         "profile": profile,
-        "queues": QUEUES,
+        "queues": queues,
+        "is_remoting": is_remoting,
         "topics": topics,
         "groups": groups,
         "load": dict(load),

@@ -42,7 +42,9 @@ async def load(endpoint: str, topic: str, count: int, body: bytes) -> None:
 async def main() -> None:
     """Serve what the orders say."""
     orders = json.loads(sys.argv[1])
-    async with FakeBroker(profile=orders["profile"]) as broker:
+    async with FakeBroker(
+        profile=orders["profile"], remoting_port=0 if orders["is_remoting"] else None
+    ) as broker:
         for topic in orders["topics"]:
             await broker.create_topic(topic, queues=orders["queues"])
         for group in orders["groups"]:
@@ -50,7 +52,7 @@ async def main() -> None:
         for topic, count in orders["load"].items():
             await load(broker.endpoint, topic, count, bytes(orders["body_bytes"]))
         spare_the_log()
-        print(broker.endpoint, flush=True)
+        print(broker.remoting_endpoint or broker.endpoint, flush=True)
         await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
 
 

@@ -30,7 +30,7 @@ async def make_group(connection: Connection, group: str, topic: str) -> None:
     try:
         session.group = group
         for queue in (await session.route(topic)).readable_brokers[:1]:
-            await _ask_in_vain(session, replace(queue, queue=replace(queue.queue, id=-1)))
+            await _ask_in_vain(session, replace(queue, queue=queue.queue._replace(id=-1)))
     finally:
         await session.stop()
 

@@ -6,12 +6,14 @@ compares them. Every strategy is a small value that can be called; any function 
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import md5
 from inspect import iscoroutinefunction
-from itertools import groupby
+from itertools import chain
 from typing import TypeAlias, TypeVar
 
 from aiorocketmq.message import MessageQueue
@@ -74,13 +76,22 @@ class ConsistentHash:
         self, queues: Sequence[MessageQueue], consumers: Sequence[str], consumer: str
     ) -> Sequence[MessageQueue]:
         """Return the queues of `consumer`."""
-        ring = {_hash(f"{each}-{point}"): each for each in consumers for point in range(self.virtual_nodes)}
-        points = sorted(ring)
-        return [
-            queue
-            for queue in queues
-            if ring[points[bisect_left(points, _hash(_java_text(queue))) % len(points)]] == consumer
-        ]
+        # A queue belongs to the first point at its hash or behind it, on a ring.
+        points = sorted(chain.from_iterable(_points(each, self.virtual_nodes) for each in consumers))
+        hashes, indexes = _places(tuple(queues))
+        found: list[int] = []
+        for point in _points(consumer, self.virtual_nodes):
+            at = bisect_left(points, point)
+            if points[at + 1 : at + 2] == [point] and self._last_at(point, consumers) != consumer:
+                continue
+            found += indexes[bisect_right(hashes, points[at - 1] if at else -1) : bisect_right(hashes, point)]
+            if not at:
+                found += indexes[bisect_right(hashes, points[-1]) :]
+        return [queues[index] for index in sorted(found)]
+
+    def _last_at(self, point: int, consumers: Sequence[str]) -> str:
+        """The member that has a point which is that of several."""
+        return next(each for each in reversed(consumers) if point in _points(each, self.virtual_nodes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +126,10 @@ class MachineRoom:
         self, queues: Sequence[MessageQueue], consumers: Sequence[str], consumer: str
     ) -> Sequence[MessageQueue]:
         """Return the queues of `consumer`."""
-        ours = [queue for queue in queues if self._is_ours(queue.broker.split("@"))]
+        brokers = {
+            broker for broker in {queue.broker for queue in queues} if self._is_ours(broker.split("@"))
+        }
+        ours = [queue for queue in queues if queue.broker in brokers]
         index, size = consumers.index(consumer), len(ours) // len(consumers)
         rest = ours[len(consumers) * size :]
         return ours[index * size : (index + 1) * size] + rest[index : index + 1]
@@ -138,15 +152,21 @@ class MachineRoomNearby:
         self, queues: Sequence[MessageQueue], consumers: Sequence[str], consumer: str
     ) -> Sequence[MessageQueue]:
         """Return the queues of `consumer`."""
-        rooms = {each: _room(self.room_of_consumer, each) for each in consumers}
+        rooms = {each: self.room_of_consumer(each) for each in consumers}
+        for each, room in rooms.items():
+            _check_room(self.room_of_consumer, each, room)
+        by_room: defaultdict[str, list[MessageQueue]] = defaultdict(list)
+        for queue in queues:
+            by_room[self.room_of_queue(queue)].append(queue)
+        for room, of_room in by_room.items():
+            _check_room(self.room_of_queue, of_room[0], room)
         found: list[MessageQueue] = []
-        by_room = sorted(queues, key=lambda queue: _room(self.room_of_queue, queue))
-        for room, of_room in groupby(by_room, key=self.room_of_queue):
+        # Those of its own room first, as Java's clients list them.
+        for room in sorted(by_room, key=lambda room: (room != rooms[consumer], room)):
             members = [each for each in consumers if rooms[each] == room] or consumers
             if consumer in members:
-                found += self.inner(list(of_room), members, consumer)
-        # Those of its own room first, as Java's clients list them; a sort keeps the rest in order.
-        return sorted(found, key=lambda queue: self.room_of_queue(queue) != rooms[consumer])
+                found += self.inner(by_room[room], members, consumer)
+        return found
 
 
 def check_allocation(allocation: object) -> None:
@@ -163,8 +183,10 @@ def share(
     """The queues of `consumer` by `allocation`: none if it is no member, or if there are no queues.
 
     Raises ValueError for what cannot be: queues that are not among `queues`, or one twice."""
-    # Java compares UTF-16 units; a client id that is there twice counts twice.
-    in_order, members = sorted(queues), sorted(consumers, key=lambda each: each.encode("utf-16-be"))
+    # Java compares UTF-16 units, for ASCII as we do; a client id that is there twice counts twice.
+    in_order, members = sorted(queues), sorted(consumers)
+    if not all(map(str.isascii, members)):
+        members.sort(key=lambda each: each.encode("utf-16-be"))
     if consumer not in members or not in_order:
         return ()
     found = tuple(allocation(in_order, members, consumer))
@@ -178,11 +200,23 @@ def share(
     return found
 
 
-def _room(name: Callable[..., str], of: MessageQueue | str) -> str:
-    room = name(of)
+def _check_room(name: Callable[..., str], of: MessageQueue | str, room: str) -> None:
     if not room:
         raise ValueError(f"{name!r} must return the name of a room for {of!r}, not {room!r}")
-    return room
+
+
+@lru_cache(maxsize=4096)
+def _points(consumer: str, count: int) -> Sequence[int]:
+    """Where a member stands on the ring, sorted; it stays there, whoever else comes and goes."""
+    return sorted({_hash(f"{consumer}-{number}") for number in range(count)})
+
+
+@lru_cache(maxsize=32)
+def _places(queues: tuple[MessageQueue, ...]) -> tuple[Sequence[int], Sequence[int]]:
+    """The hashes of queues, sorted, and which queue each one is of."""
+    hashes = [_hash(_java_text(queue)) for queue in queues]
+    indexes = sorted(range(len(queues)), key=hashes.__getitem__)
+    return [hashes[index] for index in indexes], indexes
 
 
 def _hash(text: str) -> int:

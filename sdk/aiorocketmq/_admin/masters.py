@@ -161,9 +161,6 @@ def reading(server: object, what: str) -> Iterator[None]:
 
 
 def number_of(server: object, answer: Frame, name: str) -> int:
-    """A number among an answer's fields; MalformedAnswerError if it is none."""
+    """A number among an answer's fields, at least -1; MalformedAnswerError if it is none."""
     with reading(server, "an answer"):
-        text = answer.fields.get(name, "")
-        if not text.removeprefix("-").isdecimal():
-            raise ValueError(f"{name} is {text!r:.40}")
-        return int(text)
+        return answer.number(name, least=-1)

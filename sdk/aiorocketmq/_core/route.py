@@ -6,14 +6,16 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from random import Random
+from typing import NamedTuple
 
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.siphash import queue_index
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class MessageQueue:
-    """One queue of a topic: topic, name of its broker, and number."""
+class MessageQueue(NamedTuple):
+    """One queue of a topic: topic, name of its broker, and number.
+
+    A named tuple: members of a group sort and hash thousands of them whenever somebody joins."""
 
     topic: str
     broker: str

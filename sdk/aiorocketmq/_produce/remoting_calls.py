@@ -254,17 +254,19 @@ class RemotingSendCalls:
     # Answers
 
     def _offset(self, answer: Frame, topic: str) -> int:
-        return self._number(answer.fields.get("queueOffset", ""), 10, topic)
+        try:
+            return answer.number("queueOffset")
+        except ValueError as error:
+            raise self._session.malformed(f"a send to topic {topic!r}", error) from error
 
     def _log_offset(self, answer: Frame, topic: str) -> int:
         """Where the broker's log has the message: the end of the id that the broker gives it."""
-        return self._number(answer.fields.get("msgId", "")[-16:], 16, topic)
-
-    def _number(self, text: str, base: int, topic: str) -> int:
+        message_id = answer.fields.get("msgId", "")
         try:
-            return int(text, base)
+            return int(message_id[-16:], 16)
         except ValueError as error:
-            raise self._session.malformed(f"a send to topic {topic!r}", error) from error
+            why = ValueError(f"its msgId is {message_id!r:.40}")
+            raise self._session.malformed(f"a send to topic {topic!r}", why) from error
 
 
 def _plain(outgoing: Outgoing) -> dict[str, str]:

@@ -45,6 +45,8 @@ class Asked:
     def _on_reset(self, _: Address, frame: Frame) -> None:
         try:
             offsets = parse_offsets(frame.body)
+            if min(offsets.values(), default=0) < 0:
+                raise ValueError("an offset is negative")
         except ValueError as error:
             logger.warning(
                 "a reset of offsets cannot be read, and nothing is reset: %s",

@@ -22,7 +22,7 @@ from aiorocketmq._remoting.messages import received, unpack
 from aiorocketmq._remoting.replicas import goes_on
 from aiorocketmq._remoting.session import RemotingSession
 from aiorocketmq._unpacking import unpack_with_extra
-from aiorocketmq.errors import OffsetNotFound, Refused, Unreachable, UsageError
+from aiorocketmq.errors import Busy, OffsetNotFound, Refused, Unreachable, UsageError
 from aiorocketmq.message import MessageQueue, ReceivedMessage
 
 Parsed = TypeVar("Parsed")
@@ -74,6 +74,13 @@ class RemotingPullCalls:
             self._check_members(consumers)
         return consumers
 
+    async def check_group(self, queue: MessageQueue) -> None:
+        """Raise GroupNotFound where the broker of `queue` does not have the group, and creates none by use.
+
+        Other requests hide that: heartbeats succeed, and a group without members is a fault of the server."""
+        # An offset that no queue has, so that nothing is read.
+        await self._ask_pull(queue, 2**62, FilterText(), wait=0.0, timeout=self._session.timeouts.request)
+
     async def check_members(self) -> None:
         """Raise UsageError where the group has members that are handed messages already."""
         for topic in self._topics:
@@ -106,7 +113,49 @@ class RemotingPullCalls:
             await self._check(queue, wanted)
         # Messages come to the replica as to the master; a short wait brings reading back to the master soon.
         wait = poll_length(min(self._wait, AT_REPLICA) if self.is_at_replica(queue) else self._wait)
-        answer = await self._session.read(
+        timeout = wait + max(HOLD_MARGIN, self._session.timeouts.request)
+        answer = await self._ask_pull(queue, offset, wanted, wait=wait, timeout=timeout)
+        next_offset = self._number(answer, "nextBeginOffset", "a pull")
+        try:
+            is_moved = _is_moved(answer, offset, next_offset)
+        except ValueError as error:
+            raise self._session.malformed("a pull", error) from error
+        if is_moved:
+            logger.warning(
+                "%s has no offset %d (%s), reading goes on at %d",
+                queue,
+                offset,
+                answer.remark,
+                next_offset,
+                extra=self._session.log_facts(),
+            )
+        if answer.code == ResponseCode.PULL_RETRY_IMMEDIATELY and next_offset == offset:
+            raise Busy(
+                f"the broker wants {queue} to be pulled again from the same offset {offset}; {Busy.remedy}",
+                topic=queue.topic,
+                group=self._group,
+            )
+        if answer.code != ResponseCode.SUCCESS:
+            return Pulled((), next_offset, is_moved)
+        if next_offset <= offset or not answer.body:
+            why = f"it leads from offset {offset} to {next_offset} with {len(answer.body)} bytes of messages"
+            raise self._session.malformed(f"a pull from {queue}", ValueError(why))
+        limit = self._session.connection.max_decompressed_body
+        try:
+            found = [
+                each
+                for record in read_records(answer.body)
+                for each in unwrapped(record, limit, unpack_with_extra)
+            ]
+        except MalformedRecord as error:
+            raise self._session.malformed(f"a message of {queue}", error) from error
+        messages, log_offsets = await self._messages(queue, found, wanted)
+        return Pulled(messages, next_offset, log_offsets=log_offsets)
+
+    async def _ask_pull(
+        self, queue: MessageQueue, offset: int, wanted: FilterText, *, wait: float, timeout: float
+    ) -> Frame:
+        return await self._session.read(
             queue,
             RequestCode.PULL_MESSAGE,
             {
@@ -121,7 +170,7 @@ class RemotingPullCalls:
                 "subVersion": "0",
                 "expressionType": "SQL92" if wanted.is_sql else "TAG",
             },
-            timeout=wait + max(HOLD_MARGIN, self._session.timeouts.request),
+            timeout=timeout,
             accept=(
                 ResponseCode.PULL_NOT_FOUND,
                 ResponseCode.PULL_RETRY_IMMEDIATELY,
@@ -129,30 +178,6 @@ class RemotingPullCalls:
             ),
             is_usable=partial(goes_on, offset=offset),
         )
-        next_offset = self._number(answer, "nextBeginOffset", "a pull")
-        is_moved = answer.code == ResponseCode.PULL_OFFSET_MOVED and next_offset != offset
-        if is_moved:
-            logger.warning(
-                "%s has no offset %d (%s), reading goes on at %d",
-                queue,
-                offset,
-                answer.remark,
-                next_offset,
-                extra=self._session.log_facts(),
-            )
-        if answer.code != ResponseCode.SUCCESS:
-            return Pulled((), next_offset, is_moved)
-        limit = self._session.connection.max_decompressed_body
-        try:
-            found = [
-                each
-                for record in read_records(answer.body)
-                for each in unwrapped(record, limit, unpack_with_extra)
-            ]
-        except MalformedRecord as error:
-            raise self._session.malformed(f"a message of {queue}", error) from error
-        messages, log_offsets = await self._messages(queue, found, wanted)
-        return Pulled(messages, next_offset, log_offsets=log_offsets)
 
     async def committed(self, queue: MessageQueue) -> int | None:
         """The group's committed offset, None where there is none.
@@ -245,9 +270,15 @@ class RemotingPullCalls:
 
     def _number(self, answer: Frame, name: str, what: str, *, least: int = 0) -> int:
         try:
-            number = int(answer.fields[name])
-        except (KeyError, ValueError) as error:
+            return answer.number(name, least=least)
+        except ValueError as error:
             raise self._session.malformed(what, error) from error
-        if number < least:
-            raise self._session.malformed(what, ValueError(f"its {name} is {number}"))
-        return number
+
+
+def _is_moved(answer: Frame, offset: int, next_offset: int) -> bool:
+    """Whether reading goes on at `next_offset` because the broker has nothing at `offset`.
+
+    What it has looked through without finding what is wanted is no move, but what it has deleted meanwhile is."""
+    if answer.code == ResponseCode.PULL_RETRY_IMMEDIATELY:
+        return next_offset < offset or ("minOffset" in answer.fields and answer.number("minOffset") > offset)
+    return answer.code != ResponseCode.SUCCESS and next_offset != offset

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Protocol
 
@@ -12,7 +13,8 @@ import anyio
 
 from aiorocketmq._client import Client
 from aiorocketmq._core.assignment import assignment_change
-from aiorocketmq._core.pauses import failure_pause
+from aiorocketmq._core.pauses import FIRST_PAUSE
+from aiorocketmq._persistence import Persistence
 from aiorocketmq._pull.fetching import Fetching
 from aiorocketmq._pull.interface import Broadcast, Offset
 from aiorocketmq._pull.locking import QueueLocks
@@ -20,7 +22,7 @@ from aiorocketmq._pull.remoting_calls import RemotingPullCalls
 from aiorocketmq._tasks import Watch
 from aiorocketmq.allocation import Allocation, Averagely, check_allocation, share
 from aiorocketmq.connection import loop_time
-from aiorocketmq.errors import RocketMQError, UsageError
+from aiorocketmq.errors import RocketMQError, ServerFault, Unreachable
 from aiorocketmq.message import MessageQueue
 
 logger = logging.getLogger(__name__)
@@ -104,7 +106,7 @@ class Sharing:
 
     async def run(self, watch: Watch) -> None:
         """Balance whenever something may have changed, for ever."""
-        pause = LOOK_EVERY
+        pause, persistence = LOOK_EVERY, Persistence(self._client, watch)
         while True:
             with anyio.move_on_after(pause):
                 await self._changed.wait()
@@ -112,15 +114,18 @@ class Sharing:
             try:
                 pause = LOOK_EVERY if await self.balance() else UNBALANCED
                 watch.worked()
-            except UsageError as error:  # the group is not to be shared in
-                try:
-                    await self.leave()
-                finally:
-                    self._client.fail(error)
-                return
+                persistence = Persistence(self._client, watch)
             except RocketMQError as error:
-                rng = self._client.surroundings.random
-                pause = failure_pause(watch.failed(error), throttled=False, rng=rng)
+                delay = persistence.delay_after(error)
+                if delay is None:  # the group is not to be shared in
+                    try:
+                        await self.leave()
+                    finally:
+                        self._client.fail(error)
+                    return
+                # A server that hangs up when it is asked would be a change each time.
+                await asyncio.sleep(min(delay, FIRST_PAUSE))
+                pause = delay
 
     async def keep_locks(self, watch: Watch) -> None:
         """Renew the locks of what is held, and give up what has lost its lock, for ever."""
@@ -145,10 +150,20 @@ class Sharing:
             wanted: list[MessageQueue] = []
             is_member = True
             for topic in tuple(self.topics):
-                queues, consumers = await self._calls.queues(topic), await self._calls.consumers(topic)
+                queues = await self._calls.queues(topic)
+                consumers = await self._members(topic, queues)
                 is_member = is_member and self._client.client_id in consumers
                 wanted += share(self._allocation, queues, consumers, self._client.client_id)
             return await self._move(wanted) and is_member
+
+    async def _members(self, topic: str, queues: Sequence[MessageQueue]) -> Sequence[str]:
+        try:
+            return await self._calls.consumers(topic)
+        except ServerFault:
+            with suppress(Unreachable):
+                for queue in queues[:1]:
+                    await self._calls.check_group(queue)
+            raise
 
     async def leave(self) -> None:
         """Give up everything."""

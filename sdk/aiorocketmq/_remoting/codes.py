@@ -93,8 +93,8 @@ class ResponseCode(IntEnum):
 
 
 def response_name(code: int) -> str:
-    """The protocol's name of an answer's `code`, or the number itself where it has none."""
+    """An answer's `code` with the protocol's name of it, where it has one."""
     try:
-        return ResponseCode(code).name
+        return f"{ResponseCode(code).name} ({code})"
     except ValueError:
-        return str(code)
+        return f"code {code}"

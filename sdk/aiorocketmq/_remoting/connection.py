@@ -7,13 +7,20 @@ import itertools
 import logging
 import math
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
 from ssl import SSLContext, SSLError
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Self, TypeAlias
 
 from aiorocketmq._core.endpoint import Address
-from aiorocketmq._core.remoting.frame import ONE_WAY, RESPONSE, Frame, FrameReader, MalformedFrame, encode
+from aiorocketmq._core.remoting.frame import (
+    ONE_WAY,
+    RESPONSE,
+    Frame,
+    FrameReader,
+    MalformedFrame,
+    OtherProtocol,
+    encode,
+)
 from aiorocketmq._remoting.codes import RequestCode, ResponseCode
 from aiorocketmq._remoting.refusals import remoting_refusal
 from aiorocketmq.errors import Closed, Unreachable
@@ -25,6 +32,19 @@ RequestHandler: TypeAlias = Callable[[Frame], Frame | None]
 
 CONNECT_TIMEOUT = 3.0
 """Seconds, as Java's clients; remoting-protocol.md section 0."""
+FRAME_TIMEOUT = 30.0
+"""Seconds in which a frame that has begun must end: 16 MiB take as long at 5 Mbit/s."""
+
+_PORTS = "give the port of a name server (usually 9876) or broker (usually 10911)"
+_OTHER_PROTOCOLS: Mapping[str, str] = MappingProxyType(
+    {
+        "HTTP/2": "speaks HTTP/2, as the gRPC port of a proxy does (usually 8081): give the port of a name server "
+        "(usually 9876), or to a client the address without 'namesrv://'",
+        "TLS": "speaks TLS: give tls=Tls()",
+        "HTTP": f"speaks HTTP: {_PORTS}",
+    }
+)
+"""What servers of other protocols are, and what to do, by the name of the protocol."""
 
 
 class RemotingConnection:
@@ -43,6 +63,7 @@ class RemotingConnection:
         on_lost: Callable[[], object] | None = None,
         ssl: SSLContext | None = None,
         server_name: str | None = None,
+        frame_timeout: float = FRAME_TIMEOUT,
     ) -> None:
         self.address = address
         self._connect_timeout = connect_timeout
@@ -50,6 +71,7 @@ class RemotingConnection:
         self._on_lost = on_lost
         self._ssl = ssl
         self._server_name = server_name
+        self._frame_timeout = frame_timeout
         self._wire: _Wire | None = None
 
     async def __aenter__(self) -> Self:
@@ -57,7 +79,7 @@ class RemotingConnection:
         try:
             async with asyncio.timeout(self._connect_timeout):
                 _, self._wire = await loop.create_connection(
-                    lambda: _Wire(self.address, self._on_request, self._on_lost),
+                    lambda: _Wire(self.address, self._on_request, self._on_lost, self._frame_timeout),
                     self.address.host,
                     self.address.port,
                     ssl=self._ssl,
@@ -105,7 +127,7 @@ class RemotingConnection:
         Raises Unreachable when there is no answer or the connection ends, Closed outside of `async with`,
         ValueError when the request is larger than a frame may be. Cancelled, or after a timeout, the
         request may have taken effect; a late answer is dropped and the connection stays usable. It ends when nothing
-        has come for the whole time of two requests that followed one another.
+        has come for the whole time of two requests that followed one another, or when a frame does not end in time.
         """
         wire = self._usable()
         frame = Frame(code=code, opaque=wire.next_opaque(), fields=fields or {}, body=body)
@@ -116,7 +138,8 @@ class RemotingConnection:
         except TimeoutError as error:
             wire.missed(began)
             raise Unreachable(
-                f"no answer from {self.address} to {_request_name(code)} within {timeout:g} s",
+                f"no answer from {self.address} to {_request_name(code)} within {timeout:g} s; check that the server "
+                "runs and its load, or allow more time",
                 may_have_taken_effect=True,
                 timed_out=True,
                 endpoint=str(self.address),
@@ -161,13 +184,20 @@ class _Wire(asyncio.Protocol):
     """The event loop's side of a connection: decodes what arrives, wakes who waits for it."""
 
     def __init__(
-        self, address: Address, on_request: RequestHandler | None, on_lost: Callable[[], object] | None
+        self,
+        address: Address,
+        on_request: RequestHandler | None,
+        on_lost: Callable[[], object] | None,
+        frame_timeout: float,
     ) -> None:
         self.failure: Unreachable | Closed | None = None
         self._address = address
         self._on_request = on_request
         self._on_lost = on_lost
+        self._frame_timeout = frame_timeout
         self._reader = FrameReader()
+        self._frame_began = math.inf
+        """When the frame began that has not ended."""
         self._waiting: dict[int, asyncio.Future[Frame]] = {}
         self._opaques = itertools.count(1)
         self._answered = False
@@ -211,12 +241,18 @@ class _Wire(asyncio.Protocol):
 
         What forgets a connection on the way, a firewall or a dead machine, tells nobody. One request alone may be one
         that this server does not answer."""
-        if self._heard_at >= began or self.failure is not None:
+        if self.failure is not None:
             return
-        if self._silent_since is None:
+        if asyncio.get_running_loop().time() - self._frame_began >= self._frame_timeout:
+            # Its length may be damaged, which would swallow all answers to come.
+            text = f"the server at {self._address} has not ended an answer within {self._frame_timeout:g} s; try again"
+            self._abort(Unreachable(text, may_have_taken_effect=True, endpoint=str(self._address)))
+        elif self._heard_at >= began:
+            return
+        elif self._silent_since is None:
             self._silent_since = asyncio.get_running_loop().time()
         elif began >= self._silent_since:
-            text = f"the server at {self._address} is silent: it has answered nothing for two requests"
+            text = f"the server at {self._address} is silent: it answered nothing for two requests; check that it runs"
             self._abort(Unreachable(text, may_have_taken_effect=True, endpoint=str(self._address)))
 
     def close(self) -> None:
@@ -231,26 +267,43 @@ class _Wire(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._heard_at, self._silent_since = asyncio.get_running_loop().time(), None
+        has_begun = self._reader.has_begun
         try:
             for frame in self._reader.feed(data):
+                has_begun = False
                 self._answered = True
                 self._dispatch(frame)
         except MalformedFrame as error:
-            self._abort(
-                Unreachable(
-                    f"the server at {self._address} does not speak the classic RocketMQ protocol ({error}); "
-                    "give the port of a name server (usually 9876) or broker (usually 10911)",
-                    may_have_taken_effect=True,
-                    endpoint=str(self._address),
-                )
-            )
+            self._abort(self._foreign(error))
+        if not self._reader.has_begun:
+            self._frame_began = math.inf
+        elif not has_begun:
+            self._frame_began = self._heard_at
+
+    def _foreign(self, error: MalformedFrame) -> Unreachable:
+        is_known = isinstance(error, OtherProtocol) and not self._answered
+        what = (
+            _OTHER_PROTOCOLS[str(error)]
+            if is_known
+            else f"does not speak the classic RocketMQ protocol ({error}); {_PORTS}"
+        )
+        failure = Unreachable(
+            f"the server at {self._address} {what}",
+            may_have_taken_effect=not is_known,
+            endpoint=str(self._address),
+        )
+        failure.__cause__ = error
+        return failure
 
     def connection_lost(self, exc: Exception | None) -> None:
-        hint = "" if self._answered else "; is it the port of a name server (usually 9876) or broker?"
-        before = "" if self._answered else " before any answer"
+        when, remedy = "", "try again, and look at the server's log"
+        if self._reader.has_begun:
+            when = " in the middle of an answer"
+        elif not self._answered:
+            when, remedy = " before any answer", f"{_PORTS}, and tls=Tls() if it speaks TLS"
         self._end(
             Unreachable(
-                f"the server at {self._address} closed the connection{before}{hint}",
+                f"the server at {self._address} closed the connection{when}; {remedy}",
                 may_have_taken_effect=True,
                 endpoint=str(self._address),
             )
@@ -271,9 +324,10 @@ class _Wire(asyncio.Protocol):
                 waiting.set_result(frame)
             return
         answer = None if self._on_request is None else self._on_request(frame)
-        if not frame.is_one_way and self._transport is not None:
+        # To who asks and reads no answers none are kept.
+        if not frame.is_one_way and self._transport is not None and self._writable.is_set():
             answer = answer or Frame(code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED, opaque=0)
-            self._transport.write(encode(replace(answer, opaque=frame.opaque, flag=RESPONSE)))
+            self._transport.write(encode(answer._replace(opaque=frame.opaque, flag=RESPONSE)))
 
     def _abort(self, failure: Unreachable) -> None:
         self._end(failure)

@@ -38,33 +38,34 @@ class NameServers:
             unreadable(self, "a route", error)
 
     async def brokers(self) -> tuple[BrokerAddresses, ...]:
-        """All brokers of the cluster; NotServed where the server is no name server. Request 106."""
-        try:
-            answer = await self.ask(RequestCode.GET_BROKER_CLUSTER_INFO, {})
-        except NotServed as error:
-            raise NotServed(
-                f"the server at {self} is no name server; if it is a broker, give Admin 'broker://{self}', and clients "
-                "the address of a name server (usually port 9876)",
-                code=error.code,
-                server_text=error.server_text,
-                endpoint=str(self),
-            ) from error
+        """All brokers of the cluster; raises as `ask`. Request 106."""
+        answer = await self.ask(RequestCode.GET_BROKER_CLUSTER_INFO, {})
         try:
             return parse_cluster(answer.body)
         except ValueError as error:
             unreadable(self, "a list of brokers", error)
 
     async def ask(self, code: RequestCode, fields: Mapping[str, str], *, topic: str | None = None) -> Frame:
-        """The answer of the first name server that gives one, beginning with the one that answered last."""
+        """The answer of the first name server that gives one, beginning with the one that answered last.
+
+        Raises NotServed where the server is no name server, and Unreachable when none answers."""
         failures: list[Unreachable] = []
         for number in range(len(self._addresses)):
             index = (self._first + number) % len(self._addresses)
+            address = self._addresses[index]
             try:
-                answer = await self._pool.call(
-                    self._addresses[index], code, fields, timeout=self._timeout, topic=topic
-                )
+                answer = await self._pool.call(address, code, fields, timeout=self._timeout, topic=topic)
             except Unreachable as error:
                 failures.append(error)
+            except NotServed as error:
+                raise NotServed(
+                    f"the server at {address} is no name server; if it is a broker, give Admin 'broker://{address}', "
+                    "and clients the address of a name server (usually port 9876)",
+                    code=error.code,
+                    server_text=error.server_text,
+                    endpoint=str(address),
+                    topic=topic,
+                ) from error
             else:
                 self._first = index
                 return answer
@@ -80,5 +81,6 @@ class NameServers:
 def unreadable(server: object, what: str, error: ValueError) -> NoReturn:
     """Raise what says that `server` sent something that cannot be read."""
     raise MalformedAnswerError(
-        f"the server at {server} sent {what} that cannot be read: {error}", endpoint=str(server)
+        f"the server at {server} sent {what} that cannot be read: {error}; {MalformedAnswerError.remedy}",
+        endpoint=str(server),
     ) from error

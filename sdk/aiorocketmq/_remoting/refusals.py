@@ -75,7 +75,7 @@ def remoting_refusal(
     # Servers append stack traces and links after the first line.
     said = one_line((remark or "").strip().partition("\n")[0])
     text = (
-        f"the server at {address} refused{f' ({about})' if about else ''} with {response_name(code)} ({code})"
+        f"the server at {address} refused{f' ({about})' if about else ''} with {response_name(code)}"
         f"{f': {said}' if said else ''}{f'; {kind.remedy}' if kind.remedy else ''}"
     )
     return kind(text, code=code, server_text=remark or "", endpoint=address, topic=topic, group=group)

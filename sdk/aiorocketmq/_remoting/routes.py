@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from aiorocketmq._core.bounds import MAX_QUEUES
-from aiorocketmq._core.endpoint import Address
+from aiorocketmq._core.endpoint import Address, endpoint_of
 from aiorocketmq._core.remoting.json_dialect import JsonValue, loads
 
 T = TypeVar("T")
@@ -100,7 +100,9 @@ def _broker(data: dict[str, JsonValue]) -> BrokerAddresses:
 def _address(text: str) -> Address:
     # Servers write IPv6 hosts without brackets; the port is what follows the last colon.
     host, _, port = text.rpartition(":")
-    return Address(host.strip("[]"), int(port))
+    address = Address(host.strip("[]"), int(port))
+    endpoint_of((address,))  # what no connection can be made to
+    return address
 
 
 def as_object(value: JsonValue) -> dict[str, JsonValue]:

@@ -14,7 +14,7 @@ import anyio
 from aiorocketmq._client import Client
 from aiorocketmq._core.endpoint import Address, Endpoint, endpoint_of
 from aiorocketmq._core.pauses import failure_pause
-from aiorocketmq._core.remoting.frame import Frame
+from aiorocketmq._core.remoting.frame import Frame, OtherProtocol
 from aiorocketmq._core.retries import start_delay
 from aiorocketmq._core.route import MessageQueue
 from aiorocketmq._remoting.codes import RequestCode
@@ -105,9 +105,8 @@ class RemotingSession(Client):
 
         def delay_after(error: RocketMQError) -> float | None:
             failures.append(error)
-            return (
-                start_delay(len(failures), self.surroundings.random) if isinstance(error, _PASSING) else None
-            )
+            may_pass = isinstance(error, _PASSING) and not isinstance(error.__cause__, OtherProtocol)
+            return start_delay(len(failures), self.surroundings.random) if may_pass else None
 
         try:
             async with asyncio.timeout(self.timeouts.start) as scope:
@@ -265,6 +264,7 @@ class RemotingSession(Client):
         self._routes[topic] = route
         if before is not None and before != route:
             logger.info("the route of topic %r has changed", topic, extra=self.log_facts())
+            self.tell_brokers()  # new ones do not know this client
             self._changed()
         return route
 

@@ -143,7 +143,7 @@ class Polls:
 
 
 def _whole_broker(queue: RouteQueue) -> RouteQueue:
-    return replace(queue, queue=replace(queue.queue, id=-1))
+    return replace(queue, queue=queue.queue._replace(id=-1))
 
 
 class _Arrived:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import md5
 
 import pytest
 from aiorocketmq.allocation import (
@@ -160,6 +161,42 @@ def test_only_the_queues_of_who_leaves_move_by_consistent_hash(
     for each in rest:
         before = set(share(ConsistentHash(), everything, consumers, each))
         assert before <= set(share(ConsistentHash(), everything, rest, each))
+
+
+def by_the_definition(
+    everything: Sequence[MessageQueue], consumers: Sequence[str], points: int
+) -> dict[MessageQueue, str]:
+    """Owners by the ring as Java's clients describe it: a map of points, of which a queue gets the next one."""
+
+    def place(text: str) -> int:
+        return int.from_bytes(md5(text.encode(), usedforsecurity=False).digest()[:4], "big")
+
+    ring = {place(f"{each}-{number}"): each for each in consumers for number in range(points)}
+    owners = {}
+    for queue in everything:
+        text = f"MessageQueue [topic={queue.topic}, brokerName={queue.broker}, queueId={queue.id}]"
+        owners[queue] = ring[min((point for point in ring if point >= place(text)), default=min(ring))]
+    return owners
+
+
+@given(st.lists(st.sampled_from(queues("a:0-60 b:0-60")), unique=True), CONSUMERS, st.integers(1, 20))
+def test_consistent_hash_is_what_its_definition_says_in_the_order_of_the_queues(
+    everything: list[MessageQueue], consumers: set[str], points: int
+) -> None:
+    members = sorted(consumers)
+    owners = by_the_definition(everything, members, points)
+    for each in members:
+        wanted = [queue for queue in everything if owners[queue] == each]
+        assert ConsistentHash(points)(everything, members, each) == wanted
+
+
+def test_of_two_members_at_one_point_of_the_ring_the_last_one_counts() -> None:
+    """Found by trying: their points for number 0 have one hash."""
+    everything, members = queues("a:0-60"), ["m14901", "m63437"]
+    owners = by_the_definition(everything, members, 1)
+    assert set(owners.values()) == {"m63437"}
+    assert ConsistentHash(1)(everything, members, "m63437") == everything
+    assert ConsistentHash(1)(everything, members, "m14901") == []
 
 
 def test_who_is_no_member_has_no_queue() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -221,7 +220,7 @@ async def test_a_broker_without_an_address_is_away(start: Start) -> None:
     server = await start(script)
     async with consumer(server) as reader:
         with pytest.raises(Unreachable, match="know no address of broker 'broker-b'"):
-            await reader.committed(replace(QUEUE, broker="broker-b"))
+            await reader.committed(QUEUE._replace(broker="broker-b"))
 
 
 async def test_a_server_fault_is_tried_again(start: Start) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 from aiorocketmq import Producer, PushConsumer, Retry, Timeouts
@@ -280,7 +279,7 @@ async def test_a_producer_says_that_masters_are_away_and_sends_when_one_is_back(
     sent = answer(
         Frame(code=0, opaque=1), fields={"queueOffset": "3", "msgId": "7F0000010000", "queueId": "0"}
     )
-    pair.at_master.answers[RequestCode.SEND_MESSAGE_V2] = lambda frame: replace(sent, opaque=frame.opaque)
+    pair.at_master.answers[RequestCode.SEND_MESSAGE_V2] = lambda frame: sent._replace(opaque=frame.opaque)
     async with Producer(f"namesrv://{pair.names.address}", retry=Retry(budget=0.3)) as producer:
         with pytest.raises(Unreachable, match="masters of topic 'T' are away, and replicas take no messages"):
             await producer.send(Message("T", b"x"))

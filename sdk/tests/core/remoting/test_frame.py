@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import struct
 
 import pytest
@@ -12,6 +13,7 @@ from aiorocketmq._core.remoting.frame import (
     Frame,
     FrameReader,
     MalformedFrame,
+    OtherProtocol,
     Serialization,
     decode,
     encode,
@@ -102,7 +104,7 @@ def test_a_damaged_header_is_a_frame_or_malformed_and_nothing_else(
 @pytest.mark.parametrize(
     ("stream", "told"),
     [
-        (b"HTTP/1.1 400 Bad Request\r\n", "cannot be"),
+        (b"-ERR unknown command\r\n", "cannot be"),
         (struct.pack(">i", 0), "cannot be 0 bytes"),
         (struct.pack(">i", -1), "cannot be -1 bytes"),
         (struct.pack(">i", MAX_FRAME - 3), "cannot be"),
@@ -118,6 +120,35 @@ def test_a_damaged_header_is_a_frame_or_malformed_and_nothing_else(
 def test_a_stream_that_is_none_of_frames_is_malformed(stream: bytes, told: str) -> None:
     with pytest.raises(MalformedFrame, match=told):
         list(FrameReader().feed(stream))
+
+
+@pytest.mark.parametrize(
+    ("stream", "name"),
+    [
+        (b"\x00\x00\x18\x04\x00\x00\x00\x00\x00\x00\x04", "HTTP/2"),
+        (b"\x00\x00\x00\x04\x00\x00\x00\x00\x00", "HTTP/2"),
+        (b"\x15\x03\x03\x00\x02\x02\x46", "TLS"),
+        (b"HTTP/1.1 400 Bad Request\r\n", "HTTP"),
+    ],
+)
+def test_other_protocols_are_told_by_their_first_bytes_however_they_come(stream: bytes, name: str) -> None:
+    for size in (1, len(stream)):
+        reader = FrameReader()
+        parts = (stream[start : start + size] for start in range(0, len(stream), size))
+        with pytest.raises(OtherProtocol, match=f"^{name}$"):
+            list(itertools.chain.from_iterable(map(reader.feed, parts)))
+
+
+@pytest.mark.parametrize(
+    "text", [None, "", "x", "-1", "+1", "1 ", "1.0", "\N{SUPERSCRIPT TWO}", str(2**63), "9" * 5000]
+)
+def test_what_is_no_number_of_64_bits_is_refused_in_short(text: str | None) -> None:
+    answer = frame(1, {} if text is None else {"offset": text})
+    with pytest.raises(ValueError, match=r"^its offset is ") as raised:
+        answer.number("offset")
+    assert len(str(raised.value)) < 60
+    assert frame(1, {"offset": str(2**63 - 1)}).number("offset") == 2**63 - 1
+    assert frame(1, {"offset": "-1"}).number("offset", least=-1) == -1
 
 
 def test_the_largest_frame_is_taken_and_one_byte_more_is_refused() -> None:

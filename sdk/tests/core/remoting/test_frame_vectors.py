@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import replace
 
 import pytest
 from aiorocketmq._core.remoting.frame import Frame, FrameReader, Serialization, encode
@@ -92,21 +91,18 @@ BINARY_VECTORS = [
     ),
     (
         # remoting-protocol.md 1.3, as the next one.
-        replace(frame(105, {"topic": "T"}), opaque=9, version=401),
+        frame(105, {"topic": "T"})._replace(opaque=9, version=401),
         "000000250100002100690301910000000900000000000000000000000c0005746f7069630000000154",
     ),
     (
-        replace(
-            frame(
-                11,
-                {
-                    "consumerGroup": "g", "topic": "T", "queueId": "0", "queueOffset": "5", "maxMsgNums": "32",
-                    "sysFlag": "6", "commitOffset": "0", "suspendTimeoutMillis": "20000", "subscription": "*",
-                    "subVersion": "0", "expressionType": "TAG", "bname": "broker-a",
-                },
-            ),
-            version=401,
-        ),
+        frame(
+            11,
+            {
+                "consumerGroup": "g", "topic": "T", "queueId": "0", "queueOffset": "5", "maxMsgNums": "32",
+                "sysFlag": "6", "commitOffset": "0", "suspendTimeoutMillis": "20000", "subscription": "*",
+                "subVersion": "0", "expressionType": "TAG", "bname": "broker-a",
+            },
+        )._replace(version=401),
         "000000f9010000f5000b030191000000070000000000000000000000e0000d636f6e73756d657247726f7570000000016700"
         "05746f70696300000001540007717565756549640000000130000b71756575654f66667365740000000135000a6d61784d73"
         "674e756d730000000233320007737973466c61670000000136000c636f6d6d69744f66667365740000000130001473757370"
