@@ -27,7 +27,7 @@ PAIRS = (("fake:apache-5.5", "apache:5.5.0"), ("fake:apache-5.5-cluster", "apach
 DEMANDED = 0.99
 _SIGNS = {
     "pass": "✓", "fail": "✗", "xfail": "known", "xpass": "✗", "error": "!", "n/a": "n/a",
-    "inconclusive": "?", "not-run": "·",
+    "inconclusive": "?", "blocked": "?", "not-run": "·",
 }  # fmt: skip
 _HEAD = """# What the targets keep
 
@@ -77,7 +77,9 @@ def compact(run: Run) -> dict[str, Any]:
         },
         "known": {case["id"]: case["detail"] for case in run["cases"] if case["verdict"] == "xfail"},
         "unjudged": {
-            case["id"]: case["detail"] for case in run["cases"] if case["verdict"] in {"n/a", "not-run"}
+            case["id"]: case["detail"]
+            for case in run["cases"]
+            if case["verdict"] in {"n/a", "blocked", "not-run"}
         },
     }
 

@@ -8,15 +8,26 @@ import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from aiorocketmq_conformance.blocks import Blocks, Step
 from aiorocketmq_conformance.brokers.interface import BrokerUnderTest
 from aiorocketmq_conformance.registry import Case
 from aiorocketmq_conformance.target import Target
-from aiorocketmq_conformance.verdicts import Inconclusive, NotApplicable, Verdict
+from aiorocketmq_conformance.verdicts import Blocked, Inconclusive, NotApplicable, Verdict
 
 logger = logging.getLogger(__name__)
 
 ENDING = 10.0
 """Real seconds that each clean-up of a case has."""
+_STEPS = {"SendMessage": Step.SEND, "ReceiveMessage": Step.RECEIVE, "AckMessage": Step.ACKNOWLEDGE}
+"""The step that a call is part of."""
+_UNDECIDED = {Verdict.FAIL, Verdict.ERROR, Verdict.INCONCLUSIVE}
+_NEEDED_STEPS = {
+    "@topic": (Step.PREPARE,),
+    "@group": (Step.PREPARE,),
+    # Cases of the client library run all of it, and not over the suite's own clients.
+    "sdk": (Step.PREPARE, Step.SEND, Step.RECEIVE, Step.ACKNOWLEDGE),
+}
+"""Steps that follow from what a case needs; the others are known when the case comes to them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +41,18 @@ class Seen:
     notes: Mapping[str, object] = field(default_factory=dict)
 
 
-async def attempt(case: Case, broker: BrokerUnderTest) -> Seen:
-    """Run `case` on a target of its own; whatever breaks becomes a verdict, only cancellation passes through."""
+async def attempt(case: Case, broker: BrokerUnderTest, blocks: Blocks | None = None) -> Seen:
+    """Run `case` on a target of its own; whatever breaks becomes a verdict, only cancellation passes through.
+
+    With `blocks` a case that needs a blocked step ends there, and blocks what it shows not to work.
+    """
     if complaint := broker.declaration.complaint(case.needs):
         return Seen(Verdict.NOT_APPLICABLE, complaint)
+    if blocks is not None and (reason := blocks.reason(*_steps(case))):
+        return Seen(Verdict.BLOCKED, reason)
     try:
         async with broker.open(case) as target:
+            target.blocks = blocks or target.blocks
             started = target.clock.now()
             try:
                 seen = await _run(case, target, broker.real_seconds(case))
@@ -45,10 +62,28 @@ async def attempt(case: Case, broker: BrokerUnderTest) -> Seen:
     except Exception as error:
         # The border of a case: whatever broke around it must not end the other cases.
         logger.debug("case %s broke", case.id, exc_info=True)
-        return Seen(Verdict.ERROR, _one_line(error), _trace(error))
+        return Seen(Verdict.ERROR, one_line(error), _trace(error))
+    if seen.verdict in _UNDECIDED and (reason := _block(target)):
+        return replace(seen, verdict=Verdict.BLOCKED, detail=reason, evidence="")
     if left and seen.verdict is Verdict.PASS:
         return replace(seen, verdict=Verdict.ERROR, detail=f"the case left behind: {'; '.join(left)}")
     return seen
+
+
+def _steps(case: Case) -> list[Step]:
+    # Cases that need the library alone never reach a broker.
+    needs = case.needs if "@group" in case.needs else tuple(set(case.needs) - {"sdk"})
+    return [step for need in needs for step in _NEEDED_STEPS.get(need, ())]
+
+
+def _block(target: Target) -> str:
+    """Why an end of the case other than a pass proves nothing; empty if it does.
+
+    The case needed a blocked step, if only in a task whose error came to it in another form, or it made the step's call
+    by itself.
+    """
+    called = [_STEPS[call.method] for call in target.clock.traffic.calls if call.method in _STEPS]
+    return target.blocks.reason(*target.required, *called)
 
 
 async def _run(case: Case, target: Target, real_seconds: float) -> Seen:
@@ -56,19 +91,21 @@ async def _run(case: Case, target: Target, real_seconds: float) -> Seen:
         async with asyncio.timeout(real_seconds) as deadline:
             await case.run(target)
     except AssertionError as error:
-        return Seen(Verdict.FAIL, _one_line(error), _trace(error))
+        return Seen(Verdict.FAIL, one_line(error), _trace(error))
     except Inconclusive as reason:
         return Seen(Verdict.INCONCLUSIVE, str(reason))
     except NotApplicable as reason:
         return Seen(Verdict.NOT_APPLICABLE, str(reason))
+    except Blocked as reason:
+        return Seen(Verdict.BLOCKED, str(reason))
     except TimeoutError as error:
         overrun = f"the case did not end within {real_seconds:g} s"
-        return Seen(Verdict.ERROR, overrun if deadline.expired() else _one_line(error), _trace(error))
+        return Seen(Verdict.ERROR, overrun if deadline.expired() else one_line(error), _trace(error))
     except Exception as error:
         if isinstance(error, ExceptionGroup) and not error.split(AssertionError)[1]:
-            return Seen(Verdict.FAIL, _one_line(error), _trace(error))
+            return Seen(Verdict.FAIL, one_line(error), _trace(error))
         # The border of a case: anything it does not name is the suite's own fault, and is shown as such.
-        return Seen(Verdict.ERROR, _one_line(error), _trace(error))
+        return Seen(Verdict.ERROR, one_line(error), _trace(error))
     return Seen(Verdict.PASS)
 
 
@@ -83,7 +120,7 @@ async def _end(target: Target) -> list[str]:
             found = f"a clean-up that did not end within {ENDING:g} s"
         except Exception as error:
             # The border of a clean-up: the others still have to run.
-            found = f"a clean-up that broke: {_one_line(error)}"
+            found = f"a clean-up that broke: {one_line(error)}"
         if found:
             left.append(found)
     traffic = target.clock.traffic
@@ -93,9 +130,10 @@ async def _end(target: Target) -> list[str]:
     return left
 
 
-def _one_line(error: BaseException) -> str:
+def one_line(error: BaseException) -> str:
+    """Return what a case raised as one line: the text of an assertion, the class and text of anything else."""
     if isinstance(error, BaseExceptionGroup):
-        return "; ".join(_one_line(each) for each in error.exceptions)
+        return "; ".join(one_line(each) for each in error.exceptions)
     text = str(error).strip().partition("\n")[0]
     if isinstance(error, AssertionError):
         return text or _what_it_says(error)

@@ -38,10 +38,17 @@ def conformance() -> None:
 )
 @click.option("--level", "levels", metavar="M,S,X,I", default="", help="Only cases of these levels.")
 @click.option(
-    "--namesrv", metavar="HOST:PORT", help="Name server of a HOST:PORT target, for making topics and groups."
+    "--namesrv",
+    metavar="HOST:PORT",
+    help="Name server of a HOST:PORT target, for making topics and groups; or broker://HOST:PORT: the broker.",
 )
 @click.option(
     "--control", metavar="HOST:PORT", help="Control service of a fake at HOST:PORT, for the same purpose."
+)
+@click.option(
+    "--create-topics",
+    type=click.Choice(["auto"]),
+    help="auto: the HOST:PORT target creates topics and groups at first use; cases that need others are left out.",
 )
 @click.option(
     "--declared",
@@ -86,6 +93,7 @@ def run(
     levels: str,
     namesrv: str | None,
     control: str | None,
+    create_topics: str | None,
     declared: str,
     deviations: Path | None,
     jobs: int | None,
@@ -97,7 +105,10 @@ def run(
 ) -> None:
     """Run cases against a target and end with a line `N passed, N failed, N skipped`.
 
-    Exit code 0: no broken promise; 1: a case failed; 3: too little was seen to say; 4: the target was not to be had.
+    First one message is sent, received and acknowledged. Cases that need a step of these which fails are not judged.
+
+    Exit code 0: no broken promise; 1: a case or a step of these failed; 3: too little was seen to judge; 4: the target
+    could not be reached or started.
 
     Example: aiorocketmq conformance run --target apache:5.5.0 --select 'fifo.*' --report out
     """
@@ -113,6 +124,7 @@ def run(
         cases=tuple(_selected(patterns, levels)),
         namesrv=namesrv,
         control=control,
+        create_topics=create_topics,
         declared=declared,
         deviations=deviations,
         jobs=jobs,

@@ -13,14 +13,16 @@ from datetime import date
 from pathlib import Path
 
 import click
+from aiorocketmq.wire.plain_text import plain
 from rich.console import Console
 
 from aiorocketmq_conformance import deviations
 from aiorocketmq_conformance.brokers.choice import BadTarget, choose
 from aiorocketmq_conformance.brokers.interface import BrokerUnderTest, TargetUnavailable
+from aiorocketmq_conformance.preflight import preflight
 from aiorocketmq_conformance.registry import Case, load
 from aiorocketmq_conformance.reports.folder import result_json, write_reports
-from aiorocketmq_conformance.reports.terminal import print_result, print_summary
+from aiorocketmq_conformance.reports.terminal import print_blocked, print_causes, print_result, print_summary
 from aiorocketmq_conformance.results import EXIT_FAILED, EXIT_PASSED, EXIT_UNKNOWN, CaseResult, RunResult
 from aiorocketmq_conformance.runner import Run
 from aiorocketmq_conformance.verdicts import Verdict
@@ -37,6 +39,7 @@ class RunOptions:
     cases: tuple[Case, ...]
     namesrv: str | None = None
     control: str | None = None
+    create_topics: str | None = None
     declared: str = "apache-5.5"
     deviations: Path | None = None
     jobs: int | None = None
@@ -59,6 +62,7 @@ def run_command(options: RunOptions) -> int:
                 spec,
                 namesrv=options.namesrv,
                 control=options.control,
+                create_topics=options.create_topics,
                 declared=options.declared,
                 record=options.record,
             )
@@ -72,11 +76,13 @@ def run_command(options: RunOptions) -> int:
         try:
             runs.append(asyncio.run(_run(broker, expected, options, console)))
         except TargetUnavailable as error:
-            print(f"aiorocketmq: {error}", file=sys.stderr)
+            print(f"aiorocketmq: {plain(error)}", file=sys.stderr)
             return EXIT_UNAVAILABLE
     if options.report is not None:
         write_reports(options.report, runs)
     print_summary(console, runs)
+    for run in runs:
+        print_causes(console, run)
     if options.report is not None:
         console.print(f"reports: {options.report / 'report.html'}", soft_wrap=True, highlight=False)
     if options.as_json:
@@ -106,13 +112,17 @@ async def _run(
     console: Console,
 ) -> RunResult:
     def show(result: CaseResult) -> None:
-        quiet = {Verdict.PASS, Verdict.NOT_APPLICABLE}
+        quiet = {Verdict.PASS, Verdict.NOT_APPLICABLE, Verdict.BLOCKED}
         if options.verbose or result.verdict not in quiet:
             print_result(console, result)
 
     console.print(f"[bold]{broker.spec}[/]: {len(options.cases)} cases", highlight=False)
     async with broker:
-        run = Run(options.cases, broker, deviations=expected, jobs=options.jobs, on_result=show)
+        blocks = await preflight(broker, options.cases)
+        print_blocked(console, blocks.reasons)
+        run = Run(
+            options.cases, broker, deviations=expected, blocks=blocks, jobs=options.jobs, on_result=show
+        )
         loop = asyncio.get_running_loop()
         # Ctrl-C ends the run with what is known; where loops have no signals (Windows) it ends the program.
         with suppress(NotImplementedError):

@@ -26,6 +26,8 @@ COMMON_CAPABILITIES = frozenset(
 )
 # Everything that is done over an admin interface, of the fake or of the classic wire.
 PREPARATION = frozenset({"@topic", "@group", "@delete", "@reset"})
+# What a broker does of that by itself when a name is first used.
+AT_FIRST_USE = frozenset({"@topic", "@group"})
 
 # Numbers and their sources: "published" is broker-semantics.md and the inventory's section 3, "measured" is
 # live-broker-consumption.md section 12. Times are seconds.

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 
 from aiorocketmq_conformance.attempt import attempt
+from aiorocketmq_conformance.blocks import Blocks
 from aiorocketmq_conformance.brokers.interface import BrokerUnderTest
 from aiorocketmq_conformance.deviations import Deviation
 from aiorocketmq_conformance.registry import Case, Level
@@ -30,12 +31,15 @@ class Run:
         broker: BrokerUnderTest,
         *,
         deviations: Mapping[str, Deviation] | None = None,
+        blocks: Blocks | None = None,
         jobs: int | None = None,
         on_result: Callable[[CaseResult], None] = lambda result: None,
     ) -> None:
+        """Prepare; with `blocks` cases that need what does not work are not judged, else each is judged alone."""
         self._cases = cases
         self._broker = broker
         self._deviations = deviations or {}
+        self._blocks = blocks
         self._jobs = jobs or broker.jobs
         self._on_result = on_result
         self._results: dict[str, CaseResult] = {}
@@ -66,6 +70,7 @@ class Run:
             started=started,
             seconds=time.monotonic() - clock,
             suite_version=version("aiorocketmq"),
+            blocked=self._blocks.reasons if self._blocks else (),
             results=tuple(
                 self._results.get(case.id) or CaseResult(case, Verdict.NOT_RUN, not_run)
                 for case in self._cases
@@ -100,7 +105,7 @@ class Run:
 
     async def _judge(self, case: Case) -> CaseResult:
         started = time.monotonic()
-        seen = await attempt(case, self._broker)
+        seen = await attempt(case, self._broker, self._blocks)
         verdict, detail = judge(case, seen.verdict, seen.detail, self._deviations.get(case.id))
         return CaseResult(
             case,

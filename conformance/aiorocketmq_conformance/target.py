@@ -11,6 +11,7 @@ from typing import Literal, Protocol
 
 from aiorocketmq.admin import ExponentialBackoff
 
+from aiorocketmq_conformance.blocks import Blocks, Step
 from aiorocketmq_conformance.declaration import Declaration, Number
 from aiorocketmq_conformance.probe.clock import Clock
 from aiorocketmq_conformance.verdicts import NotApplicable
@@ -19,6 +20,8 @@ Note = str | float | int | bool | None
 Ending = Callable[[], Awaitable[str | None]]
 
 PREFIX = "cf"
+DEFAULT_QUEUES = 4
+"""Queues of a topic whose case is content with any number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +172,12 @@ class Target:
     """What the case measured; printed with its verdict."""
     was_disturbed: bool = False
     """Whether the case has laid hands on the broker's process."""
+    blocks: Blocks = field(default_factory=Blocks, repr=False)
+    """What the run has shown not to work here."""
+    required: set[Step] = field(default_factory=set, repr=False)
+    """The steps that the case needs to work: if one does not, an end other than a pass proves nothing."""
+    first_uses: set[str] = field(default_factory=set, repr=False)
+    """Ids of messages that were sent to have topics created (`--create-topics auto`); no case judges them."""
     endings: list[Ending] = field(default_factory=list, repr=False)
     _count: itertools.count[int] = field(default_factory=itertools.count, repr=False)
 
@@ -184,6 +193,16 @@ class Target:
     def has(self, need: str) -> bool:
         """Whether the target claims a capability, an ability (`@topic`) or a choice (`order.grain=queue`)."""
         return not self.declaration.missing((need,))
+
+    def require(self, *steps: Step) -> None:
+        """Raise Blocked if one of `steps` was shown not to work here."""
+        self.required.update(steps)
+        self.blocks.require(*steps)
+
+    def block(self, step: Step, reason: str) -> None:
+        """Block a step for all other cases of the run: this one has shown that it does not work, and is judged."""
+        self.required.discard(step)
+        self.blocks.block(step, reason)
 
     def fresh(self, stem: str) -> str:
         """A topic, group, tag or message-group name that nobody used before; `stem` makes it readable."""
@@ -242,7 +261,7 @@ class Target:
         name: str | None = None,
         *,
         type: str = "NORMAL",  # noqa: A002  the protocol's own word
-        queues: int = 4,
+        queues: int = DEFAULT_QUEUES,
         permission: str = "rw",
     ) -> str:
         """Make a topic (a fresh name when none is given) and return its name.

@@ -1,4 +1,4 @@
-"""What a case can end in, and the two ways in which a case says so itself."""
+"""The verdicts of a case, and the exceptions by which a case gives one itself."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ class Verdict(Enum):
     """What was seen allows no verdict, for example because a sentinel never came."""
     ERROR = "error"
     """The suite's own fault: the case broke, overran its deadline, or left something behind."""
+    BLOCKED = "blocked"
+    """Not judged: the run has shown that something which the case needs does not work here."""
     NOT_RUN = "not-run"
     """The run ended before the case's turn came."""
 
@@ -44,3 +46,7 @@ class Inconclusive(Exception):
 
 class NotApplicable(Exception):
     """Raised by a case that finds out only while running that the target lacks what it needs."""
+
+
+class Blocked(Exception):
+    """Raised when a case needs a step that does not work on this target; its text is the reason."""

@@ -10,20 +10,22 @@ from dataclasses import asdict, fields, is_dataclass
 from enum import Enum
 from typing import Any
 
+from aiorocketmq.wire.plain_text import plain
+
 __all__ = ["show"]
 
 
 def show(result: object, *, as_json: bool) -> None:
     """Print a result of `fake ctl`; None prints nothing for people and null for machines."""
-    plain = _plain(result)
+    values = _values(result)
     if as_json:
-        print(json.dumps(plain, ensure_ascii=False))
-    elif isinstance(plain, list):
+        print(json.dumps(values))
+    elif isinstance(values, list):
         silent = _silent(result)
-        _table([{name: item for name, item in row.items() if name not in silent} for row in plain])
-    elif isinstance(plain, dict):
-        for name, value in plain.items():
-            print(f"{name}: {_cell(value)}")
+        _table([{name: item for name, item in row.items() if name not in silent} for row in values])
+    elif isinstance(values, dict):
+        for name, value in values.items():
+            print(f"{plain(name)}: {_cell(value)}")
 
 
 def _silent(rows: object) -> set[str]:
@@ -38,16 +40,16 @@ def _silent(rows: object) -> set[str]:
 
 
 # Any: what JSON can hold has no better type.
-def _plain(value: object) -> Any:
+def _values(value: object) -> Any:
     """Turn values into what JSON can hold; bytes become text where they are UTF-8, else base64."""
     if is_dataclass(value) and not isinstance(value, type):
-        return _plain(
+        return _values(
             {name: item for name, item in asdict(value).items() if not isinstance(item, dict) or item}
         )
     if isinstance(value, Mapping):
-        return {str(name): _plain(item) for name, item in value.items()}
+        return {str(name): _values(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [_values(item) for item in value]
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, bytes):
@@ -61,11 +63,13 @@ def _plain(value: object) -> Any:
 def _table(rows: list[Any]) -> None:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     columns = [name for name, item in rows[0].items() if not isinstance(item, dict)] if rows else []
     table = Table(*columns) if columns else Table("nothing")
     for row in rows:
-        table.add_row(*(_cell(row.get(name)) for name in columns))
+        # As text: names in brackets would be taken for markup.
+        table.add_row(*(Text(_cell(row.get(name))) for name in columns))
     # Who reads a pipe wants whole names; a terminal has an edge.
     Console(width=None if sys.stdout.isatty() else 10_000).print(table)
 
@@ -73,4 +77,4 @@ def _table(rows: list[Any]) -> None:
 def _cell(value: object) -> str:
     if isinstance(value, list):
         return " ".join(map(_cell, value))
-    return "" if value is None else str(value)
+    return "" if value is None else plain(value)

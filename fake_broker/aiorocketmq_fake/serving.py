@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from aiorocketmq.wire.plain_text import plain_lines
+
 from aiorocketmq_fake.broker import FakeBroker
 from aiorocketmq_fake.collector import spare_the_log
 from aiorocketmq_fake.core.codes import Refusal
@@ -78,7 +80,7 @@ async def run(options: Options) -> None:
         seed=options.seed,
     ) as broker:
         if broker.repaired is not None:
-            print(broker.repaired, file=sys.stderr, flush=True)
+            print(plain_lines(broker.repaired), file=sys.stderr, flush=True)
         try:
             # What the data folder holds already stays as it is.
             known = {topic.name for topic in broker.topics()} if options.data else set()

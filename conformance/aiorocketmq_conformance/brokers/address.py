@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -11,7 +12,7 @@ from typing import Self
 from aiorocketmq_conformance.brokers.classic import classic_preparation
 from aiorocketmq_conformance.brokers.greeting import greet
 from aiorocketmq_conformance.brokers.recordings import Recordings
-from aiorocketmq_conformance.declaration import PREPARATION, Declaration
+from aiorocketmq_conformance.declaration import AT_FIRST_USE, PREPARATION, Declaration
 from aiorocketmq_conformance.probe.clock import RealClock
 from aiorocketmq_conformance.registry import Case
 from aiorocketmq_conformance.target import Preparation, Target
@@ -22,7 +23,8 @@ JOBS = 24
 class AddressBroker:
     """The broker at `endpoint`.
 
-    Topics and groups are made through the name server at `namesrv`, or the control service of a fake at `control`.
+    Topics and groups are made through the name server at `namesrv` (or by the broker itself at `broker://host:port`),
+    through the control service of a fake at `control`, or at first use if it creates them then.
     """
 
     def __init__(
@@ -32,17 +34,27 @@ class AddressBroker:
         declaration: Declaration,
         namesrv: str | None = None,
         control: str | None = None,
+        creates_topics: bool = False,
         record: Path | None = None,
     ) -> None:
         """Prepare; `record` is a folder for what the suite's clients see."""
-        abilities = PREPARATION if namesrv or control else frozenset[str]()
+        abilities = (
+            PREPARATION if namesrv or control else AT_FIRST_USE if creates_topics else frozenset[str]()
+        )
         self.spec = endpoint
         self.deviations = ""
-        self.declaration = declaration.having(abilities | {"remoting"} if namesrv else abilities)
+        # Classic clients ask a name server for routes.
+        self._name_server = None
+        if namesrv and not namesrv.startswith("broker://"):
+            self._name_server = namesrv.removeprefix("namesrv://")
+        if creates_topics:
+            declaration = replace(declaration, numbers={**declaration.numbers, "send.unknown-topic": "OK"})
+        self.declaration = declaration.having(abilities | {"remoting"} if self._name_server else abilities)
         self.jobs = JOBS
         self._endpoint = endpoint
         self._namesrv = namesrv
         self._control = control
+        self._creates_topics = creates_topics
         self._recordings = Recordings(record)
         self._preparation: Preparation | None = None
         self._stack = AsyncExitStack()
@@ -70,9 +82,14 @@ class AddressBroker:
         assert self._preparation is not None, "open() outside of `async with`"
         clock = RealClock()
         async with self._recordings.of(case, clock, self.declaration.order_grain):
-            yield Target(
-                self._endpoint, self.declaration, clock, self._preparation, name_server=self._namesrv
+            target = Target(
+                self._endpoint, self.declaration, clock, self._preparation, name_server=self._name_server
             )
+            if self._creates_topics:
+                from aiorocketmq_conformance.brokers.first_use import FirstUse
+
+                target.preparation = FirstUse(target)
+            yield target
 
     def place(self, case: Case) -> str:
         """The same for all cases."""

@@ -14,6 +14,7 @@ from aiorocketmq_conformance.declaration import DECLARATIONS, Declaration
 
 FAKE_PROFILES = ("documented", "apache-5.5", "apache-5.5-cluster")
 _ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:/\[\]]+):(\d{1,5})")
+_NAMESRV = re.compile(rf"((namesrv|broker)://)?{_ADDRESS.pattern}")
 _APACHE = re.compile(r"(\d+\.\d+\.\d+)(:cluster)?")
 _FORMS = "fake, fake:PROFILE, HOST:PORT, apache:VERSION or apache:VERSION:cluster"
 
@@ -27,14 +28,16 @@ def choose(
     *,
     namesrv: str | None = None,
     control: str | None = None,
+    create_topics: str | None = None,
     declared: str = "apache-5.5",
     record: Path | None = None,
 ) -> BrokerUnderTest:
     """The broker that `spec` names, not entered yet; BadTarget when it names none.
 
-    `namesrv` or `control` (`host:port`) and `declared` (a name of `DECLARATIONS`) say of a HOST:PORT what it does
-    not say itself. `record` is a folder for recordings: a fake in this process writes what it did itself, of any
-    other target the suite's clients write what they saw.
+    `namesrv` (`host:port` or `broker://host:port`), `control` (`host:port`) or `create_topics` (`auto`), and `declared`
+    (a name of `DECLARATIONS`), say of a HOST:PORT what it does not say itself.
+    `record` is a folder for recordings: a fake in this process writes what it did itself, of any other target the
+    suite's clients write what they saw.
     """
     kind, _, rest = spec.partition(":")
     if record is not None and find_spec("pyarrow") is None:
@@ -42,12 +45,24 @@ def choose(
     if kind != spec and _ADDRESS.fullmatch(spec) and kind not in {"fake", "apache"}:
         from aiorocketmq_conformance.brokers.address import AddressBroker
 
-        if namesrv and control:
-            raise BadTarget("give --namesrv for a server or --control for a fake, not both")
-        declaration = _declaration(declared)
-        return AddressBroker(spec, declaration=declaration, namesrv=namesrv, control=control, record=record)
-    if namesrv or control:
-        raise BadTarget("--namesrv goes with HOST:PORT, as does --control; the other targets bring their own")
+        if len([each for each in (namesrv, control, create_topics) if each]) > 1:
+            raise BadTarget(
+                "give --namesrv for a server, --control for a fake, or --create-topics auto: one of them, not both"
+            )
+        if namesrv and not _NAMESRV.fullmatch(namesrv):
+            raise BadTarget(f"--namesrv must be HOST:PORT or broker://HOST:PORT, got {namesrv!r}")
+        return AddressBroker(
+            spec,
+            declaration=_declaration(declared),
+            namesrv=namesrv,
+            control=control,
+            creates_topics=create_topics == "auto",
+            record=record,
+        )
+    if namesrv or control or create_topics:
+        raise BadTarget(
+            "--namesrv goes with HOST:PORT, as do --control and --create-topics; the other targets bring their own"
+        )
     if kind == "fake":
         return _fake(rest or FAKE_PROFILES[0], record)
     if kind == "apache" and (matched := _APACHE.fullmatch(rest)):

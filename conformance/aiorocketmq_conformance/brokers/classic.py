@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 from aiorocketmq.admin import Admin, TopicType
 from aiorocketmq.config import Credentials
-from aiorocketmq.errors import RocketMQError
+from aiorocketmq.errors import NotServed, RocketMQError
 
 from aiorocketmq_conformance.brokers.interface import TargetUnavailable
 from aiorocketmq_conformance.target import GroupSettings, Moment, Preparation, Rights, at
@@ -86,7 +86,8 @@ class NoPreparation:
     """Stands where nobody said how to make topics: every case that needs one is not applicable."""
 
     _REASON = (
-        "nobody said how to make topics and groups on this target: give --namesrv, or --control of a fake"
+        "nobody said how to make topics and groups on this target: give --namesrv, --control of a fake, or "
+        "--create-topics auto if it creates them at first use"
     )
 
     async def create_topic(self, name: str, *, type: str, queues: int, permission: str) -> None:  # noqa: A002
@@ -124,10 +125,16 @@ class NoPreparation:
 
 @asynccontextmanager
 async def classic_admin(namesrv: str, credentials: Credentials | None = None) -> AsyncIterator[Admin]:
-    """An administrator through the name server at `namesrv` (`host:port`); TargetUnavailable."""
-    admin = Admin(f"namesrv://{namesrv}", timeout=10.0, credentials=credentials)
+    """An administrator through the name server at `namesrv` (`host:port`), or of `broker://host:port`;
+    TargetUnavailable."""
+    endpoint = namesrv if "://" in namesrv else f"namesrv://{namesrv}"
+    admin = Admin(endpoint, timeout=10.0, credentials=credentials)
     try:
         await admin.__aenter__()
+    except NotServed as error:
+        raise TargetUnavailable(
+            f"the server at {namesrv} is no name server; if it is a broker, give --namesrv broker://{namesrv}"
+        ) from error
     except RocketMQError as error:
         raise TargetUnavailable(str(error)) from error
     try:
@@ -138,7 +145,7 @@ async def classic_admin(namesrv: str, credentials: Credentials | None = None) ->
 
 @asynccontextmanager
 async def classic_preparation(namesrv: str | None) -> AsyncIterator[Preparation]:
-    """The way to make topics through the name server at `namesrv` (`host:port`); TargetUnavailable."""
+    """The way to make topics through the name server or broker at `namesrv`; TargetUnavailable."""
     if namesrv is None:
         yield NoPreparation()
         return

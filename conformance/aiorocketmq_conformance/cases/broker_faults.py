@@ -53,7 +53,7 @@ async def _killed_under_load(stage: Stage) -> tuple[set[str], set[str], set[str]
     early = await stage.send_all(before.topic, [f"e{n}" for n in range(20)])
     done = {one.id for one in await before.take(20)}
     pump = _Pump(stage, before.topic)
-    pumping = asyncio.create_task(pump.run())
+    pumping = stage.background(pump.run())
     await pump.warm()
     began = stage.clock.now()
     await stage.target.process.kill()
@@ -180,7 +180,7 @@ async def half_open(stage: Stage) -> None:
     reader = await _reader(await stage.client(endpoint=endpoint), clean)
     sent = [await stage.send_message(_message(stage, clean, f"m{n}"), producer) for n in range(2)]
     held = await reader.take(2, invisible=LEASE, settle=False)
-    polling = asyncio.create_task(reader.receive(poll=20.0, invisible=LEASE))
+    polling = stage.background(reader.receive(poll=20.0, invisible=LEASE))
     await stage.clock.sleep(1.0)
     wire.cut()
     cut_at = stage.clock.now()

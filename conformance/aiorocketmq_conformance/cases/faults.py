@@ -324,7 +324,7 @@ async def crash_loop_consumer(stage: Stage) -> None:
 @on_stage
 async def producer_crash_tx(stage: Stage) -> None:
     """When a producer dies between half and commit, the next one is asked, and what it says counts once."""
-    bank = await open_bank(stage)
+    bank = await open_bank(stage, needs_checks=True)
     halves = await bank.prepare(*(f"m{n}" for n in range(3)))
     await bank.producer.vanish()
     heir = await stage.producer(bank.topic)

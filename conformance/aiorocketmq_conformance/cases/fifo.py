@@ -136,7 +136,7 @@ async def ack_unblocks(stage: Stage) -> None:
     consumer, _, _ = await one_group(stage, 2)
     head = await consumer.one()
     assert head.text == "m0"
-    waiting = asyncio.create_task(consumer.receive(batch=1, poll=10.0))
+    waiting = stage.background(consumer.receive(batch=1, poll=10.0))
     await stage.clock.sleep(2.0)
     assert not waiting.done(), "the poll was answered while the head was in flight"
     await consumer.ack(head)

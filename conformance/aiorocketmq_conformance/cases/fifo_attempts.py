@@ -134,7 +134,7 @@ async def queue_count_change(stage: Stage) -> None:
             await asyncio.gather(*(stage.send(topic, str(n), group=group) for group in groups))
             await stage.clock.sleep(0.2)
 
-    producing = asyncio.create_task(produce())
+    producing = stage.background(produce())
     seen = await consumer.take(120, batch=8, within=60.0)
     await producing
     wrong = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from aiorocketmq.wire import messages as pb
 
 from aiorocketmq_conformance.cases.limits import judge
-from aiorocketmq_conformance.cases.stage import Stage, on_stage
+from aiorocketmq_conformance.cases.stage import LEASE, SHORT_POLL, Stage, check_served, on_stage
 from aiorocketmq_conformance.probe import requests
 from aiorocketmq_conformance.probe.answers import code_name
 from aiorocketmq_conformance.probe.client import ProbeClient
@@ -43,8 +43,9 @@ async def topic_name_long(stage: Stage, length: int) -> None:
     """A topic name of {} characters is legal: it is sent to and received from."""
     name = stage.target.fresh("topic")
     topic = await stage.target.create_topic(name + "x" * (length - len(name)))
-    # Unprimed: what is wrong with the name must fail the case, not leave it undecided.
+    # Primed here: what is wrong with the name must fail the case, not leave it undecided.
     consumer = await stage.consumer(topic, prime=False)
+    check_served(await consumer.receive(poll=SHORT_POLL, invisible=LEASE))
     (sent,) = await stage.send(topic, "1")
     assert [delivery.id for delivery in await consumer.take(1)] == [sent.id]
 
@@ -88,6 +89,7 @@ async def group_name_long(stage: Stage, length: int) -> None:
     name = stage.target.fresh("group")
     group = await stage.target.create_group(name + "x" * (length - len(name)))
     consumer = await stage.consumer(topic, group=group, prime=False)
+    check_served(await consumer.receive(poll=SHORT_POLL, invisible=LEASE))
     (sent,) = await stage.send(topic, "1")
     assert [delivery.id for delivery in await consumer.take(1)] == [sent.id]
 

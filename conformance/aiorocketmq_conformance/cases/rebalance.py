@@ -31,7 +31,7 @@ class _Crew:
 
     def join(self, consumer: Consumer, *, batch: int = 2) -> None:
         """Let a consumer work from now on."""
-        self._works[consumer.client.client_id] = asyncio.create_task(self._work(consumer, batch))
+        self._works[consumer.client.client_id] = self._stage.background(self._work(consumer, batch))
 
     async def leave(self, consumer: Consumer) -> None:
         """Let a consumer break off its poll, finish what it has, and say good-bye."""
@@ -80,6 +80,7 @@ class _Crew:
                 await asyncio.wait((poll,))
             finally:
                 poll.cancel()
+                await asyncio.gather(poll, return_exceptions=True)
             del self._polls[name]
             if poll.cancelled():
                 return
@@ -218,7 +219,7 @@ async def flap(stage: Stage) -> None:
     """A consumer that restarts every three seconds for a minute loses nothing and wastes no attempts."""
     first = await stage.consumer(await stage.topic())
     crew = _Crew(stage)
-    traffic = asyncio.create_task(_traffic(stage, first.topic, 100, every=0.6))
+    traffic = stage.background(_traffic(stage, first.topic, 100, every=0.6))
     current = first
     for _ in range(20):
         crew.join(current)

@@ -114,7 +114,7 @@ async def await_wakes(stage: Stage) -> None:
     """A message that arrives during a long poll ends it at once."""
     topic = await stage.topic()
     consumer = await stage.consumer(topic)
-    waiting = asyncio.create_task(consumer.receive(poll=15.0))
+    waiting = stage.background(consumer.receive(poll=15.0))
     await stage.clock.sleep(3.0)
     assert not waiting.done(), "the poll ended before anything was sent"
     (sent,) = await stage.send(topic, "wake")

@@ -40,7 +40,7 @@ async def await_wakes_filter(stage: Stage) -> None:
     """A long poll for one tag is not ended by a message of another, and is by one of its own."""
     topic = await stage.topic(1)
     consumer = await stage.consumer(topic, expression="b")
-    waiting = asyncio.create_task(consumer.receive(poll=15.0))
+    waiting = stage.background(consumer.receive(poll=15.0))
     await stage.clock.sleep(2.0)
     await stage.send(topic, "a", tag="a")
     await stage.clock.sleep(2.0)
@@ -216,7 +216,7 @@ async def poll_flood(stage: Stage) -> None:
     """Two hundred parked polls of one group are each answered empty, refused as too many, or bring the one message."""
     topic = await stage.topic(1)
     consumer = await stage.consumer(topic)
-    polls = [asyncio.create_task(consumer.client.receive(topic, consumer.group)) for _ in range(200)]
+    polls = [stage.background(consumer.client.receive(topic, consumer.group)) for _ in range(200)]
     await stage.clock.sleep(1.0)
     (sent,) = await stage.send(topic, "m")
     answers = await asyncio.gather(*polls)

@@ -5,26 +5,28 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, field
-from typing import Any, Concatenate, ParamSpec
+from dataclasses import dataclass, field, replace
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import grpc.aio
 from aiorocketmq.wire import messages as pb
 
+from aiorocketmq_conformance.blocks import Step
 from aiorocketmq_conformance.cases.tolerances import PROMPT
 from aiorocketmq_conformance.declaration import NO_GRPC
 from aiorocketmq_conformance.probe import requests
-from aiorocketmq_conformance.probe.answers import Delivery, Received, code_name
+from aiorocketmq_conformance.probe.answers import Delivery, Received, code_name, status_text
 from aiorocketmq_conformance.probe.client import CallFailed, ProbeClient
 from aiorocketmq_conformance.probe.clock import Clock, within
 from aiorocketmq_conformance.probe.remoting import RemotingProbe
 from aiorocketmq_conformance.probe.telemetry import StreamEnded
-from aiorocketmq_conformance.target import Target
+from aiorocketmq_conformance.target import DEFAULT_QUEUES, Target
 from aiorocketmq_conformance.verdicts import Inconclusive, NotApplicable
 
 P = ParamSpec("P")
+T = TypeVar("T")
 
 # The least a server polls (rule R5.1 row 3): an empty answer costs this much.
 SHORT_POLL = 5.0
@@ -76,11 +78,16 @@ class Consumer:
 
     async def receive(self, **asked: Any) -> Received:
         """One receive; arguments as of `ProbeClient.receive`. Before it a heartbeat where the last one is long ago."""
+        self.client.require(Step.RECEIVE)
         if self.clock.now() > self._heard_of + HEARTBEAT_EVERY:
             self._heard_of = self.clock.now()
             await self.client.heartbeat(self.group, self.kind)
         asked.setdefault("expression", self.expression)
         answer = await self.client.receive(self.topic, self.group, **asked)
+        if unjudged := [one for one in answer.deliveries if one.id in self.client.unjudged]:
+            await self.client.ack(self.topic, self.group, *unjudged)
+            others = tuple(one for one in answer.deliveries if one not in unjudged)
+            answer = replace(answer, deliveries=others)
         self.seen += answer.deliveries
         return answer
 
@@ -88,10 +95,11 @@ class Consumer:
         """Ack in one request; AssertionError unless every entry is OK."""
         if not deliveries:
             return
+        self.client.require(Step.ACKNOWLEDGE)
         response = await self.client.ack(self.topic, self.group, *deliveries)
         codes = [code_name(entry.status.code) for entry in response.entries]
         assert codes == ["OK"] * len(deliveries), (
-            f"ack of unexpired handles answered {code_name(response.status.code)}, entries {codes}"
+            f"ack of unexpired handles answered {status_text(response.status)}, entries {codes}"
         )
         self._settled.update(delivery.handle for delivery in deliveries)
 
@@ -120,8 +128,7 @@ class Consumer:
                 await self.ack(*answer.deliveries)
             late = self.clock.now() > end and len(taken) < count
             assert not late, f"{len(taken)} of {count} deliveries in time: {taken[-5:]}"
-            if answer.error or not (answer.deliveries or _is_empty(answer)):
-                raise AssertionError(f"receive answered {_told(answer)}")
+            check_served(answer)
         return taken
 
     async def one(self, **asked: Any) -> Delivery:
@@ -157,8 +164,7 @@ class Consumer:
             seen += answer.deliveries
             if settle:
                 await self.ack(*answer.deliveries)
-            if answer.error or not (answer.deliveries or _is_empty(answer)):
-                raise AssertionError(f"receive answered {_told(answer)}")
+            check_served(answer)
         return seen
 
     async def leave_nothing(self) -> None:
@@ -170,13 +176,19 @@ class Consumer:
                 await self.client.ack(self.topic, self.group, *open_[start : start + 64])
 
 
+def check_served(answer: Received) -> None:
+    """AssertionError with the server's text, unless a receive brought messages or was empty."""
+    if answer.error or not (answer.deliveries or _is_empty(answer)):
+        raise AssertionError(f"receive answered {_told(answer)}")
+
+
 def _is_empty(answer: Received) -> bool:
     # Both are empty answers (inventory O8); a false empty is legal too (rule R5.6).
     return answer.code in {pb.Code.OK, pb.Code.MESSAGE_NOT_FOUND}
 
 
 def _told(answer: Received) -> str:
-    return answer.error or f"{code_name(answer.code)}: {answer.statuses[0].message}"
+    return answer.error or status_text(answer.statuses[0])
 
 
 @dataclass(slots=True)
@@ -199,7 +211,15 @@ class Stage:
             raise NotApplicable(NO_GRPC)
         client_id = self.target.fresh("client")
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        client = ProbeClient(endpoint or self.target.endpoint, client_id, self.clock, headers=named)
+        where = endpoint or self.target.endpoint
+        client = ProbeClient(
+            where,
+            client_id,
+            self.clock,
+            headers=named,
+            require=self.target.require,
+            unjudged=self.target.first_uses,
+        )
         self.stack.push_async_callback(client.close)
         return client
 
@@ -211,7 +231,13 @@ class Stage:
         self.stack.push_async_callback(probe.close)
         return probe
 
-    async def topic(self, queues: int = 4, *, type: str = "NORMAL") -> str:  # noqa: A002
+    def background(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Run `work` beside the case, no longer than the case; its error counts where the case awaits it."""
+        task = asyncio.create_task(work)
+        self.stack.push_async_callback(_end, task)
+        return task
+
+    async def topic(self, queues: int = DEFAULT_QUEUES, *, type: str = "NORMAL") -> str:  # noqa: A002
         """A fresh topic."""
         return await self.target.create_topic(type=type, queues=queues)
 
@@ -296,6 +322,7 @@ class Stage:
 
     async def send_message(self, message: pb.Message, client: ProbeClient | None = None) -> Sent:
         """Send one message; AssertionError unless the server took it, Inconclusive when it is too busy to say."""
+        self.target.require(Step.SEND)
         client = client or await self._main_producer(message.topic.name)
         for _ in range(BUSY_TRIES):
             at, wall = self.clock.now(), self.clock.wall()
@@ -306,8 +333,7 @@ class Stage:
             await self.clock.sleep(0.5)
         else:
             raise Inconclusive(f"the server refused a message {BUSY_TRIES} times as too much")
-        told = f"{code_name(response.status.code)}: {response.status.message}"
-        assert response.status.code == pb.Code.OK, f"send answered {told}"
+        assert response.status.code == pb.Code.OK, f"send answered {status_text(response.status)}"
         assert len(response.entries) == 1, f"send of one message answered {len(response.entries)} entries"
         return Sent(message, response.entries[0], at, self.clock.now(), wall)
 
@@ -340,7 +366,9 @@ class Stage:
         raise Inconclusive("the sentinel that should close the quiet window never came")
 
     async def settle(self) -> None:
-        """Ack what the case left over."""
+        """Ack what the case left over, if the target accepts that at all."""
+        if self.target.blocks.reason(Step.ACKNOWLEDGE):
+            return
         for consumer in self._consumers:
             await consumer.leave_nothing()
 
@@ -377,6 +405,11 @@ def on_stage(
             await function(stage, *args, **kwargs)
 
     return run
+
+
+async def _end(task: asyncio.Task[Any]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 async def notices(member: RemotingProbe, count: int, *, patience: float = PROMPT) -> None:

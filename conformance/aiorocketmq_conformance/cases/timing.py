@@ -186,7 +186,7 @@ async def independent(stage: Stage) -> None:
             await give_back(consumer, one, 4.0)
             await stage.clock.sleep(0.3)
 
-    failing = asyncio.create_task(fail_slowly())
+    failing = stage.background(fail_slowly())
     again = await consumer.take(30, within=9.0 + window.high + PROMPT)
     await failing
     gaps = [one.at - failed[one.id] for one in again]
@@ -239,7 +239,7 @@ async def under_load(stage: Stage) -> None:
             await drain.ack(*(await drain.receive(batch=32)).deliveries)
             await stage.clock.sleep(0.1)
 
-    loading = asyncio.create_task(load())
+    loading = stage.background(load())
     called = stage.clock.now()
     for one in held:
         await give_back(consumer, one, 5.0)

@@ -9,6 +9,7 @@ from typing import Any
 
 from aiorocketmq.wire import messages as pb
 
+from aiorocketmq_conformance.blocks import Step
 from aiorocketmq_conformance.cases.stage import Consumer, Sent, Stage
 from aiorocketmq_conformance.cases.tolerances import PROMPT, lag
 from aiorocketmq_conformance.probe import requests
@@ -85,7 +86,18 @@ class Bank:
 
     async def expect_checks(self, checker: Checker, count: int, message_id: str | None = None) -> None:
         """AssertionError unless so many checks come in the time that the target allows for them."""
-        await self.within(self._time_for(count), checker, count, message_id)
+        began = self.stage.clock.now()
+        try:
+            await self.within(self.first_check, checker, 1, None)
+        except AssertionError:
+            if not checker.checks:
+                reason = (
+                    f"in another case no check came of a transaction left open for {self.first_check:.0f} s"
+                )
+                self.stage.target.block(Step.CHECK, reason)
+            raise
+        left = max(began + self._time_for(count) - self.stage.clock.now(), 1.0)
+        await self.within(left, checker, count, message_id)
 
     async def expect_last_check(self, checker: Checker, limit: int, message_id: str) -> None:
         """The same for all checks that the server makes of a message; those that it counted and nobody heard are not
@@ -110,29 +122,47 @@ class Bank:
         message_id: str | None,
     ) -> None:
         """AssertionError that tells when each check came, and its number by the server's count."""
-        began = self.stage.clock.now()
+        target, began = self.stage.target, self.stage.clock.now()
         try:
-            await within(self.stage.clock, seconds, coming)
+            await within(self.stage.clock, seconds, _first(coming, target.blocks.blocked(Step.CHECK)))
         except TimeoutError:
+            target.require(Step.CHECK)
             checks = checker.checks if message_id is None else checker.of(message_id)
             told = " ".join(f"{check.number}@{check.at - began:.0f}" for check in checks)
             raise AssertionError(
                 f"{len(checks)} checks within {seconds:.0f} s, not {count}: {told}"
             ) from None
+        if checker.checks:
+            target.blocks.works(Step.CHECK)
+        target.require(Step.CHECK)
 
 
-async def open_bank(stage: Stage, *, queues: int = 1, expression: str = "*") -> Bank:
-    """A fresh transactional topic with a primed consumer and a producer that presented itself."""
+async def open_bank(
+    stage: Stage, *, queues: int = 1, expression: str = "*", needs_checks: bool = False
+) -> Bank:
+    """A fresh transactional topic with a primed consumer and a producer that presented itself.
+
+    With `needs_checks` the case ends at once on a target that was shown to send none.
+    """
+    if needs_checks:
+        stage.target.require(Step.CHECK)
     topic = await stage.topic(queues, type="TRANSACTION")
     consumer = await stage.consumer(topic, expression=expression)
-    beating = asyncio.create_task(beat(consumer.client, consumer.group, consumer.kind))
-    stage.stack.push_async_callback(_end, beating)
+    stage.background(beat(consumer.client, consumer.group, consumer.kind))
     return Bank(stage, topic, consumer, await stage.producer(topic))
 
 
-async def _end(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+async def _first(*waits: Coroutine[Any, Any, None]) -> None:
+    """Return when the first of `waits` is over, with its error if it has one; the others are cancelled."""
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def always(resolution: int | None) -> Callable[[object], int | None]:

@@ -98,7 +98,7 @@ async def rollback_then_commit(stage: Stage) -> None:
 @on_stage
 async def reply_lost(stage: Stage) -> None:
     """Commits whose answers or requests are lost deliver once each, by themselves or through a check."""
-    bank = await open_bank(stage)
+    bank = await open_bank(stage, needs_checks=True)
     halves = await bank.prepare(*(f"m{n}" for n in range(4)))
     for half, meddling in zip(halves, (Meddling(unanswered=_END), Meddling(lost=_END)) * 2, strict=True):
         proxy = meddling_proxy(stage.target.endpoint, meddling)
@@ -185,7 +185,7 @@ async def end_unspecified(stage: Stage) -> None:
 async def end_late(stage: Stage) -> None:
     """A commit that comes when the proxy has forgotten the transaction (31 s, no check before) can be made up for
     in answer to a check."""
-    bank = await open_bank(stage)
+    bank = await open_bank(stage, needs_checks=True)
     (half,) = await bank.prepare("m", recovery=90.0)
     await stage.clock.sleep(31.0)
     stage.target.note("late commit", await bank.end(half, COMMIT))

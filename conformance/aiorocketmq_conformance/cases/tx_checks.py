@@ -19,7 +19,7 @@ HOUR = 3600.0
 @on_stage
 async def check_arrives(stage: Stage) -> None:
     """The producer of a half message that nobody ended is asked about it, by message and transaction id."""
-    bank = await open_bank(stage)
+    bank = await open_bank(stage, needs_checks=True)
     checker = await bank.checker(always(None))
     (half,) = await bank.prepare("m")
     await bank.expect_checks(checker, 1)
@@ -36,7 +36,7 @@ async def check_arrives(stage: Stage) -> None:
 @on_stage
 async def check_commit(stage: Stage) -> None:
     """Ten halves that nobody ended are delivered once each when a checker commits them."""
-    bank = await open_bank(stage)
+    bank = await open_bank(stage, needs_checks=True)
     checker = await bank.checker(always(COMMIT))
     halves = await bank.prepare(*(f"m{n}" for n in range(10)))
     await bank.expect_checks(checker, 10)
@@ -47,7 +47,7 @@ async def check_commit(stage: Stage) -> None:
 @on_stage
 async def check_rollback(stage: Stage) -> None:
     """Ten halves that a checker rolls back never come, and the questions end."""
-    bank = await open_bank(stage)
+    bank = await open_bank(stage, needs_checks=True)
     checker = await bank.checker(always(ROLLBACK))
     await bank.prepare(*(f"m{n}" for n in range(10)))
     await bank.expect_checks(checker, 10)
@@ -61,7 +61,7 @@ async def check_rollback(stage: Stage) -> None:
 @on_stage
 async def check_partial(stage: Stage) -> None:
     """Of ten halves exactly those come that the checker commits."""
-    bank = await open_bank(stage)
+    bank = await open_bank(stage, needs_checks=True)
 
     def decide(check: Check) -> int:
         return COMMIT if int(check.message.body.decode()) % 2 == 0 else ROLLBACK
@@ -76,7 +76,7 @@ async def check_partial(stage: Stage) -> None:
 @on_stage
 async def check_unknown_repeats(stage: Stage) -> None:
     """A checker that does not know is asked again after each interval, and its commit in the end delivers."""
-    bank = await open_bank(stage)
+    bank = await open_bank(stage, needs_checks=True)
     asked: list[Check] = []
 
     def decide(check: Check) -> int | None:
@@ -98,7 +98,7 @@ async def check_gives_up(stage: Stage) -> None:
     limit = int(stage.target.numbers.get("tx.checks", 0))
     if not limit:
         raise NotApplicable("the target gives up after hours only")
-    bank = await open_bank(stage)
+    bank = await open_bank(stage, needs_checks=True)
     # Checks count while nobody hears them, and a proxy of its own tells its broker of a new producer every 20 s only.
     (witness,) = await bank.prepare("witness")
     checker = await bank.checker(lambda check: ROLLBACK if check.id == witness.id else None)
@@ -119,7 +119,7 @@ async def check_gives_up(stage: Stage) -> None:
 @on_stage
 async def check_content(stage: Stage) -> None:
     """A check carries the half message whole: id, topic, body, tag, keys, properties; and no receipt handle."""
-    bank = await open_bank(stage)
+    bank = await open_bank(stage, needs_checks=True)
     checker = await bank.checker(always(ROLLBACK))
     (half,) = await bank.prepare("body", tag="a", keys=["k1", "k2"], properties={"x": "1", "y": "é"})
     await bank.expect_checks(checker, 1)
@@ -135,7 +135,7 @@ async def check_content(stage: Stage) -> None:
 @on_stage
 async def check_other_producer(stage: Stage) -> None:
     """When the sender has died, another producer of the topic is asked, and its commit delivers the message."""
-    bank = await open_bank(stage)
+    bank = await open_bank(stage, needs_checks=True)
     heir = await stage.producer(bank.topic)
     sender = await stage.producer(bank.topic)
     (half,) = await bank.prepare("m", client=sender)
@@ -152,7 +152,7 @@ async def check_other_producer(stage: Stage) -> None:
 @on_stage
 async def check_no_producer(stage: Stage) -> None:
     """With no producer there for longer than an interval nothing is lost: the next one that comes is asked."""
-    bank = await open_bank(stage)
+    bank = await open_bank(stage, needs_checks=True)
     (half,) = await bank.prepare("m")
     await bank.producer.close()
     await stage.clock.sleep(2 * bank.interval)
@@ -166,7 +166,7 @@ async def check_no_producer(stage: Stage) -> None:
 @on_stage
 async def no_check_when_resolved(stage: Stage) -> None:
     """Nobody is asked about a transaction that was ended at once."""
-    bank = await open_bank(stage)
+    bank = await open_bank(stage, needs_checks=True)
     checker = await bank.checker(always(None))
     ended = await bank.prepare("committed", "rolled back")
     for half, resolution in zip(ended, (COMMIT, ROLLBACK), strict=True):
@@ -182,7 +182,7 @@ async def no_check_when_resolved(stage: Stage) -> None:
 @on_stage
 async def recovery_duration(stage: Stage) -> None:
     """A half message with its own recovery duration is not asked for earlier."""
-    bank = await open_bank(stage)
+    bank = await open_bank(stage, needs_checks=True)
     checker = await bank.checker(always(ROLLBACK))
     (half,) = await bank.prepare("m", recovery=15.0)
     await bank.within(15.0 + 2 * bank.interval + 5.0, checker, 1, half.id)
@@ -205,7 +205,7 @@ async def end_after_recovery(stage: Stage) -> None:
 @on_stage
 async def commit_again_after_check(stage: Stage) -> None:
     """A producer that commits twice, once before and once in answer to a check, has its message delivered once."""
-    bank = await open_bank(stage)
+    bank = await open_bank(stage, needs_checks=True)
     checker = await bank.checker(always(None))
     (half,) = await bank.prepare("m")
     await bank.expect_checks(checker, 1)
@@ -226,7 +226,7 @@ async def commit_again_after_check(stage: Stage) -> None:
 @on_stage
 async def born_time(stage: Stage, shift: float | None) -> None:
     """A half message whose born time is {} is asked for like others."""
-    bank = await open_bank(stage)
+    bank = await open_bank(stage, needs_checks=True)
     checker = await bank.checker(always(ROLLBACK))
     (half,) = await bank.prepare("m", born_at=stage.clock.wall() + (shift or 0.0))
     if shift is None:
@@ -242,7 +242,7 @@ async def born_time(stage: Stage, shift: float | None) -> None:
 @on_stage
 async def restart_open_half(stage: Stage) -> None:
     """A half message that is open over a restart is asked for afterwards, and delivered once when it is committed."""
-    bank = await open_bank(stage)
+    bank = await open_bank(stage, needs_checks=True)
     (half,) = await bank.prepare("m")
     await bank.producer.vanish()
     await stage.target.restart()

@@ -12,6 +12,12 @@ def code_name(code: int) -> str:
     return pb.Code.Name(code) if code in pb.Code.values() else str(code)  # type: ignore[arg-type]  # any number may come
 
 
+def status_text(status: pb.Status) -> str:
+    """The name of a status's code with the server's text, on one line."""
+    text = " ".join(status.message.split())
+    return f"{code_name(status.code)}: {text}" if text else code_name(status.code)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Delivery:
     """One message as it came out of a receive."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set as AbstractSet
 from contextlib import suppress
 from typing import Any, Self
 
@@ -13,7 +13,8 @@ import grpc.aio
 from aiorocketmq.wire import messages as pb
 from aiorocketmq.wire.methods import METHODS
 
-from aiorocketmq_conformance.probe.answers import Delivery, Received, code_name
+from aiorocketmq_conformance.blocks import Step
+from aiorocketmq_conformance.probe.answers import Delivery, Received, code_name, status_text
 from aiorocketmq_conformance.probe.clock import STUCK, Clock
 from aiorocketmq_conformance.probe.requests import duration, endpoints, resource, tag_filter
 from aiorocketmq_conformance.probe.telemetry import Telemetry
@@ -45,13 +46,24 @@ class ProbeClient:
     """One client id on one connection. Used as `async with`; leaving it terminates the client and hangs up."""
 
     def __init__(
-        self, endpoint: str, client_id: str, clock: Clock, *, headers: Mapping[str, str | None] | None = None
+        self,
+        endpoint: str,
+        client_id: str,
+        clock: Clock,
+        *,
+        headers: Mapping[str, str | None] | None = None,
+        require: Callable[[Step], None] = lambda step: None,
+        unjudged: AbstractSet[str] = frozenset(),
     ):
-        """`headers` are laid over the usual ones; None leaves a header out."""
+        """`headers` are laid over the usual ones; None leaves a header out. `require` raises Blocked for a step that
+        was shown not to work: who needs the step to succeed calls it first. `unjudged` are ids of messages that
+        are no part of the case."""
         self.endpoint = endpoint
         """Where it calls."""
         self.client_id = client_id
         self.clock = clock
+        self.require = require
+        self.unjudged = unjudged
         self._channel = grpc.aio.insecure_channel(endpoint, options=_OPTIONS)
         self._headers: dict[str, str | None] = {
             "x-mq-client-id": client_id,
@@ -111,7 +123,7 @@ class ProbeClient:
         """
         stream = self.stream or await self.open_stream()
         reply = await stream.settings(settings)
-        assert reply.status.code == pb.Code.OK, f"settings answered with {code_name(reply.status.code)}"
+        assert reply.status.code == pb.Code.OK, f"settings answered with {status_text(reply.status)}"
         self.settings = reply.settings
         self._group = settings.subscription.group.name
         self._is_lite = settings.client_type in (

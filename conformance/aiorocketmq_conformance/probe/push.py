@@ -12,9 +12,11 @@ from typing import Self
 
 from aiorocketmq.wire import messages as pb
 
-from aiorocketmq_conformance.probe.answers import Delivery, code_name
+from aiorocketmq_conformance.blocks import Step
+from aiorocketmq_conformance.probe.answers import Delivery, code_name, status_text
 from aiorocketmq_conformance.probe.client import ProbeClient
 from aiorocketmq_conformance.probe.clock import Clock, within
+from aiorocketmq_conformance.verdicts import Blocked
 
 Handler = Callable[[Delivery], Awaitable[bool]]
 HEARTBEAT_EVERY = 10.0
@@ -113,6 +115,11 @@ class PushClient:
         return interval(self.settings, attempt)
 
     async def _receive(self) -> None:
+        try:
+            self._client.require(Step.RECEIVE)
+        except Blocked as blocked:
+            await self._break(blocked)
+            return
         while True:
             answer = await self._client.receive(
                 self.topic, self.group, invisible=None, auto_renew=True, poll=self._poll
@@ -168,8 +175,9 @@ class PushClient:
         return succeeded
 
     async def _ack(self, delivery: Delivery) -> None:
+        self._client.require(Step.ACKNOWLEDGE)
         response = await self._client.ack(self.topic, self.group, delivery)
-        assert response.status.code == pb.Code.OK, f"ack answered {code_name(response.status.code)}"
+        assert response.status.code == pb.Code.OK, f"ack answered {status_text(response.status)}"
 
     async def _beat(self) -> None:
         while True:

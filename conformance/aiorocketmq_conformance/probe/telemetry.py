@@ -60,9 +60,11 @@ class Telemetry:
         return item
 
     async def settings(self, settings: pb.Settings) -> pb.TelemetryCommand:
-        """Send settings and take the next command that carries settings or ends the stream."""
+        """Send settings and take the next command that carries settings or a refusal, or ends the stream."""
+        answers = {pb.Code.CODE_UNSPECIFIED, pb.Code.OK}
         return await self.exchange(
-            pb.TelemetryCommand(settings=settings), lambda reply: reply.HasField("settings")
+            pb.TelemetryCommand(settings=settings),
+            lambda reply: reply.HasField("settings") or reply.status.code not in answers,
         )
 
     async def exchange(

@@ -12,9 +12,10 @@ from aiorocketmq_conformance.results import SCHEMA, RunResult
 
 
 def result_json(runs: Sequence[RunResult]) -> str:
-    """The document of `result.json`: a schema version, and one entry for each run."""
+    """The document of `result.json`: a schema version, and one entry for each run. It is ASCII, so that no terminal
+    obeys what a server sent."""
     document = {"schema": SCHEMA, "runs": [run.to_json() for run in runs]}
-    return json.dumps(document, indent=2, ensure_ascii=False, default=str) + "\n"
+    return json.dumps(document, indent=2, default=str) + "\n"
 
 
 def write_reports(folder: Path, runs: Sequence[RunResult]) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from importlib.resources import files
 
+from aiorocketmq.wire.plain_text import plain, plain_lines
+
 from aiorocketmq_conformance.registry import Case
 from aiorocketmq_conformance.results import CaseResult, RunResult
 from aiorocketmq_conformance.verdicts import Verdict
@@ -22,6 +24,7 @@ def html_page(runs: Sequence[RunResult]) -> str:
         f"<style>{style}</style></head><body><main>"
         f"<h1>RocketMQ 5 conformance</h1>{''.join(map(_summary, runs))}"
         f"<h2>Matrix</h2>{matrix_table(runs)}"
+        f"{''.join(map(_causes, runs))}"
         f"<h2>Cases</h2>{_legend()}{''.join(_group(name, cases, runs) for name in _groups(cases))}"
         "</main></body></html>\n"
     )
@@ -62,13 +65,32 @@ def _summary(run: RunResult) -> str:
     return (
         f"<p><b>{escape(run.target)}</b> ({escape(facts)}): {escape(run.headline)}. "
         f"{escape(when)}, {run.seconds:.1f} s, suite {escape(run.suite_version)}.</p>"
+        + "".join(
+            f'<p class="bad">{_text(reason)}: cases that need it are not judged.</p>'
+            for reason in run.blocked
+        )
+    )
+
+
+def _causes(run: RunResult) -> str:
+    rows = "".join(
+        f"<tr><td>{len(cause.cases)}</td><td>{_text(cause.detail)}"
+        f"<small>{', '.join(f'<code>{escape(case)}</code>' for case in cause.cases)}</small></td></tr>"
+        for cause in run.causes
+    )
+    if not rows:
+        return ""
+    return (
+        f"<h2>Failures of {escape(run.target)} by cause</h2>"
+        f'<table class="causes"><thead><tr><th>cases</th><th>cause</th></tr></thead><tbody>{rows}</tbody></table>'
     )
 
 
 def _legend() -> str:
     return (
         '<p class="legend">Level M: any RocketMQ 5; S: what users rely on; X: where claimed; I: for information. '
-        "xfail: a known deviation; xpass: a known deviation that did not happen; n/a: not claimed by the target.</p>"
+        "xfail: a known deviation; xpass: a known deviation that did not happen; n/a: not claimed by the "
+        "target; blocked: not judged, since something that the case needs does not work.</p>"
     )
 
 
@@ -106,10 +128,14 @@ def _told(result: CaseResult) -> str:
     lines += [f"{key} = {value}" for key, value in result.notes.items()]
     if not lines and not result.evidence:
         return ""
-    evidence = f"<pre>{escape(result.evidence)}</pre>" if result.evidence else ""
-    body = "".join(f"<p>{escape(line)}</p>" for line in lines)
+    evidence = f"<pre>{escape(plain_lines(result.evidence))}</pre>" if result.evidence else ""
+    body = "".join(f"<p>{_text(line)}</p>" for line in lines)
     opened = " open" if result.verdict.fails_the_run else ""
-    return f"<details{opened}><summary>{escape(lines[0] if lines else 'evidence')}</summary>{body}{evidence}</details>"
+    return f"<details{opened}><summary>{_text(lines[0] if lines else 'evidence')}</summary>{body}{evidence}</details>"
+
+
+def _text(received: str) -> str:
+    return escape(plain(received))
 
 
 def _cases(runs: Iterable[RunResult]) -> list[Case]:

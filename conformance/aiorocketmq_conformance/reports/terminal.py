@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from aiorocketmq.wire.plain_text import plain
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -19,17 +20,45 @@ _STYLE = {
     Verdict.NOT_APPLICABLE: "dim",
     Verdict.INCONCLUSIVE: "yellow",
     Verdict.ERROR: "bold red",
+    Verdict.BLOCKED: "yellow",
     Verdict.NOT_RUN: "dim",
 }
+_NAMED = 5
+"""Cases that are named for each cause."""
 
 
 def print_result(console: Console, result: CaseResult) -> None:
     """One line for one case, with its reason where it is no plain pass."""
     style = _STYLE[result.verdict]
     verdict = f"[{style}]{result.verdict.value:>12}[/]"
-    console.print(f"{verdict}  {escape(result.case.id)}  [dim]{result.seconds:.2f} s[/]", highlight=False)
+    console.print(
+        f"{verdict}  {escape(result.case.id)}  [dim]{result.seconds:.2f} s[/]", highlight=False, emoji=False
+    )
     if result.detail and result.verdict is not Verdict.NOT_APPLICABLE:
-        console.print(f"{'':>14}{escape(result.detail)}", style=style, highlight=False)
+        console.print(f"{'':>14}{escape(plain(result.detail))}", style=style, highlight=False, emoji=False)
+
+
+def print_blocked(console: Console, reasons: Sequence[str]) -> None:
+    """One sentence for each step that does not work on the target."""
+    for reason in reasons:
+        console.print(
+            f"{escape(plain(reason))}: cases that need it are not judged",
+            style="bold red",
+            highlight=False,
+            emoji=False,
+        )
+
+
+def print_causes(console: Console, run: RunResult) -> None:
+    """Every cause of failures once, with its cases; nothing if there is only one case."""
+    if sum(len(cause.cases) for cause in run.causes) < 2:
+        return
+    console.print(f"[bold]{escape(run.target)}[/], by cause:", highlight=False, emoji=False)
+    for cause in run.causes:
+        more = len(cause.cases) - _NAMED
+        named = ", ".join(cause.cases[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+        console.print(f"{len(cause.cases):>5} x {escape(plain(cause.detail))}", highlight=False, emoji=False)
+        console.print(f"{'':>8}{escape(named)}", style="dim", highlight=False, emoji=False)
 
 
 def print_summary(console: Console, runs: Sequence[RunResult]) -> None:

@@ -82,6 +82,13 @@ def test_a_deviation_that_does_not_happen_fails_the_run(invoke: Invoke, tmp_path
         (["--select", "no.such"], "no case matches"),
         (["--jobs", "0"], "0"),
         (["--target", "fake", "--namesrv", "h:1"], "--namesrv goes with"),
+        (["--target", "fake", "--create-topics", "auto"], "--create-topics"),
+        (["--target", "h:1", "--create-topics", "never"], "'never' is not 'auto'"),
+        (["--target", "h:1", "--create-topics", "auto", "--control", "h:2"], "one of them, not both"),
+        (
+            ["--target", "h:1", "--namesrv", "http://h:2"],
+            "must be HOST:PORT or broker://HOST:PORT, got 'http://h:2'",
+        ),
     ],
 )
 def test_wrong_use_is_exit_code_2_and_one_sentence(invoke: Invoke, arguments: list[str], told: str) -> None:

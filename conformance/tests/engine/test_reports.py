@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -11,12 +14,14 @@ from xml.etree import ElementTree as ET
 import pytest
 from aiorocketmq_conformance.declaration import Declaration
 from aiorocketmq_conformance.registry import Case, Level
-from aiorocketmq_conformance.reports.folder import write_reports
+from aiorocketmq_conformance.reports.folder import result_json, write_reports
 from aiorocketmq_conformance.reports.junit import junit_xml
 from aiorocketmq_conformance.reports.page import html_page, matrix_table
-from aiorocketmq_conformance.results import CaseResult, RunResult
+from aiorocketmq_conformance.reports.terminal import print_blocked, print_causes, print_result
+from aiorocketmq_conformance.results import CaseResult, Cause, RunResult
 from aiorocketmq_conformance.target import Target
 from aiorocketmq_conformance.verdicts import Verdict
+from rich.console import Console
 
 MakeCase = Callable[..., Case]
 
@@ -53,6 +58,7 @@ def run_of(make_case: MakeCase) -> Callable[..., RunResult]:
         ([Verdict.INCONCLUSIVE, Verdict.FAIL], Level.MUST, 1),
         ([Verdict.PASS, Verdict.INCONCLUSIVE], Level.MUST, 3),
         ([Verdict.PASS, Verdict.NOT_RUN], Level.MUST, 3),
+        ([Verdict.PASS, Verdict.BLOCKED], Level.MUST, 3),
         ([Verdict.NOT_APPLICABLE], Level.MUST, 3),
         ([], Level.MUST, 3),
         ([Verdict.PASS, Verdict.INCONCLUSIVE], Level.INFORMATIONAL, 0),
@@ -64,8 +70,60 @@ def test_the_exit_code_of_a_run(
     assert run_of(*verdicts, level=level).exit_code == code
 
 
+@pytest.mark.parametrize(("verdict", "code"), [(Verdict.PASS, 1), (Verdict.BLOCKED, 3)])
+def test_a_blocked_step_fails_a_run_that_judged_anything(
+    run_of: Callable[..., RunResult], verdict: Verdict, code: int
+) -> None:
+    run = replace(run_of(verdict, Verdict.NOT_APPLICABLE), blocked=("probe of send failed: no",))
+    assert run.exit_code == code
+
+
+def test_cases_are_grouped_by_cause_whatever_their_names_and_numbers(
+    make_case: MakeCase, run_of: Callable[..., RunResult]
+) -> None:
+    details = (
+        "send answered INTERNAL_SERVER_ERROR: topic cf-1a2b3c-topic-0 is full after 3 s",
+        "2 of 4 came",
+        "send answered INTERNAL_SERVER_ERROR: topic cf-1a2b3c-orders-17 is full after 2.5 s",
+        "took 01A2B3C4D5E6F708",
+    )
+    verdicts = (Verdict.FAIL, Verdict.ERROR, Verdict.BLOCKED, Verdict.PASS)
+    results = tuple(
+        CaseResult(make_case(_nothing, f"send.n{n}"), verdict, detail)
+        for n, (verdict, detail) in enumerate(zip(verdicts, details, strict=True))
+    )
+    run = replace(run_of(), results=results)
+    assert run.causes == (Cause(details[0], ("send.n0", "send.n2")), Cause(details[1], ("send.n1",)))
+    assert f"<td>2</td><td>{details[0]}" in html_page([run])
+    console = Console(file=io.StringIO(), width=200)
+    print_causes(console, run)
+    assert console.file.getvalue().splitlines()[1:3] == [f"    2 x {details[0]}", "        send.n0, send.n2"]
+
+
+def test_a_single_failure_is_not_told_twice(run_of: Callable[..., RunResult]) -> None:
+    console = Console(file=io.StringIO())
+    print_causes(console, run_of(Verdict.FAIL, Verdict.PASS))
+    assert console.file.getvalue() == ""
+
+
+HOSTILE = "a\x1b[31m\n::error::b \x9b2J ##[group] [red]x[/] :bomb: \u202e"
+
+
+def test_nothing_that_a_server_sent_is_obeyed_by_a_terminal(run_of: Callable[..., RunResult]) -> None:
+    run = replace(run_of(Verdict.FAIL, Verdict.ERROR, detail=HOSTILE), blocked=(HOSTILE,))
+    console = Console(file=io.StringIO(), width=200)
+    print_result(console, run.results[0])
+    print_blocked(console, run.blocked)
+    print_causes(console, run)
+    printed = console.file.getvalue()
+    for text in (printed, result_json([run]), html_page([run])):
+        assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]|^\s*::", text, re.MULTILINE)
+    assert "##[" not in printed
+    assert printed.count("[red]x[/] :bomb:") == 3
+
+
 def test_the_headline_adds_up_to_the_number_of_cases(run_of: Callable[..., RunResult]) -> None:
-    assert run_of(*Verdict).headline == "1 passed, 3 failed, 4 skipped"
+    assert run_of(*Verdict).headline == "1 passed, 3 failed, 5 skipped"
 
 
 def test_every_verdict_has_its_place_in_junit(run_of: Callable[..., RunResult]) -> None:
@@ -83,10 +141,11 @@ def test_every_verdict_has_its_place_in_junit(run_of: Callable[..., RunResult]) 
         Verdict.NOT_APPLICABLE: ["skipped"],
         Verdict.INCONCLUSIVE: ["skipped"],
         Verdict.ERROR: ["error"],
+        Verdict.BLOCKED: ["skipped"],
         Verdict.NOT_RUN: ["skipped"],
     }
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors"), suite.get("skipped")) == (
-        "8", "2", "1", "4",
+        "9", "2", "1", "5",
     )  # fmt: skip
 
 

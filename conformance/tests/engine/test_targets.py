@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 
 import pytest
@@ -18,6 +19,8 @@ from aiorocketmq_conformance.registry import Case, Level
 from aiorocketmq_conformance.target import Target
 from aiorocketmq_conformance.verdicts import NotApplicable
 from aiorocketmq_fake import FakeBroker
+
+from sdk.tests.remoting.script import Server, answer
 
 
 @pytest.mark.parametrize(
@@ -61,6 +64,41 @@ def test_a_name_server_goes_with_an_address_only() -> None:
         choose("fake", namesrv="localhost:9876")
     assert "@topic" in choose("localhost:8081", namesrv="localhost:9876").declaration.capabilities
     assert "@topic" not in choose("localhost:8081").declaration.capabilities
+
+
+def test_a_broker_in_the_place_of_a_name_server_serves_no_classic_clients() -> None:
+    assert "remoting" in choose("h:1", namesrv="h:2").declaration.capabilities
+    assert "remoting" in choose("h:1", namesrv="namesrv://h:2").declaration.capabilities
+    assert "remoting" not in choose("h:1", namesrv="broker://h:2").declaration.capabilities
+    assert "@topic" in choose("h:1", namesrv="broker://h:2").declaration.capabilities
+
+
+async def test_topics_are_made_by_a_broker_without_a_name_server(make_case: Callable[..., Case]) -> None:
+    async def nothing(target: Target) -> None: ...
+
+    async with FakeBroker(remoting_port=0) as fake:
+        broker = choose(fake.endpoint, namesrv=f"broker://{fake.remoting_endpoint}")
+        async with broker, broker.open(make_case(nothing)) as target:
+            assert target.name_server is None
+            topic, group = await target.create_topic(type="FIFO", queues=2), await target.create_group()
+            assert topic in {each.name for each in fake.topics()}
+            assert group in {each.name for each in fake.groups()}
+
+
+async def test_a_broker_given_as_name_server_is_answered_with_what_to_write() -> None:
+    broker = Server(lambda frame: answer(frame, 3, remark="request type 106 not supported"))
+    listening = await asyncio.start_server(broker.serve, "127.0.0.1", 0)
+    host, port = listening.sockets[0].getsockname()
+    async with listening, FakeBroker() as fake:
+        with pytest.raises(TargetUnavailable, match=f"give --namesrv broker://{host}:{port}$"):
+            async with choose(fake.endpoint, namesrv=f"{host}:{port}"):
+                raise AssertionError("entered")
+
+
+@pytest.mark.parametrize("namesrv", ["h", "http://h:1", "broker://h", "h:1;h:2"])
+def test_a_name_server_that_is_no_address_is_refused(namesrv: str) -> None:
+    with pytest.raises(BadTarget, match=r"--namesrv must be HOST:PORT or broker://HOST:PORT"):
+        choose("h:1", namesrv=namesrv)
 
 
 def test_topics_are_made_in_one_way_only() -> None:

@@ -325,6 +325,17 @@ def test_a_pipe_gets_whole_names(serve: Callable[..., Served]) -> None:
     assert all(name in output for name in names)
 
 
+def test_no_terminal_obeys_a_recorded_name(capsys: pytest.CaptureFixture[str]) -> None:
+    hostile = "[red]g[/] :bomb: \x1b]0;owned\x07\n::error::\x9b2J"
+    show([{"name": hostile, "keys": [hostile]}], as_json=False)
+    show({hostile: hostile}, as_json=False)
+    show([{"name": hostile}], as_json=True)
+    printed = capsys.readouterr().out
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]|^\s*::", printed, re.MULTILINE)
+    assert "[red]g[/] :bomb:" in printed, "neither markup nor emoji"
+    assert json.loads(printed.splitlines()[-1]) == [{"name": hostile}]
+
+
 def test_people_get_a_table(serve: Callable[..., Served]) -> None:
     served = serve("--topic", "orders:FIFO")
     assert "profile: documented" in served.ctl("describe").stdout

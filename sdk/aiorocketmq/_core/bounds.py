@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from aiorocketmq._core.endpoint import parse_endpoint
+from aiorocketmq._core.plain_text import plain
 from aiorocketmq._core.settings import DEFAULT_CONSUMER_ATTEMPTS, Answer, Backoff
 
 Number = TypeVar("Number", int, float)
@@ -172,9 +173,4 @@ def clipped(text: str) -> str:
 
 def one_line(text: str) -> str:
     """Return a server's text clipped to one line: spaces for white space, escapes for control characters."""
-    line = " ".join(clipped(text).split())
-    return line if line.isprintable() else "".join(map(_printable, line))
-
-
-def _printable(character: str) -> str:
-    return character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
+    return plain(" ".join(clipped(text).split()))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from aiorocketmq._core.plain_text import plain, plain_lines
 from aiorocketmq.cli.server import Server, server_options
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ async def _send_lines(server: Server, pattern: Message, as_json: bool) -> None:
 
 def _print_receipt(receipt: SendReceipt, as_json: bool) -> None:
     if not as_json:
-        click.echo(f"{receipt.message_id} offset {receipt.offset} at {receipt.endpoint}")
+        click.echo(plain(f"{receipt.message_id} offset {receipt.offset} at {receipt.endpoint}"))
         return
     told = {
         "message_id": receipt.message_id,
@@ -235,8 +236,8 @@ def _print_message(message: ReceivedMessage, as_json: bool) -> None:
     if message.message_group is not None:
         parts.append(f"group {message.message_group}")
     parts += [f"{name}={value}" for name, value in message.properties.items()]
-    click.echo(f"{message.message_id} {', '.join(parts)}")
-    click.echo(message.body.decode(errors="replace"))
+    click.echo(plain(f"{message.message_id} {', '.join(parts)}"))
+    click.echo(plain_lines(message.body.decode(errors="replace")))
 
 
 def facts(message: ReceivedMessage) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 import traceback
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ from importlib.metadata import EntryPoint, entry_points, version
 
 import click
 
+from aiorocketmq._core.plain_text import plain, plain_lines
 from aiorocketmq.errors import RocketMQError, UsageError
 
 GROUP = "aiorocketmq.commands"
@@ -66,7 +68,10 @@ def run(arguments: Sequence[str]) -> int:
     except click.exceptions.Abort:
         return 130
     except click.ClickException as error:
-        error.show()
+        shown = io.StringIO()
+        error.show(shown)
+        # Its text may quote a server.
+        sys.stderr.write(plain_lines(shown.getvalue()))
         return error.exit_code
     except ModuleNotFoundError as missing:
         extra = EXTRAS.get((missing.name or "").partition(".")[0])
@@ -89,5 +94,5 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _refuse(sentence: str, *, code: int) -> int:
-    print(f"aiorocketmq: {sentence}", file=sys.stderr)
+    print(f"aiorocketmq: {plain(sentence)}", file=sys.stderr)
     return code

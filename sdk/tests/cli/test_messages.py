@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 import pytest
+from aiorocketmq import Message, Producer
 from aiorocketmq.cli.program import run
 from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.edge.tls import ServerTls
@@ -126,6 +128,24 @@ async def test_filters_choose(broker: FakeBroker) -> None:
         "receive", "orders", "--group", "billing", "--tags", "open", "--json", "--endpoint", broker.endpoint
     )
     assert json.loads(result.output)["body"] == "open"
+
+
+async def test_no_terminal_obeys_what_was_received(broker: FakeBroker) -> None:
+    hostile = "\x1b]0;owned\x07\r\n::error::\x9b2J"
+    async with Producer(broker.endpoint) as producer:
+        await producer.send(Message("orders", f"first line\n{hostile}".encode()))
+    received = await invoke("receive", "orders", "--group", "billing", "--endpoint", broker.endpoint)
+    broker.faults.refuse("SendMessage", "FORBIDDEN", hostile)
+    refused = await invoke("send", "orders", "shoes", "--endpoint", broker.endpoint)
+    assert (received.exit_code, refused.exit_code) == (0, 4)
+    assert received.output.splitlines()[1:] == [
+        "first line",
+        r"\u001b]0;owned\u0007",
+        r"\u003a\u003aerror::\u009b2J",
+    ]
+    for printed in (received.output, refused.error):
+        assert "owned" in printed
+        assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]|^\s*::", printed, re.MULTILINE)
 
 
 async def test_tls_credentials_and_maps_are_options(broker: FakeBroker) -> None:

@@ -151,4 +151,4 @@ def test_too_many_servers_are_refused() -> None:
 def test_texts_are_clipped_and_made_one_line() -> None:
     assert clipped("x" * bounds.MAX_TEXT) == "x" * bounds.MAX_TEXT
     assert clipped("x" * (bounds.MAX_TEXT + 1)) == "x" * bounds.MAX_TEXT + "…"
-    assert one_line(" a \r\n b\x07\t") == "a b\\x07"
+    assert one_line(" a \r\n b\x07\t") == "a b\\u0007"
