@@ -6,7 +6,7 @@ from enum import IntEnum
 
 from aiorocketmq_fake.core.codes import Code
 
-__all__ = ["RequestCode", "RequestError", "ResponseCode", "response_code"]
+__all__ = ["NAME_SERVER", "RequestCode", "RequestError", "ResponseCode", "command_name", "response_code"]
 
 
 class RequestCode(IntEnum):
@@ -54,6 +54,17 @@ class RequestCode(IntEnum):
     LITE_PULL_MESSAGE = 361
 
 
+NAME_SERVER = frozenset(
+    {
+        RequestCode.GET_ROUTEINFO_BY_TOPIC,
+        RequestCode.GET_BROKER_CLUSTER_INFO,
+        RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,
+        RequestCode.DELETE_TOPIC_IN_NAMESRV,
+    }
+)
+"""Requests to a name server, which asks nobody who it is."""
+
+
 class ResponseCode(IntEnum):
     """What came of it."""
 
@@ -96,6 +107,7 @@ _CODES = {
     Code.MESSAGE_BODY_TOO_LARGE: ResponseCode.MESSAGE_ILLEGAL,
     Code.MESSAGE_PROPERTIES_TOO_LARGE: ResponseCode.MESSAGE_ILLEGAL,
     Code.FORBIDDEN: ResponseCode.NO_PERMISSION,
+    Code.UNAUTHORIZED: ResponseCode.NO_PERMISSION,
     Code.TOPIC_NOT_FOUND: ResponseCode.TOPIC_NOT_EXIST,
     Code.CONSUMER_GROUP_NOT_FOUND: ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
     Code.OFFSET_NOT_FOUND: ResponseCode.QUERY_NOT_FOUND,
@@ -103,6 +115,14 @@ _CODES = {
     # The only one of the classic commands: the disk is full.
     Code.INTERNAL_SERVER_ERROR: ResponseCode.SERVICE_NOT_AVAILABLE,
 }
+
+
+def command_name(code: int) -> str:
+    """Return what events call a request, such as `Remoting.PULL_MESSAGE`."""
+    try:
+        return f"Remoting.{RequestCode(code).name}"
+    except ValueError:
+        return f"Remoting.{code}"
 
 
 def response_code(code: Code) -> ResponseCode:

@@ -15,7 +15,13 @@ from aiorocketmq_fake.edge.address import Address
 from aiorocketmq_fake.edge.driver import Driver
 from aiorocketmq_fake.edge.neighbours import Neighbours
 from aiorocketmq_fake.edge.remoting.administration import Administration
-from aiorocketmq_fake.edge.remoting.codes import RequestCode, RequestError, ResponseCode, response_code
+from aiorocketmq_fake.edge.remoting.codes import (
+    NAME_SERVER,
+    RequestCode,
+    RequestError,
+    ResponseCode,
+    response_code,
+)
 from aiorocketmq_fake.edge.remoting.figures import Figures
 from aiorocketmq_fake.edge.remoting.frames import Frame, FrameError
 from aiorocketmq_fake.edge.remoting.groups import Groups
@@ -23,6 +29,7 @@ from aiorocketmq_fake.edge.remoting.messages import record
 from aiorocketmq_fake.edge.remoting.reading import Reading
 from aiorocketmq_fake.edge.remoting.records import host, message_id, write_record
 from aiorocketmq_fake.edge.remoting.requests import Act, Request, answer
+from aiorocketmq_fake.edge.remoting.rights import SIGNATURE_FIELDS, authorize
 from aiorocketmq_fake.edge.remoting.routes import Routes
 from aiorocketmq_fake.edge.remoting.sending import Sending
 
@@ -47,16 +54,14 @@ class Service:
         self._driver = driver
         self._address = address
         self._reading = Reading(driver, address)
-        routes, groups = Routes(driver, neighbours), Groups(driver)
-        sending, administration = Sending(driver, address), Administration(driver)
-        self._name_server = routes.acts()
         self.ask: Ask
         """Sends a request to a connection and returns its answer; set by the port."""
-        self._broker: dict[int, Act] = {
-            **groups.acts(),
+        self._acts: dict[int, Act] = {
+            **Routes(driver, neighbours).acts(),
+            **Groups(driver).acts(),
             **self._reading.acts(),
-            **sending.acts(),
-            **administration.acts(),
+            **Sending(driver, address).acts(),
+            **Administration(driver).acts(),
             **Figures(driver, address).acts(),
         }
 
@@ -81,18 +86,13 @@ class Service:
 
     async def _act(self, request: Request) -> Frame | None:
         code = request.frame.code
-        act = self._name_server.get(code)
-        if act is not None:
-            return act(request)
-        if self._driver.core.access.is_checked:
-            # Signatures of this protocol are not read: nobody shall come in by this door.
-            text = "the fake broker has users, and serves unsigned remoting requests only without any"
-            raise RequestError(ResponseCode.NO_PERMISSION, text)
+        if self._driver.core.access.is_checked and code not in NAME_SERVER:
+            authorize(request, self._driver)
         if code in _PULLS:
             return await self._reading.pull(request)
         if code == RequestCode.GET_CONSUMER_RUNNING_INFO:
             return await self._running_info(request)
-        act = self._broker.get(code)
+        act = self._acts.get(code)
         if act is not None:
             return act(request)
         text = f" request type {code} not supported"
@@ -109,8 +109,11 @@ class Service:
             text = f"The Consumer <{group}> <{client_id}> not online"
             return answer(code=ResponseCode.SYSTEM_ERROR, remark=text)
         try:
+            fields = {
+                name: text for name, text in request.frame.fields.items() if name not in SIGNATURE_FIELDS
+            }
             async with asyncio.timeout(_MEMBER_ANSWERS):
-                found = await self.ask(member.channel, request.frame)
+                found = await self.ask(member.channel, replace(request.frame, fields=fields))
         except TimeoutError:
             text = f"consumer <{group}> <{client_id}> Timeout"
             return answer(code=ResponseCode.CONSUME_MSG_TIMEOUT, remark=text)
