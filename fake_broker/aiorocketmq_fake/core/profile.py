@@ -44,6 +44,9 @@ class Profile:
     """A terminated client's parked polls are answered empty at once (consumption §4, §11.13)."""
     illegal_termination_unregisters: bool
     """A termination with an illegal group name is refused, but the client is gone all the same (R2.16)."""
+    grpc_members_listed: bool = True
+    """Over remoting, gRPC clients are listed among the members of their groups; those of a separate proxy are not
+    (remoting §9)."""
     client_expiry: float = 120.0
     """A client is forgotten this long after its last settings or heartbeat (R2.15)."""
     termination_hold: float = 1.0

@@ -250,6 +250,7 @@ APACHE_5_5_CLUSTER = replace(
     name="apache-5.5-cluster",
     session_needs_group=False,
     lookups_create_groups=True,
+    grpc_members_listed=False,
     unknown_topic_receive_code=Code.TOPIC_NOT_FOUND,
     unknown_internal_topic_code=Code.TOPIC_NOT_FOUND,
     recall_foreign_broker_code=Code.BAD_REQUEST,

@@ -102,9 +102,8 @@ class Service:
         """Hand a question about a member on to it, and its answer back."""
         group, client_id = request.text("consumerGroup"), request.text("clientId")
         known = self._driver.core.members(group)
-        member = (
-            next((each for each in known.members if each.client_id == client_id), None) if known else None
-        )
+        members = known.members if known is not None else ()
+        member = next((each for each in members if each.client_id == client_id), None)
         if member is None:
             text = f"The Consumer <{group}> <{client_id}> not online"
             return answer(code=ResponseCode.SYSTEM_ERROR, remark=text)
