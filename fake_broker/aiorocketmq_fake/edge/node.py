@@ -112,7 +112,8 @@ class Node:
         self._remoting_address = remoting
         self._remoting: RemotingServer | None = None
         if remoting is not None:
-            self._remoting = RemotingServer(self._driver, Service(self._driver, remoting, self._neighbours))
+            service = Service(self._driver, self.faults, remoting, self._neighbours)
+            self._remoting = RemotingServer(self._driver, service)
 
     # Where it is
 

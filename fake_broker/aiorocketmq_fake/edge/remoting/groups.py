@@ -11,9 +11,9 @@ from aiorocketmq_fake.core.model import FilterExpression
 from aiorocketmq_fake.core.placement import java_hash
 from aiorocketmq_fake.edge.driver import Driver
 from aiorocketmq_fake.edge.remoting.bodies import dump, load
-from aiorocketmq_fake.edge.remoting.codes import RequestCode, ResponseCode
 from aiorocketmq_fake.edge.remoting.frames import Frame, FrameError, clean
 from aiorocketmq_fake.edge.remoting.requests import Act, Request, answer
+from aiorocketmq_fake.edge.remoting_codes import RequestCode, ResponseCode
 
 __all__ = ["SQL", "Groups", "locked_queues", "memberships"]
 

@@ -9,9 +9,9 @@ from aiorocketmq_fake.core.broker import Broker
 from aiorocketmq_fake.core.limits import RETRY_PREFIX
 from aiorocketmq_fake.edge.driver import Driver
 from aiorocketmq_fake.edge.remoting.bodies import load
-from aiorocketmq_fake.edge.remoting.codes import RequestCode, command_name
 from aiorocketmq_fake.edge.remoting.groups import locked_queues, memberships
 from aiorocketmq_fake.edge.remoting.requests import Request
+from aiorocketmq_fake.edge.remoting_codes import RequestCode, command_name
 
 __all__ = ["NEEDS", "SIGNATURE_FIELDS", "authorize"]
 

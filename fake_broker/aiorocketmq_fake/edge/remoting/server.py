@@ -16,7 +16,7 @@ from aiorocketmq_fake.edge.driver import Driver
 from aiorocketmq_fake.edge.endpoint import join
 from aiorocketmq_fake.edge.quiet import Quiet
 from aiorocketmq_fake.edge.remoting.frames import FRAME_MAX, Frame, FrameError, decode, encode
-from aiorocketmq_fake.edge.remoting.requests import Peer, Request
+from aiorocketmq_fake.edge.remoting.requests import HangUp, Peer, Request
 from aiorocketmq_fake.edge.remoting.service import Service
 
 __all__ = ["RemotingServer"]
@@ -155,6 +155,8 @@ class RemotingServer:
             answer = await self._service.serve(Request(frame, connection.peer))
             if answer is not None and not frame.is_one_way:
                 await self._write(connection, replace(answer, opaque=frame.opaque, flag=RESPONSE))
+        except HangUp:
+            connection.abort()
         finally:
             connection.room.release()
 

@@ -15,9 +15,9 @@ from aiorocketmq.errors import PermissionDenied
 from aiorocketmq.message import ReceivedMessage
 from aiorocketmq_fake import FakeBroker, User
 from aiorocketmq_fake.core.events import Refused, SentBack
-from aiorocketmq_fake.edge.remoting.codes import RequestCode
 from aiorocketmq_fake.edge.remoting.frames import Frame, encode
 from aiorocketmq_fake.edge.remoting.rights import NEEDS
+from aiorocketmq_fake.edge.remoting_codes import RequestCode
 
 from fake_broker.tests.edge.remoting.conftest import Wire, dial
 

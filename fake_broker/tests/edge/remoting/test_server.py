@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from aiorocketmq_fake import FakeBroker
-from aiorocketmq_fake.edge.remoting.codes import RequestCode
 from aiorocketmq_fake.edge.remoting.frames import Frame, encode
+from aiorocketmq_fake.edge.remoting_codes import RequestCode
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from fake_broker.tests.edge.remoting.conftest import dial
