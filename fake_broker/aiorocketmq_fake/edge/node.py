@@ -92,7 +92,7 @@ class Node:
         self.events = Events()
         """Everything that happens, as it happens."""
         self.tls = tls
-        """The certificate of its port; None for a plain one."""
+        """The certificate of its ports; None for plain ones."""
         self._core = core
         self._address = address
         self._driver = Driver(core, clock, self.events, journal)
@@ -113,7 +113,7 @@ class Node:
         self._remoting: RemotingServer | None = None
         if remoting is not None:
             service = Service(self._driver, self.faults, remoting, self._neighbours)
-            self._remoting = RemotingServer(self._driver, service)
+            self._remoting = RemotingServer(self._driver, service, tls)
 
     # Where it is
 

@@ -17,9 +17,9 @@ class Peer:
 
     channel: int
     """The connection's number."""
-    address: str
-    """`host:port` of the client."""
-    local_host: str
+    address: str = ""
+    """`host:port` of the client; empty before its first frame, as the next one."""
+    local_host: str = ""
     """The address of this machine that the client connected to."""
     client_id: str = ""
     """As its last heartbeat says; empty before one."""
