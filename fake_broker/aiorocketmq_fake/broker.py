@@ -100,7 +100,7 @@ class FakeBroker(Cluster):
 
         `remoting_port` opens a port for the classic remoting protocol on the host of `listen`, 0 picks a free one: a
         name server and a broker in one, for clients at `namesrv://` + `remoting_endpoint`. Every broker of a cluster
-        has one.
+        has one. `tls` and `users` are for it as well.
         """
         if isinstance(profile, str) and profile not in PROFILES:
             raise ValueError(f"no profile is called {profile!r}: use one of {', '.join(sorted(PROFILES))}.")

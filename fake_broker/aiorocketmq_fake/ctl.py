@@ -343,13 +343,17 @@ def fault() -> None:
     "--chance", type=click.FloatRange(0, 1), help="How likely each is disturbed; always when left out."
 )
 @click.option("--code", help="refuse: a code by name or number.")
-@click.option("--status", default="UNAVAILABLE", help="fail, drop_reply, cut_stream: a gRPC status.")
+@click.option(
+    "--status",
+    default="UNAVAILABLE",
+    help="fail, drop_reply, cut_stream: a gRPC status; over remoting connections end.",
+)
 @click.option("--seconds", default=0.0, help="delay: on the broker's clock.")
 @click.option("--frames", default=0, help="cut_stream: how many frames go out first.")
 @click.option("--hang", is_flag=True, help="drop_reply: silence until the caller's own deadline.")
 @click.pass_obj
 def add_fault(connection: Connection, /, rpc: str, disturbance: str, code: str | None, **rule: Any) -> None:
-    """Disturb calls of RPC (a name such as SendMessage, or '*').
+    """Disturb calls of RPC (a name such as SendMessage or Remoting.PULL_MESSAGE, '*' or 'Remoting.*').
 
     Example: aiorocketmq fake ctl fault add SendMessage refuse --code TOO_MANY_REQUESTS --times 3
     """
@@ -362,7 +366,7 @@ def add_fault(connection: Connection, /, rpc: str, disturbance: str, code: str |
             raise ValueError(
                 "--code belongs to refuse, and refuse needs it: for example --code TOO_MANY_REQUESTS."
             )
-        number = code_number(int(code) if code.isdigit() else code) if code else 0
+        number = code_number(int(code) if code.isdigit() else code, rpc) if code else 0
         added = await broker.faults.add(FaultRule(rpc, Disturbance(disturbance), code=number, **rule))
         return {"number": added.number}
 

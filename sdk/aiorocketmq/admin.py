@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
@@ -27,8 +28,9 @@ from aiorocketmq._remoting.attributes import lite_attributes
 from aiorocketmq._remoting.codes import RequestCode
 from aiorocketmq._remoting.connection import CONNECT_TIMEOUT
 from aiorocketmq._remoting.pool import Pool
+from aiorocketmq._remoting.tls import ssl_context
 from aiorocketmq._remoting.users import rights_body, subject, user_body
-from aiorocketmq.config import Credentials
+from aiorocketmq.config import Credentials, Tls
 from aiorocketmq.errors import Closed
 from aiorocketmq.message import MessageQueue, ReceivedMessage
 
@@ -54,24 +56,36 @@ class Admin:
     `endpoint` is `"namesrv://host:port"` (several with `;`: the first that answers is used), or
     `"broker://host:port"` for the masters themselves, which then cannot be asked for routes. Every request ends within
     `timeout` seconds; a call makes a few on each server. `credentials` sign every request, for servers that ask
-    who calls. Entering raises Unreachable when no server answers.
+    who calls; `tls` is for servers that speak TLS. Entering raises Unreachable when no server answers.
 
     Calls raise ValueError for malformed names and values, TopicNotFound and GroupNotFound for unknown ones, Refused
     when a server refuses, MalformedAnswerError for an answer that cannot be read, and Unreachable.
     """
 
     def __init__(
-        self, endpoint: str, *, timeout: float = 5.0, credentials: Credentials | None = None
+        self,
+        endpoint: str,
+        *,
+        timeout: float = 5.0,
+        credentials: Credentials | None = None,
+        tls: Tls | None = None,
     ) -> None:
         self._addresses, self._through_namesrv = parse_servers(endpoint)
         if not timeout > 0:
             raise ValueError(f"timeout must be a positive number of seconds, not {timeout!r}")
         self._timeout = timeout
         self._credentials = credentials
+        self._tls = tls
         self._pool: Pool | None = None
 
     async def __aenter__(self) -> Self:
-        self._pool = Pool(credentials=self._given, connect_timeout=min(self._timeout, CONNECT_TIMEOUT))
+        tls = self._tls
+        self._pool = Pool(
+            credentials=self._given,
+            connect_timeout=min(self._timeout, CONNECT_TIMEOUT),
+            ssl=None if tls is None else await asyncio.to_thread(ssl_context, tls),
+            server_name=None if tls is None else tls.server_name,
+        )
         try:
             await self._masters.connect()
         except BaseException:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Iterable
 
-from aiorocketmq_fake.core.access import Need, Right, Signature, User
+from aiorocketmq_fake.core.access import AnySignature, Need, Right, Signature, User
 from aiorocketmq_fake.core.broker import Broker
 from aiorocketmq_fake.core.codes import Code, Refusal
 
@@ -16,7 +16,7 @@ class NobodyIsAsked(Broker):
     """Nobody is asked who it is."""
 
     def check_access(
-        self, command: str, client_id: str, signature: Signature, needs: Iterable[Need], *, now: float
+        self, command: str, client_id: str, signature: AnySignature, needs: Iterable[Need], *, now: float
     ) -> None:
         return
 
@@ -25,7 +25,7 @@ class NobodyGetsIn(Broker):
     """Everybody is refused."""
 
     def check_access(
-        self, command: str, client_id: str, signature: Signature, needs: Iterable[Need], *, now: float
+        self, command: str, client_id: str, signature: AnySignature, needs: Iterable[Need], *, now: float
     ) -> None:
         raise Refusal(Code.UNAUTHORIZED, "nobody gets in.")
 
@@ -34,10 +34,13 @@ class SignaturesUnread(Broker):
     """Only the access key counts, not the signature."""
 
     def check_access(
-        self, command: str, client_id: str, signature: Signature, needs: Iterable[Need], *, now: float
+        self, command: str, client_id: str, signature: AnySignature, needs: Iterable[Need], *, now: float
     ) -> None:
         for user in self.access.users():
-            if f"Credential={user.access_key}," in signature.authorization:
+            if (
+                isinstance(signature, Signature)
+                and f"Credential={user.access_key}," in signature.authorization
+            ):
                 signature = _signed(user)
         super().check_access(command, client_id, signature, needs, now=now)
 
@@ -51,7 +54,7 @@ class RightsForgotten(Broker):
     """Who is known may do everything."""
 
     def check_access(
-        self, command: str, client_id: str, signature: Signature, needs: Iterable[Need], *, now: float
+        self, command: str, client_id: str, signature: AnySignature, needs: Iterable[Need], *, now: float
     ) -> None:
         super().check_access(command, client_id, signature, (), now=now)
 
@@ -60,7 +63,7 @@ class GroupsForgotten(Broker):
     """Nobody is asked for rights to groups."""
 
     def check_access(
-        self, command: str, client_id: str, signature: Signature, needs: Iterable[Need], *, now: float
+        self, command: str, client_id: str, signature: AnySignature, needs: Iterable[Need], *, now: float
     ) -> None:
         kept = [need for need in needs if need.right is not Right.GROUP]
         super().check_access(command, client_id, signature, kept, now=now)
@@ -77,7 +80,7 @@ class StreamsAreOpen(Broker):
     """Streams are open to everybody."""
 
     def check_access(
-        self, command: str, client_id: str, signature: Signature, needs: Iterable[Need], *, now: float
+        self, command: str, client_id: str, signature: AnySignature, needs: Iterable[Need], *, now: float
     ) -> None:
         if command != "Telemetry":
             super().check_access(command, client_id, signature, needs, now=now)

@@ -2,10 +2,12 @@
 
 import hmac
 import re
+from base64 import b64encode
 from calendar import timegm
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import TypeAlias
 
 from aiorocketmq_fake.core.codes import Code, Refusal
 from aiorocketmq_fake.core.events import UserChanged
@@ -18,7 +20,7 @@ _DATE = re.compile(r"(\d{4})(0[1-9]|1[0-2])(\d\d)T(\d\d)(\d\d)(\d\d)Z", re.ASCII
 
 
 class Right(Enum):
-    """What a call needs; the values are the fields of `User` that grant it (R14.2)."""
+    """What a call needs, of either protocol (R14.2)."""
 
     PUBLISH = "publish to topic"
     SUBSCRIBE = "subscribe to topic"
@@ -26,7 +28,13 @@ class Right(Enum):
     """Either of the two above is enough (R14.2, QueryRoute)."""
     GROUP = "subscribe in group"
     ADMINISTER = "administer"
-    """Users with all other rights have it, as super users of Apache's do, and nobody else."""
+    """Users with all other rights have it and the next two, as super users of Apache's do, and nobody else."""
+    ADMINISTER_TOPIC = "administer topic"
+    ADMINISTER_GROUP = "administer group"
+
+
+_RESOURCES = {Right.GROUP: "Group", Right.ADMINISTER_GROUP: "Group", Right.ADMINISTER: "Cluster"}
+"""The kind of resource in the text of a denial; all others are about topics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +47,29 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What a call says of its user: the headers as they came, empty where there was none."""
+    """The signature of a gRPC call: its headers, empty if absent. It covers the date alone (1.3)."""
 
     authorization: str = ""
     date_time: str = ""
     session_token: str = ""
+    source: str = ""
+    """The host that the call comes from."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrameSignature:
+    """The signature of a request of the remoting protocol, which covers all of it."""
+
+    access_key: str = ""
+    signature: str = ""
+    content: bytes = field(default=b"", repr=False)
+    """What is signed: the values of all other fields in the order of their names, then the body."""
+    session_token: str = ""
+    source: str = ""
+    """The host that the request comes from."""
+
+
+AnySignature: TypeAlias = Signature | FrameSignature
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +124,7 @@ class User:
             Right.SUBSCRIBE: self.subscribe,
             Right.ROUTE: self.publish + self.subscribe,
             Right.GROUP: self.groups,
-            Right.ADMINISTER: _EVERYTHING if self.may_everything else (),
-        }[need.right]
+        }.get(need.right, ())
         return bool(need.name.strip()) and any(_fits(pattern, need.name) for pattern in granted)
 
 
@@ -128,36 +153,60 @@ class Access:
         """Return all users by access key."""
         return tuple(self._users[key] for key in sorted(self._users))
 
-    def check(self, signature: Signature, needs: Iterable[Need]) -> None:
+    def check(self, signature: AnySignature, needs: Iterable[Need]) -> None:
         """Refuse with UNAUTHORIZED a call that is not signed by a user with all the rights it needs (R14.4)."""
-        user = self._authenticate(signature)
+        user = (
+            self._signer(signature) if isinstance(signature, Signature) else self._signer_of_frame(signature)
+        )
+        if self._state.profile.session_tokens_count and user.session_token not in (
+            "",
+            signature.session_token,
+        ):
+            raise _denied(f"the session token is not that of {user.access_key}.")
         if user.may_everything:
             return
         for need in needs:
             if not user.may(need):
-                raise _denied(f"the user {user.access_key} may not {need.right.value} {need.name!r}.")
+                resource = f"{_RESOURCES.get(need.right, 'Topic')}:{need.name}"
+                raise _denied(
+                    f"User:{user.access_key} has no permission to access {resource} from {signature.source}, "
+                    "no matched policies."
+                )
 
-    def _authenticate(self, signature: Signature) -> User:
-        """Return whose signature it is. The date is text to be signed and nothing else, unless a window is set
+    def _signer(self, signature: Signature) -> User:
+        """Return who signed a gRPC call. The date is text to be signed and nothing else, unless a window is set
         (R1.11)."""
         pieces = _read(signature.authorization)
-        access_key = pieces.get("Credential", "").partition("/")[0]
-        user = self._users.get(access_key)
-        if user is None or not user.enabled:
-            raise _denied(f"no user has the access key {access_key!r}.")
+        user = self._user(pieces.get("Credential", "").partition("/")[0])
         try:
             shown = bytes.fromhex(pieces.get("Signature", ""))
         except ValueError:
             raise _denied("the signature is not hexadecimal.") from None
         made = hmac.digest(user.secret.encode(), signature.date_time.encode(), "sha1")
         if not signature.date_time or not hmac.compare_digest(shown, made):
-            raise _denied(f"the signature is not that of {access_key} over the header x-mq-date-time.")
+            raise _denied("check signature failed.")
         window = self._state.profile.signature_window
         if window is not None and abs(self._state.at - _instant(signature.date_time)) > window:
             raise _denied(f"the signature's date {signature.date_time} is more than {window:g} s off.")
-        counts = self._state.profile.session_tokens_count and user.session_token
-        if counts and signature.session_token != user.session_token:
-            raise _denied(f"the session token is not that of {access_key}.")
+        return user
+
+    def _signer_of_frame(self, signature: FrameSignature) -> User:
+        """Return who signed a request of the remoting protocol (remoting 8)."""
+        user = self._user(signature.access_key)
+        made = b64encode(hmac.digest(user.secret.encode(), signature.content, "sha1"))
+        if not hmac.compare_digest(signature.signature.encode(), made):
+            raise _denied("check signature failed.")
+        return user
+
+    def _user(self, access_key: str) -> User:
+        """Return who has an access key; the texts are those of servers (live-broker-remoting 11)."""
+        if not access_key:
+            raise _denied("username cannot be null.")
+        user = self._users.get(access_key)
+        if user is None:
+            raise _denied(f"User:{access_key} is not found.")
+        if not user.enabled:
+            raise _denied(f"User:{access_key} is disabled.")
         return user
 
 
@@ -178,7 +227,7 @@ def _instant(date_time: str) -> int:
 
 
 def _denied(reason: str) -> Refusal:
-    return Refusal(Code.UNAUTHORIZED, f"Access denied: {reason}")
+    return Refusal(Code.UNAUTHORIZED, reason)
 
 
 def _fits(pattern: str, name: str) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar, TypeVarTuple
 
 from aiorocketmq_fake.core import keeping
-from aiorocketmq_fake.core.access import Access, Need, Signature, User
+from aiorocketmq_fake.core.access import Access, AnySignature, Need, User
 from aiorocketmq_fake.core.catalogue import Catalogue
 from aiorocketmq_fake.core.checks import Checks
 from aiorocketmq_fake.core.classic import ClassicBroker
@@ -287,10 +287,15 @@ class Broker(ClassicBroker):
     # Sessions and routes
 
     def check_access(
-        self, command: str, client_id: str, signature: Signature, needs: Iterable[Need], *, now: float
+        self, command: str, client_id: str, signature: AnySignature, needs: Iterable[Need], *, now: float
     ) -> None:
         """Refuse with UNAUTHORIZED a call of `command` that is not signed, or whose user lacks a right (14)."""
-        self._run(command, client_id, now, self.access.check, signature, needs)
+        self._advance(milliseconds(now))
+        try:
+            self.access.check(signature, needs)
+        except Refusal as refusal:
+            self._emit_refused(command, client_id, refusal)
+            raise
 
     def settings(self, client_id: str, settings: ClientSettings, *, now: float) -> MergedSettings:
         """Store a client's settings and answer the server's (2.1, 2.2); `Refusal.surface` tells where a
@@ -459,9 +464,12 @@ class Broker(ClassicBroker):
                 self.throttle.take(command)
             return act(*arguments)
         except Refusal as refusal:
-            state = self._state
-            state.events.append(Refused(state.at, command, client_id, refusal.code, refusal.message))
+            self._emit_refused(command, client_id, refusal)
             raise
+
+    def _emit_refused(self, command: str, client_id: str, refusal: Refusal) -> None:
+        state = self._state
+        state.events.append(Refused(state.at, command, client_id, refusal.code, refusal.message))
 
     def _advance(self, now: int) -> None:
         state = self._state

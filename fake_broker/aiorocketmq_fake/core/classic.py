@@ -62,28 +62,30 @@ class ClassicBroker(Observed):
 
     def beat(self, channel: int, beat: Beat, *, now: float) -> None:
         """Register a connection in the groups of its heartbeat; groups and their retry topics are created."""
-        self._run("Remoting.HeartBeat", beat.client_id, now, self._members.beat, channel, beat)
+        self._run("Remoting.HEART_BEAT", beat.client_id, now, self._members.beat, channel, beat)
 
     def unregister(
         self, channel: int, client_id: str, consumer_group: str, producer_group: str, *, now: float
     ) -> None:
         """Take a connection out of its groups; empty and unknown names are ignored."""
         leave = self._members.unregister
-        self._run("Remoting.UnregisterClient", client_id, now, leave, channel, consumer_group, producer_group)
+        self._run(
+            "Remoting.UNREGISTER_CLIENT", client_id, now, leave, channel, consumer_group, producer_group
+        )
 
     def close_channel(self, channel: int, *, now: float) -> None:
         """Forget a closed connection; its queue locks stay until they expire."""
-        self._run("Remoting.CloseChannel", "", now, self._members.close, channel)
+        self._run("Remoting.CLOSE_CHANNEL", "", now, self._members.close, channel)
 
     def lock_queues(
         self, group: str, client_id: str, queues: tuple[QueueKey, ...], *, now: float
     ) -> tuple[QueueKey, ...]:
         """Lock queues for 60 s, or renew the locks; answers those that the client holds."""
-        return self._run("Remoting.LockBatchMq", client_id, now, self._locks.lock, group, client_id, queues)
+        return self._run("Remoting.LOCK_BATCH_MQ", client_id, now, self._locks.lock, group, client_id, queues)
 
     def unlock_queues(self, group: str, client_id: str, queues: tuple[QueueKey, ...], *, now: float) -> None:
         """Release locks that the client holds."""
-        self._run("Remoting.UnlockBatchMq", client_id, now, self._locks.unlock, group, client_id, queues)
+        self._run("Remoting.UNLOCK_BATCH_MQ", client_id, now, self._locks.unlock, group, client_id, queues)
 
     def members(self, group: str) -> MembersOfGroup | None:
         """Tell who is registered in a classic group, None when nobody is."""
@@ -101,30 +103,35 @@ class ClassicBroker(Observed):
 
     def pull_classic(self, request: PullRequest, *, now: float, commit: int | None = None) -> Pulled | Parked:
         """Read a queue like `pull`; the group is created, and `commit` is stored as its offset first."""
-        return self._run("Remoting.PullMessage", request.client_id, now, self._pull_classic, request, commit)
+        return self._run("Remoting.PULL_MESSAGE", request.client_id, now, self._pull_classic, request, commit)
 
     def commit_classic(self, group: str, topic: str, queue_id: int, offset: int, *, now: float) -> bool:
         """Store a group's offset like `update_offset`; False where an administrator has moved it meanwhile."""
         commit = self._resets.commit
-        return self._run("Remoting.UpdateConsumerOffset", "", now, commit, group, topic, queue_id, offset)
+        return self._run("Remoting.UPDATE_CONSUMER_OFFSET", "", now, commit, group, topic, queue_id, offset)
 
     def reset_queue(self, group: str, topic: str, queue_id: int, offset: int, *, now: float) -> None:
         """Move a group in one queue; whoever pulls it next is told to go on there."""
         reset = self._resets.reset
-        self._run("Remoting.ResetOffset", "", now, reset, group, topic, queue_id, offset)
+        self._run("Remoting.INVOKE_BROKER_TO_RESET_OFFSET", "", now, reset, group, topic, queue_id, offset)
 
     def send_classic(
         self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str = "", new_queues: int = 0
     ) -> tuple[SendOutcome, ...]:
         """Store messages in the queue that their producer chose; an unknown topic is created with `new_queues`."""
         return self._run(
-            "Remoting.SendMessage", client_id, now, self._send_classic, messages, client_id, new_queues
+            "Remoting.SEND_MESSAGE", client_id, now, self._send_classic, messages, client_id, new_queues
         )
 
     def send_back(self, request: SendBack, *, now: float, client_id: str = "") -> None:
         """Let a group have a message again, later. Refused: MESSAGE_NOT_FOUND."""
         self._run(
-            "Remoting.ConsumerSendMsgBack", client_id, now, self._sending_back.send_back, request, client_id
+            "Remoting.CONSUMER_SEND_MSG_BACK",
+            client_id,
+            now,
+            self._sending_back.send_back,
+            request,
+            client_id,
         )
 
     def end_half(
@@ -138,7 +145,7 @@ class ClassicBroker(Observed):
     ) -> None:
         """Commit or roll back the half message that has this offset now. Refused: INVALID_TRANSACTION_ID."""
         self._run(
-            "Remoting.EndTransaction",
+            "Remoting.END_TRANSACTION",
             client_id,
             now,
             self._end_half,

@@ -39,6 +39,9 @@ class Classic:
 
 # Members of groups
 
+NO_CHANNEL = 0
+"""The channel of members that have no connection of this protocol."""
+
 
 @value
 class Subscribed:
@@ -78,9 +81,10 @@ class Beat:
 
 @value
 class Member:
-    """One connection that is registered in a group."""
+    """One connection that is registered in a group, or one gRPC client."""
 
     channel: int
+    """The connection's number, or `NO_CHANNEL`."""
     client_id: str
     language: str
     version: int

@@ -1,11 +1,15 @@
-"""Members of classic groups: connections that a heartbeat registered, and who is notified of changes."""
+"""Members of groups as classic clients see them: connections that a heartbeat registered, and gRPC clients.
+
+Only connections are notified of changes, and only of those that other connections make."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from aiorocketmq_fake.core.agenda import Alarm
 from aiorocketmq_fake.core.classic_model import (
+    NO_CHANNEL,
     Beat,
     CloseChannel,
     Member,
@@ -19,11 +23,14 @@ from aiorocketmq_fake.core.events import ClientJoined, ClientLeft
 from aiorocketmq_fake.core.model import ForChannels
 from aiorocketmq_fake.core.names import plain_retry_topic
 from aiorocketmq_fake.core.registry import ensured_group
+from aiorocketmq_fake.core.sessions import Client
 from aiorocketmq_fake.core.state import State, milliseconds
 from aiorocketmq_fake.core.storage import Storage
 
 _TYPES = {"CONSUME_ACTIVELY": ClientType.PULL_CONSUMER}
 """Other consumers are handed their messages."""
+_PROXY_VERSION = 513
+"""A proxy declares its own version, that of 5.5.0, for its clients (remoting §9)."""
 
 
 class Channel(Alarm):
@@ -107,23 +114,36 @@ class Members:
     def of_group(self, name: str) -> MembersOfGroup | None:
         """Return a consumer group, None when nobody is registered in it."""
         group = self._groups.get(name)
-        if group is None:
+        channels = () if group is None else tuple(map(_member, group.channels.values()))
+        clients = self._grpc_clients(name)
+        if not channels and not clients:
             return None
-        return MembersOfGroup(tuple(map(_member, group.channels.values())), group.membership)
+        membership = _membership(name, clients) if group is None else group.membership
+        return MembersOfGroup((*channels, *map(_grpc_member, clients)), membership)
+
+    def _grpc_clients(self, group: str) -> list[Client]:
+        if not self._state.profile.grpc_members_listed:
+            return []
+        return [client for client in self._state.clients.values() if group in client.groups]
 
     def subscription(self, group: str, topic: str) -> Subscribed | None:
         """Return what a group wants of a topic, None for an unknown group or topic."""
-        known = self._groups.get(group)
+        known = self.of_group(group)
         wanted = known.membership.subscriptions if known is not None else ()
         return next((each for each in wanted if each.topic == topic), None)
 
     def producers(self, group: str) -> tuple[Member, ...]:
-        """Return the connections of a producer group."""
+        """Return a producer group; to a gRPC client each topic that it sends to is one."""
+        clients = self._state.clients.values() if self._state.profile.grpc_members_listed else ()
+        listed = [client for client in clients if group in (client.settings.topics or ())]
+        return (*self._connected_producers(group), *map(_grpc_member, listed))
+
+    def _connected_producers(self, group: str) -> tuple[Member, ...]:
         return tuple(_member(each) for each in self._channels.values() if group in each.producers)
 
     def a_producer(self, group: str) -> Member | None:
         """Choose in turn among the connections of a producer group."""
-        members = self.producers(group)
+        members = self._connected_producers(group)
         if not members:
             return None
         self._turn += 1
@@ -187,6 +207,21 @@ class Members:
             self._leave(channel, name, expired=expired)
         for name in list(channel.producers):
             self._stop_producing(channel, name, expired=expired)
+
+
+def _grpc_member(client: Client) -> Member:
+    return Member(NO_CHANNEL, client.id, client.settings.language, _PROXY_VERSION, client.settings.address)
+
+
+def _membership(group: str, clients: Iterable[Client]) -> Membership:
+    """Return what a group without a classic member wants: what its newest client declared of each topic."""
+    wanted = {
+        topic: Subscribed(topic, expression.expression, expression.type, client.last_seen)
+        for client in clients
+        if client.group == group and client.settings.subscription is not None
+        for topic, expression in client.settings.subscription.filters
+    }
+    return Membership(group, tuple(wanted.values()))
 
 
 def _member(channel: Channel) -> Member:

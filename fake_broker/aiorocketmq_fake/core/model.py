@@ -326,6 +326,10 @@ class ClientSettings:
     max_attempts: int = 0
     properties: Mapping[str, str] = field(default_factory=_no_properties)
     """`client_properties`."""
+    language: str = ""
+    """As the headers of the call declare it."""
+    address: str = ""
+    """`host:port` that they came from."""
 
 
 @value

@@ -1,8 +1,9 @@
 """What a profile is: every point where the published contract and real servers differ, one named field each.
 
 Times are seconds; the shipped profiles are in `profiles`. Sources:
-"consumption §1" means `live-broker-consumption.md` section 1, "session §0" `live-broker-session.md`, "R…"
-`broker-semantics.md`, "O…" the list of disagreements in `conformance-inventory.md` section 2.
+"consumption §1" means `live-broker-consumption.md` section 1, "session §0" `live-broker-session.md`, "remoting §1"
+`live-broker-remoting.md`, "R…" `broker-semantics.md`, "O…" the list of disagreements in `conformance-inventory.md`
+section 2.
 """
 
 from dataclasses import dataclass
@@ -43,6 +44,9 @@ class Profile:
     """A terminated client's parked polls are answered empty at once (consumption §4, §11.13)."""
     illegal_termination_unregisters: bool
     """A termination with an illegal group name is refused, but the client is gone all the same (R2.16)."""
+    grpc_members_listed: bool = True
+    """Over remoting, gRPC clients are listed among the members of their groups; those of a separate proxy are not
+    (remoting §9)."""
     client_expiry: float = 120.0
     """A client is forgotten this long after its last settings or heartbeat (R2.15)."""
     termination_hold: float = 1.0
@@ -85,6 +89,13 @@ class Profile:
     """A user's session token must come with the call; else the header is not looked at (1.1, session §9)."""
     signature_window: float | None = None
     """How far the signed date may be from the present; None looks at no date (R1.11; managed services do)."""
+    rights_forgotten: bool
+    """DANGEROUS, real: over remoting, LITE_PULL_MESSAGE (361) reads any topic in any group, retry topics are read with
+    the right to any group, and everybody lists topics and groups (21, 201) and changes groups (200); a signature is
+    enough (seen on 5.5.0)."""
+    queue_ends_managed: bool
+    """Over remoting, the ends of a topic's queues and offsets by time are an administrator's to ask for (29 to 32),
+    so that who may only subscribe cannot start without an offset (remoting §11)."""
     namespaces_isolate: bool
     """One name in two namespaces is two topics or groups; else namespaces are lost (R14.7, session §4.5)."""
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from aiorocketmq.wire import messages as pb
 
-from aiorocketmq_fake.core.access import Need, Right, Signature
+from aiorocketmq_fake.core.access import Need, Right
 from aiorocketmq_fake.core.broker import Broker
 from aiorocketmq_fake.core.codes import Code
 from aiorocketmq_fake.edge.caller import Caller
@@ -39,11 +39,10 @@ def admit(name: str, request: Any, caller: Caller, driver: Driver) -> None:
 
 
 def _authorize(name: str, request: Any, caller: Caller, driver: Driver, core: Broker) -> None:
-    signature = Signature(caller.authorization, caller.date_time, caller.session_token)
     needs = {
         Need(right, resource.name): None for right, resource in NAMED[name](request) if right is not None
     }
-    driver.run(core.check_access, name, caller.client_id, signature, tuple(needs))
+    driver.run(core.check_access, name, caller.client_id, caller.signature, tuple(needs))
 
 
 def _send(request: pb.SendMessageRequest) -> Iterable[Named]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import unquote
 
+from aiorocketmq_fake.core.access import Signature
 from aiorocketmq_fake.core.codes import Code, Refusal, Surface
 from aiorocketmq_fake.core.profile import Profile
 
@@ -34,6 +35,12 @@ class Caller:
     def address(self) -> str:
         """`host:port` of the peer, empty where the transport does not tell it."""
         return _address(self.peer() or "")
+
+    @property
+    def signature(self) -> Signature:
+        """What the call says of its user."""
+        source = self.address.rpartition(":")[0]
+        return Signature(self.authorization, self.date_time, self.session_token, source)
 
 
 def read_caller(headers: Iterable[tuple[str, str | bytes]], peer: Callable[[], str | None]) -> Caller:

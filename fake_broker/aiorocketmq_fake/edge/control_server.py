@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import grpc
 from google.protobuf.message import DecodeError, Message
 
-from aiorocketmq_fake.core.access import Signature, User
+from aiorocketmq_fake.core.access import User
 from aiorocketmq_fake.core.codes import Refusal
 from aiorocketmq_fake.edge.caller import read_caller
 from aiorocketmq_fake.edge.calls import Context, abort
@@ -51,7 +51,7 @@ def _control(name: str, broker: Cluster, context: Context) -> Act:
     named = next((value for key, value in context.invocation_metadata() or () if key == BROKER_HEADER), None)
     meant = broker if named is None else broker.broker(str(named))
     caller = read_caller(context.invocation_metadata() or (), context.peer)
-    meant.check_administrator(Signature(caller.authorization, caller.date_time, caller.session_token))
+    meant.check_administrator(caller.signature)
     act: Act = getattr(Control(broker, meant, whole=named is None), _snake(name))
     return act
 

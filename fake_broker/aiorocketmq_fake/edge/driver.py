@@ -35,7 +35,7 @@ R = TypeVar("R")
 # asyncio refuses nothing, but a timer of weeks is only ever there to be replaced.
 LONGEST_TIMER = 3600.0
 # Commands that change nothing, and so need not be kept on disk.
-READS = frozenset({"query_route", "get_offset", "query_offset"})
+READS = frozenset({"query_route", "get_offset", "query_offset", "check_access"})
 # How much too early a loop's timer may fire, in seconds.
 EARLY = 0.002
 

@@ -1,4 +1,9 @@
-"""Scripted faults: which call is disturbed, in which way, and how often."""
+"""Scripted faults: which call is disturbed, in which way, and how often.
+
+A call is an RPC of the gRPC port, such as `SendMessage`, or a request of the remoting port, such as
+`Remoting.PULL_MESSAGE`. All kinds of faults but `cut_stream` are for both. Remoting has no gRPC statuses: a request
+that fails, or whose answer is dropped, ends its connection, with all that is in progress on it.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +16,7 @@ from types import TracebackType
 from typing import Generic, TypedDict, TypeVar, Unpack
 
 from aiorocketmq_fake.core.codes import Code
+from aiorocketmq_fake.edge.remoting_codes import PULLS, SERVED, ResponseCode, command_name
 
 __all__ = ["Disturbance", "Fault", "FaultRule", "FaultScript", "Faults", "Which", "code_number"]
 
@@ -31,6 +37,10 @@ RPCS = STREAMS | {
     "RecallMessage",
     "SyncLiteSubscription",
 }
+REMOTING = "Remoting."
+"""What names of remoting requests begin with."""
+REQUESTS = frozenset(map(command_name, SERVED))
+HELD = STREAMS.union(map(command_name, PULLS))
 STATUSES = (
     *("CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS"),
     *("PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE"),
@@ -75,7 +85,8 @@ class FaultRule:
     """Which calls are disturbed, and how; a wrong value is a ValueError when the rule is made."""
 
     rpc: str
-    """Name of the RPC, such as `AckMessage`, or `*` for every one."""
+    """Name of the RPC, such as `AckMessage`, or of the remoting request, such as `Remoting.PULL_MESSAGE`; `*` for every
+    RPC, and `Remoting.*` for every request."""
     disturbance: Disturbance
     client_id: str | None = None
     """Only calls of this client; None for all."""
@@ -88,11 +99,11 @@ class FaultRule:
     skip: int = 0
     """How many fitting calls go through unharmed first."""
     code: int = 0
-    """REFUSE: the code of the answer."""
+    """REFUSE: the code of the answer, one of the protocol of the call."""
     message: str = "fault injected by the fake broker"
     """REFUSE and FAIL: the text of the answer."""
     status: str = "UNAVAILABLE"
-    """FAIL, CUT_STREAM and DROP_REPLY: the gRPC status that the caller sees."""
+    """FAIL, CUT_STREAM and DROP_REPLY: the gRPC status that the caller sees; over remoting the connection ends."""
     seconds: float = 0.0
     """DELAY: how long, on the broker's clock."""
     frames: int = 0
@@ -103,12 +114,13 @@ class FaultRule:
     """How likely a fitting call is disturbed, 0 to 1, decided by the broker's seed; None for always."""
 
     def __post_init__(self) -> None:
-        if self.rpc != "*" and self.rpc not in RPCS:
-            raise ValueError(f"no RPC is called {self.rpc!r}: use one of {', '.join(sorted(RPCS))}, or '*'.")
+        _check_name(self.rpc)
+        if self.disturbance is Disturbance.REFUSE:
+            code_number(self.code, self.rpc)
         if self.disturbance is Disturbance.CUT_STREAM and self.rpc not in STREAMS:
             raise ValueError(f"{self.rpc} has no stream to cut: use one of {', '.join(sorted(STREAMS))}.")
-        if self.disturbance is Disturbance.DUPLICATE and self.rpc in STREAMS:
-            raise ValueError(f"{self.rpc} is a stream and cannot be duplicated: name a unary RPC.")
+        if self.disturbance is Disturbance.DUPLICATE and self.rpc in HELD:
+            raise ValueError(f"{self.rpc} may be held and cannot be duplicated: name a call that is not.")
         if self.times is not None and self.times < 1:
             raise ValueError(f"times is {self.times}: give at least 1, or None for no limit.")
         if self.skip < 0 or self.frames < 0 or self.seconds < 0:
@@ -123,7 +135,7 @@ class FaultRule:
     def fits(self, rpc: str, client_id: str, topic: str, group: str) -> bool:
         """Tell whether a call is one of those that this rule means."""
         return (
-            self.rpc in ("*", rpc)
+            self.rpc in (rpc, "Remoting.*" if rpc.startswith(REMOTING) else "*")
             and self.client_id in (None, client_id)
             and self.topic in (None, topic)
             and self.group in (None, group)
@@ -174,12 +186,14 @@ class FaultScript(ABC, Generic[T]):
         """Put a rule to work."""
 
     def refuse(self, rpc: str, code: int | str, message: str | None = None, **which: Unpack[Which]) -> T:
-        """Answer with the protocol's `code`, given as number, or by name such as `TOO_MANY_REQUESTS`; do nothing."""
+        """Answer with the protocol's `code`, given as number, or by name such as `TOO_MANY_REQUESTS` (over remoting
+        `SYSTEM_BUSY`); do nothing."""
         text = f"{rpc} refused by a fault of the test" if message is None else message
-        return self.add(FaultRule(rpc, Disturbance.REFUSE, code=code_number(code), message=text, **which))
+        number = code_number(code, rpc)
+        return self.add(FaultRule(rpc, Disturbance.REFUSE, code=number, message=text, **which))
 
     def fail(self, rpc: str, status: str = "UNAVAILABLE", **which: Unpack[Which]) -> T:
-        """End the call with a gRPC status, by name; do nothing."""
+        """End the call with a gRPC status, by name, or the connection of a remoting request; do nothing."""
         return self.add(FaultRule(rpc, Disturbance.FAIL, status=status, **which))
 
     def delay(self, rpc: str, seconds: float, **which: Unpack[Which]) -> T:
@@ -193,7 +207,7 @@ class FaultScript(ABC, Generic[T]):
     def drop_reply(
         self, rpc: str, *, hang: bool = False, status: str = "UNAVAILABLE", **which: Unpack[Which]
     ) -> T:
-        """Do everything, then end the call with `status`, as a broken connection does.
+        """Do everything, then end the call with `status`, as a broken connection does; over remoting it breaks.
 
         With `hang` the caller hears nothing until its own deadline. A message stream gives back nothing: what was
         handed out stays leased.
@@ -258,11 +272,22 @@ class Faults(FaultScript[Fault]):
         return None
 
 
-def code_number(code: int | str) -> int:
-    """Return the number of a status code given by number or name; ValueError where the protocol has no such code."""
+def code_number(code: int | str, rpc: str) -> int:
+    """Return the number of a code that refuses `rpc`, given by number or name; ValueError if its protocol has none."""
+    codes: type[Code] | type[ResponseCode] = ResponseCode if rpc.startswith(REMOTING) else Code
     try:
-        return int(Code[code] if isinstance(code, str) else Code(code))
+        number = codes[code] if isinstance(code, str) else codes(code)
     except (KeyError, ValueError):
-        raise ValueError(
-            f"the protocol has no status code {code!r}: use a name such as TOO_MANY_REQUESTS."
-        ) from None
+        number = ResponseCode.SUCCESS
+    if number is ResponseCode.SUCCESS:
+        example = "SYSTEM_BUSY" if codes is ResponseCode else "TOO_MANY_REQUESTS"
+        raise ValueError(f"{rpc} cannot be refused with the code {code!r}: use a name such as {example}.")
+    return int(number)
+
+
+def _check_name(rpc: str) -> None:
+    if rpc in RPCS or rpc in REQUESTS or rpc in ("*", "Remoting.*"):
+        return
+    names = REQUESTS if rpc.startswith(REMOTING) else RPCS
+    every = "'Remoting.*'" if names is REQUESTS else "'*', or a request such as Remoting.PULL_MESSAGE"
+    raise ValueError(f"no RPC is called {rpc!r}: use one of {', '.join(sorted(names))}, or {every}.")

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import TypeAlias
 
-__all__ = ["BACKEND", "Front"]
+__all__ = ["BACKEND", "Front", "addresses"]
 
 logger = logging.getLogger(__name__)
 
-# First byte of a TLS handshake; no plain HTTP/2 connection begins with it.
+SocketAddress: TypeAlias = tuple[str, int]
+
+# First byte of a TLS handshake; no plain HTTP/2 connection begins with it, and no frame of remoting of a legal length.
 HANDSHAKE = 0x16
 # Both backends listen here, on ports that nobody is told.
 BACKEND = "127.0.0.1"
@@ -20,8 +23,8 @@ class Front:
     """Looks at the first byte of each connection, and copies all of them to and from one of two ports of this machine.
 
     gRPC's server takes no connection that somebody else has accepted, and tells plain from TLS by the port alone.
-    Copying costs time on every call, so only a broker that was asked for both kinds has a front. What a call says of
-    its peer is the front then.
+    Copying costs time on every call, so only a broker that was asked for both kinds has a front. To a backend, the
+    front is the peer; `origin` tells whose connection it is.
     """
 
     def __init__(self, plain: int, secure: int) -> None:
@@ -30,6 +33,14 @@ class Front:
         self._server: asyncio.Server | None = None
         self._ends: set[_End] = set()
         self._connecting: set[asyncio.Task[None]] = set()
+        self._origins: dict[int, _End] = {}
+        """The clients, by the port from which the front connects for them."""
+
+    def origin(self, port: int) -> tuple[SocketAddress, SocketAddress] | None:
+        """Return the addresses of a client and of where it connected to, by the port from which the front sends its
+        bytes to a backend; None if these are somebody else's."""
+        client = self._origins.get(port)
+        return None if client is None else client.addresses
 
     async def open(self, host: str, port: int) -> int:
         """Listen; returns the port. OSError where it cannot be had."""
@@ -67,7 +78,16 @@ class Front:
             logger.debug("the broker's own port %d does not answer: %s", port, error)
             client.break_off()
             return
+        own_port = backend.addresses[1][1]
+        self._origins[own_port] = client
+        backend.on_lost = lambda: self._origins.pop(own_port)
         client.join(backend)
+
+
+def addresses(transport: asyncio.BaseTransport) -> tuple[SocketAddress, SocketAddress]:
+    """Return where a connection comes from, and where it arrived; a peer that has gone has no address."""
+    peer = transport.get_extra_info("peername") or ("", 0)
+    return peer[:2], transport.get_extra_info("sockname")[:2]
 
 
 class _End(asyncio.Protocol):
@@ -76,18 +96,23 @@ class _End(asyncio.Protocol):
     def __init__(self, ends: set[_End], decide: Callable[[_End], None]) -> None:
         self._ends = ends
         self._decide = decide
+        self.on_lost: Callable[[], object] = lambda: None
         self._partner: _End | None = None
         self._transport: asyncio.Transport | None = None
+        self.addresses: tuple[SocketAddress, SocketAddress] = ("", 0), ("", 0)
+        """Where it comes from, and where it arrived."""
         self.early = bytearray()
         """What came before there was a partner."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        self.addresses = addresses(transport)
         self._ends.add(self)
 
     def connection_lost(self, error: Exception | None) -> None:
         self._ends.discard(self)
+        self.on_lost()
         if self._partner is not None:
             self._partner.finish()
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 from aiorocketmq_fake.core.access import Need, Right, Signature, User
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.codes import OffsetPolicy, Permission, TopicType
+from aiorocketmq_fake.core.codes import OffsetPolicy, Permission, Refusal, TopicType
 from aiorocketmq_fake.core.model import GroupConfig, RetryPolicy, TopicConfig
 from aiorocketmq_fake.core.snapshots import KeepingSnapshot, OrderSnapshot, Totals
 from aiorocketmq_fake.edge.address import Address
@@ -92,7 +92,7 @@ class Node:
         self.events = Events()
         """Everything that happens, as it happens."""
         self.tls = tls
-        """The certificate of its port; None for a plain one."""
+        """The certificate of its ports; None for plain ones."""
         self._core = core
         self._address = address
         self._driver = Driver(core, clock, self.events, journal)
@@ -112,7 +112,8 @@ class Node:
         self._remoting_address = remoting
         self._remoting: RemotingServer | None = None
         if remoting is not None:
-            self._remoting = RemotingServer(self._driver, Service(self._driver, remoting, self._neighbours))
+            service = Service(self._driver, self.faults, remoting, self._neighbours)
+            self._remoting = RemotingServer(self._driver, service, tls)
 
     # Where it is
 
@@ -363,7 +364,10 @@ class Node:
     def check_administrator(self, signature: Signature) -> None:
         """Refuse with UNAUTHORIZED what is not signed by a user with all rights; without users, nobody is asked."""
         if self._core.access.is_checked:
-            self._core.access.check(signature, [Need(Right.ADMINISTER, self.name)])
+            try:
+                self._core.access.check(signature, [Need(Right.ADMINISTER, self._core.cluster)])
+            except Refusal as refused:
+                raise Refusal(refused.code, f"Access denied: {refused.message}") from refused
 
     def users(self) -> tuple[User, ...]:
         """Return all users by access key."""

@@ -12,11 +12,12 @@ from aiorocketmq_fake.core.model import (
     RetryPolicy,
     Subscription,
 )
+from aiorocketmq_fake.edge.caller import Caller
 from aiorocketmq_fake.edge.conversion import CLIENT_TYPES, filter_expression, set_span, set_status, span
 from aiorocketmq_fake.edge.namespaces import bare, resources
 
 
-def client_settings(settings: pb.Settings) -> ClientSettings:
+def client_settings(settings: pb.Settings, caller: Caller) -> ClientSettings:
     """Read the settings that a client sent."""
     publishing = settings.WhichOneof("pub_sub") == "publishing"
     subscribing = settings.WhichOneof("pub_sub") == "subscription"
@@ -43,6 +44,8 @@ def client_settings(settings: pb.Settings) -> ClientSettings:
         retry_policy=retry_policy(policy) if settings.HasField("backoff_policy") else None,
         max_attempts=policy.max_attempts,
         properties=dict(settings.client_properties) if settings.client_properties else NO_PROPERTIES,
+        language=caller.language,
+        address=caller.address,
     )
 
 

@@ -200,7 +200,7 @@ class Telemetry:
         kind = command.WhichOneof("command")
         if kind == "settings":
             check_language(caller, self._driver.core.profile, Surface.STREAM)
-            settings = settings_conversion.client_settings(command.settings)
+            settings = settings_conversion.client_settings(command.settings, caller)
             merged = self._driver.run(self._driver.core.settings, caller.client_id, settings)
             # R2.3: orders go to the stream that told its settings last.
             self._newest[caller.client_id] = stream

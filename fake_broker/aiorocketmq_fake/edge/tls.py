@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ssl
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 __all__ = ["ServerTls"]
 
@@ -30,6 +32,20 @@ class ServerTls:
             raise ValueError(
                 "a port that also answers plain connections cannot ask for client certificates: choose one of the two."
             )
+
+    def context(self) -> ssl.SSLContext:
+        """Return a server's side of connections that asyncio serves; ssl.SSLError for what is no certificate or key."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        # The standard library takes a chain from files alone.
+        with TemporaryDirectory() as folder:
+            file = Path(folder, "chain.pem")
+            file.touch(mode=0o600)
+            file.write_bytes(self.private_key + b"\n" + self.certificate_chain)
+            context.load_cert_chain(file)
+        if self.client_trust:
+            context.load_verify_locations(cadata=self.client_trust.decode("ascii"))
+            context.verify_mode = ssl.CERT_REQUIRED
+        return context
 
     @classmethod
     def from_files(

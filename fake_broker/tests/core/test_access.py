@@ -5,7 +5,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from aiorocketmq_fake.core.access import Need, Right, Signature, User
+from aiorocketmq_fake.core.access import FrameSignature, Need, Right, Signature, User
 from aiorocketmq_fake.core.broker import Broker
 from aiorocketmq_fake.core.codes import Code, Refusal
 from aiorocketmq_fake.core.events import Refused, UserChanged
@@ -29,7 +29,7 @@ def broker_with(*users: User, profile: Profile = DOCUMENTED) -> Broker:
     return broker
 
 
-def may(broker: Broker, signed: Signature, *needs: Need, now: float = NOW) -> bool:
+def may(broker: Broker, signed: Signature | FrameSignature, *needs: Need, now: float = NOW) -> bool:
     try:
         broker.check_access("SendMessage", "c", signed, needs, now=now)
     except Refusal as refused:
@@ -101,6 +101,59 @@ def test_a_session_token_counts_where_the_profile_says_so() -> None:
     assert not may(broker_with(user), signature())
     assert may(broker_with(user, profile=replace(DOCUMENTED, session_tokens_count=False)), signature())
     assert may(broker_with(User("app", "secret")), signature(token="one too many"))
+
+
+FRAME = FrameSignature("ak", "9znOAa8Qur4OXDW27+zZliEMJI0=", b"akg0T")
+"""As Java's classes sign a request with the fields consumerGroup g, queueId 0 and topic T (remoting 8)."""
+
+
+def denial(broker: Broker, signed: Signature | FrameSignature, *needs: Need) -> str:
+    with pytest.raises(Refusal) as refused:
+        broker.check_access("Remoting.PULL_MESSAGE", "c", signed, needs, now=NOW)
+    assert refused.value.code is Code.UNAUTHORIZED
+    return refused.value.message
+
+
+def test_the_signature_of_a_frame_is_that_of_javas_clients() -> None:
+    broker = broker_with(User("ak", "sk"))
+    broker.check_access("Remoting.PULL_MESSAGE", "c", FRAME, (), now=NOW)
+    assert denial(broker, replace(FRAME, content=b"akg1T")) == "check signature failed."
+    assert denial(broker, replace(FRAME, signature="")) == "check signature failed."
+
+
+def test_denials_have_the_texts_of_servers() -> None:
+    broker = broker_with(User("ak", "sk", publish=("t",)), User("off", "sk", enabled=False))
+    assert denial(broker, FrameSignature()) == "username cannot be null."
+    assert denial(broker, replace(FRAME, access_key="x")) == "User:x is not found."
+    assert denial(broker, replace(FRAME, access_key="off")) == "User:off is disabled."
+    signed = replace(FRAME, source="10.0.0.7")
+    text = "User:ak has no permission to access {} from 10.0.0.7, no matched policies."
+    assert denial(broker, signed, Need(Right.PUBLISH, "other")) == text.format("Topic:other")
+    assert denial(broker, signed, Need(Right.ADMINISTER_GROUP, "g")) == text.format("Group:g")
+    assert denial(broker, signed, Need(Right.ADMINISTER, "c")) == text.format("Cluster:c")
+
+
+def test_a_session_token_counts_for_frames_as_well() -> None:
+    user = User("ak", "sk", session_token="token")
+    assert may(broker_with(user), replace(FRAME, session_token="token"))
+    assert not may(broker_with(user), FRAME)
+
+
+def test_only_who_may_everything_manages() -> None:
+    managing = [
+        Need(right, "t") for right in (Right.ADMINISTER_TOPIC, Right.ADMINISTER_GROUP, Right.ADMINISTER)
+    ]
+    assert may(broker_with(User("ak", "sk")), FRAME, *managing)
+    for need in managing:
+        assert not may(broker_with(User("ak", "sk", groups=("a*",))), FRAME, need)
+
+
+def test_a_check_costs_nothing_of_a_rate() -> None:
+    broker = broker_with(User("app", "secret"))
+    broker.limit_rate("SendMessage", 1, now=NOW)
+    for _ in range(3):
+        assert may(broker, signature(), Need(Right.PUBLISH, "t"))
+    assert not [event for event in broker.take_events() if isinstance(event, Refused)]
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
-from aiorocketmq_fake.core.classic_model import Beat, CloseChannel, MembersChanged, Membership, Subscribed
+import pytest
+from aiorocketmq_fake.core.classic_model import (
+    NO_CHANNEL,
+    Beat,
+    CloseChannel,
+    Member,
+    MembersChanged,
+    Membership,
+    Subscribed,
+)
 from aiorocketmq_fake.core.codes import ClientType
 from aiorocketmq_fake.core.events import ClientJoined, ClientLeft
-from aiorocketmq_fake.core.model import ForChannels
+from aiorocketmq_fake.core.model import (
+    ClientSettings,
+    FilterExpression,
+    ForChannels,
+    GroupConfig,
+    Subscription,
+)
 
 CHANGED = MembersChanged("shared")
 
@@ -109,3 +124,57 @@ def test_a_restart_forgets_members_without_a_word(desk: Any) -> None:
     assert desk.broker.members("shared") is None
     desk.broker.advance(desk.now + 1_000)
     assert desk.broker.take_outputs() == ()
+
+
+# gRPC clients
+
+
+def listing(desk: Any) -> Any:
+    """Add a group with one gRPC client, and a gRPC producer for the topic `t`."""
+    wanted = Subscription("shared", (("t", FilterExpression("a || b")),))
+    consumer = ClientSettings(
+        ClientType.SIMPLE_CONSUMER, subscription=wanted, language="JAVA", address="10.0.0.7:5"
+    )
+    desk.broker.create_group(GroupConfig("shared"), now=desk.now)
+    desk.broker.settings("grpc", consumer, now=desk.now)
+    desk.broker.settings("sender", ClientSettings(ClientType.PRODUCER, topics=("t",)), now=desk.now)
+    return desk
+
+
+@pytest.fixture
+def listed(desk: Any) -> Any:
+    return listing(desk)
+
+
+def test_grpc_clients_are_members_and_producers(listed: Any) -> None:
+    group = listed.broker.members("shared")
+    assert group.members == (Member(NO_CHANNEL, "grpc", "JAVA", 513, "10.0.0.7:5"),)
+    wanted = Subscribed("t", "a || b", version=round(listed.now * 1000))
+    assert group.membership == Membership("shared", (wanted,))
+    assert listed.broker.subscription("shared", "t") == wanted
+    assert [each.client_id for each in listed.broker.producers("t")] == ["sender"]
+    assert listed.broker.producers("shared") == ()
+
+
+def test_a_classic_member_decides_what_a_mixed_group_wants(listed: Any) -> None:
+    assert beat(listed, 1, membership("u")) == [ForChannels((1,), CHANGED)]
+    group = listed.broker.members("shared")
+    assert [member.client_id for member in group.members] == ["c1", "grpc"]
+    assert [wanted.topic for wanted in group.membership.subscriptions] == ["u"]
+
+
+def test_nobody_is_notified_of_a_grpc_client(listed: Any) -> None:
+    beat(listed, 1, membership("t"))
+    wanted = Subscription("shared", (("t", FilterExpression()),))
+    settings = ClientSettings(ClientType.SIMPLE_CONSUMER, subscription=wanted)
+    listed.broker.settings("another", settings, now=listed.now)
+    assert listed.broker.take_outputs() == ()
+    listed.broker.terminate("grpc", "shared", now=listed.now)
+    assert listed.broker.take_outputs() == ()
+    assert [member.client_id for member in listed.broker.members("shared").members] == ["c1", "another"]
+
+
+def test_the_clients_of_a_separate_proxy_are_not_listed(make_desk: Any) -> None:
+    hidden = listing(make_desk(fields={"grpc_members_listed": False}))
+    assert hidden.broker.members("shared") is None
+    assert hidden.broker.producers("t") == ()

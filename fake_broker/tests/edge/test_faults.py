@@ -258,6 +258,15 @@ async def test_all_rules_end_at_once(broker: FakeBroker, client: Any) -> None:
         (lambda: FaultRule("SendMessage", Disturbance.FAIL, times=0), "times is 0"),
         (lambda: FaultRule("SendMessage", Disturbance.DELAY, seconds=-1), "cannot be negative"),
         (lambda: FaultRule("SendMessage", Disturbance.FAIL, status="OK"), "no gRPC status"),
+        (lambda: FaultRule("SendMessage", Disturbance.REFUSE), "refused with the code 0"),
+        (lambda: FaultRule("SendMessage", Disturbance.REFUSE, code=4242), "refused with the code 4242"),
+        (lambda: FaultRule("*", Disturbance.REFUSE, code=16), "refused with the code 16"),
+        (lambda: FaultRule("Remoting.PULL", Disturbance.FAIL), "'Remoting.PULL': use one of .*PULL_MESSAGE"),
+        (lambda: FaultRule("Remoting.PULL_MESSAGE", Disturbance.REFUSE, code=4242), "the code 4242"),
+        (lambda: FaultRule("Remoting.PULL_MESSAGE", Disturbance.REFUSE, code=0), "the code 0"),
+        (lambda: FaultRule("Remoting.PULL_MESSAGE", Disturbance.REFUSE, code=40300), "the code 40300"),
+        (lambda: FaultRule("Remoting.PULL_MESSAGE", Disturbance.CUT_STREAM), "has no stream"),
+        (lambda: FaultRule("Remoting.PULL_MESSAGE", Disturbance.DUPLICATE), "cannot be duplicated"),
     ],
 )
 def test_a_rule_that_cannot_be_is_refused_where_it_is_made(
@@ -268,9 +277,9 @@ def test_a_rule_that_cannot_be_is_refused_where_it_is_made(
 
 
 async def test_a_code_that_does_not_exist_is_refused(broker: FakeBroker) -> None:
-    with pytest.raises(ValueError, match="no status code 'NOPE'"):
+    with pytest.raises(ValueError, match="refused with the code 'NOPE'"):
         broker.faults.refuse("SendMessage", "NOPE")
-    with pytest.raises(ValueError, match="no status code 1"):
+    with pytest.raises(ValueError, match="refused with the code 1"):
         broker.faults.refuse("SendMessage", 1)
 
 

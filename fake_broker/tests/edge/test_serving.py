@@ -395,8 +395,19 @@ def test_a_fault_that_cannot_be_is_one_sentence_and_exit_2(serve: Callable[..., 
     served = serve()
     done = served.ctl("fault", "add", "SendMessage", "refuse")
     assert (done.exit_code, "--code belongs to refuse" in done.output) == (2, True)
-    done = served.ctl("fault", "add", "Nothing", "fail")
-    assert (done.exit_code, "no RPC is called 'Nothing'" in done.output) == (2, True)
+    for words, problem in (
+        (("Nothing", "fail"), "no RPC is called 'Nothing'"),
+        (("Remoting.NOTHING", "fail"), "no RPC is called 'Remoting.NOTHING'"),
+        (("SendMessage", "refuse", "--code", "4242"), "SendMessage cannot be refused with the code 4242"),
+        (("Remoting.SEND_MESSAGE", "refuse", "--code", "FORBIDDEN"), "cannot be refused with the code 'FORB"),
+    ):
+        done = served.ctl("fault", "add", *words)
+        assert (done.exit_code, problem in done.output.replace("\n", " ")) == (2, True)
+        assert "Traceback" not in done.output
+    served.json("fault", "add", "Remoting.PULL_MESSAGE", "refuse", "--code", "SYSTEM_BUSY")
+    assert [(fault["rpc"], fault["code"]) for fault in served.json("fault", "list")] == [
+        ("Remoting.PULL_MESSAGE", 2)
+    ]
 
 
 def test_a_served_cluster_is_steered_broker_by_broker(serve: Callable[..., Served], tmp_path: Path) -> None:

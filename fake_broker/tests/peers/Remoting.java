@@ -3,6 +3,8 @@ import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
+import org.apache.rocketmq.acl.common.AclClientRPCHook;
+import org.apache.rocketmq.acl.common.SessionCredentials;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.MessageSelector;
@@ -10,6 +12,7 @@ import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
+import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely;
 import org.apache.rocketmq.client.producer.LocalTransactionState;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.client.producer.TransactionListener;
@@ -17,10 +20,16 @@ import org.apache.rocketmq.client.producer.TransactionMQProducer;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
+import org.apache.rocketmq.remoting.RPCHook;
 
-/** Apache's own clients for Java, unchanged: address, kind, group, topic, expression; ends with its input. */
+/**
+ * Apache's own clients for Java, unchanged: address, kind, group, topic, expression; ends with its input.
+ * The property `user` signs every request; its secret is its name.
+ */
 public class Remoting {
     static final BufferedReader INPUT = new BufferedReader(new InputStreamReader(System.in));
+    static final String USER = System.getProperty("user");
+    static final RPCHook HOOK = USER == null ? null : new AclClientRPCHook(new SessionCredentials(USER, USER));
 
     public static void main(String[] given) throws Exception {
         String address = given[0], kind = given[1], group = given[2], topic = given[3], expression = given[4];
@@ -48,7 +57,7 @@ public class Remoting {
     }
 
     static void produce(String address, String group, String topic) throws Exception {
-        TransactionMQProducer producer = new TransactionMQProducer(group);
+        TransactionMQProducer producer = new TransactionMQProducer(group, HOOK);
         producer.setNamesrvAddr(address);
         producer.setHeartbeatBrokerInterval(1000);
         producer.setPollNameServerInterval(1000);
@@ -92,7 +101,7 @@ public class Remoting {
     }
 
     static void push(String address, String group, String topic, String expression, boolean orderly) throws Exception {
-        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group);
+        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group, HOOK, new AllocateMessageQueueAveragely());
         consumer.setMaxReconsumeTimes(2);
         consumer.setPersistConsumerOffsetInterval(1000);
         consumer.setNamesrvAddr(address);
@@ -127,7 +136,7 @@ public class Remoting {
     }
 
     static void lite(String address, String group, String topic) throws Exception {
-        DefaultLitePullConsumer consumer = new DefaultLitePullConsumer(group);
+        DefaultLitePullConsumer consumer = new DefaultLitePullConsumer(group, HOOK);
         consumer.setNamesrvAddr(address);
         consumer.setHeartbeatBrokerInterval(1000);
         consumer.setPollNameServerInterval(1000);

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from aiorocketmq_conformance.apache.jars import fetch_jars, find_java
 from aiorocketmq_conformance.apache.unavailable import ApacheUnavailable
-from aiorocketmq_fake import FakeBroker
-from aiorocketmq_fake.core.events import ClientJoined, SentBack
+from aiorocketmq_fake import FakeBroker, User
+from aiorocketmq_fake.core.events import ClientJoined, Refused, SentBack
 
 from fake_broker.tests.peers.programs import News, Program, Start, running
 
@@ -31,12 +31,16 @@ async def jars(request: pytest.FixtureRequest) -> Path:
 
 @pytest.fixture
 def java(jars: Path, broker: FakeBroker, news: News, tmp_path: Path) -> Start:
-    """Start a client: its kind, its group, what it wants of the topic."""
+    """Start a client: its kind, its group, what it wants of the topic, who it is."""
 
     @asynccontextmanager
-    async def start(kind: str, group: str, expression: str = "*") -> AsyncIterator[Program]:
+    async def start(
+        kind: str, group: str, expression: str = "*", user: str | None = None
+    ) -> AsyncIterator[Program]:
         assert broker.remoting_endpoint is not None
-        options = ("-Xmx192m", "-XX:TieredStopAtLevel=1", f"-Duser.home={tmp_path}", "-cp", f"{jars}/*")
+        options = ["-Xmx192m", "-XX:TieredStopAtLevel=1", f"-Duser.home={tmp_path}", "-cp", f"{jars}/*"]
+        if user is not None:
+            options.append(f"-Duser={user}")
         arguments = (broker.remoting_endpoint, kind, group, "orders", expression)
         async with running(news, find_java(), *options, PROGRAM, *arguments) as program:
             yield program
@@ -125,3 +129,24 @@ async def test_transactions_are_ended_and_asked_about(java: Start, broker: FakeB
         await news.until(lambda: producer.said("checked") == [["asked"]])
         await news.until(lambda: not broker.half_messages())
     assert {each.body for each in broker.messages("orders")} == {b"plain", b"committed", b"asked"}
+
+
+async def test_signed_clients_may_what_they_have_the_rights_to(
+    java: Start, broker: FakeBroker, news: News
+) -> None:
+    for user in (
+        User("writer", "writer", publish=("orders",), subscribe=(), groups=()),
+        User("reader", "reader", publish=(), subscribe=("orders",), groups=("g",)),
+    ):
+        await broker.put_user(user)
+    async with java("produce", "pg", user="writer") as producer:
+        await producer.tell("send", "m")
+        await producer.tell("send", "fail")
+        await producer.tell("half", "committed", "COMMIT_MESSAGE")
+        async with java("push", "g", user="reader") as consumer, java("lite", "g", user="writer") as stranger:
+            await news.until(lambda: {"m", "fail", "committed"} <= consumer.read().keys())
+            await news.until(lambda: news.count(SentBack) == 1)
+            assert not stranger.read()
+            await broker.clock.advance(seconds=10.5)
+            await news.until(lambda: [words[2] for words in consumer.said("read")].count("1") == 1)
+    assert {event.command for event in news.events if isinstance(event, Refused)} >= {"Remoting.HEART_BEAT"}

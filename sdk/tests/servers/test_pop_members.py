@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 else:
     Place = Any
 
-FAKES = ()
-"""The fake lists no gRPC clients to classic ones."""
+FAKES = ("apache-5.5",)
 
 
 async def handle(message: ReceivedMessage) -> None:

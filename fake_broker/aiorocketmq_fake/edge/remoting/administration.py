@@ -6,9 +6,9 @@ from aiorocketmq_fake.core.codes import Permission, TopicType
 from aiorocketmq_fake.core.model import GroupConfig, RetryPolicy, TopicConfig
 from aiorocketmq_fake.edge.driver import Driver
 from aiorocketmq_fake.edge.remoting.bodies import dump, load
-from aiorocketmq_fake.edge.remoting.codes import RequestCode, RequestError, ResponseCode
 from aiorocketmq_fake.edge.remoting.frames import Frame
 from aiorocketmq_fake.edge.remoting.requests import Act, Request, answer
+from aiorocketmq_fake.edge.remoting_codes import RequestCode, RequestError, ResponseCode
 
 __all__ = ["Administration"]
 

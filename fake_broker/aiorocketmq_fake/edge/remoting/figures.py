@@ -9,11 +9,11 @@ from aiorocketmq_fake.core.model import OffsetQuery, StoredMessage, TopicConfig
 from aiorocketmq_fake.edge.address import Address
 from aiorocketmq_fake.edge.driver import Driver
 from aiorocketmq_fake.edge.remoting.bodies import dump_loose
-from aiorocketmq_fake.edge.remoting.codes import RequestCode, RequestError, ResponseCode
 from aiorocketmq_fake.edge.remoting.frames import Frame
 from aiorocketmq_fake.edge.remoting.messages import record
 from aiorocketmq_fake.edge.remoting.records import host, write_record
 from aiorocketmq_fake.edge.remoting.requests import Act, Request, answer
+from aiorocketmq_fake.edge.remoting_codes import RequestCode, RequestError, ResponseCode
 
 __all__ = ["Figures"]
 

@@ -11,11 +11,11 @@ from aiorocketmq_fake.core.model import FilterExpression
 from aiorocketmq_fake.core.placement import java_hash
 from aiorocketmq_fake.edge.driver import Driver
 from aiorocketmq_fake.edge.remoting.bodies import dump, load
-from aiorocketmq_fake.edge.remoting.codes import RequestCode, ResponseCode
 from aiorocketmq_fake.edge.remoting.frames import Frame, FrameError, clean
 from aiorocketmq_fake.edge.remoting.requests import Act, Request, answer
+from aiorocketmq_fake.edge.remoting_codes import RequestCode, ResponseCode
 
-__all__ = ["SQL", "Groups"]
+__all__ = ["SQL", "Groups", "locked_queues", "memberships"]
 
 SQL = "SQL92"
 """The `expressionType` of SQL; every other one is about tags."""
@@ -47,7 +47,7 @@ class Groups:
         peer = request.peer
         beat = Beat(
             client_id=_text(body, "clientID"),
-            consumers=tuple(map(_membership, _objects(body, "consumerDataSet"))),
+            consumers=memberships(body),
             producers=tuple(_text(group, "groupName") for group in _objects(body, "producerDataSet")),
             language=request.frame.language,
             version=request.frame.version,
@@ -113,13 +113,13 @@ class Groups:
 
     def lock(self, request: Request) -> Frame:
         """Lock queues; the answer lists those that the client holds."""
-        group, client_id, queues = _locked(request)
+        group, client_id, queues = locked_queues(request)
         held = set(self._driver.run(self._core.lock_queues, group, client_id, tuple(queues)))
         return answer(body=dump({"lockOKMQSet": [queues[key] for key in queues if key in held]}))
 
     def unlock(self, request: Request) -> Frame:
         """Release locks."""
-        group, client_id, queues = _locked(request)
+        group, client_id, queues = locked_queues(request)
         self._driver.run(self._core.unlock_queues, group, client_id, tuple(queues))
         return answer()
 
@@ -133,7 +133,12 @@ def _connection(member: Member) -> dict[str, object]:
     }
 
 
-def _locked(request: Request) -> tuple[str, str, dict[QueueKey, Mapping[str, object]]]:
+def memberships(body: Mapping[str, object]) -> tuple[Membership, ...]:
+    """Return the consumer groups of a heartbeat."""
+    return tuple(map(_membership, _objects(body, "consumerDataSet")))
+
+
+def locked_queues(request: Request) -> tuple[str, str, dict[QueueKey, Mapping[str, object]]]:
     """Return group, client id and queues of a lock or an unlock."""
     body = load(request.frame.body)
     queues: dict[QueueKey, Mapping[str, object]] = {}

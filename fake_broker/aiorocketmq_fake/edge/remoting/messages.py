@@ -8,8 +8,8 @@ from aiorocketmq_fake.core import limits
 from aiorocketmq_fake.core.classic_model import Classic
 from aiorocketmq_fake.core.codes import Encoding, MessageType
 from aiorocketmq_fake.core.model import OutgoingMessage, StoredMessage
-from aiorocketmq_fake.edge.remoting.codes import RequestError, ResponseCode
 from aiorocketmq_fake.edge.remoting.records import COMPRESSED, Record, host
+from aiorocketmq_fake.edge.remoting_codes import RequestError, ResponseCode
 
 __all__ = ["outgoing", "record"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from aiorocketmq_fake.edge.remoting.codes import RequestError, ResponseCode
 from aiorocketmq_fake.edge.remoting.frames import Frame
+from aiorocketmq_fake.edge.remoting_codes import RequestError, ResponseCode
 
-__all__ = ["Act", "Peer", "Request", "answer"]
+__all__ = ["Act", "HangUp", "Peer", "Request", "answer"]
 
 
 @dataclass(slots=True)
@@ -17,9 +17,9 @@ class Peer:
 
     channel: int
     """The connection's number."""
-    address: str
-    """`host:port` of the client."""
-    local_host: str
+    address: str = ""
+    """`host:port` of the client; empty before its first frame, as the next one."""
+    local_host: str = ""
     """The address of this machine that the client connected to."""
     client_id: str = ""
     """As its last heartbeat says; empty before one."""
@@ -61,6 +61,10 @@ class Request:
         """Return a boolean, as Java reads it: anything but `true` is false."""
         value = self.frame.fields.get(name)
         return default if value is None else value.lower() == "true"
+
+
+class HangUp(Exception):
+    """The connection ends, without an answer."""
 
 
 Act = Callable[[Request], "Frame | None"]

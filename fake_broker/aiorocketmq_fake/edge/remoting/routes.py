@@ -11,9 +11,9 @@ from aiorocketmq_fake.edge.driver import Driver
 from aiorocketmq_fake.edge.endpoint import join
 from aiorocketmq_fake.edge.neighbours import Neighbour, Neighbours
 from aiorocketmq_fake.edge.remoting.bodies import dump, dump_loose
-from aiorocketmq_fake.edge.remoting.codes import RequestCode, ResponseCode
 from aiorocketmq_fake.edge.remoting.frames import Frame
 from aiorocketmq_fake.edge.remoting.requests import Act, Request, answer
+from aiorocketmq_fake.edge.remoting_codes import RequestCode, ResponseCode
 
 __all__ = ["Routes"]
 

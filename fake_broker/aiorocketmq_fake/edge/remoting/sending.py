@@ -12,11 +12,11 @@ from aiorocketmq_fake.core.model import OutgoingMessage, SendOutcome
 from aiorocketmq_fake.edge.address import Address
 from aiorocketmq_fake.edge.driver import Driver
 from aiorocketmq_fake.edge.remoting import properties
-from aiorocketmq_fake.edge.remoting.codes import RequestCode, ResponseCode
 from aiorocketmq_fake.edge.remoting.frames import Frame
 from aiorocketmq_fake.edge.remoting.messages import outgoing
 from aiorocketmq_fake.edge.remoting.records import Member, host, message_id, read_batch
 from aiorocketmq_fake.edge.remoting.requests import Act, Request, answer
+from aiorocketmq_fake.edge.remoting_codes import RequestCode, ResponseCode
 
 __all__ = ["Sending"]
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from aiorocketmq_fake.core.classic_model import CloseChannel
@@ -14,10 +16,12 @@ from aiorocketmq_fake.core.codes import Refusal
 from aiorocketmq_fake.core.model import ForChannels
 from aiorocketmq_fake.edge.driver import Driver
 from aiorocketmq_fake.edge.endpoint import join
+from aiorocketmq_fake.edge.front import BACKEND, Front, addresses
 from aiorocketmq_fake.edge.quiet import Quiet
 from aiorocketmq_fake.edge.remoting.frames import FRAME_MAX, Frame, FrameError, decode, encode
-from aiorocketmq_fake.edge.remoting.requests import Peer, Request
+from aiorocketmq_fake.edge.remoting.requests import HangUp, Peer, Request
 from aiorocketmq_fake.edge.remoting.service import Service
+from aiorocketmq_fake.edge.tls import ServerTls
 
 __all__ = ["RemotingServer"]
 
@@ -67,10 +71,12 @@ class _Connection:
 class RemotingServer:
     """One listening port. Opened and closed by its owner, on a running event loop."""
 
-    def __init__(self, driver: Driver, service: Service) -> None:
+    def __init__(self, driver: Driver, service: Service, tls: ServerTls | None = None) -> None:
         self._driver = driver
         self._service = service
-        self._server: asyncio.Server | None = None
+        self._tls = tls
+        self._servers: list[asyncio.Server] = []
+        self._front: Front | None = None
         self._count = 0
         self._connections: dict[int, _Connection] = {}
         self._serving: set[asyncio.Task[None]] = set()
@@ -78,19 +84,34 @@ class RemotingServer:
         service.ask = self._ask
 
     async def open(self, host: str, port: int) -> int:
-        """Listen; port 0 picks a free one. Returns the port; OSError where it cannot be had."""
+        """Listen; port 0 picks a free one. Returns the port; OSError if it cannot be had."""
         try:
-            self._server = await asyncio.start_server(self._serve, host, port)
+            if self._tls is None or not self._tls.also_plain:
+                return await self._listen(host, port, self._tls)
+            plain, secure = await self._listen(BACKEND, 0, None), await self._listen(BACKEND, 0, self._tls)
+            self._front = Front(plain=plain, secure=secure)
+            return await self._front.open(host, port)
         except OSError as failed:
+            self._stop_listening()
             raise OSError(f"cannot listen on {join(host, port)} for remoting: {failed.strerror}.") from failed
-        bound: int = self._server.sockets[0].getsockname()[1]
+
+    async def _listen(self, host: str, port: int, tls: ServerTls | None) -> int:
+        accept = partial(self._accept, None if tls is None else tls.context())
+        server = await asyncio.start_server(accept, host, port)
+        self._servers.append(server)
+        bound: int = server.sockets[0].getsockname()[1]
         return bound
+
+    def _stop_listening(self) -> None:
+        if self._front is not None:
+            self._front.stop_listening()
+        for server in self._servers:
+            server.close()
+        self._servers.clear()
 
     async def close(self, grace: float = 0.0) -> None:
         """Stop listening, let requests end for `grace` seconds, then close all connections."""
-        server, self._server = self._server, None
-        if server is not None:
-            server.close()
+        self._stop_listening()
         if grace and (work := [task for each in self._connections.values() for task in each.work]):
             await asyncio.wait(work, timeout=grace)
         serving = list(self._serving)
@@ -98,18 +119,28 @@ class RemotingServer:
             task.cancel()
         if serving:
             await asyncio.wait(serving)
+        front, self._front = self._front, None
+        if front is not None:
+            await front.close()
 
     # Connections
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
+    def _accept(
+        self, tls: ssl.SSLContext | None, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        if tls is not None:
+            assert isinstance(writer.transport, asyncio.Transport)
+            # Whatever comes belongs to the handshake, which is ours so that closing the port ends it, too.
+            writer.transport.pause_reading()
+        task = asyncio.get_running_loop().create_task(self._serve(tls, reader, writer))
         self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
+
+    async def _serve(
+        self, tls: ssl.SSLContext | None, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         self._count += 1
-        # A client that has gone already has no address.
-        host, port = (writer.get_extra_info("peername") or ("", 0))[:2]
-        local_host = writer.get_extra_info("sockname")[0]
-        connection = _Connection(Peer(self._count, join(host, port), local_host), writer, self._driver.quiet)
+        connection = _Connection(Peer(self._count), writer, self._driver.quiet)
         number = connection.peer.channel
         self._connections[number] = connection
         try:
@@ -119,6 +150,8 @@ class RemotingServer:
                     try:
                         # A client that goes away, or sends what is no frame, gets no answer.
                         with suppress(OSError, asyncio.IncompleteReadError, FrameError):
+                            if tls is not None:
+                                await writer.start_tls(tls)
                             await self._read(connection, reader)
                         # What came just before the end is carried out: many consumers commit last.
                         await asyncio.sleep(0)
@@ -129,7 +162,6 @@ class RemotingServer:
         finally:
             del self._connections[number]
             connection.abort()
-            self._serving.discard(task)
             if connection.peer.client_id:
                 # A journal that has failed takes no more commands; the registration expires then.
                 with suppress(Refusal):
@@ -138,6 +170,9 @@ class RemotingServer:
     async def _read(self, connection: _Connection, reader: asyncio.StreamReader) -> None:
         while True:
             size = int.from_bytes(await reader.readexactly(4), signed=True)
+            if not connection.peer.address:
+                # Not before its first bytes: a front cannot tell earlier whose connection it is.
+                self._locate(connection)
             if not 4 <= size <= FRAME_MAX - 4:
                 raise FrameError(f"a frame of {size} bytes is none")
             frame = decode(await reader.readexactly(size))
@@ -149,12 +184,20 @@ class RemotingServer:
             await connection.room.acquire()
             connection.start(self._work(connection, frame))
 
+    def _locate(self, connection: _Connection) -> None:
+        origin, arrival = addresses(connection.writer.transport)
+        if self._front is not None:
+            origin, arrival = self._front.origin(origin[1]) or (origin, arrival)
+        connection.peer.address, connection.peer.local_host = join(*origin), arrival[0]
+
     async def _work(self, connection: _Connection, frame: Frame) -> None:
         try:
             await self._driver.gate.wait()
             answer = await self._service.serve(Request(frame, connection.peer))
             if answer is not None and not frame.is_one_way:
                 await self._write(connection, replace(answer, opaque=frame.opaque, flag=RESPONSE))
+        except HangUp:
+            connection.abort()
         finally:
             connection.room.release()
 

@@ -13,24 +13,35 @@ from aiorocketmq_fake.core.codes import Refusal
 from aiorocketmq_fake.core.model import CheckHalf
 from aiorocketmq_fake.edge.address import Address
 from aiorocketmq_fake.edge.driver import Driver
+from aiorocketmq_fake.edge.faults import Faults
 from aiorocketmq_fake.edge.neighbours import Neighbours
 from aiorocketmq_fake.edge.remoting.administration import Administration
-from aiorocketmq_fake.edge.remoting.codes import RequestCode, RequestError, ResponseCode, response_code
+from aiorocketmq_fake.edge.remoting.disturbances import disturb, subject
 from aiorocketmq_fake.edge.remoting.figures import Figures
 from aiorocketmq_fake.edge.remoting.frames import Frame, FrameError
 from aiorocketmq_fake.edge.remoting.groups import Groups
 from aiorocketmq_fake.edge.remoting.messages import record
 from aiorocketmq_fake.edge.remoting.reading import Reading
 from aiorocketmq_fake.edge.remoting.records import host, message_id, write_record
-from aiorocketmq_fake.edge.remoting.requests import Act, Request, answer
+from aiorocketmq_fake.edge.remoting.requests import Act, HangUp, Request, answer
+from aiorocketmq_fake.edge.remoting.rights import SIGNATURE_FIELDS, authorize
 from aiorocketmq_fake.edge.remoting.routes import Routes
 from aiorocketmq_fake.edge.remoting.sending import Sending
+from aiorocketmq_fake.edge.remoting_codes import (
+    NAME_SERVER,
+    PULLS,
+    SERVED,
+    RequestCode,
+    RequestError,
+    ResponseCode,
+    command_name,
+    response_code,
+)
 
 __all__ = ["Service"]
 
 logger = logging.getLogger(__name__)
 
-_PULLS = (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
 _ONE_WAY = 2
 _MEMBER_ANSWERS = 10.0
 """Real seconds that a member has to answer (live 6)."""
@@ -43,20 +54,19 @@ Ask: TypeAlias = Callable[[int, Frame], Awaitable[Frame]]
 class Service:
     """A name server and a broker in one."""
 
-    def __init__(self, driver: Driver, address: Address, neighbours: Neighbours) -> None:
+    def __init__(self, driver: Driver, faults: Faults, address: Address, neighbours: Neighbours) -> None:
         self._driver = driver
+        self._faults = faults
         self._address = address
         self._reading = Reading(driver, address)
-        routes, groups = Routes(driver, neighbours), Groups(driver)
-        sending, administration = Sending(driver, address), Administration(driver)
-        self._name_server = routes.acts()
         self.ask: Ask
         """Sends a request to a connection and returns its answer; set by the port."""
-        self._broker: dict[int, Act] = {
-            **groups.acts(),
+        self._acts: dict[int, Act] = {
+            **Routes(driver, neighbours).acts(),
+            **Groups(driver).acts(),
             **self._reading.acts(),
-            **sending.acts(),
-            **administration.acts(),
+            **Sending(driver, address).acts(),
+            **Administration(driver).acts(),
             **Figures(driver, address).acts(),
         }
 
@@ -67,6 +77,8 @@ class Service:
             found = await self._act(request)
             await self._driver.durable()
             return found
+        except HangUp:
+            raise
         except RequestError as refused:
             return answer(code=refused.code, remark=refused.remark)
         except Refusal as refused:
@@ -81,36 +93,38 @@ class Service:
 
     async def _act(self, request: Request) -> Frame | None:
         code = request.frame.code
-        act = self._name_server.get(code)
-        if act is not None:
-            return act(request)
-        if self._driver.core.access.is_checked:
-            # Signatures of this protocol are not read: nobody shall come in by this door.
-            text = "the fake broker has users, and serves unsigned remoting requests only without any"
-            raise RequestError(ResponseCode.NO_PERMISSION, text)
-        if code in _PULLS:
+        if self._driver.core.access.is_checked and code not in NAME_SERVER:
+            authorize(request, self._driver)
+        if code not in SERVED:
+            text = f" request type {code} not supported"
+            return answer(code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=text)
+        if self._faults and (rule := self._faults.take(command_name(code), *subject(request))):
+            return await disturb(rule, self._driver, lambda: self._do(request))
+        return await self._do(request)
+
+    async def _do(self, request: Request) -> Frame | None:
+        code = request.frame.code
+        if code in PULLS:
             return await self._reading.pull(request)
         if code == RequestCode.GET_CONSUMER_RUNNING_INFO:
             return await self._running_info(request)
-        act = self._broker.get(code)
-        if act is not None:
-            return act(request)
-        text = f" request type {code} not supported"
-        return answer(code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=text)
+        return self._acts[code](request)
 
     async def _running_info(self, request: Request) -> Frame:
         """Hand a question about a member on to it, and its answer back."""
         group, client_id = request.text("consumerGroup"), request.text("clientId")
         known = self._driver.core.members(group)
-        member = (
-            next((each for each in known.members if each.client_id == client_id), None) if known else None
-        )
+        members = known.members if known is not None else ()
+        member = next((each for each in members if each.client_id == client_id), None)
         if member is None:
             text = f"The Consumer <{group}> <{client_id}> not online"
             return answer(code=ResponseCode.SYSTEM_ERROR, remark=text)
         try:
+            fields = {
+                name: text for name, text in request.frame.fields.items() if name not in SIGNATURE_FIELDS
+            }
             async with asyncio.timeout(_MEMBER_ANSWERS):
-                found = await self.ask(member.channel, request.frame)
+                found = await self.ask(member.channel, replace(request.frame, fields=fields))
         except TimeoutError:
             text = f"consumer <{group}> <{client_id}> Timeout"
             return answer(code=ResponseCode.CONSUME_MSG_TIMEOUT, remark=text)

@@ -103,11 +103,11 @@ async def broker() -> AsyncIterator[FakeBroker]:
 
 
 @asynccontextmanager
-async def dial(node: Node) -> AsyncIterator[Wire]:
-    """Connect to a broker until the block is left."""
+async def dial(node: Node, address: str | None = None) -> AsyncIterator[Wire]:
+    """Connect to a broker, at another address of this machine if one is given, until the block is left."""
     assert node.remoting_endpoint is not None
     host, _, port = node.remoting_endpoint.rpartition(":")
-    wire = Wire(*await asyncio.open_connection(host, int(port)))
+    wire = Wire(*await asyncio.open_connection(address or host, int(port)))
     listening = asyncio.create_task(wire.listen())
     try:
         yield wire

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 from aiorocketmq_fake import FakeBroker
-from aiorocketmq_fake.core.access import User
-from aiorocketmq_fake.edge.remoting.codes import RequestCode
 from aiorocketmq_fake.edge.remoting.frames import Frame, encode
+from aiorocketmq_fake.edge.remoting_codes import RequestCode
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from fake_broker.tests.edge.remoting.conftest import dial
@@ -196,14 +195,6 @@ async def test_what_was_sent_before_the_end_is_carried_out(connect: Any, end: by
     wire.writer.write_eof()
     assert await wire.is_closed()
     assert (await other.ask(14, consumerGroup="g", topic="t", queueId=0)).fields == {"offset": "7"}
-
-
-async def test_users_close_the_broker_to_unsigned_requests_but_not_the_name_server(
-    broker: FakeBroker, wire: Any
-) -> None:
-    await broker.put_user(User("key", "secret"))
-    assert (await wire.ask(105, topic="t")).code == 0
-    assert (await wire.pulled("t")).code == 16
 
 
 async def test_without_a_port_for_it_the_protocol_is_not_spoken() -> None:

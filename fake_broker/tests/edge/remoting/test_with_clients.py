@@ -246,3 +246,21 @@ async def test_an_administrator_creates_looks_and_deletes(broker: FakeBroker) ->
         await admin.delete_topic("new")
         with pytest.raises(TopicNotFound):
             await admin.route("new")
+
+
+async def test_a_grpc_client_is_described_with_its_group(broker: FakeBroker) -> None:
+    await broker.create_group("g")
+    async with (
+        SimpleConsumer(broker.endpoint, group="g", subscriptions={"line": "a || b"}),
+        Producer(broker.endpoint, topics=["line"]),
+        Admin(namesrv(broker)) as admin,
+    ):
+        (client,) = [client for client in broker.clients() if client.group == "g"]
+        (member,) = await admin.clients("g")
+        assert member.client_id == client.client_id
+        assert (member.language, member.version, member.model) == ("PYTHON", 513, "CLUSTERING")
+        assert member.address.startswith("127.0.0.1:")
+        assert member.subscriptions == {"line": "a || b"}
+        assert len(await admin.producers("line")) == 1
+    async with Admin(namesrv(broker)) as admin:
+        assert await admin.clients("g") == ()

@@ -6,7 +6,16 @@ from enum import IntEnum
 
 from aiorocketmq_fake.core.codes import Code
 
-__all__ = ["RequestCode", "RequestError", "ResponseCode", "response_code"]
+__all__ = [
+    "NAME_SERVER",
+    "PULLS",
+    "SERVED",
+    "RequestCode",
+    "RequestError",
+    "ResponseCode",
+    "command_name",
+    "response_code",
+]
 
 
 class RequestCode(IntEnum):
@@ -54,17 +63,41 @@ class RequestCode(IntEnum):
     LITE_PULL_MESSAGE = 361
 
 
+NAME_SERVER = frozenset(
+    {
+        RequestCode.GET_ROUTEINFO_BY_TOPIC,
+        RequestCode.GET_BROKER_CLUSTER_INFO,
+        RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,
+        RequestCode.DELETE_TOPIC_IN_NAMESRV,
+    }
+)
+"""Requests to a name server, which asks nobody who it is."""
+SERVED = frozenset(RequestCode) - {
+    RequestCode.CHECK_TRANSACTION_STATE,
+    RequestCode.NOTIFY_CONSUMER_IDS_CHANGED,
+}
+"""Requests of clients; the two others are sent to them."""
+PULLS = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})
+"""Requests that may be held."""
+
+
 class ResponseCode(IntEnum):
-    """What came of it."""
+    """What came of it; those that no handler answers are for faults."""
 
     SUCCESS = 0
     SYSTEM_ERROR = 1
     SYSTEM_BUSY = 2
     REQUEST_CODE_NOT_SUPPORTED = 3
+    TRANSACTION_FAILED = 4
+    FLUSH_DISK_TIMEOUT = 10
+    SLAVE_NOT_AVAILABLE = 11
+    FLUSH_SLAVE_TIMEOUT = 12
     MESSAGE_ILLEGAL = 13
     SERVICE_NOT_AVAILABLE = 14
+    VERSION_NOT_SUPPORTED = 15
     NO_PERMISSION = 16
     TOPIC_NOT_EXIST = 17
+    TOPIC_EXIST_ALREADY = 18
     PULL_NOT_FOUND = 19
     PULL_RETRY_IMMEDIATELY = 20
     PULL_OFFSET_MOVED = 21
@@ -73,9 +106,19 @@ class ResponseCode(IntEnum):
     SUBSCRIPTION_NOT_EXIST = 24
     SUBSCRIPTION_NOT_LATEST = 25
     SUBSCRIPTION_GROUP_NOT_EXIST = 26
+    FILTER_DATA_NOT_EXIST = 27
+    FILTER_DATA_NOT_LATEST = 28
     INVALID_PARAMETER = 29
     CONSUMER_NOT_ONLINE = 206
     CONSUME_MSG_TIMEOUT = 207
+    NO_MESSAGE = 208
+    POLLING_FULL = 209
+    POLLING_TIMEOUT = 210
+    BROKER_NOT_EXIST = 211
+    FLOW_CONTROL = 215
+    NOT_LEADER_FOR_QUEUE = 501
+    ILLEGAL_OPERATION = 604
+    GO_AWAY = 1500
 
 
 class RequestError(Exception):
@@ -96,6 +139,7 @@ _CODES = {
     Code.MESSAGE_BODY_TOO_LARGE: ResponseCode.MESSAGE_ILLEGAL,
     Code.MESSAGE_PROPERTIES_TOO_LARGE: ResponseCode.MESSAGE_ILLEGAL,
     Code.FORBIDDEN: ResponseCode.NO_PERMISSION,
+    Code.UNAUTHORIZED: ResponseCode.NO_PERMISSION,
     Code.TOPIC_NOT_FOUND: ResponseCode.TOPIC_NOT_EXIST,
     Code.CONSUMER_GROUP_NOT_FOUND: ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
     Code.OFFSET_NOT_FOUND: ResponseCode.QUERY_NOT_FOUND,
@@ -103,6 +147,14 @@ _CODES = {
     # The only one of the classic commands: the disk is full.
     Code.INTERNAL_SERVER_ERROR: ResponseCode.SERVICE_NOT_AVAILABLE,
 }
+
+
+def command_name(code: int) -> str:
+    """Return what faults and events call a request, such as `Remoting.PULL_MESSAGE`."""
+    try:
+        return f"Remoting.{RequestCode(code).name}"
+    except ValueError:
+        return f"Remoting.{code}"
 
 
 def response_code(code: Code) -> ResponseCode:
