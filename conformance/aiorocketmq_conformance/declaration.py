@@ -49,6 +49,7 @@ DOCUMENTED_NUMBERS: Mapping[str, Number] = MappingProxyType(
         "poll.late": 2.0,  # an empty poll ends by its time plus this
         "hold.late": 0.0,  # a pull that is held over remoting may take so much longer than that
         "delay.high": 2.0,
+        "trim.high": 1.0,  # expired messages are deleted within this
         "route.high": 5.0,  # a changed topic is seen by QueryRoute within this
         "receive.unknown-topic": "TOPIC_NOT_FOUND",
         "group.lookup": "taken",  # settings and heartbeats that name a group that nobody made
@@ -77,6 +78,7 @@ APACHE_NUMBERS: Mapping[str, Number] = MappingProxyType(
         "wake.high": 1.0,
         "hold.late": 5.0,  # measured: held pulls are looked at every 5 s (live-broker-remoting.md 4)
         "delay.high": 10.0,
+        "trim.high": 120.0,  # measured: looked for every 10 s, for the first time a minute after the start
         "route.high": 60.0,
         "send.unknown-topic": "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE",  # measured: the type is checked first
         "receive.unknown-topic": "INTERNAL_SERVER_ERROR",  # measured, local mode
@@ -111,7 +113,7 @@ CLUSTER_NUMBERS: Mapping[str, Number] = MappingProxyType(
 # From 5.4 on.
 _APACHE = COMMON_CAPABILITIES | {"type.priority", "suspend", "tls", "batch-delays", "large-delays"}
 _ABILITIES = frozenset(
-    {"@clock", "@restart", "@process", "@keep", "@lag", "@acl", "@verify", "@throttle", "@lite-life"}
+    {"@clock", "@restart", "@process", "@keep", "@trim", "@lag", "@acl", "@verify", "@throttle", "@lite-life"}
 )
 _FAKE = _APACHE | PREPARATION | _ABILITIES | {"auth", "remoting"}
 
@@ -169,7 +171,9 @@ DECLARATIONS: Mapping[str, Declaration] = MappingProxyType(
         "apache-5.3": Declaration(
             "Apache RocketMQ", "5.2 and 5.3", COMMON_CAPABILITIES | {"tls"}, OLD_NUMBERS
         ),
-        "apache-4.9": Declaration("Apache RocketMQ", "4.9", frozenset(), APACHE_NUMBERS, is_classic=True),
+        "apache-4.9": Declaration(
+            "Apache RocketMQ", "4.9", frozenset({"filter.sql"}), APACHE_NUMBERS, is_classic=True
+        ),
         "apache-5.5-cluster": Declaration(
             "Apache RocketMQ",
             "5.5 behind a separate proxy",

@@ -78,6 +78,9 @@ class Preparation(Protocol):
     async def clean(self) -> None:
         """Delete what has expired, whatever the hour."""
 
+    async def age(self) -> None:
+        """Let all messages expire that are stored by now."""
+
 
 @dataclass(frozen=True, slots=True)
 class Rights:
@@ -321,3 +324,7 @@ class Target:
     async def clean(self) -> None:
         """Have the broker delete what has expired, whatever the hour."""
         await self.preparation.clean()
+
+    async def age(self) -> None:
+        """Let all messages expire that the broker has by now, so that `clean` deletes them within `trim.high`."""
+        await self.preparation.age()

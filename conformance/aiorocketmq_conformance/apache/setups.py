@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
 from aiorocketmq.config import Credentials
 
+LOG_FILE = 2 << 20
+"""Bytes of one file of a short log."""
 ADMINISTRATOR = Credentials("conformance", "conformance-secret")
 """The first user of a server that asks who calls; it lives as long as its run."""
 _AUTH = "org.apache.rocketmq.auth"
@@ -29,6 +32,12 @@ _ASKS = {
     "innerClientAuthenticationCredentials": json.dumps(
         {"accessKey": ADMINISTRATOR.access_key, "secretKey": ADMINISTRATOR.secret_key}
     ),
+}
+
+_SHORT_LOG = {
+    "mappedFileSizeCommitLog": str(LOG_FILE),
+    "mappedFileSizeConsumeQueue": "20000",
+    "fileReservedTime": "0",
 }
 
 
@@ -62,11 +71,14 @@ class Setups:
     """A server that asks who calls and what they may do."""
     closed: Setup
     """A server on which administrators alone make topics and groups."""
+    trimmed: Setup
+    """A server with a short log, of which it deletes all but the newest files when it is asked to."""
 
     @property
     def serves(self) -> frozenset[str]:
         """What any of them has beyond a server as shipped."""
-        return self.switched_on.serves | self.restarted.serves | self.users.serves | self.closed.serves
+        own = (self.switched_on, self.restarted, self.users, self.closed, self.trimmed)
+        return frozenset().union(*(setup.serves for setup in own))
 
     def of(self, needs: Collection[str]) -> Setup:
         """The configuration for a case with these needs."""
@@ -74,6 +86,8 @@ class Setups:
             return self.users
         if "closed" in needs:
             return self.closed
+        if "@trim" in needs:
+            return self.trimmed
         if "@restart" in needs or "@process" in needs:
             return self.restarted
         return self.switched_on if self.switched_on.serves.intersection(needs) else AS_SHIPPED
@@ -104,4 +118,8 @@ def setups(version: str, mode: str) -> Setups:
     switched_on = Setup("switched on", frozenset(serves), broker)
     restarted = Setup("restarted", frozenset(serves | {"@restart", "@process"}), broker)
     closes = {"autoCreateTopicEnable": "false", "autoCreateSubscriptionGroup": "false"}
-    return Setups(switched_on, restarted, users, Setup("closed", frozenset({"closed"}), closes))
+    closed = Setup("closed", frozenset({"closed"}), closes)
+    # An hour of deletion that does not come while cases run: they ask for it.
+    hour = (datetime.now().astimezone() + timedelta(hours=12)).hour
+    trimmed = Setup("trimmed", frozenset({"@trim"}), {**_SHORT_LOG, "deleteWhen": f"{hour:02}"})
+    return Setups(switched_on, restarted, users, closed, trimmed)

@@ -20,6 +20,7 @@ from aiorocketmq_conformance.brokers.greeting import STARTING, greet
 from aiorocketmq_conformance.brokers.interface import TargetUnavailable
 from aiorocketmq_conformance.brokers.recordings import Disturbed, Recordings
 from aiorocketmq_conformance.brokers.shared_restart import SharedRestart
+from aiorocketmq_conformance.brokers.trimming import TrimmedPreparation
 from aiorocketmq_conformance.declaration import PREPARATION, Declaration
 from aiorocketmq_conformance.probe.clock import RealClock
 from aiorocketmq_conformance.registry import Case
@@ -64,6 +65,8 @@ class ApacheBroker:
         self._running: dict[str, _Running | TargetUnavailable] = {}
         # One at a time: starting a server takes all that a small machine has.
         self._starting = asyncio.Lock()
+        # What one case has deleted may be another one's.
+        self._trimming = asyncio.Lock()
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -89,6 +92,8 @@ class ApacheBroker:
             name_server=server.server.namesrv,
         )
         async with AsyncExitStack() as stack:
+            if "@trim" in case.needs:
+                await stack.enter_async_context(self._trimming)
             disturbed = await stack.enter_async_context(
                 self._recordings.of(case, clock, self.declaration.order_grain)
             )
@@ -135,12 +140,15 @@ class ApacheBroker:
                 raise TargetUnavailable(str(error)) from error
             await _answers(server)
             admin = await stack.enter_async_context(classic_admin(server.namesrv, setup.administrator))
+            preparation = ClassicPreparation(admin)
+            if "@trim" in setup.serves:
+                preparation = TrimmedPreparation(admin, server.namesrv, server.broker)
             self._stack.push_async_exit(stack.pop_all())
         return _Running(
             server,
             endpoint,
             self._shipped.having(setup.serves),
-            ClassicPreparation(admin),
+            preparation,
             SharedRestart(restart),
             ClassicAccess(admin) if setup.administrator else None,
         )

@@ -63,6 +63,10 @@ class ClassicPreparation:
         """Refuse, as `keep`."""
         await self.keep(0.0)
 
+    async def age(self) -> None:
+        """Refuse, as `keep`."""
+        await self.keep(0.0)
+
 
 class ClassicAccess:
     """The users of a server that asks who calls."""
@@ -119,6 +123,10 @@ class NoPreparation:
         raise NotApplicable(self._REASON)
 
     async def clean(self) -> None:
+        """Refuse."""
+        raise NotApplicable(self._REASON)
+
+    async def age(self) -> None:
         """Refuse."""
         raise NotApplicable(self._REASON)
 

@@ -17,6 +17,8 @@ from aiorocketmq_conformance.brokers.interface import TargetUnavailable
 from aiorocketmq_conformance.target import GroupSettings, Moment, Preparation, Rights, at
 from aiorocketmq_conformance.verdicts import NotApplicable
 
+AGE = 3600.0
+"""How long messages are kept that a case wants to expire, in seconds."""
 _PERMISSIONS = {"rw": "READ_WRITE", "r": "READ", "w": "WRITE", "": "NONE"}
 
 
@@ -91,6 +93,13 @@ class FakePreparation:
     async def clean(self) -> None:
         """Delete what has expired."""
         await self._broker.clean()
+
+    async def age(self) -> None:
+        """Let time pass until all messages of the broker have expired."""
+        if not isinstance(self._broker, FakeBroker):
+            raise NotApplicable("only the clock of a fake in this process can be moved")
+        await self.keep(AGE)
+        await self._broker.clock.advance(seconds=AGE + 1.0)
 
     def _keywords(self, settings: GroupSettings) -> dict[str, Any]:  # Any: keywords of two kinds of broker
         if isinstance(settings.backoff, ExponentialBackoff) and not isinstance(self._broker, FakeBroker):

@@ -1,13 +1,19 @@
-"""Retention: how long messages stay, whoever has read them, inventory 4.20."""
+"""Retention: how long messages stay, whoever has read them, inventory 4.18."""
 
 from __future__ import annotations
 
+from aiorocketmq._remoting.codes import ResponseCode
+
+from aiorocketmq_conformance.cases.queue_reading import REMOTING, RemotingReader, over_remoting, trim
 from aiorocketmq_conformance.cases.stage import Stage, on_stage, once_each
 from aiorocketmq_conformance.cases.tolerances import PROMPT, QUIET_WINDOW
+from aiorocketmq_conformance.probe.remoting_answers import told
 from aiorocketmq_conformance.registry import Level, case
 
 PREPARED = ("@topic", "@group")
 KEPT = (*PREPARED, "@keep")
+TRIMMED = (*REMOTING, "@trim")
+LIVE = ("live-broker-remoting.md 10",)
 # Short enough that clients are not forgotten while their messages grow old (rule R2.15).
 RETENTION = 60.0
 # Beyond the retention: a server looks every 10 s (section 11).
@@ -100,3 +106,89 @@ async def progress_behind_min(stage: Stage) -> None:
     await stage.target.clean()
     fresh = await stage.send(topic, "new0", "new1", "new2")
     once_each(fresh, await consumer.take(3))
+
+
+# Over remoting
+
+
+@case("keep.read-stays", rules=("R11.1",), level=Level.EXTENSION, needs=REMOTING)
+@on_stage
+async def read_stays(stage: Stage) -> None:
+    """Messages that one group has read and committed are there for another."""
+    first = await over_remoting(stage)
+    sent = await first.send(10)
+    assert (await first.pull(0)).next_offset == 10
+    await first.store(10)
+    second = await over_remoting(stage, topic=first.topic)
+    assert (await second.pull(0)).ids == tuple(one.id for one in sent)
+
+
+async def _trimmed(stage: Stage, committed: int) -> RemotingReader:
+    """A group that has committed an offset in a queue of eleven messages, of which the first ten are deleted then."""
+    reader = await over_remoting(stage)
+    await reader.send(10)
+    await reader.store(committed)
+    await trim(reader)
+    return reader
+
+
+@case(
+    "keep.expires[remoting]",
+    rules=("R11.1", "R11.2", *LIVE),
+    level=Level.EXTENSION,
+    needs=TRIMMED,
+    timeout=300.0,
+)
+@on_stage
+async def expires_over_remoting(stage: Stage) -> None:
+    """What retention has deleted is gone for every group, and its queue begins behind it."""
+    reader = await _trimmed(stage, 10)
+    for one in (reader, await over_remoting(stage, topic=reader.topic)):
+        assert (await one.place("BEGINNING"), await one.place("END")) == (10, 11)
+        page = await one.pull(0)
+        assert (page.outcome, page.next_offset) == ("illegal", 10)
+
+
+@case(
+    "keep.before-expiry[remoting]",
+    rules=("R11.1",),
+    level=Level.EXTENSION,
+    needs=(*REMOTING, "@keep"),
+    timeout=180.0,
+)
+@on_stage
+async def before_expiry_over_remoting(stage: Stage) -> None:
+    """What is younger than the retention stays, also when the broker cleans up."""
+    reader = await over_remoting(stage)
+    await stage.target.keep(RETENTION)
+    sent = await reader.send(10)
+    await stage.clock.sleep(0.9 * RETENTION)
+    await stage.target.clean()
+    assert (await reader.pull(0)).ids == tuple(one.id for one in sent)
+
+
+@case(
+    "keep.progress-behind-min[remoting]",
+    rules=("R11.2", *LIVE),
+    level=Level.EXTENSION,
+    needs=TRIMMED,
+    timeout=300.0,
+)
+@on_stage
+async def progress_behind_min_over_remoting(stage: Stage) -> None:
+    """A group's offset before the first message left stays, and a pull from it gets the first offset left."""
+    reader = await _trimmed(stage, 2)
+    assert await reader.stored() == 2
+    page = await reader.pull(2)
+    assert (page.outcome, page.next_offset) == ("illegal", 10)
+    assert (await reader.pull(10)).texts == ("m0",)
+
+
+@case("keep.new-group-behind-min", rules=LIVE, level=Level.EXTENSION, needs=TRIMMED, timeout=300.0)
+@on_stage
+async def new_group_behind_min(stage: Stage) -> None:
+    """A new group of a queue whose first messages are gone is answered that it has no offset, not 0."""
+    reader = await _trimmed(stage, 2)
+    other = await over_remoting(stage, topic=reader.topic)
+    answer = await other.probe.committed(other.topic, other.group)
+    assert answer.code == ResponseCode.QUERY_NOT_FOUND, f"it is answered {told(answer)}"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from aiorocketmq_conformance.cases.queue_reading import REMOTING
+from aiorocketmq._core.remoting.bodies import BROADCASTING
+
+from aiorocketmq_conformance.cases.queue_reading import REMOTING, over_remoting
 from aiorocketmq_conformance.cases.stage import Stage, notices, on_stage
 from aiorocketmq_conformance.probe.remoting import RemotingProbe
 from aiorocketmq_conformance.registry import Level, case
@@ -65,6 +67,37 @@ async def repeat_is_quiet(stage: Stage) -> None:
     await first.join(group, topic)
     await stage.clock.sleep(QUIET)
     assert (len(first.notices), len(second.notices)) == (2, 1)
+
+
+@case("member.broadcast-model", rules=LIVE, level=Level.EXTENSION, needs=REMOTING)
+@on_stage
+async def broadcast_model(stage: Stage) -> None:
+    """A group whose members broadcast is listed as such, and each member reads everything."""
+    reader = await over_remoting(stage)
+    await reader.send(3)
+    members = [reader, await over_remoting(stage, topic=reader.topic, group=reader.group)]
+    for each in members:
+        await each.probe.join(each.group, each.topic, model=BROADCASTING)
+    known = await reader.probe.connected(reader.group, reader.topic)
+    assert known.model == BROADCASTING
+    assert {name for name, *_ in known.clients} == {each.probe.client_id for each in members}
+    for each in members:
+        assert (await each.pull(0)).texts == ("m0", "m1", "m2")
+
+
+@case("member.broadcast-quiet", rules=("remoting-protocol.md 6.2",), level=Level.EXTENSION, needs=REMOTING)
+@on_stage
+async def broadcast_quiet(stage: Stage) -> None:
+    """Members that broadcast share nothing: no member is notified when others join or leave."""
+    topic, group = await stage.topic(), await stage.target.create_group()
+    members = [stage.member() for _ in range(3)]
+    for member in members:
+        await member.join(group, topic, model=BROADCASTING)
+    await members.pop().leave(group, topic)
+    await members.pop().vanish()
+    await stage.clock.sleep(QUIET)
+    assert await members[0].members(group, topic) == (members[0].client_id,)
+    assert not members[0].notices, f"{len(members[0].notices)} notifications"
 
 
 @case("lock.one-owner", rules=LIVE, level=Level.EXTENSION, needs=REMOTING)

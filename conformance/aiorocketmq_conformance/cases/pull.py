@@ -8,7 +8,7 @@ import asyncio
 
 from aiorocketmq.wire import messages as pb
 
-from aiorocketmq_conformance.cases.queue_reading import PREPARED, PULL, Wire, on_both_wires
+from aiorocketmq_conformance.cases.queue_reading import PREPARED, PULL, Wire, on_both_wires, trim
 from aiorocketmq_conformance.cases.stage import Consumer, Stage, on_stage, once_each
 from aiorocketmq_conformance.cases.tolerances import PROMPT, wake
 from aiorocketmq_conformance.probe.answers import code_name
@@ -84,7 +84,8 @@ async def not_shared_with_pop(stage: Stage, wire: Wire) -> None:
     topic = await stage.topic(1)
     consumer = await stage.consumer(topic)
     reader = await wire(stage, topic=topic, group=consumer.group)
-    sent = await reader.send(5)
+    sent = await stage.send(topic, *_texts(5))
+    await reader.shown(5)
     assert len((await reader.pull(0)).texts) == 5
     once_each(sent, await consumer.take(5))
 
@@ -171,15 +172,12 @@ async def illegal_offset(stage: Stage, wire: Wire, row: tuple[int, int]) -> None
     assert page.next_offset == nearest
 
 
-@on_both_wires("pull.trimmed-offset", rules=("R11.2",), needs=("@keep",), timeout=180.0)
+@on_both_wires("pull.trimmed-offset", rules=("R11.2",), needs=("@trim",), timeout=300.0)
 async def trimmed_offset(stage: Stage, wire: Wire) -> None:
     """A pull of what retention has deleted is told the first offset left."""
     reader = await wire(stage)
-    await stage.target.keep(60.0)
     await reader.send(3)
-    await stage.clock.sleep(75.0)
-    await stage.target.clean()
-    await reader.send(1)
+    await trim(reader)
     page = await reader.pull(0)
     assert not page.texts
     assert page.next_offset == 3

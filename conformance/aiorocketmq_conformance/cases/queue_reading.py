@@ -6,22 +6,26 @@ import functools
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Protocol
 
+from aiorocketmq._core.settings import FilterText
 from aiorocketmq._remoting.codes import RequestCode, ResponseCode
 from aiorocketmq.wire import messages as pb
 
-from aiorocketmq_conformance.cases.stage import Consumer, Sent, Stage, on_stage
+from aiorocketmq_conformance.cases.stage import Consumer, Stage, on_stage
 from aiorocketmq_conformance.cases.tolerances import PROMPT, Window, empty_poll
 from aiorocketmq_conformance.probe.answers import code_name
 from aiorocketmq_conformance.probe.queues import get_offset, pull, query_offset, queue_of, update_offset
 from aiorocketmq_conformance.probe.remoting import RemotingProbe
 from aiorocketmq_conformance.probe.remoting_answers import number, told
+from aiorocketmq_conformance.probe.requests import message_id
 from aiorocketmq_conformance.registry import DEFAULT_TIMEOUT, Level, register
 
 PREPARED = ("@topic", "@group")
 PULL = (*PREPARED, "pull")
 REMOTING = (*PREPARED, "remoting")
+NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +43,17 @@ class Page:
     took: float
 
 
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """One message that the server took."""
+
+    id: str
+    acked_at: float
+    """When the receipt arrived, seconds of the case's clock."""
+
+
 class Reader:
-    """A client that reads the one queue of a fresh topic; messages are sent over gRPC in either case."""
+    """A client that reads the one queue of a fresh topic, and sends to it."""
 
     def __init__(self, stage: Stage, topic: str, group: str) -> None:
         self.stage = stage
@@ -48,12 +61,16 @@ class Reader:
         self.group = group
         self._sent = 0
 
-    async def send(self, count: int, **fields: str) -> list[Sent]:
-        """Send `count` messages, one after the other."""
-        sent = await self.stage.send(self.topic, *(f"m{n}" for n in range(count)), **fields)
+    async def send(self, count: int, *, tag: str | None = None) -> list[Stored]:
+        """Send `count` messages, `m0` and so on, one after the other."""
+        sent = [await self.send_one(f"m{n}", tag) for n in range(count)]
         self._sent += count
         await self.shown(self._sent)
         return sent
+
+    async def send_one(self, text: str, tag: str | None = None) -> Stored:
+        """Send one message; AssertionError unless it is taken."""
+        raise NotImplementedError
 
     async def shown(self, count: int) -> None:
         """Return when the queue shows `count` messages: some servers do a moment after the receipt."""
@@ -86,6 +103,11 @@ class GrpcReader(Reader):
         super().__init__(stage, consumer.topic, consumer.group)
         self._client = consumer.client
         self._queue = queue_of(consumer.topic, 0)
+
+    async def send_one(self, text: str, tag: str | None = None) -> Stored:
+        """Send one message; AssertionError unless it is taken."""
+        (sent,) = await self.stage.send(self.topic, text, tag=tag)
+        return Stored(sent.id, sent.acked_at)
 
     async def pull(self, offset: int, *, batch: int = 32, poll: float = 5.0, tag: str = "*") -> Page:
         """Read from `offset`."""
@@ -145,6 +167,14 @@ class RemotingReader(Reader):
         super().__init__(stage, topic, group)
         self.probe = probe
 
+    async def send_one(
+        self, text: str, tag: str | None = None, properties: Mapping[str, str] = NO_PROPERTIES
+    ) -> Stored:
+        """Send one message; AssertionError unless it is taken."""
+        properties = {**properties, "UNIQ_KEY": message_id(), **({} if tag is None else {"TAGS": tag})}
+        await self.stage.send_over(self.probe, self.topic, text.encode(), properties)
+        return Stored(properties["UNIQ_KEY"], self.stage.clock.now())
+
     async def shown(self, count: int) -> None:
         """Ask for the end of the queue until it is there."""
         clock = self.stage.clock
@@ -154,7 +184,9 @@ class RemotingReader(Reader):
 
     async def pull(self, offset: int, *, batch: int = 32, poll: float = 5.0, tag: str = "*") -> Page:
         """Read from `offset`."""
-        answer = await self.probe.pull(self.topic, self.group, offset, batch=batch, poll=poll, expression=tag)
+        answer = await self.probe.pull(
+            self.topic, self.group, offset, batch=batch, poll=poll, wanted=FilterText(tag)
+        )
         properties = [record.properties() for record in answer.records]
         return Page(
             _OUTCOMES.get(ResponseCode(answer.code), answer.name),
@@ -165,6 +197,14 @@ class RemotingReader(Reader):
             answer.ended,
             answer.ended - answer.started,
         )
+
+    async def join(self) -> None:
+        """Become a member of the group."""
+        await self.probe.join(self.group, self.topic)
+
+    async def leave(self) -> None:
+        """Leave the group."""
+        await self.probe.leave(self.group, self.topic)
 
     async def stored(self) -> int | None:
         """How far the group has read; None where the server does not know."""
@@ -204,11 +244,28 @@ async def over_grpc(stage: Stage, *, topic: str | None = None, group: str | None
     return GrpcReader(stage, await stage.consumer(topic, group=group, prime=False))
 
 
-async def over_remoting(stage: Stage, *, topic: str | None = None, group: str | None = None) -> Reader:
+async def over_remoting(
+    stage: Stage, *, topic: str | None = None, group: str | None = None, client_id: str | None = None
+) -> RemotingReader:
     """A reader over the classic protocol."""
     topic = topic or await stage.topic(1)
     group = group or await stage.target.create_group()
-    return RemotingReader(stage, stage.member(), topic, group)
+    return RemotingReader(stage, stage.member(client_id), topic, group)
+
+
+async def trim(reader: Reader) -> None:
+    """Have all messages of the reader's queue deleted, and send one that stays; AssertionError if that is not done in
+    time."""
+    target, clock = reader.stage.target, reader.stage.clock
+    begin = await reader.place("END")
+    await target.age()
+    # 4.9.7 was seen not to move the beginning of a queue of which nothing is left.
+    await reader.send(1)
+    await target.clean()
+    until = clock.now() + target.number("trim.high")
+    while (seen := await reader.place("BEGINNING")) != begin:
+        assert clock.now() < until, f"the queue begins at {seen}, not at {begin}"
+        await clock.sleep(0.5)
 
 
 Body = Callable[..., Awaitable[None]]

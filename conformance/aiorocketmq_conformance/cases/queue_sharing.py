@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+import asyncio
 
-from aiorocketmq._remoting.codes import ResponseCode
+from aiorocketmq._core.settings import FilterText
 from aiorocketmq.allocation import Allocation, Averagely, AveragelyByCircle, ConsistentHash
-from aiorocketmq.message import MessageQueue
 
+from aiorocketmq_conformance.cases.members import LOCK_LIFE
+from aiorocketmq_conformance.cases.queue_group import BATCH, EACH, QUEUES, Crew, Group, group_of
 from aiorocketmq_conformance.cases.queue_reading import REMOTING, over_remoting
 from aiorocketmq_conformance.cases.stage import Stage, notices, on_stage
 from aiorocketmq_conformance.cases.tolerances import PROMPT
-from aiorocketmq_conformance.probe.remoting import RemotingProbe
-from aiorocketmq_conformance.probe.remoting_answers import number, told
 from aiorocketmq_conformance.registry import Level, case
 
 LIVE = ("live-broker-remoting.md 6", "live-broker-remoting.md 7.1")
@@ -22,152 +20,11 @@ STRATEGIES = {
     "by-circle": AveragelyByCircle(),
     "consistent-hash": ConsistentHash(100),
 }
-QUEUES, EACH = 5, 6
-"""Queues, and messages in each."""
 # Members that say nothing are forgotten after 120 s, at the next look of a server that looks every 10 s.
 EXPIRY, LOOKS = 120.0, 15.0
 HEARTBEAT = 30.0
-
-
-class Member:
-    """One member: the queues that are its own by now, and where it is in each."""
-
-    def __init__(self, group: Group, probe: RemotingProbe) -> None:
-        self.probe = probe
-        self.positions: dict[int, int | None] = {}
-        """Where it reads on, by queue; None as long as it has not asked what is committed."""
-        self.heard = 0
-        """How many changes it has been told of."""
-        self._group = group
-
-    @property
-    def client_id(self) -> str:
-        """By which the broker knows it."""
-        return self.probe.client_id
-
-    async def share(self, listed: tuple[str, ...]) -> None:
-        """Compute its part of the queues; what it keeps is read on from where it is."""
-        group = self._group
-        broker = (await self.probe.broker_of(group.topic)).name
-        queues = [MessageQueue(group.topic, broker, number) for number in range(group.queues)]
-        own = [queue.id for queue in group.allocation(queues, listed, self.client_id)]
-        self.positions = {queue: self.positions.get(queue) for queue in own}
-
-    async def read(self, upto: int, *, commit: int | None = None) -> None:
-        """Read each of its queues up to an offset, and commit that, or another one."""
-        for queue in self.positions:
-            while (position := await self._position(queue)) < upto:
-                await self._pull(queue, position, upto - position)
-            await self._commit(queue, upto if commit is None else commit)
-
-    async def _commit(self, queue: int, offset: int) -> None:
-        group = self._group
-        answer = await self.probe.commit(group.topic, group.name, offset, queue=queue)
-        assert answer.code == ResponseCode.SUCCESS, f"the commit of an offset answered {told(answer)}"
-
-    async def _pull(self, queue: int, offset: int, batch: int) -> None:
-        group = self._group
-        answer = await self.probe.pull(group.topic, group.name, offset, queue=queue, batch=batch, poll=5.0)
-        assert answer.records, f"queue {queue} at {offset} of {group.sent[queue]} answered {answer.name}"
-        for record in answer.records:
-            group.seen[queue, record.queue_offset] += 1
-            self.positions[queue] = record.queue_offset + 1
-
-    async def _position(self, queue: int) -> int:
-        """Where it reads on: behind what it has read, or where the group stands."""
-        position = self.positions[queue]
-        if position is None:
-            answer = await self.probe.committed(self._group.topic, self._group.name, queue=queue)
-            assert answer.code == ResponseCode.SUCCESS, f"the question for an offset answered {told(answer)}"
-            position = self.positions[queue] = number(answer, "offset") or 0
-        return position
-
-
-class Group:
-    """Members of one group that read one topic, and everything that they have read."""
-
-    def __init__(self, stage: Stage, topic: str, name: str, queues: int, allocation: Allocation) -> None:
-        self.topic = topic
-        self.name = name
-        self.queues = queues
-        self.allocation = allocation
-        self.members: list[Member] = []
-        self.sent: Counter[int] = Counter()
-        self.seen: Counter[tuple[int, int]] = Counter()
-        """How many times each message was read, by queue and offset."""
-        self._stage = stage
-        self._producer = stage.member()
-
-    async def send(self, each: int = EACH) -> None:
-        """Store so many messages in each queue."""
-        for queue in range(self.queues):
-            for _ in range(each):
-                answer = await self._producer.send(self.topic, b"%d" % self.sent[queue], queue=queue)
-                assert answer.code == ResponseCode.SUCCESS, f"a message was answered {told(answer)}"
-                self.sent[queue] += 1
-
-    async def join(self, count: int = 1) -> Member:
-        """Let `count` more members join, one after the other, and all of them share; returns the last one."""
-        for _ in range(count):
-            member = Member(self, self._stage.member())
-            self.members.append(member)
-            await member.probe.join(self.name, self.topic)
-            await self._told()
-        await self.share()
-        return self.members[-1]
-
-    async def leave(self, member: Member) -> None:
-        """Let a member say goodbye, and the others share."""
-        self.members.remove(member)
-        await member.probe.leave(self.name, self.topic)
-        await self._told()
-        await self.share()
-
-    async def crash(self, member: Member) -> None:
-        """Let a member hang up without a word, and the others share."""
-        self.members.remove(member)
-        await member.probe.vanish()
-        await self._told()
-        await self.share()
-
-    async def share(self) -> None:
-        """Let every member ask who there is: all are told of all, and every queue has one owner."""
-        everybody = tuple(sorted(member.client_id for member in self.members))
-        for member in self.members:
-            listed = await member.probe.members(self.name, self.topic)
-            assert listed == everybody, f"{len(listed)} of {len(everybody)} members are listed: {listed}"
-            await member.share(listed)
-        owned = sorted(queue for member in self.members for queue in member.positions)
-        assert not self.members or owned == list(range(self.queues)), f"queues {owned} have owners"
-
-    async def read(self, upto: int, *, commit: int | None = None) -> None:
-        """Let every member read its queues up to an offset, and commit that, or another one."""
-        for member in self.members:
-            await member.read(upto, commit=commit)
-
-    def owners(self) -> dict[int, str]:
-        """Who has each queue."""
-        return {queue: member.client_id for member in self.members for queue in member.positions}
-
-    def all_once(self, twice: Iterable[tuple[int, int]] = ()) -> None:
-        """AssertionError unless every message was read once, and those of `twice` once more."""
-        wanted = Counter((queue, offset) for queue, count in self.sent.items() for offset in range(count))
-        wanted.update(twice)
-        missing, more = wanted - self.seen, self.seen - wanted
-        assert self.seen == wanted, f"not read: {sorted(missing)}; read too often: {sorted(more)}"
-
-    async def _told(self) -> None:
-        """Return when every member has been told of one more change."""
-        for member in self.members:
-            member.heard += 1
-            await notices(member.probe, member.heard)
-
-
-async def _group(stage: Stage, *, queues: int = QUEUES, allocation: Allocation = Averagely()) -> Group:  # noqa: B008  # a value
-    topic, name = await stage.topic(queues), await stage.target.create_group()
-    group = Group(stage, topic, name, queues, allocation)
-    await group.send()
-    return group
+ROUNDS = 10
+"""Messages in each queue between two changes in a group under traffic."""
 
 
 @case("strategy.shares", rules=LIVE, level=Level.EXTENSION, needs=REMOTING, params=STRATEGIES)
@@ -175,9 +32,9 @@ async def _group(stage: Stage, *, queues: int = QUEUES, allocation: Allocation =
 async def shares(stage: Stage, allocation: Allocation) -> None:
     """Three members that share 5 queues, and 7, by the strategy {} agree, and read every message once."""
     for queues in (5, 7):
-        group = await _group(stage, queues=queues, allocation=allocation)
+        group = await group_of(stage, queues=queues, allocation=allocation)
         await group.join(3)
-        await group.read(EACH)
+        await group.read()
         group.all_once()
 
 
@@ -185,12 +42,12 @@ async def shares(stage: Stage, allocation: Allocation) -> None:
 @on_stage
 async def idle_members(stage: Stage) -> None:
     """Of five members that share three queues two have none, until one that has one leaves."""
-    group = await _group(stage, queues=3)
+    group = await group_of(stage, queues=3)
     await group.join(5)
     assert sorted(len(member.positions) for member in group.members) == [0, 0, 1, 1, 1]
     await group.read(2)
     await group.leave(next(member for member in group.members if member.positions))
-    await group.read(EACH)
+    await group.read()
     group.all_once()
 
 
@@ -198,12 +55,12 @@ async def idle_members(stage: Stage) -> None:
 @on_stage
 async def latecomer(stage: Stage) -> None:
     """Who joins goes on in its queues where the group has committed: nothing is read twice, and nothing is left out."""
-    group = await _group(stage)
+    group = await group_of(stage)
     await group.join(2)
     await group.read(2)
     late = await group.join()
     assert late.positions
-    await group.read(EACH)
+    await group.read()
     group.all_once()
 
 
@@ -211,11 +68,11 @@ async def latecomer(stage: Stage) -> None:
 @on_stage
 async def leave(stage: Stage) -> None:
     """The queues of a member that leaves go on where it has committed."""
-    group = await _group(stage)
+    group = await group_of(stage)
     await group.join(3)
     await group.read(4)
     await group.leave(group.members[1])
-    await group.read(EACH)
+    await group.read()
     group.all_once()
 
 
@@ -223,14 +80,14 @@ async def leave(stage: Stage) -> None:
 @on_stage
 async def crash(stage: Stage) -> None:
     """Of the queues of a member that hangs up, what it had read and not committed is read again, and nothing else."""
-    group = await _group(stage)
+    group = await group_of(stage)
     await group.join(3)
     await group.read(4, commit=3)
     before = group.owners()
     await group.crash(group.members[1])
     moved = [queue for queue, owner in group.owners().items() if before[queue] != owner]
     assert moved
-    await group.read(EACH)
+    await group.read()
     group.all_once(twice=[(queue, 3) for queue in moved])
 
 
@@ -238,7 +95,7 @@ async def crash(stage: Stage) -> None:
 @on_stage
 async def flap(stage: Stage) -> None:
     """While a third member comes and goes, every message is read once."""
-    group = await _group(stage)
+    group = await group_of(stage)
     await group.join(2)
     for upto in range(1, EACH, 2):
         third = await group.join()
@@ -252,7 +109,7 @@ async def flap(stage: Stage) -> None:
 @on_stage
 async def expires(stage: Stage) -> None:
     """A member that stays connected and says nothing is listed for 120 s, and then no more; the others are told."""
-    group = await _group(stage)
+    group = await group_of(stage)
     await group.join(3)
     silent, clock = group.members[1], stage.clock
     since, others = clock.now(), [member for member in group.members if member is not silent]
@@ -293,3 +150,167 @@ async def all_leave_return(stage: Stage) -> None:
     stored = await again.stored()
     assert stored == 3
     assert (await again.pull(stored)).texts == ("m3", "m4", "m0", "m1")
+
+
+@case("reb.queues-traffic", rules=LIVE, level=Level.EXTENSION, needs=REMOTING, timeout=150.0)
+@on_stage
+async def traffic(stage: Stage) -> None:
+    """While members join, leave and crash under traffic nothing is lost, and little is read twice: what the former
+    owner of a queue had not committed."""
+    group = await group_of(stage, each=1)
+    crew = Crew(stage, group)
+    await crew.join()
+    await crew.send(ROUNDS)
+    leaver, victim = await crew.join(), await crew.join()
+    await crew.send(ROUNDS)
+    await crew.leave(leaver)
+    await crew.send(ROUNDS)
+    await crew.crash(victim)
+    await crew.send(ROUNDS)
+    await crew.read_all()
+    await crew.end()
+    twice = len(group.read_in_order) - group.sent.total()
+    stage.target.note("read twice", twice)
+    # A former owner may be in the middle of a batch, and commit it after the new one has committed another.
+    assert twice <= 2 * BATCH * group.moves, f"{twice} messages were read twice after {group.moves} moves"
+
+
+@case("reb.queues-ordered", rules=LIVE, level=Level.EXTENSION, needs=REMOTING, timeout=150.0)
+@on_stage
+async def ordered(stage: Stage) -> None:
+    """Members that read only queues that they have locked read each message once and each queue in order, while others
+    join and leave under traffic."""
+    group = await group_of(stage, each=1)
+    group.is_ordered = True
+    crew = Crew(stage, group)
+    await crew.join()
+    await crew.send(ROUNDS)
+    leaver, _ = await crew.join(), await crew.join()
+    await crew.send(ROUNDS)
+    await crew.leave(leaver)
+    await crew.send(ROUNDS)
+    await crew.read_all()
+    await crew.end()
+    group.all_once()
+    for queue in range(QUEUES):
+        offsets = [offset for each, offset in group.read_in_order if each == queue]
+        assert offsets == sorted(offsets), f"queue {queue} was read out of order: {offsets}"
+
+
+@case("reb.queues-lock-crash", rules=LIVE, level=Level.EXTENSION, needs=REMOTING, timeout=150.0)
+@on_stage
+async def lock_crash(stage: Stage) -> None:
+    """A queue whose owner hangs up can be locked by another member when its lock expires, no sooner, and is read on
+    from the committed offset."""
+    group = await group_of(stage, queues=1)
+    holder, other = await group.join(), await group.join()
+    if not holder.positions:
+        holder, other = other, holder
+    assert await holder.probe.lock(group.name, group.topic, 0) == [0]
+    await holder.read(4, commit=3)
+    await group.crash(holder)
+    assert await other.probe.lock(group.name, group.topic, 0) == []
+    await stage.clock.sleep(LOCK_LIFE - LOOKS)
+    await other.probe.join(group.name, group.topic)
+    assert await other.probe.lock(group.name, group.topic, 0) == []
+    await stage.clock.sleep(2 * LOOKS)
+    assert await other.probe.lock(group.name, group.topic, 0) == [0]
+    await group.read()
+    group.all_once(twice=[(0, 3)])
+
+
+@case("reb.queues-increase", rules=("R3.1", *LIVE), level=Level.EXTENSION, needs=REMOTING, timeout=150.0)
+@on_stage
+async def increase(stage: Stage) -> None:
+    """Members share the new queues of a topic that grows, and go on in the others."""
+    group = await group_of(stage, queues=2)
+    await group.join(2)
+    await group.read(2)
+    await stage.target.create_topic(group.topic, queues=QUEUES)
+    until = stage.clock.now() + stage.target.number("route.high")
+    while (queues := await group.members[0].probe.queues(group.topic)) < QUEUES:
+        assert stage.clock.now() < until, f"the route has {queues} queues"
+        await stage.clock.sleep(1.0)
+    group.queues = QUEUES
+    await group.share()
+    await group.send()
+    await group.read()
+    group.all_once()
+
+
+@case("lb.queues-stalled-group", rules=("R10.1", *LIVE), level=Level.EXTENSION, needs=REMOTING)
+@on_stage
+async def stalled_group(stage: Stage) -> None:
+    """A group that locks all queues, reads them and commits nothing holds back no other group."""
+    stalled = await group_of(stage)
+    await stalled.join(2)
+    for member in stalled.members:
+        assert await member.probe.lock(stalled.name, stalled.topic, *member.positions) == [*member.positions]
+    await stalled.read(commit=0)
+    other = Group(stage, stalled.topic, await stage.target.create_group(), QUEUES)
+    other.sent = stalled.sent
+    await other.join(2)
+    for member in other.members:
+        assert await member.probe.lock(other.name, other.topic, *member.positions) == [*member.positions]
+    await other.read()
+    other.all_once()
+
+
+@case(
+    "lb.queues-all-served",
+    rules=("R3.7", *LIVE),
+    level=Level.EXTENSION,
+    needs=REMOTING,
+    params={"1": 1, "2": 2, "4": 4},
+)
+@on_stage
+async def all_served(stage: Stage, count: int) -> None:
+    """With {} member(s) of each of two groups all eight queues are read to their end, by each group."""
+    first = await group_of(stage, queues=8)
+    second = Group(stage, first.topic, await stage.target.create_group(), 8)
+    second.sent = first.sent
+    for group in (first, second):
+        await group.join(count)
+        assert {len(member.positions) for member in group.members} == {8 // count}
+    await asyncio.gather(first.read(), second.read())
+    for group in (first, second):
+        group.all_once()
+
+
+@case("lb.queues-mixed-filters", rules=LIVE, level=Level.INFORMATIONAL, needs=REMOTING)
+@on_stage
+async def mixed_filters(stage: Stage) -> None:
+    """What two members of a group that subscribe to different tags (wrong use) read of their queues is recorded."""
+    reader = await over_remoting(stage)
+    for tag in "abab":
+        await reader.send(1, tag=tag)
+    other = await over_remoting(stage, topic=reader.topic, group=reader.group)
+    for each, tag in ((reader, "a"), (other, "b")):
+        await each.probe.join(each.group, each.topic, wanted=FilterText(tag))
+    for name, each in (("first", reader), ("second", other)):
+        answer = await each.probe.pull(each.topic, each.group, 0, wanted=None)
+        tags = [record.properties().get("TAGS", "") for record in answer.records]
+        stage.target.note(f"tags of the {name}", "".join(tags))
+
+
+@case(
+    "reb.queues-topic-recreated",
+    rules=LIVE,
+    level=Level.INFORMATIONAL,
+    needs=(*REMOTING, "@delete"),
+    timeout=120.0,
+)
+@on_stage
+async def topic_recreated(stage: Stage) -> None:
+    """The offset that a group is answered after its topic was deleted and created again is recorded."""
+    reader = await over_remoting(stage)
+    await reader.send(5)
+    await reader.store(3)
+    await stage.target.delete_topic(reader.topic)
+    await stage.target.create_topic(reader.topic, queues=1)
+    again = await over_remoting(stage, topic=reader.topic, group=reader.group)
+    await again.send(1)
+    stage.target.note("committed", await again.stored())
+    page = await again.pull(0)
+    stage.target.note("pull at 0", page.outcome)
+    stage.target.note("next", page.next_offset)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import grpc.aio
+from aiorocketmq._remoting.codes import ResponseCode
 from aiorocketmq.wire import messages as pb
 
 from aiorocketmq_conformance.blocks import Step
@@ -21,6 +22,7 @@ from aiorocketmq_conformance.probe.answers import Delivery, Received, code_name,
 from aiorocketmq_conformance.probe.client import CallFailed, ProbeClient
 from aiorocketmq_conformance.probe.clock import Clock, within
 from aiorocketmq_conformance.probe.remoting import RemotingProbe
+from aiorocketmq_conformance.probe.remoting_answers import told
 from aiorocketmq_conformance.probe.telemetry import StreamEnded
 from aiorocketmq_conformance.target import DEFAULT_QUEUES, Target
 from aiorocketmq_conformance.verdicts import Inconclusive, NotApplicable
@@ -223,11 +225,13 @@ class Stage:
         self.stack.push_async_callback(client.close)
         return client
 
-    def member(self) -> RemotingProbe:
-        """A client of the classic protocol with a fresh id that has not said anything yet; closed at the end."""
+    def member(self, client_id: str | None = None) -> RemotingProbe:
+        """A client of the classic protocol that has not said anything yet, with a fresh id unless one is given; closed
+        at the end."""
         if self.target.name_server is None:
             raise NotApplicable("nobody said where the target's name server is")
-        probe = RemotingProbe(self.target.name_server, self.target.fresh("client"), self.clock)
+        client_id = self.target.fresh("client") if client_id is None else client_id
+        probe = RemotingProbe(self.target.name_server, client_id, self.clock)
         self.stack.push_async_callback(probe.close)
         return probe
 
@@ -336,6 +340,24 @@ class Stage:
         assert response.status.code == pb.Code.OK, f"send answered {status_text(response.status)}"
         assert len(response.entries) == 1, f"send of one message answered {len(response.entries)} entries"
         return Sent(message, response.entries[0], at, self.clock.now(), wall)
+
+    async def send_over(
+        self,
+        member: RemotingProbe,
+        topic: str,
+        body: bytes,
+        properties: Mapping[str, str] | None = None,
+        *,
+        queue: int = 0,
+    ) -> None:
+        """Send one message over remoting; AssertionError unless it is taken, Inconclusive if the server is too busy."""
+        for _ in range(BUSY_TRIES):
+            answer = await member.send(topic, body, properties, queue=queue)
+            if answer.code != ResponseCode.SYSTEM_BUSY:
+                assert answer.code == ResponseCode.SUCCESS, f"a message was answered {told(answer)}"
+                return
+            await self.clock.sleep(0.5)
+        raise Inconclusive(f"the server refused a message {BUSY_TRIES} times as too busy")
 
     async def nothing_but(
         self, consumer: Consumer, seconds: float, *, sentinel: dict[str, Any] | None = None, **asked: Any

@@ -31,6 +31,10 @@ UNPROVEN: Mapping[str, str] = {
         ("life.tls[on]", "life.tls[plain]"),
         "the port answers before any core is asked; its own tests hold ports of one kind against it",
     ),
+    **dict.fromkeys(
+        ("pull.filter-check[legal]", "pull.filter-check[illegal]"),
+        "the remoting port compiles it before any core is asked; its own tests ask it for both kinds",
+    ),
     "limit.unknown-field": "the protobuf runtime drops such fields before anybody of ours sees them",
     **dict.fromkeys(
         (

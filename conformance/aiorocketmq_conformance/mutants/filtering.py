@@ -13,6 +13,7 @@ from aiorocketmq_fake.core.model import (
     FilterExpression,
     OutgoingMessage,
     Parked,
+    PullRequest,
     Received,
     ReceiveRequest,
     StoredMessage,
@@ -21,11 +22,12 @@ from aiorocketmq_fake.core.placement import java_hash
 from aiorocketmq_fake.core.receiving import ReceivePoll, Receiving
 
 from aiorocketmq_conformance.mutants.mutant import SESSION, Mutant
+from aiorocketmq_conformance.mutants.pulling import TamperingPulls
 from aiorocketmq_conformance.mutants.tampering import Tampering
 
 
-class OtherExpressions(Tampering):
-    """Expressions are replaced by others before they are read."""
+class OtherExpressions(Tampering, TamperingPulls):
+    """Expressions are replaced by others before they are read, those of pulls, too."""
 
     def __init__(self, *args: object, **named: object) -> None:
         super().__init__(*args, **named)  # type: ignore[arg-type]  # handed through as they are
@@ -36,10 +38,15 @@ class OtherExpressions(Tampering):
         return message
 
     def asked(self, request: ReceiveRequest) -> ReceiveRequest:
-        expression = request.filter
+        return replace(request, filter=self._other(request.filter))
+
+    def pulling(self, request: PullRequest) -> PullRequest:
+        return replace(request, filter=self._other(request.filter))
+
+    def _other(self, expression: FilterExpression) -> FilterExpression:
         text = expression.expression
         other = self.sql(text) if expression.type is FilterType.SQL else self.tags(text)
-        return replace(request, filter=replace(expression, expression=other))
+        return replace(expression, expression=other)
 
     def sql(self, text: str) -> str:
         """The expression that is read instead of an SQL expression."""
@@ -223,21 +230,37 @@ class OneFilterForAll(Tampering):
 
 FILTERING = (
     Mutant("MU61", ("filter.tag-hash-collision",), core=TagsByHash),
-    Mutant("MU62", ("filter.tag-no-substring",), core=TagsByPart),
-    Mutant("MU63", ("filter.tag-case",), core=TagsInAnyCase),
+    Mutant("MU62", ("filter.tag-no-substring", "pull.filter-tags[part]"), core=TagsByPart),
+    Mutant("MU63", ("filter.tag-case", "pull.filter-tags[other-case]"), core=TagsInAnyCase),
     Mutant("mu-tags-cut", ("filter.tag-long",), core=TagsByStart),
     Mutant("mu-star-for-all", ("filter.tag-star-literal",), core=StarTagForAll),
-    Mutant("MU64", ("filter.tag-or", "filter.tag-spaces*"), core=FirstTagOnly),
+    Mutant("MU64", ("filter.tag-or", "filter.tag-spaces*", "pull.filter-tags[two]"), core=FirstTagOnly),
     Mutant("mu-last-tag-only", ("filter.tag-or-unused",), core=LastTagOnly),
     Mutant("mu-empty-tag-for-all", ("filter.tag-empty-terms",), core=EmptyTagForAll),
-    Mutant("mu-untagged-never", ("filter.tag-all*",), core=UntaggedNeverMeant, spares=SESSION),
+    Mutant(
+        "mu-untagged-never",
+        (
+            "filter.tag-all*",
+            "pull.filter-tags[star]",
+            "pull.filter-tags[empty]",
+            "pull.filter-sql[illegal]",
+        ),
+        core=UntaggedNeverMeant,
+        spares=SESSION,
+    ),
     Mutant("mu-one-filter-for-all", ("filter.tag-per-group",), core=OneFilterForAll),
     Mutant("mu-rejected-come-back", ("filter.skipped-not-returned",), core=RejectedComeBack),
     Mutant("MU68", ("filter.no-slot-waste",), core=RejectedBlock),
     Mutant(
-        "MU66", ("filter.sql-unknown-prop", "filter.sql-in*", "filter.sql-type-clash"), core=UnknownIsTrue
+        "MU66",
+        ("filter.sql-unknown-prop", "filter.sql-in*", "filter.sql-type-clash", "pull.filter-sql[unknown]"),
+        core=UnknownIsTrue,
     ),
-    Mutant("MU67", ("filter.sql-between", "filter.sql-ordered"), core=BetweenWithoutEnds),
+    Mutant(
+        "MU67",
+        ("filter.sql-between", "filter.sql-ordered", "pull.filter-sql[between]"),
+        core=BetweenWithoutEnds,
+    ),
     Mutant(
         "mu-sql-numbers-as-texts", ("filter.sql-compare[<]", "filter.sql-compare[>*"), core=NumbersAsTexts
     ),
@@ -254,7 +277,16 @@ FILTERING = (
     ),
     Mutant(
         "mu-sql-accepts-all",
-        ("filter.sql-null*", "filter.sql-tags", "filter.sql-compare*", "filter.sql-illegal*"),
+        (
+            "filter.sql-null*",
+            "filter.sql-tags",
+            "filter.sql-compare*",
+            "filter.sql-illegal*",
+            "pull.filter-sql[compare]",
+            "pull.filter-sql[and]",
+            "pull.filter-sql[none]",
+            "pull.declared-sql",
+        ),
         core=SqlAcceptsAll,
     ),
     Mutant("mu-sql-any-case", ("filter.sql-string-case",), core=SqlInAnyCase),

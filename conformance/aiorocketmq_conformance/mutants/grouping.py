@@ -5,10 +5,26 @@ from __future__ import annotations
 from dataclasses import replace
 
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.classic_model import Beat, MembersChanged, MembersOfGroup, QueueKey
-from aiorocketmq_fake.core.model import ForChannels, Output, Parked, Pulled, PullRequest
+from aiorocketmq_fake.core.classic_model import (
+    Beat,
+    MembersChanged,
+    Membership,
+    MembersOfGroup,
+    QueueKey,
+    Subscribed,
+)
+from aiorocketmq_fake.core.model import (
+    FilterExpression,
+    ForChannels,
+    Output,
+    Parked,
+    Pulled,
+    PullRequest,
+    TopicConfig,
+)
 
 from aiorocketmq_conformance.mutants.mutant import Mutant
+from aiorocketmq_conformance.mutants.pulling import TamperingPulls
 
 
 class MembersUntold(Broker):
@@ -141,6 +157,14 @@ class LocksLeave(Broker):
         self._locks.forget_all()
 
 
+class LocksUntilResets(Broker):
+    """A group that is moved loses its locks."""
+
+    def reset_queue(self, group: str, topic: str, queue_id: int, offset: int, *, now: float) -> None:
+        super().reset_queue(group, topic, queue_id, offset, now=now)
+        self._locks.forget_all()
+
+
 class LocksAcrossGroups(Broker):
     """A queue is locked for all groups at once."""
 
@@ -162,16 +186,100 @@ class LastMembersForget(Broker):
                 self.update_offset(place.group, place.topic, place.queue_id, 0, now=now)
 
 
+class FirstSubscriptionStays(Broker):
+    """What a group subscribes to first stays its subscription."""
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]  # whatever a core takes
+        self._first: dict[tuple[str, str], Subscribed] = {}
+
+    def subscription(self, group: str, topic: str) -> Subscribed | None:
+        found = super().subscription(group, topic)
+        return found and self._first.setdefault((group, topic), found)
+
+
+class LastHeartbeatCounts(Broker):
+    """The last heartbeat counts, however old its subscriptions are."""
+
+    def beat(self, channel: int, beat: Beat, *, now: float) -> None:
+        self._last = {wanted.topic: wanted for each in beat.consumers for wanted in each.subscriptions}
+        super().beat(channel, beat, now=now)
+
+    def subscription(self, group: str, topic: str) -> Subscribed | None:
+        return self._last.get(topic)
+
+
+class SubscriptionsKnown(Broker):
+    """A group that subscribes to nothing subscribes to everything, in every version."""
+
+    def members(self, group: str) -> MembersOfGroup | None:
+        return super().members(group) or MembersOfGroup((), Membership(group, ()))
+
+    def subscription(self, group: str, topic: str) -> Subscribed | None:
+        return Subscribed(topic, version=2**62)
+
+
+class SubscriptionsWin(TamperingPulls):
+    """What a group subscribes to counts for all its pulls."""
+
+    def pulling(self, request: PullRequest) -> PullRequest:
+        known = self.subscription(request.group, request.topic)
+        return (
+            request
+            if known is None
+            else replace(request, filter=FilterExpression(known.expression, known.type))
+        )
+
+
+class SubscriptionsShared(Broker):
+    """What one group subscribes to counts for all."""
+
+    def subscription(self, group: str, topic: str) -> Subscribed | None:
+        known = super().subscription
+        found = (known(each.config.name, topic) for each in self.groups())
+        return next((wanted for wanted in found if wanted is not None), None)
+
+
+class BroadcastsShare(Broker):
+    """Groups that broadcast are taken for groups that share."""
+
+    def beat(self, channel: int, beat: Beat, *, now: float) -> None:
+        sharing = tuple(replace(each, message_model="CLUSTERING") for each in beat.consumers)
+        super().beat(channel, replace(beat, consumers=sharing), now=now)
+
+
+class TopicsStay(Broker):
+    """A topic keeps the queues that it was created with."""
+
+    def update_topic(self, config: TopicConfig, *, now: float) -> None:
+        return
+
+
+class OffsetsUncommitted(Broker):
+    """Every commit is answered, and stores the beginning."""
+
+    def commit_classic(self, group: str, topic: str, queue_id: int, offset: int, *, now: float) -> bool:
+        return super().commit_classic(group, topic, queue_id, 0, now=now)
+
+
 GROUPING = (
     Mutant("mu-members-untold", ("member.*-notifies",), core=MembersUntold),
     Mutant("mu-members-told-always", ("member.repeat-is-quiet",), core=MembersToldAlways),
     Mutant(
         "mu-leavers-stay",
-        ("member.leave-notifies", "reb.queues-leave", "strategy.idle-members"),
+        ("member.leave-notifies", "reb.queues-leave", "strategy.idle-members", "reb.queues-traffic"),
         core=LeaversStay,
     ),
-    Mutant("mu-the-gone-stay", ("member.hang-up-notifies", "reb.queues-crash"), core=TheGoneStay),
-    Mutant("mu-latest-two-listed", ("strategy.*", "reb.queues-latecomer"), core=LatestTwoListed),
+    Mutant(
+        "mu-the-gone-stay",
+        ("member.hang-up-notifies", "reb.queues-crash", "reb.queues-traffic"),
+        core=TheGoneStay,
+    ),
+    Mutant(
+        "mu-latest-two-listed",
+        ("strategy.*", "reb.queues-latecomer", "lb.queues-all-served[4]"),
+        core=LatestTwoListed,
+    ),
     Mutant(
         "mu-changes-move-offsets",
         ("reb.queues-latecomer", "reb.queues-leave", "reb.queues-flap"),
@@ -186,12 +294,33 @@ GROUPING = (
     ),
     Mutant(
         "mu-locks-shared",
-        ("lock.one-owner", "lock.expires", "lock.renewed", "reb.lock-handover*"),
+        ("lock.one-owner", "lock.expires", "lock.renewed", "reb.lock-handover*", "reb.queues-lock-crash"),
         core=LocksShared,
     ),
-    Mutant("mu-locks-stay", ("lock.unlock-frees", "lock.expires", "reb.lock-handover*"), core=LocksStay),
+    Mutant(
+        "mu-locks-stay",
+        (
+            "lock.unlock-frees",
+            "lock.expires",
+            "reb.lock-handover*",
+            "reb.queues-lock-crash",
+            "reb.queues-ordered",
+        ),
+        core=LocksStay,
+    ),
     Mutant("mu-locks-unrenewed", ("lock.renewed",), core=LocksUnrenewed),
     Mutant("mu-locks-leave", ("lock.outlives-owner",), core=LocksLeave),
-    Mutant("mu-locks-across-groups", ("lock.per-group",), core=LocksAcrossGroups),
-    Mutant("mu-last-members-forget", ("reb.queues-all-return",), core=LastMembersForget),
+    Mutant("mu-locks-until-resets", ("offset.reset-locked*",), core=LocksUntilResets),
+    Mutant("mu-locks-across-groups", ("lock.per-group", "lb.queues-stalled-group"), core=LocksAcrossGroups),
+    Mutant(
+        "mu-last-members-forget", ("reb.queues-all-return", "offset.queue-resume*"), core=LastMembersForget
+    ),
+    Mutant("mu-broadcasts-share", ("member.broadcast-*",), core=BroadcastsShare),
+    Mutant("mu-topics-stay", ("reb.queues-increase",), core=TopicsStay),
+    Mutant("mu-offsets-uncommitted", ("reb.queues-traffic", "reb.queues-latecomer"), core=OffsetsUncommitted),
+    Mutant("mu-first-subscription-stays", ("pull.declared-newer",), core=FirstSubscriptionStays),
+    Mutant("mu-last-heartbeat-counts", ("pull.declared-newer",), core=LastHeartbeatCounts),
+    Mutant("mu-subscriptions-known", ("pull.declared-unknown*",), core=SubscriptionsKnown),
+    Mutant("mu-subscriptions-win", ("pull.declared-inline",), core=SubscriptionsWin),
+    Mutant("mu-subscriptions-shared", ("pull.declared-per-group",), core=SubscriptionsShared),
 )

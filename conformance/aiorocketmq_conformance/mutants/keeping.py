@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.codes import OffsetPolicy
+from aiorocketmq_fake.core.codes import Code, OffsetPolicy
 from aiorocketmq_fake.core.lease_ends import LeaseEnds
 from aiorocketmq_fake.core.leases import Lease
 from aiorocketmq_fake.core.model import (
@@ -13,12 +13,15 @@ from aiorocketmq_fake.core.model import (
     AckResult,
     Delivery,
     Parked,
+    Pulled,
+    PullRequest,
     Received,
     ReceiveRequest,
 )
 from aiorocketmq_fake.core.snapshots import OffsetSnapshot
 
 from aiorocketmq_conformance.mutants.mutant import SESSION, Mutant
+from aiorocketmq_conformance.mutants.pulling import TamperingPulls
 from aiorocketmq_conformance.mutants.tampering import Tampering
 
 
@@ -55,6 +58,20 @@ class StuckBehindMin(Broker):
         if any(one.offset < one.min_offset for one in self.offsets(request.group)):
             request = replace(request, batch_size=0, polling=5.0)
         return super().receive(request, now=now)
+
+    def pull_classic(self, request: PullRequest, *, now: float, commit: int | None = None) -> Pulled | Parked:
+        queue = self.queue(request.topic, request.queue_id)
+        if queue is not None and request.offset < queue.min_offset:
+            return Pulled(Code.MESSAGE_NOT_FOUND, "", (), request.offset)
+        return super().pull_classic(request, now=now, commit=commit)
+
+
+class ReadIsGone(TamperingPulls):
+    """What one group has committed is gone for all."""
+
+    def pulling(self, request: PullRequest) -> PullRequest:
+        read = [each.offset for each in self.offsets() if each.topic == request.topic]
+        return replace(request, offset=max([request.offset, *read]))
 
 
 class ResetsIgnored(Broker):
@@ -196,7 +213,12 @@ KEEPING = (
     ),
     Mutant("mu-expires-early", ("keep.before-expiry",), core=ExpiresEarly),
     Mutant("mu-deleted-come-back", ("keep.inflight-over-expiry",), core=DeletedComeBack),
-    Mutant("mu-stuck-behind-min", ("keep.progress-behind-min",), core=StuckBehindMin),
+    Mutant(
+        "mu-stuck-behind-min",
+        ("keep.progress-behind-min", "keep.expires[remoting]"),
+        core=StuckBehindMin,
+    ),
+    Mutant("mu-read-is-gone", ("keep.read-stays",), core=ReadIsGone),
     Mutant(
         "mu-resets-ignored",
         (
@@ -232,7 +254,7 @@ KEEPING = (
         core=ResetsToTheBeginning,
     ),
     Mutant("MU81", ("offset.reset-one-group",), core=ResetsAllGroups),
-    Mutant("MU82", ("offset.reset-inflight-ack", "offset.reset-back-time"), core=OldAcksCount),
+    Mutant("MU82", ("offset.reset-inflight-ack",), core=OldAcksCount),
     Mutant("MU79", ("offset.resume-unacked", "offset.restart"), core=ProgressAtReceive),
     Mutant("MU80", ("offset.resume-other-client",), core=ProgressPerClient),
     Mutant("mu-progress-until-termination", ("offset.resume",), core=ProgressUntilTermination),

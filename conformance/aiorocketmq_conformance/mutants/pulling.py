@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from aiorocketmq_fake.core.broker import Broker
 from aiorocketmq_fake.core.choices import ALL_RPCS
-from aiorocketmq_fake.core.codes import OffsetPolicy, Refusal
+from aiorocketmq_fake.core.codes import Code, OffsetPolicy, Refusal
 from aiorocketmq_fake.core.model import (
     FilterExpression,
     OffsetQuery,
@@ -209,6 +209,79 @@ class PullsWakeOne(TamperingPulls):
         return request if request.group == self._woken else replace(request, polling=0.0)
 
 
+class LastQueueMissed(TamperingPulls):
+    """Pulls of a topic's last queue find nothing, unless it is the only one."""
+
+    def pulling(self, request: PullRequest) -> PullRequest:
+        topic = self.topic(request.topic)
+        is_last = topic is not None and request.queue_id == topic.read_queues - 1 > 0
+        return replace(request, filter=FilterExpression("nothing"), polling=0.0) if is_last else request
+
+
+class PullsForgive(TamperingPulls):
+    """A pull of what does not exist is served from the first queue of a topic that does."""
+
+    def pulling(self, request: PullRequest) -> PullRequest:
+        if self.queue(request.topic, request.queue_id) is not None:
+            return request
+        topics = sorted(each.config.name for each in self.topics())
+        topic = request.topic if request.topic in topics else topics[0]
+        return replace(request, topic=topic, queue_id=0)
+
+
+class PullsNeedGroups(Broker):
+    """A pull of a group that does not exist is refused."""
+
+    def pull_classic(self, request: PullRequest, *, now: float, commit: int | None = None) -> Pulled | Parked:
+        if not self.has_group(request.group):
+            raise Refusal(
+                Code.CONSUMER_GROUP_NOT_FOUND, f"The consumer group {request.group} does not exist."
+            )
+        return super().pull_classic(request, now=now, commit=commit)
+
+
+class CommitsOfNothing(Broker):
+    """A commit for what does not exist is taken, and forgotten."""
+
+    def has_group(self, group: str) -> bool:
+        return True
+
+    def commit_classic(self, group: str, topic: str, queue_id: int, offset: int, *, now: float) -> bool:
+        with suppress(Refusal):
+            return super().commit_classic(group, topic, queue_id, offset, now=now)
+        return True
+
+
+class CarriedCommitsGrow(Broker):
+    """What a pull carries is committed only where it is more than before."""
+
+    def pull_classic(self, request: PullRequest, *, now: float, commit: int | None = None) -> Pulled | Parked:
+        place = request.group, request.topic, request.queue_id
+        with suppress(Refusal):
+            commit = commit and max(commit, self.get_offset(*place, now=now))
+        return super().pull_classic(request, now=now, commit=commit)
+
+
+class ResetsUntold(Broker):
+    """Members of a group that is moved are not notified."""
+
+    def reset_queue(self, group: str, topic: str, queue_id: int, offset: int, *, now: float) -> None:
+        self.update_offset(group, topic, queue_id, offset, now=now)
+
+
+class ResetsForEver(Broker):
+    """A group that was moved once commits no more."""
+
+    _moved: frozenset[str] = frozenset()
+
+    def reset_queue(self, group: str, topic: str, queue_id: int, offset: int, *, now: float) -> None:
+        super().reset_queue(group, topic, queue_id, offset, now=now)
+        self._moved |= {group}
+
+    def commit_classic(self, group: str, topic: str, queue_id: int, offset: int, *, now: float) -> bool:
+        return group not in self._moved and super().commit_classic(group, topic, queue_id, offset, now=now)
+
+
 PULLING = (
     Mutant(
         "mu-pull-as-if-served",
@@ -224,7 +297,18 @@ PULLING = (
         ("pull.from-offset", "pull.next-offset-chain", "pull.repeatable", "pull.batch-cap"),
         core=PullsSkip,
     ),
-    Mutant("mu-pull-unfiltered", ("pull.filter-advances",), core=PullsUnfiltered),
+    Mutant(
+        "mu-pull-unfiltered",
+        (
+            "pull.filter-advances",
+            "pull.filter-held",
+            "pull.filter-tags[one]",
+            "pull.filter-tags[none]",
+            "pull.filter-tags[same-hash]",
+            "pull.declared-filter",
+        ),
+        core=PullsUnfiltered,
+    ),
     Mutant("mu-pull-impatient", ("pull.empty-waits", "pull.empty-wakes"), core=PullsImpatient),
     Mutant(
         "mu-pull-batches",
@@ -235,7 +319,11 @@ PULLING = (
     Mutant("mu-pull-anywhere", ("pull.illegal-offset*", "pull.trimmed-offset"), core=PullsAnywhere),
     Mutant("mu-offsets-only-grow", ("pull.update-backwards",), core=OffsetsOnlyGrow),
     Mutant("mu-offsets-shared", ("pull.offset-per-group",), core=OffsetsShared),
-    Mutant("mu-no-offset-is-zero", ("pull.get-offset-none", "pull.young-queue-start"), core=NoOffsetIsZero),
+    Mutant(
+        "mu-no-offset-is-zero",
+        ("pull.get-offset-none", "pull.young-queue-start", "keep.new-group-behind-min"),
+        core=NoOffsetIsZero,
+    ),
     Mutant("mu-offsets-shifted", ("pull.update-get-offset",), core=OffsetsShifted),
     Mutant("mu-offsets-until-restart", ("pull.offset-survives-restart",), core=OffsetsUntilRestart),
     Mutant(
@@ -245,4 +333,15 @@ PULLING = (
     ),
     Mutant("mu-resets-move-all", ("offset.reset-one-group*",), core=ResetsMoveAll),
     Mutant("mu-pulls-wake-one", ("pull.groups-woken",), core=PullsWakeOne),
+    Mutant("mu-last-queue-missed", ("lb.queues-all-served*", "strategy.shares*"), core=LastQueueMissed),
+    Mutant("mu-pulls-forgive", ("pull.unknown-topic", "pull.unknown-queue"), core=PullsForgive),
+    Mutant("mu-pulls-need-groups", ("pull.unknown-group",), core=PullsNeedGroups),
+    Mutant("mu-commits-of-nothing", ("pull.commit-unknown*",), core=CommitsOfNothing),
+    Mutant("mu-carried-commits-grow", ("pull.commit-carried",), core=CarriedCommitsGrow),
+    Mutant(
+        "mu-resets-untold",
+        ("offset.reset-running", "offset.reset-late-commit", "offset.reset-locked*"),
+        core=ResetsUntold,
+    ),
+    Mutant("mu-resets-for-ever", ("offset.reset-running",), core=ResetsForEver),
 )

@@ -71,6 +71,13 @@ class Tampering(Broker):
         """Store what `stored` made of the messages."""
         return super().send(tuple(map(self.stored, messages)), now=now, client_id=client_id)
 
+    def send_classic(
+        self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str = "", new_queues: int = 0
+    ) -> tuple[SendOutcome, ...]:
+        """The same over remoting."""
+        given = tuple(map(self.stored, messages))
+        return super().send_classic(given, now=now, client_id=client_id, new_queues=new_queues)
+
     def receive(self, request: ReceiveRequest, *, now: float) -> Received | Parked:
         """Answer with what `handed` made of the answer."""
         found = super().receive(self.asked(request), now=now)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import time_ns
 
+from aiorocketmq._admin.bodies import Connections, parse_by_queue, parse_connections
 from aiorocketmq._core.endpoint import Address
 from aiorocketmq._core.remoting.bodies import (
     CLUSTERING,
+    check_body,
     consumer_data,
     heartbeat_body,
     lock_body,
     parse_consumers,
     parse_locked,
+    parse_offsets,
 )
 from aiorocketmq._core.remoting.frame import Frame
 from aiorocketmq._core.remoting.properties import write_properties
@@ -23,18 +26,19 @@ from aiorocketmq._core.route import MessageQueue
 from aiorocketmq._core.settings import FilterText
 from aiorocketmq._remoting.codes import RequestCode, ResponseCode, response_name
 from aiorocketmq._remoting.pool import Pool
-from aiorocketmq._remoting.routes import BrokerAddresses, parse_route
+from aiorocketmq._remoting.routes import BrokerAddresses, Route, parse_route, typed
 from aiorocketmq.errors import Unreachable
 
 from aiorocketmq_conformance.probe.clock import STUCK, Clock
-from aiorocketmq_conformance.probe.remoting_answers import Notice, Pulled, number, told
+from aiorocketmq_conformance.probe.remoting_answers import Notice, Progress, Pulled, number, told
 from aiorocketmq_conformance.probe.traffic import Call
 
 _ANY = range(1 << 16)
 """Whatever the answer's code, the case judges it."""
-_SUSPEND, _INLINE = 2, 4
+_COMMIT, _SUSPEND, _INLINE = 1, 2, 4
 _HOLD_MARGIN = 15.0
 """Servers look at held pulls every five seconds (live-broker-remoting.md 4)."""
+EVERYTHING = FilterText()
 _VERSIONS = itertools.count(time_ns() // 1_000_000)
 """Every subscription is newer than the one before: servers keep the newest."""
 
@@ -46,11 +50,13 @@ class RemotingProbe:
         self.client_id = client_id
         self.clock = clock
         self.notices: list[Notice] = []
-        """What the server said unasked, in order of arrival."""
+        """Changes in its groups that the server reported, in order of arrival. Request 40."""
+        self.resets: list[dict[int, int]] = []
+        """Offsets by queue to which the server moved its groups, in order of arrival. Request 220."""
         self._name_server = _address(name_server)
         self._brokers: dict[str, BrokerAddresses] = {}
         self._joined: dict[str, str] = {}
-        self._noticed = asyncio.Event()
+        self._heard = asyncio.Event()
         self._pool = Pool(credentials=_nobody, on_request=self._on_request)
 
     # Life
@@ -71,9 +77,17 @@ class RemotingProbe:
 
     async def notified(self, count: int) -> None:
         """Return when so many notices have come in all."""
-        while len(self.notices) < count:
-            self._noticed.clear()
-            await self._noticed.wait()
+        await self._until(lambda: len(self.notices) >= count)
+
+    async def moved(self) -> dict[int, int]:
+        """Return the offsets by queue to which the server moved its group last; wait for the first ones."""
+        await self._until(lambda: bool(self.resets))
+        return self.resets[-1]
+
+    async def _until(self, is_enough: Callable[[], bool]) -> None:
+        while not is_enough():
+            self._heard.clear()
+            await self._heard.wait()
 
     # Requests
 
@@ -95,11 +109,19 @@ class RemotingProbe:
     async def broker_of(self, topic: str) -> BrokerAddresses:
         """The first broker of a topic, as the name server tells it."""
         if topic not in self._brokers:
-            fields = {"topic": topic, "acceptStandardJsonOnly": "true"}
-            answer = await self._request(self._name_server, RequestCode.GET_ROUTEINFO_BY_TOPIC, fields)
-            assert answer.code == ResponseCode.SUCCESS, f"the route of {topic} answered {told(answer)}"
-            self._brokers[topic] = parse_route(answer.body).brokers[0]
+            self._brokers[topic] = (await self.route(topic)).brokers[0]
         return self._brokers[topic]
+
+    async def route(self, topic: str) -> Route:
+        """Return the current route of a topic. Request 105."""
+        fields = {"topic": topic, "acceptStandardJsonOnly": "true"}
+        answer = await self._request(self._name_server, RequestCode.GET_ROUTEINFO_BY_TOPIC, fields)
+        assert answer.code == ResponseCode.SUCCESS, f"the route of {topic} answered {told(answer)}"
+        return parse_route(answer.body)
+
+    async def queues(self, topic: str) -> int:
+        """Return how many readable queues a topic has now."""
+        return (await self.route(topic)).queues[0].readable
 
     async def _request(
         self,
@@ -161,23 +183,33 @@ class RemotingProbe:
         queue: int = 0,
         batch: int = 32,
         poll: float = 0.0,
-        expression: str | None = "*",
+        wanted: FilterText | None = EVERYTHING,
+        version: int = 0,
+        commit: int | None = None,
+        named: str | None = None,
     ) -> Pulled:
-        """Read a queue from `offset`; without `expression` by the filter of the group's heartbeats. Request 11."""
+        """Read a queue of `topic`, or of another one `named`, from `offset`, and store the offset `commit`. Request 11.
+
+        Without `wanted` the filter is that of the group's heartbeats, which must be of `version` or newer."""
+        flags = (
+            _SUSPEND if poll > 0 else 0,
+            0 if wanted is None else _INLINE,
+            0 if commit is None else _COMMIT,
+        )
         fields: dict[str, object] = {
             "consumerGroup": group,
-            "topic": topic,
+            "topic": topic if named is None else named,
             "queueId": queue,
             "queueOffset": offset,
             "maxMsgNums": batch,
-            "sysFlag": (_SUSPEND if poll > 0 else 0) | (0 if expression is None else _INLINE),
-            "commitOffset": 0,
+            "sysFlag": sum(flags),
+            "commitOffset": commit or 0,
             "suspendTimeoutMillis": round(poll * 1000),
-            "subVersion": 0,
-            "expressionType": "TAG",
+            "subVersion": version,
+            "expressionType": "SQL92" if wanted is not None and wanted.is_sql else "TAG",
         }
-        if expression is not None:
-            fields["subscription"] = expression
+        if wanted is not None:
+            fields["subscription"] = wanted.expression
         started = self.clock.now()
         answer = await self.ask(topic, RequestCode.PULL_MESSAGE, fields, hold=poll if poll > 0 else None)
         return Pulled(
@@ -209,6 +241,24 @@ class RemotingProbe:
         }
         return await self.ask(topic, RequestCode.UPDATE_CONSUMER_OFFSET, fields)
 
+    async def reset(self, topic: str, group: str, to: float | None = 0.0) -> None:
+        """Move a group in every queue to a time in Unix seconds, or to the end, as an administrator does;
+        AssertionError where that is refused. Request 222."""
+        moment = -1 if to is None else round(to * 1000)
+        fields = {"topic": topic, "group": group, "timestamp": moment, "isForce": "true"}
+        answer = await self.ask(topic, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, fields)
+        assert answer.code == ResponseCode.SUCCESS, f"a reset answered {told(answer)}"
+
+    async def progress(self, topic: str, group: str) -> dict[int, Progress]:
+        """How far a group is in each queue that it has read. Request 208."""
+        fields = {"topic": topic, "consumerGroup": group}
+        answer = await self.ask(topic, RequestCode.GET_CONSUME_STATS, fields)
+        assert answer.code == ResponseCode.SUCCESS, f"the question for progress answered {told(answer)}"
+        return {
+            queue.id: Progress(typed(row.get("consumerOffset"), int), typed(row.get("brokerOffset"), int))
+            for queue, row in parse_by_queue(answer.body).items()
+        }
+
     async def end(self, topic: str, code: RequestCode, *, queue: int = 0) -> int | None:
         """The offset of an end of a queue: requests 30 (highest) and 31 (lowest)."""
         answer = await self.ask(topic, code, {"topic": topic, "queueId": queue})
@@ -224,20 +274,44 @@ class RemotingProbe:
 
     # Members and locks
 
-    async def join(self, group: str, topic: str, *, wanted: str = "*", also: Sequence[str] = ()) -> None:
-        """Tell the topic's broker of a member that consumes it, and others `also`. Request 34."""
-        subscriptions = {name: FilterText(wanted) for name in (topic, *also)}
+    async def join(
+        self,
+        group: str,
+        topic: str,
+        *,
+        wanted: FilterText = EVERYTHING,
+        subscribed: Sequence[str] | None = None,
+        version: int | None = None,
+        model: str = CLUSTERING,
+    ) -> int:
+        """Tell the topic's broker of a member that consumes it, or the topics `subscribed`. Request 34.
+
+        Returns the version of its subscription: newer than all before, unless one is given."""
+        version = next(_VERSIONS) if version is None else version
         consumer = consumer_data(
             group,
-            subscriptions,
-            model=CLUSTERING,
+            dict.fromkeys((topic,) if subscribed is None else subscribed, wanted),
+            model=model,
             from_where="CONSUME_FROM_FIRST_OFFSET",
-            version=next(_VERSIONS),
+            version=version,
         )
         body = heartbeat_body(self.client_id, consumers=[consumer])
         answer = await self.ask(topic, RequestCode.HEART_BEAT, body=body)
         assert answer.code == ResponseCode.SUCCESS, f"a heartbeat answered {told(answer)}"
         self._joined[group] = topic
+        return version
+
+    async def check(self, group: str, topic: str, wanted: FilterText) -> Frame:
+        """Ask whether a filter can be compiled. Request 46."""
+        body = check_body(self.client_id, group, topic, wanted)
+        return await self.ask(topic, RequestCode.CHECK_CLIENT_CONFIG, body=body)
+
+    async def connected(self, group: str, topic: str) -> Connections:
+        """What a broker knows of a group's members together. Request 203."""
+        fields = {"consumerGroup": group}
+        answer = await self.ask(topic, RequestCode.GET_CONSUMER_CONNECTION_LIST, fields)
+        assert answer.code == ResponseCode.SUCCESS, f"the question for connections answered {told(answer)}"
+        return parse_connections(answer.body)
 
     async def leave(self, group: str, topic: str) -> None:
         """Tell the topic's broker that the member is gone. Request 35."""
@@ -274,7 +348,10 @@ class RemotingProbe:
         self.clock.traffic.steps += 1
         if frame.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
             self.notices.append(Notice(frame.fields.get("consumerGroup", ""), self.clock.now()))
-            self._noticed.set()
+        elif frame.code == RequestCode.RESET_CONSUMER_CLIENT_OFFSET:
+            moved = parse_offsets(frame.body)
+            self.resets.append({queue.id: offset for queue, offset in moved.items()})
+        self._heard.set()
 
 
 def _address(text: str) -> Address:

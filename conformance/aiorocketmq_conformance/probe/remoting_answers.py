@@ -34,6 +34,14 @@ class Pulled:
         return response_name(self.code)
 
 
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a group is in one queue, and how far one could be."""
+
+    committed: int
+    end: int
+
+
 def told(answer: Frame) -> str:
     """An answer's code and remark, for complaints."""
     return f"{response_name(answer.code)}: {answer.remark}"

@@ -56,26 +56,24 @@ def test_every_case_is_given_the_server_that_is_configured_for_its_needs() -> No
     assert made.of(("recall", "@restart")) is made.restarted
     assert made.of(("auth", "@acl")) is made.users
     assert made.of(("closed", "@group")) is made.closed
+    assert made.of(("remoting", "@trim")) is made.trimmed
     assert made.restarted.broker == made.switched_on.broker
 
 
 @pytest.mark.parametrize(
     ("version", "mode", "serves"),
     [
-        ("5.2.0", "local", {"type.mixed", "closed", "@process", "@restart"}),
-        ("5.3.3", "local", {"type.mixed", "closed", "@process", "@restart", "recall", "auth", "@acl"}),
-        ("5.5.0", "local", {"type.mixed", "closed", "@process", "@restart", "recall", "auth", "@acl"}),
-        (
-            "5.5.0",
-            "cluster",
-            {"type.mixed", "closed", "@process", "@restart", "recall", "auth", "@acl", "type.lite"},
-        ),
+        ("4.9.7", "local", set()),
+        ("5.2.0", "local", set()),
+        ("5.3.3", "local", {"recall", "auth", "@acl"}),
+        ("5.5.0", "local", {"recall", "auth", "@acl"}),
+        ("5.5.0", "cluster", {"recall", "auth", "@acl", "type.lite"}),
     ],
 )
 def test_what_a_server_can_be_configured_for_follows_from_version_and_mode(
     version: str, mode: str, serves: set[str]
 ) -> None:
-    assert setups(version, mode).serves == serves
+    assert setups(version, mode).serves == serves | {"type.mixed", "closed", "@process", "@restart", "@trim"}
 
 
 def test_users_are_asked_for_by_broker_and_proxy_alike(tmp_path: Path) -> None:

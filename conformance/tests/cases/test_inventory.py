@@ -10,6 +10,9 @@ from aiorocketmq_conformance.registry import Level, load
 
 INVENTORY = tomllib.loads(Path(__file__).with_name("inventory.toml").read_text(encoding="utf-8"))
 STEMS = {case.stem for case in load()}
+OVER_REMOTING = [case for case in load() if "remoting" in case.needs]
+QUEUES_AND_GROUPS = ("pull", "lb", "reb", "offset", "keep")
+"""Groups of the inventory about what the remoting protocol serves, too."""
 LEVELS = {
     "must": Level.MUST,
     "should": Level.SHOULD,
@@ -21,6 +24,18 @@ LEVELS = {
 @pytest.mark.parametrize("level", LEVELS)
 def test_every_id_of_the_inventory_has_a_case_or_a_reason(level: str) -> None:
     assert not set(INVENTORY[level]) - STEMS - set(INVENTORY["elsewhere"])
+
+
+def test_every_id_about_queues_and_groups_is_judged_over_remoting_or_has_a_reason() -> None:
+    elsewhere = INVENTORY["remoting"]
+    ids = {id_ for level in LEVELS for id_ in INVENTORY[level] if id_.startswith(QUEUES_AND_GROUPS)}
+    own = {case.stem for case in OVER_REMOTING}
+    assert ids - own == set(elsewhere)
+
+
+def test_the_cases_that_stand_for_others_over_remoting_exist() -> None:
+    named = {stem for cases in INVENTORY["remoting"].values() if isinstance(cases, list) for stem in cases}
+    assert named <= {case.stem for case in OVER_REMOTING}
 
 
 def test_no_reason_stands_for_an_id_that_has_a_case() -> None:

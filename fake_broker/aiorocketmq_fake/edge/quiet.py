@@ -47,6 +47,8 @@ class Quiet:
             waiter = loop.create_future()
             self._waiters.append(waiter)
             try:
-                await asyncio.wait_for(waiter, end - loop.time())
+                # Not wait_for: up to Python 3.11 that loses a cancellation which comes with the end of the work.
+                async with asyncio.timeout_at(end):
+                    await waiter
             except TimeoutError:
                 return False

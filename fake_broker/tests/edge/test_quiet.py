@@ -1,0 +1,52 @@
+"""The wait until nothing is in progress."""
+
+import asyncio
+
+import pytest
+from aiorocketmq_fake.edge.quiet import Quiet
+
+LONG = 60.0
+
+
+async def waiting(quiet: Quiet, timeout: float = LONG) -> asyncio.Task[bool]:
+    """A task that waits for work in progress."""
+    task = asyncio.create_task(quiet.wait(timeout))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert not task.done()
+    return task
+
+
+@pytest.fixture
+def quiet() -> Quiet:
+    busy = Quiet()
+    busy.enter()
+    return busy
+
+
+async def test_a_wait_ends_with_the_work(quiet: Quiet) -> None:
+    task = await waiting(quiet)
+    quiet.leave()
+    assert await task
+
+
+async def test_a_wait_ends_after_its_time(quiet: Quiet) -> None:
+    assert not await quiet.wait(0.0)
+    assert not await quiet.wait(0.001)
+
+
+async def test_a_wait_cancelled_as_the_work_ends_is_cancelled(quiet: Quiet) -> None:
+    """Or the clock of a case that has ended goes on for ever: who moves it takes the answer for its own."""
+    task = await waiting(quiet)
+    quiet.leave()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_a_cancelled_wait_leaves_the_others(quiet: Quiet) -> None:
+    given_up, other = await waiting(quiet), await waiting(quiet)
+    given_up.cancel()
+    quiet.leave()
+    assert await other
+    assert given_up.cancelled()
