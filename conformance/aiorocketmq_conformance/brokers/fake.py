@@ -34,12 +34,16 @@ JOBS = 4
 # A fake that stands for a server is held to the server's own list: it has to differ where the server does.
 _SERVERS = {"apache-5.5": "apache-5.5.0", "apache-5.5-cluster": "apache-5.5.0-cluster"}
 # What such a server is shipped without, and is switched on for the cases that need it (apache/setups.py).
+_CLOSED: Mapping[str, Mapping[str, object]] = {
+    "closed": {"auto_create_topics": False, "auto_create_groups": False}
+}
 _LOCAL: Mapping[str, Mapping[str, object]] = {
     "recall": {"recall_enabled": True},
     "type.mixed": {"mixed_topics": True},
-    "closed": {"auto_create_topics": False, "auto_create_groups": False},
+    **_CLOSED,
 }
 _SWITCHED_ON = {
+    "documented": _CLOSED,
     "apache-5.5": _LOCAL,
     "apache-5.5-cluster": {**_LOCAL, "type.lite": {"lite_service": LiteService.SERVED}},
 }
