@@ -21,6 +21,7 @@ TARGETS = (
     "apache:5.4.0",
     "apache:5.3.3",
     "apache:5.2.0",
+    "apache:4.9.7",
 )
 PAIRS = (("fake:apache-5.5", "apache:5.5.0"), ("fake:apache-5.5-cluster", "apache:5.5.0:cluster"))
 """Each fake that stands for a server, and that server."""
