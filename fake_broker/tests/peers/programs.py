@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
-from aiorocketmq_fake.core.events import Event
+from aiorocketmq_fake.core.events import Event, Refused
 
 PATIENCE = 40.0
 """Seconds for a virtual machine on a busy computer, and for a look at a group's members every 20 s."""
@@ -29,6 +29,10 @@ class News:
 
     def count(self, kind: type[Event]) -> int:
         return sum(isinstance(event, kind) for event in self.events)
+
+    def refused(self) -> set[str]:
+        """The commands that the broker has refused."""
+        return {event.command for event in self.events if isinstance(event, Refused)}
 
     async def until(self, is_so: Callable[[], bool]) -> None:
         async with asyncio.timeout(PATIENCE):
