@@ -202,17 +202,43 @@ class ForwardEvent(SettleEvent):
     """A message is moved to the dead letters by this client."""
 
 
+class Grain(Enum):
+    """What the members of a consumer group share."""
+
+    MESSAGE = "message"
+    """Messages: several members may read a queue, and each message is leased by one of them."""
+    QUEUE = "queue"
+    """Queues: each is read by one member, which commits how far it has come."""
+    BROADCAST = "broadcast"
+    """Nothing: each member reads all queues for itself."""
+
+
 @fact
 class AssignEvent(Event):
-    """The queues that the consumer owns from now on."""
+    """The queues that the consumer reads from now on."""
 
     queues: tuple[MessageQueue, ...]
     generation: int
+    """Counts the assignments of this consumer, from 1."""
+    revoked: tuple[MessageQueue, ...] = ()
+    """Those that it has read until now, and reads no more."""
+    grain: Grain = Grain.QUEUE
+
+
+@fact
+class LockEvent(Event):
+    """A consumer that reads in order takes or keeps the lock of a queue, which one member of its group has at a time.
+
+    An operation: the broker is asked, and grants the lock (ok), or refuses it (fail), as another member has it."""
+
+    queue: MessageQueue
+    is_release: bool = False
+    """Whether it is released instead."""
 
 
 @fact
 class CommitEvent(Event):
-    """A pull consumer's progress is written: `offset` is the next one to consume."""
+    """The progress in a queue of a consumer that reads whole queues is written: `offset` is the next one to consume."""
 
     queue: MessageQueue
     offset: int
@@ -220,7 +246,7 @@ class CommitEvent(Event):
 
 @fact
 class SeekEvent(Event):
-    """A pull consumer goes on reading a queue at `offset`: on purpose, or as the server has no other."""
+    """A consumer of whole queues goes on reading one at `offset`: on purpose, or as the server has no other."""
 
     queue: MessageQueue
     offset: int

@@ -165,7 +165,7 @@ class PullConsumer:
         With `topics`, queues are taken up in the background, as soon as brokers know this member."""
         session = self._session
         await session.start()
-        self._fetching = Fetching(session, self._calls, start=self._wanted.start)
+        self._fetching = Fetching(session, self._calls, start=self._wanted.start, grain=self._wanted.grain)
         self._kept = KeptCommits(session, self._calls, self._fetching)
         if self._auto_commit is not None:
             self._committing = session.supervise(

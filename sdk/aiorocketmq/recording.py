@@ -26,10 +26,11 @@ from typing import TYPE_CHECKING, Literal
 
 from aiorocketmq._recording import facts as told
 from aiorocketmq._recording.facts import Fact, packed, plain
-from aiorocketmq._recording.rows import has_stopped, stored
+from aiorocketmq._recording.rows import by_topic, has_stopped, stored
 from aiorocketmq._telling import AckEnd, Acking, Answer, Sent, Tap
 from aiorocketmq.errors import RocketMQError, UsageError
 from aiorocketmq.hooks import (
+    AssignEvent,
     ClientEvent,
     ClientIdentity,
     DeliverEvent,
@@ -126,7 +127,8 @@ class Recorder(Hook):
         if type(event) is SettingsEvent and event.order_grain is None:
             event = replace(event, order_grain=self._order_grain)
         series = self._of(event.client)
-        series.add((told.RAW_EVENT, *series.now(), event), size=_body_size(event))
+        for each in by_topic(event) if type(event) is AssignEvent else (event,):
+            series.add((told.RAW_EVENT, *series.now(), each), size=_body_size(each))
         if type(event) is ClientEvent and has_stopped(event):
             series.forget(event.client)
             if not series.clients:

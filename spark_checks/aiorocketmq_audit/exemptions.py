@@ -1,4 +1,5 @@
-"""What allows a broker to break a promise: resets, clients that left, restarts, lost answers, locks of whole queues.
+"""What allows a broker to break a promise: resets, clients that left, restarts, lost answers, locks of whole queues,
+and queues that moved to another member.
 
 Exemptions are looked up for findings only, which are few, by keys of the group, the client, or the run and case.
 A change of the lease (E1) is part of the frame `deliveries`; an answer that was repeated (E6) part of the rules.
@@ -8,15 +9,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pyspark.sql import DataFrame, Window, functions as F
+from pyspark.sql import Column, DataFrame, Window, functions as F
 
 from aiorocketmq_audit.frames.deliveries import deliveries
 from aiorocketmq_audit.frames.frame import ACCOUNT, SCOPE, Recording
-from aiorocketmq_audit.frames.places import called
+from aiorocketmq_audit.frames.places import called, place
+from aiorocketmq_audit.frames.queues import assigned
 from aiorocketmq_audit.frames.settings import LATE_MS
+from aiorocketmq_audit.recording.schema import BY_QUEUE, GRAIN
+from aiorocketmq_audit.rules.queues import REBALANCE_US
 
 RESET, OWNER_GONE, RESTARTED, QUEUE_LOCKED = "reset", "owner gone", "restart", "queue locked"
-ASSIGNED, SENT_TWICE, ANSWER_LOST = "assigned anew", "sent twice", "answer lost"
+ASSIGNED, SENT_TWICE, ANSWER_LOST, MOVED = "assigned anew", "sent twice", "answer lost", "queue moved"
 
 FLUSH_US = 6_000_000
 """A restarted server may have forgotten acks of this many last microseconds (live-broker-consumption.md 12)."""
@@ -30,9 +34,13 @@ AWAY_US = 1_000_000
 MAY_BE_LOCKED = f"exemption is null and batch is not null and array_contains(exemptions, '{QUEUE_LOCKED}')"
 """Findings of groups that lock whole queues, for `queue_locked`."""
 
+MAY_HAVE_MOVED = f"exemption is null and array_contains(exemptions, '{MOVED}')"
+"""Findings of messages that were read from queues, for `queue_moved`."""
+
 FORGOTTEN = (
     *("INV-EXCL", "INV-ACKED", "INV-EARLY", "INV-LATE", "INV-ATTEMPT", "INV-ORD", "INV-ORD-FIRST"),
     *("INV-ORD-HANDLE", "INV-TX-CHECK", "INV-OFFSET", "INV-OFFSET-ORD", "INV-COMMIT", "INV-PULL-ORD"),
+    *("INV-LOCK", "INV-LOCK-WORK"),
 )
 """What a server may break that has forgotten, in a restart, what it had not yet written."""
 
@@ -55,7 +63,7 @@ def marks(events: DataFrame) -> DataFrame:
     exemption = (
         F.when(kind.isin("reset", "seek"), F.lit(RESET))
         .when(kind.isin("client.stop", "client.crash"), F.lit(OWNER_GONE))
-        .when((kind == "assign") & (F.col("role") == "pull"), F.lit(ASSIGNED))
+        .when((kind == "assign") & (F.expr(GRAIN) != "message"), F.lit(ASSIGNED))
         .when((kind == "fault") & fault.isin("restart", "crash"), F.lit(RESTARTED))
     )
     key = (
@@ -144,6 +152,48 @@ def queue_locked(findings: DataFrame, recording: Recording) -> DataFrame:
     locked = held.select("id", F.lit(QUEUE_LOCKED).alias("locked")).distinct()
     known = findings.join(locked, "id", "left")
     return known.withColumn("exemption", F.coalesce("exemption", "locked")).drop("locked")
+
+
+def queue_moved(findings: DataFrame, recording: Recording) -> DataFrame:
+    """Fill `exemption` where a message was read from its queue again because that had moved (E8): what its owner before
+    had not committed comes to the next one as if for the first time.
+
+    The queue was taken since the message was read from it before, or for as long before that as two members may own
+    it. A retry comes from a retry topic, once for each time that the message was read before: of it, any queue counts
+    that the message was read from."""
+    read = recording.events.where(f"kind = 'deliver' and {BY_QUEUE} and message_id is not null").select(
+        F.xxhash64(*ACCOUNT, "group", "message_id").alias("message"),
+        _queue(F.when(F.col("attempt") > 1, F.concat(F.lit("%RETRY%"), "group")).otherwise(F.col("topic"))),
+        (F.col("attempt") > 1).alias("is_retry"),
+        place().alias("place"),
+    )
+    asked = findings.where(MAY_HAVE_MOVED).select("id", F.col("second").alias("place"))
+    again = read.join(F.broadcast(asked), "place")
+    again = again.select(
+        "id", "message", "is_retry", F.col("place").alias("again"), F.col("from").alias("own")
+    )
+    before = read.drop("is_retry").join(F.broadcast(again), "message")
+    before = before.where("place < again and (is_retry or from = own)")
+    since = before.groupBy("id", "from", "own", "again").agg(
+        F.expr("if(from = own, max(place.at), min(place.at))").alias("since")
+    )
+    moved = since.join(_taken(recording.events), "from").where(
+        f"taken_at > since - {REBALANCE_US} and taken_at <= again.at"
+    )
+    known = findings.join(moved.select("id", F.lit(MOVED).alias("moved")).distinct(), "id", "left")
+    return known.withColumn("exemption", F.coalesce("exemption", "moved")).drop("moved")
+
+
+def _taken(events: DataFrame) -> DataFrame:
+    """When members took queues that they had not owned before."""
+    own = Window.partitionBy(*ACCOUNT, "client_id", "recorder", "epoch", "topic").orderBy("t_wall_us", "seq")
+    new = F.array_except("queues", F.coalesce(F.lag("queues").over(own), F.expr("array()")))
+    told = events.where("kind = 'assign'").withColumn("queues", new)
+    return assigned(told).select(_queue(F.col("topic")), F.col("t_wall_us").alias("taken_at"))
+
+
+def _queue(topic: Column) -> Column:
+    return F.xxhash64(*ACCOUNT, "group", topic, "broker", "queue").alias("from")
 
 
 def a_poll_was_open(findings: DataFrame, events: DataFrame) -> DataFrame:

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, functions as F
 
 from aiorocketmq_audit import exemptions
 from aiorocketmq_audit.engine import Evaluated, evaluate, worked_out
-from aiorocketmq_audit.frames import deliveries, handlers, messages, queues, requests
+from aiorocketmq_audit.frames import deliveries, handlers, locks, messages, queues, requests
 from aiorocketmq_audit.frames.frame import Frame, Recording
 from aiorocketmq_audit.recording.gates import Gates
 from aiorocketmq_audit.rules import CHECKS
@@ -26,7 +26,7 @@ FRAMES: Mapping[str, tuple[Frame, ...]] = MappingProxyType(
         ),
         "queues": (
             *(queues.STORED, queues.PLACES, queues.SENDS, queues.OWNERSHIPS, queues.READS),
-            *(queues.PROGRESS, queues.SLICES),
+            *(locks.GRANTS, locks.WORK, queues.PROGRESS, queues.SLICES),
         ),
         "requests": (requests.ANSWERS, requests.HANDLES),
         "handlers": (handlers.HANDLERS, handlers.LITE),
@@ -79,6 +79,8 @@ def _decided(found: DataFrame, recording: Recording, gate: Gates) -> DataFrame:
     exempted = worked_out(exemptions.exempted(known, recording))
     if not exempted.where(exemptions.MAY_BE_LOCKED).isEmpty():
         exempted = exemptions.queue_locked(exempted, recording)
+    if not exempted.where(exemptions.MAY_HAVE_MOVED).isEmpty():
+        exempted = exemptions.queue_moved(exempted, recording)
     doubts = exemptions.doubted(known, events).withColumn("doubted", F.lit(True))
     cut = _cut(gate, events)
     alone = [name for name, check in CHECKS.items() if check.by_order and not gate.has_gaps]

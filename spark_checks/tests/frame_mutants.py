@@ -9,6 +9,7 @@ from aiorocketmq_audit import exemptions
 from aiorocketmq_audit.frames import (
     deliveries,
     handlers,
+    locks,
     messages,
     order,
     packing,
@@ -40,6 +41,7 @@ def _exempting(*mutants: tuple[str, str, str]) -> tuple[Mutant, ...]:
 
 
 _D, _H, _L, _S = "deliveries", "handlers", "lite deliveries", "stored messages"
+_G, _W = "grants", "locked work"
 
 MUTANTS = (
     *_of(
@@ -71,6 +73,18 @@ MUTANTS = (
             "an empty request is a request",
             'F.when(F.col("receive_attempt") != "", ',
             "F.when(F.lit(True), ",
+        ),
+        (
+            _D,
+            "broadcasts are shared",
+            '~F.coalesce("broadcast", F.lit(False))',
+            "F.lit(True)",
+        ),
+        (
+            _D,
+            "queues are read by message groups",
+            "& ~F.coalesce(F.expr(BY_QUEUE), F.lit(False))",
+            "",
         ),
         (_D, "simple consumers climb ladders", 'F.col("role") == "simple"', "F.lit(False)"),
         (
@@ -267,6 +281,14 @@ MUTANTS = (
             "kind in ('assign', 'client.stop', 'client.crash')",
             "kind = 'assign'",
         ),
+        ("ownerships", "messages are queues", "topic is not null and {GRAIN} = 'queue'", "topic is not null"),
+        ("ownerships", "topics are one", 'Window.partitionBy(*life, "topic")', "Window.partitionBy(*life)"),
+        (
+            "ownerships",
+            "no assignment is of all topics",
+            "if(kind <> 'assign' or topic is null, t_wall_us, null)",
+            "if(kind <> 'assign', t_wall_us, null)",
+        ),
         (
             "deliveries to owners",
             "all owners are one",
@@ -284,6 +306,12 @@ MUTANTS = (
             "nobody is assigned anything",
             'F.when(kind == "assign", F.struct',
             'F.when(kind == "none", F.struct',
+        ),
+        (
+            "written offsets",
+            "a broadcast has one progress",
+            'recording.settings.where("broadcast")',
+            'recording.settings.where("not broadcast and broadcast")',
         ),
         ("slices", "ordered groups go on", "ordered is not null and not ordered", "true"),
         (
@@ -345,6 +373,41 @@ MUTANTS = (
         (_L, "any client's list", '"client_id", "group", "topic").alias', '"group", "topic").alias'),
     ),
     *_of(
+        locks,
+        (_G, "releases end nothing", "F.least(called() + LIVES_US, given_up)", "called() + LIVES_US"),
+        (_G, "locks live for ever", "F.least(called() + LIVES_US, given_up)", "given_up"),
+        (_G, "brokers remember locks", 'partitionBy(*_QUEUE, "life")', "partitionBy(*_QUEUE)"),
+        (_G, "anybody releases", '(*_QUEUE, "client_id")', "(*_QUEUE)"),
+        (_G, "refusals are grants", "kind = 'lock' and phase = 'ok'", "kind = 'lock' and phase <> 'invoke'"),
+        (
+            _W,
+            "refusals lose nothing",
+            "(kind = 'unlock' or kind = 'lock' and phase = 'fail')",
+            "(kind = 'unlock')",
+        ),
+        (
+            _W,
+            "releases lose nothing",
+            "(kind = 'unlock' or kind = 'lock' and phase = 'fail')",
+            "(kind = 'lock' and phase = 'fail')",
+        ),
+        (_W, "lives are one", '"client_id", "epoch", *_QUEUE)', '"client_id", *_QUEUE)'),
+        (_W, "clients are one", '"boot", "client_id",', '"boot",'),
+        (
+            _W,
+            "locks end with their call",
+            '(F.col("t_wall_us") + LIVES_US).alias',
+            "(called() + LIVES_US).alias",
+        ),
+        (_W, "who never locks needs locks", "takes_locks and first", "first"),
+        (_W, "retries are of their queue", "first_attempt <= 1 and", ""),
+        (_W, "local runs are retries", 'F.min("attempt").over(message)', 'F.col("attempt")'),
+        (_W, "lapses go unnoticed", "F.expr(_LOST) | lapsed", "F.expr(_LOST)"),
+        (_W, "every grant is a lapse", '(F.col("was.until") < called())', "F.lit(True)"),
+        (_W, "pull consumers do not work", " or kind = 'deliver' and role = 'pull'", ""),
+        (_W, "any handler ends it", '"message_id", "offset", "attempt").orderBy', '"attempt").orderBy'),
+    ),
+    *_of(
         settings,
         (_D, "observers of an order agree", 'F.col("ordered_min") == F.col("ordered_max")', "F.lit(True)"),
         (_D, "all groups lock message groups", 'F.col("order_grain") == "queue"', "F.lit(False)"),
@@ -358,8 +421,8 @@ MUTANTS = (
         ),
         ("any fault is a restart", '& fault.isin("restart", "crash")', ""),
         (
-            "any assignment is a pull consumer's",
-            '(kind == "assign") & (F.col("role") == "pull")',
+            "any assignment is one of queues",
+            '(kind == "assign") & (F.expr(GRAIN) != "message")',
             'kind == "assign"',
         ),
         ("anybody's", 'asked.join(marked, "key")', "asked.join(marked.drop('key'))"),
@@ -381,6 +444,36 @@ MUTANTS = (
         ("answers are lost later, too", 'where("asked_us <= second.at")', 'where("true")'),
         ("no locked queues", "offset < behind", "offset > behind"),
         ("acked messages lock queues", "(acked_hi is null or acked_hi > again_at)", "true"),
+        ("queues never move", "taken_at > since - {REBALANCE_US} and", "false and"),
+        ("queues move in no time", "taken_at > since - {REBALANCE_US}", "taken_at > since"),
+        ("queues moved long ago", "taken_at > since - {REBALANCE_US} and", ""),
+        ("queues move afterwards", "and taken_at <= again.at", ""),
+        ("reading again is reading", '"place < again and', '"place <= again and'),
+        ("first attempts are retries", "and (is_retry or from = own)", ""),
+        ("retries are first attempts", "and (is_retry or from = own)", "and from = own"),
+        ("retries lie in their queues", 'F.col("attempt") > 1, F.concat', "F.lit(False), F.concat"),
+        (
+            "moves count from the first reading",
+            "if(from = own, max(place.at), min(place.at))",
+            "min(place.at)",
+        ),
+        (
+            "moves count from the last reading",
+            "if(from = own, max(place.at), min(place.at))",
+            "max(place.at)",
+        ),
+        (
+            "leased messages move",
+            "kind = 'deliver' and {BY_QUEUE} and message_id",
+            "kind = 'deliver' and message_id",
+        ),
+        (
+            "who stays has come",
+            'F.coalesce(F.lag("queues").over(own), F.expr("array()"))',
+            'F.expr("array()")',
+        ),
+        ("lives are one", '"recorder", "epoch", "topic").orderBy', '"recorder", "topic").orderBy'),
+        ("any queue moves", '"group", topic, "broker", "queue").alias', '"group", topic, "broker").alias'),
         ("late after any poll", "p_from <= until and p_to >= bound", "p_from <= until and p_to >= until"),
         ("late after a later poll", "p_from <= until and p_to >= bound", "p_to >= bound"),
         ("late without a poll", '"left_semi",\n    )\n    at =', '"left_anti",\n    )\n    at ='),

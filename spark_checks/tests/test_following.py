@@ -38,6 +38,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_checks.tests.bench import scene
 from spark_checks.tests.histories import PAGES, SECOND, START, History, rows_of
+from spark_checks.tests.histories.locks import lock
 from spark_checks.tests.judging import recorders
 
 pytestmark = pytest.mark.spark
@@ -355,6 +356,24 @@ def test_wrong_use_is_refused_with_a_sentence(
     code = command.main(["--follow", *(word.format(tmp_path) for word in words)], standalone_mode=False)
     said = capsys.readouterr().err
     assert (code, said.count("\n"), sentence in said) == (2, 1, True), said
+
+
+def test_what_each_member_did_last_about_a_lock_is_carried(
+    new_history: type[History], frame: Callable[[Iterable[History]], DataFrame]
+) -> None:
+    made = new_history(recorder="r")
+    for at, client, phase in ((10, "c1", "ok"), (20, "c1", "ok"), (15, "c2", "ok"), (25, "c1", "fail")):
+        lock(made, at, client, phase=phase)
+    made.note("clock.sample", 99)
+    events = frame([made])
+
+    def carried(any_s: int) -> set[tuple[float, str]]:
+        rows, _ = kept(events, settings(events), START + 50 * SECOND, START + any_s * SECOND)
+        answers = rows.where("kind = 'lock' and phase <> 'invoke'").collect()
+        return {((row.t_wall_us - START) / SECOND, row.client_id) for row in answers}
+
+    assert carried(0) == {(10, "c1"), (20, "c1"), (15, "c2"), (25, "c1")}
+    assert carried(40) == {(20, "c1"), (15, "c2"), (25, "c1")}
 
 
 def test_what_may_still_matter_is_carried(

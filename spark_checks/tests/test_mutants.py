@@ -133,6 +133,7 @@ STEPS = MappingProxyType(
         "exempted": ("exempted", "marks", "_between", "_answer_lost"),
         "a_poll_was_open": ("a_poll_was_open",),
         "queue_locked": ("queue_locked",),
+        "queue_moved": ("queue_moved", "_taken", "_queue"),
         "doubted": ("doubted", "away"),
     }
 )
@@ -157,6 +158,8 @@ def test_every_mutant_of_an_exemption_is_killed(bench: Bench, capsys: pytest.Cap
             return looked_at.select(F.xxhash64("id", "second", "margin_us").alias("id"), "exemption")
         if step == "queue_locked":
             return exemptions.queue_locked(exempted, bench.recording).select("id", "exemption")
+        if step == "queue_moved":
+            return exemptions.queue_moved(exempted, bench.recording).select("id", "exemption")
         return exemptions.doubted(standing, events).select("id", F.lit("").alias("exemption"))
 
     mutants = [mutant for mutant in MUTANTS if mutant.module is exemptions]

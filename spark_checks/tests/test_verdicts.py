@@ -47,6 +47,7 @@ def test_clocks_matter_to_checks_of_time_alone() -> None:
 def test_when_exemptions_apply_to_most_redeliveries_it_is_unknown() -> None:
     assert judged(Tally(9, exempted={"E2 reset": 6}), redeliveries=10).verdict is Verdict.UNKNOWN
     assert judged(Tally(9, exempted={"E2 reset": 5}), redeliveries=10).verdict is Verdict.VALID
+    assert judged(Tally(9, exempted={"queue moved": 10}), redeliveries=10).verdict is Verdict.VALID
 
 
 def test_a_check_without_a_subject_does_not_spoil_the_whole_and_is_named() -> None:

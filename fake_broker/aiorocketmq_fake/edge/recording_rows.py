@@ -279,6 +279,12 @@ def _dead_lettered(event: facts.DeadLettered) -> Cells:
     return _placed(event.message) | {"kind": "dlq.deliver", "group": event.group, "attempt": event.attempt}
 
 
+def _queue_locked(event: facts.QueueLocked | facts.QueueUnlocked) -> Cells:
+    kind = "lock" if isinstance(event, facts.QueueLocked) else "unlock"
+    place = {"group": event.group, "topic": event.topic, "queue": event.queue_id}
+    return {"kind": kind, "phase": "ok", **place, "client_id": event.client_id, "code": int(Code.OK)}
+
+
 def _offset_committed(event: facts.OffsetCommitted) -> Cells:
     place = {"group": event.group, "topic": event.topic, "queue": event.queue_id}
     return {"kind": "commit", **place, "commit_offset": event.offset}
@@ -345,6 +351,8 @@ _CELLS: dict[type[facts.Event | Drained], Callable[[Any], Cells]] = {
     facts.Resurrected: _resurrected,
     facts.LeaseEnded: _lease_ended,
     facts.DeadLettered: _dead_lettered,
+    facts.QueueLocked: _queue_locked,
+    facts.QueueUnlocked: _queue_locked,
     facts.OffsetCommitted: _offset_committed,
     facts.OffsetReset: _offset_reset,
     facts.MessagesDeleted: _messages_deleted,

@@ -144,6 +144,23 @@ def test_the_lite_topics_of_a_client_are_told_as_a_whole(recorder: Recorder, tmp
     }
 
 
+def test_locks_of_queues_are_recorded(recorder: Recorder, tmp_path: Path) -> None:
+    recorder.record(
+        [
+            facts.QueueLocked(110.0, "billing", "orders", 3, "c@1"),
+            facts.QueueUnlocked(111.0, "billing", "orders", 3, "c@1"),
+        ]
+    )
+    _, lock, unlock, _ = rows_of(recorder, tmp_path)
+    assert [(row["kind"], row["phase"], row["t_wall_us"]) for row in (lock, unlock)] == [
+        ("lock", "ok", 110_000_000),
+        ("unlock", "ok", 111_000_000),
+    ]
+    for row in (lock, unlock):
+        assert (row["group"], row["client_id"], row["invoked_us"]) == ("billing", "c@1", row["t_wall_us"])
+        assert (row["topic"], row["broker"], row["queue"]) == ("orders", "broker-a", 3)
+
+
 def test_copies_that_the_broker_makes_are_left_out_without_a_gap(recorder: Recorder, tmp_path: Path) -> None:
     recorder.record([facts.Stored(100.0, STORED, "p@1", facts.StoredAs.SENT)])
     recorder.record([facts.Stored(100.0, STORED, "", facts.StoredAs.RETRY)])

@@ -21,7 +21,7 @@ from aiorocketmq._retrying import retried
 from aiorocketmq._tasks import Watch
 from aiorocketmq._telling import Answer
 from aiorocketmq.errors import RocketMQError, UsageError
-from aiorocketmq.hooks import AssignEvent, CommitEvent, SeekEvent
+from aiorocketmq.hooks import AssignEvent, CommitEvent, Grain, SeekEvent
 from aiorocketmq.message import MessageQueue, ReceivedMessage
 from aiorocketmq.subscription import Sql, Tags
 
@@ -50,10 +50,11 @@ def tell_delivery(client: Client, fetched: Fetched, wanted: FilterText) -> None:
 class Fetching:
     """The pulls of one consumer: one task per queue, each with one parked pull or one batch that waits."""
 
-    def __init__(self, session: Client, calls: PullCalls, *, start: Offset | datetime) -> None:
-        """A queue that the group has never committed is read from `start` on."""
+    def __init__(self, session: Client, calls: PullCalls, *, start: Offset | datetime, grain: Grain) -> None:
+        """A queue that the group has never committed is read from `start` on; the group shares by `grain`."""
         self.positions = PullPositions[MessageQueue]()
         self._start_at = start
+        self._grain = grain
         self._session = session
         self._calls = calls
         self._tasks: dict[MessageQueue, asyncio.Task[None]] = {}
@@ -84,7 +85,11 @@ class Fetching:
             self._generation += 1
             telling.event(
                 AssignEvent(
-                    client=telling.client, queues=tuple(self.positions.queues), generation=self._generation
+                    client=telling.client,
+                    queues=tuple(self.positions.queues),
+                    generation=self._generation,
+                    revoked=tuple(dropped),
+                    grain=self._grain,
                 )
             )
         return bool(added or dropped)

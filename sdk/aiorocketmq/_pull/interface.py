@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from aiorocketmq._core.settings import FilterText
+from aiorocketmq.hooks import Grain
 from aiorocketmq.message import MessageQueue, ReceivedMessage
 
 RETRY = "%RETRY%"
@@ -67,6 +68,11 @@ class Wanted:
     """Whether messages are handed to handlers, which ask for attempts, and for the topic that a retry comes from."""
     allow_pop_members: bool = False
     """Whether the group may have members that are handed messages and own no queues."""
+
+    @property
+    def grain(self) -> Grain:
+        """What the members of the group share."""
+        return Grain.QUEUE if self.broadcast is None else Grain.BROADCAST
 
 
 class PullCalls(Protocol):

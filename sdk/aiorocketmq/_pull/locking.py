@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 
 from aiorocketmq._core.remoting.bodies import lock_body, parse_locked
 from aiorocketmq._remoting.codes import RequestCode
 from aiorocketmq._remoting.session import RemotingSession
 from aiorocketmq.errors import RocketMQError
+from aiorocketmq.hooks import LockEvent, Phase
 from aiorocketmq.message import MessageQueue
 
 logger = logging.getLogger(__name__)
@@ -34,20 +37,61 @@ class QueueLocks:
         """Release the locks of `queues`; where that fails, brokers do it by themselves."""
         for broker, of_broker in _by_broker(queues).items():
             try:
-                await self._ask(broker, RequestCode.UNLOCK_BATCH_MQ, of_broker)
+                with self._told(of_broker, is_release=True) as done:
+                    await self._ask(broker, RequestCode.UNLOCK_BATCH_MQ, of_broker)
+                    done.update(of_broker)
             except RocketMQError as error:
                 logger.warning("locks at %s were not released: %s", broker, error)
 
     async def _lock(self, broker: str, queues: Collection[MessageQueue]) -> frozenset[MessageQueue]:
-        body = await self._ask(broker, RequestCode.LOCK_BATCH_MQ, queues)
-        try:
-            return parse_locked(body) & frozenset(queues)
-        except ValueError as error:
-            raise self._session.malformed(f"the locks of broker {broker!r}", error) from error
+        with self._told(queues) as done:
+            body = await self._ask(broker, RequestCode.LOCK_BATCH_MQ, queues)
+            try:
+                done.update(parse_locked(body) & frozenset(queues))
+            except ValueError as error:
+                raise self._session.malformed(f"the locks of broker {broker!r}", error) from error
+        return frozenset(done)
 
     async def _ask(self, broker: str, code: RequestCode, queues: Collection[MessageQueue]) -> bytes:
         body = lock_body(self._session.client_id, self._group, queues)
         return (await self._session.call_broker(broker, code, {"bname": broker}, body)).body
+
+    @contextmanager
+    def _told(
+        self, queues: Iterable[MessageQueue], *, is_release: bool = False
+    ) -> Iterator[set[MessageQueue]]:
+        """Report the request for each queue, and what became of it: it succeeded for those put into the set."""
+        done: set[MessageQueue] = set()
+        telling = self._session.telling
+        if not telling.is_watched:
+            yield done
+            return
+        calls = [
+            LockEvent(
+                client=telling.client,
+                phase=Phase.INVOKE,
+                operation=self._session.next_operation(),
+                queue=queue,
+                is_release=is_release,
+            )
+            for queue in queues
+        ]
+        for call in calls:
+            telling.event(call)
+        # A request without an answer may have been carried out.
+        outcome, failure = Phase.INFO, None
+        try:
+            yield done
+            outcome = Phase.FAIL
+        except RocketMQError as error:
+            failure = error
+            if not error.may_have_taken_effect:
+                outcome = Phase.FAIL
+            raise
+        finally:
+            for call in calls:
+                phase = Phase.OK if call.queue in done else outcome
+                telling.event(replace(call, phase=phase, error=failure))
 
 
 def _by_broker(queues: Collection[MessageQueue]) -> dict[str, list[MessageQueue]]:

@@ -106,7 +106,7 @@ class QueueConsumption:
         self._run_again: dict[Handed, Timer] = {}
         self._going_back: set[Handed] = set()
         """What is being sent back."""
-        self._fetching = Fetching(session, calls, start=wanted.start)
+        self._fetching = Fetching(session, calls, start=wanted.start, grain=wanted.grain)
         self._back = None if wanted.broadcast is not None else SendingBack(session, wanted.group)
         self._workers = Workers[Handed](
             session,

@@ -25,7 +25,7 @@ from aiorocketmq._signal import Signal
 from aiorocketmq._tasks import Watch
 from aiorocketmq.connection import loop_time
 from aiorocketmq.errors import RocketMQError
-from aiorocketmq.hooks import AssignEvent
+from aiorocketmq.hooks import AssignEvent, Grain
 from aiorocketmq.message import MessageQueue, ReceivedMessage, Settler
 
 logger = logging.getLogger(__name__)
@@ -101,14 +101,15 @@ class Receiving:
         scan = self._scans.pop(topic, None)
         if scan is not None:
             scan.end()
-        for queue in [queue for queue in self._assigned if queue.topic == topic]:
+        dropped = [queue for queue in self._assigned if queue.topic == topic]
+        for queue in dropped:
             del self._assigned[queue]
             self._cache.close(queue)
             del self._room[queue]
             for poll in (self._polls.pop(queue, None), *self._helpers_of(queue)):
                 if poll is not None:
                     poll.cancel()
-        self._announce()
+        self._announce(dropped)
 
     def pause(self, topics: Collection[str]) -> None:
         """Start no poll for `topics` until resume(); those that wait are cancelled, as by a stop."""
@@ -198,7 +199,7 @@ class Receiving:
             self._cache.open(queue)
             self._start_poll(queue)
         if change.added or change.dropped:
-            self._announce()
+            self._announce(change.dropped)
             return True
         return False
 
@@ -314,7 +315,7 @@ class Receiving:
         event.clear()
         await event.wait()
 
-    def _announce(self) -> None:
+    def _announce(self, revoked: Sequence[MessageQueue]) -> None:
         """Tell of a new assignment, and wake polls that wait for room: each queue's share has changed."""
         for event in self._room.values():
             event.set()
@@ -325,5 +326,11 @@ class Receiving:
         )
         if self._session.telling.is_watched:
             self._session.telling.event(
-                AssignEvent(client=self._session.telling.client, queues=queues, generation=self._generation)
+                AssignEvent(
+                    client=self._session.telling.client,
+                    queues=queues,
+                    generation=self._generation,
+                    revoked=tuple(revoked),
+                    grain=Grain.MESSAGE,
+                )
             )

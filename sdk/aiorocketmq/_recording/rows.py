@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -27,6 +27,7 @@ from aiorocketmq.hooks import (
     ForwardEvent,
     HandleEvent,
     LiteSyncEvent,
+    LockEvent,
     Phase,
     RecallEvent,
     ReceiveEvent,
@@ -37,7 +38,7 @@ from aiorocketmq.hooks import (
     TransactionCheckEvent,
     TransactionEndEvent,
 )
-from aiorocketmq.message import Message, ReceivedMessage, SendReceipt
+from aiorocketmq.message import Message, MessageQueue, ReceivedMessage, SendReceipt
 from aiorocketmq.subscription import Sql, Tags
 
 Cells: TypeAlias = tuple[object, ...]
@@ -125,6 +126,8 @@ def kind_of(event: Event) -> str | None:
     phase = event.phase
     if type(event) is HandleEvent:
         return "handle.start" if phase is _INVOKE else "handle.end"
+    if type(event) is LockEvent:
+        return "unlock" if event.is_release else "lock"
     assert isinstance(event, ClientEvent)
     if event.running:
         return "client.start" if phase is _OK or phase is _SINGLE else None
@@ -294,10 +297,28 @@ def _handle(event: HandleEvent) -> Cells:
     return _identified(event.message, event.attempt) + (result,)  # noqa: RUF005  # unpacking takes twice as long
 
 
+def by_topic(event: AssignEvent) -> list[AssignEvent]:
+    """The assignment of each topic that it names: rows tell of one topic each."""
+
+    def of(queues: Iterable[MessageQueue], topic: str) -> tuple[MessageQueue, ...]:
+        return tuple(queue for queue in queues if queue.topic == topic)
+
+    topics = dict.fromkeys(queue.topic for queue in (*event.queues, *event.revoked))
+    return [
+        replace(event, queues=of(event.queues, topic), revoked=of(event.revoked, topic)) for topic in topics
+    ]
+
+
 def _assign(event: AssignEvent) -> Cells:
-    topics = {queue.topic for queue in event.queues}
+    """For an event of one topic."""
+    topic = (*event.queues, *event.revoked)[0].topic
     queues = [{"broker": queue.broker, "queue": queue.id} for queue in event.queues]
-    return topics.pop() if len(topics) == 1 else None, queues, event.generation
+    return topic, queues, event.generation, {"grain": event.grain.value}
+
+
+def _lock(event: LockEvent) -> Cells:
+    queue = event.queue
+    return queue.topic, queue.broker, queue.id
 
 
 def _progress(event: CommitEvent | SeekEvent) -> Cells:
@@ -363,7 +384,8 @@ SHAPES: dict[type[Event], Shape] = {
     ChangeEvent: shape_of("change", _change, *_CHANGED, is_operation=True),
     ForwardEvent: shape_of("forward", _settle, *_SETTLED, is_operation=True),
     HandleEvent: shape_of(None, _handle, *_IDENTIFIED, "result"),
-    AssignEvent: shape_of("assign", _assign, "topic", "queues", "generation"),
+    AssignEvent: shape_of("assign", _assign, "topic", "queues", "generation", "cfg"),
+    LockEvent: shape_of(None, _lock, "topic", "broker", "queue", is_operation=True),
     CommitEvent: shape_of("commit", _progress, *_PROGRESS),
     SeekEvent: shape_of("seek", _progress, *_PROGRESS),
     LiteSyncEvent: shape_of("lite.sync", _lite_sync, "topic", "cfg", is_operation=True),

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from aiorocketmq.config import CacheLimits
+from aiorocketmq.hooks import AssignEvent, Event, Grain, Hook
 from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.producer import Producer
 from aiorocketmq.push_consumer import DeadLetter, PushConsumer, RetryLater
@@ -35,6 +36,31 @@ async def test_every_message_reaches_the_handler_once_and_is_acked(
     assert sorted(seen.bodies) == sorted(bodies)
     assert {message.attempt for message in seen.messages} == {1}
     assert broker.leases("billing") == ()
+
+
+async def test_hooks_see_which_queues_are_read_and_that_they_are_shared_by_message(
+    broker: FakeBroker, seen: Any, history: Any
+) -> None:
+    class Watch(Hook):
+        def __init__(self) -> None:
+            self.told: list[tuple[int, set[str], set[str], Grain]] = []
+
+        def observe(self, event: Event) -> None:
+            if isinstance(event, AssignEvent):
+                names = ({queue.topic for queue in queues} for queues in (event.queues, event.revoked))
+                self.told.append((event.generation, *names, event.grain))
+
+    watch = Watch()
+    await broker.create_topic("refunds")
+    async with PushConsumer(
+        broker.endpoint, group="billing", subscriptions=["orders", "refunds"], handler=seen, hooks=[watch]
+    ) as consumer:
+        await history.shows(PollParked, 2)
+        await consumer.unsubscribe("refunds")
+    *_, (both, *before), (one, *after) = watch.told
+    assert one == both + 1
+    assert before == [{"orders", "refunds"}, set(), Grain.MESSAGE]
+    assert after == [{"orders"}, {"refunds"}, Grain.MESSAGE]
 
 
 async def test_a_message_sent_later_wakes_the_parked_poll(

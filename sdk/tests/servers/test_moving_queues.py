@@ -31,8 +31,11 @@ FAKES = ("apache-5.5",)
 QUEUES = 5
 PAUSE = 0.01
 """Seconds between two messages that are sent."""
-JUDGED = ("origin", "queues", "commits")
-"""Checks that judge members of such groups."""
+JUDGED = {
+    "pull": ("origin", "queues", "commits"),
+    "push": ("origin", "queues", "commits", "attempts", "offsets"),
+}
+"""Checks that judge members of such groups, by their kind."""
 ROOT = Path(__file__).parents[3]
 
 
@@ -180,10 +183,9 @@ async def test_members_come_go_die_stand_still_and_are_cut_off_and_nothing_is_lo
         await fourth.leave()
     print(f"{len(scene.sent)} sent, {news.seen.total() - len(scene.sent)} read once more")
     assert max(news.seen.values()) <= 3, news.seen.most_common(3)
-    if kind == "pull":
-        command = (sys.executable, "-m", "aiorocketmq_audit", str(tmp_path), "--json")
-        told = json.loads((await run_process(command, check=False)).stdout)
-        # What the killed one had not written may leave a check unknown, and accuses nobody.
-        assert {check["verdict"] for check in told["checks"]} <= {"valid", "unknown"}, told
-        judged = {check["name"]: check["judged"] for check in told["checks"]}
-        assert all(judged[name] for name in JUDGED), judged
+    command = (sys.executable, "-m", "aiorocketmq_audit", str(tmp_path), "--json")
+    told = json.loads((await run_process(command, check=False)).stdout)
+    # What the killed one had not written may leave a check unknown, and accuses nobody.
+    assert {check["verdict"] for check in told["checks"]} <= {"valid", "unknown"}, told
+    judged = {check["name"]: check["judged"] for check in told["checks"]}
+    assert all(judged[name] for name in JUDGED[kind]), judged

@@ -23,6 +23,7 @@ from aiorocketmq_audit.frames.places import (
     trimmed,
 )
 from aiorocketmq_audit.frames.tags import is_unwanted
+from aiorocketmq_audit.recording.schema import BY_QUEUE
 from aiorocketmq_audit.rules.origin import JUDGED, REFUSED
 
 _MESSAGE = (*ACCOUNT, "message_id")
@@ -145,8 +146,8 @@ def drained_messages(recording: Recording) -> DataFrame:
     drained = drained.join(reset_groups(events), [*ACCOUNT, "group"], "left_anti")
     sent = _sent(recording).join(F.broadcast(not_attested(drained, recording.settings)), [*ACCOUNT, "topic"])
     settled = events.where(
-        """(kind in ('ack', 'forward') and coalesce(phase, '') <> 'fail' or kind = 'dlq.deliver'
-            or kind = 'deliver' and role = 'pull') and group is not null and message_id is not null"""
+        f"""(kind in ('ack', 'forward') and coalesce(phase, '') <> 'fail' or kind = 'dlq.deliver'
+            or kind = 'deliver' and {BY_QUEUE}) and group is not null and message_id is not null"""
     )
     wishes = sent.select(
         wish,

@@ -6,6 +6,7 @@ from pyspark.sql import Column, DataFrame, functions as F
 
 from aiorocketmq_audit.frames.frame import ACCOUNT, SCOPE, Recording
 from aiorocketmq_audit.frames.tags import is_unwanted
+from aiorocketmq_audit.recording.schema import BY_QUEUE
 
 DELIVER, ACK, CHANGE, FORWARD, DEAD = range(1, 6)
 INVOKED, OK, FAILED, UNKNOWN = range(1, 5)
@@ -26,10 +27,12 @@ def packed(recording: Recording) -> DataFrame:
         # An answer tells when its call was.
         relevant = relevant.where("phase is null or phase <> 'invoke'")
     relevant = relevant.where(F.col("group").isNotNull() & F.col("message_id").isNotNull())
-    # Who owns a whole queue has no leases, and may read it again: the frames of queues are about them.
+    # Who owns a whole queue has no leases, and may read it again: the frames of queues are about them. Handlers of push
+    # consumers ask for attempts, which those of pull consumers do not have.
     relevant = relevant.where(F.coalesce("role", F.lit("")) != "pull")
-    order = recording.settings.select("run_id", "case_id", "group", "ordered")
+    order = recording.settings.select("run_id", "case_id", "group", "ordered", "broadcast")
     known = relevant.join(F.broadcast(order), ["run_id", "case_id", "group"], "left")
+    known = known.where(~F.coalesce("broadcast", F.lit(False)))
     is_deliver = F.col("kind") == "deliver"
     called = there = F.coalesce("invoked_us", "t_wall_us")
     if recording.clocks_agree:
@@ -76,7 +79,10 @@ def packed(recording: Recording) -> DataFrame:
                 F.when(F.col("receive_attempt") != "", F.xxhash64("receive_attempt")).alias("again"),
                 F.col("due_us"),
                 (F.col("observer") == "broker").alias("by_broker"),
-                F.col("message_group").isNotNull().alias("grouped"),
+                # What is read from queues is in the order of these, whatever message groups it has.
+                (F.col("message_group").isNotNull() & ~F.coalesce(F.expr(BY_QUEUE), F.lit(False))).alias(
+                    "grouped"
+                ),
                 F.coalesce(is_unwanted(), F.lit(False)).alias("unwanted"),
                 F.coalesce(F.col("filter").startswith("TAG:"), F.lit(False)).alias("by_tag"),
                 there.alias("there"),

@@ -1,6 +1,6 @@
 """Frames of queues: `stored messages` (what groups should have been delivered), `places` and `sends in a row` (what
-stands where), `ownerships`, `deliveries to owners` and `written offsets` of pull consumers, and `slices` of time in
-which a queue went on.
+stands where), `ownerships`, `deliveries to owners` and `written offsets` of consumers that read whole queues, and
+`slices` of time in which a queue went on.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from aiorocketmq_audit.frames.places import (
     trimmed,
 )
 from aiorocketmq_audit.frames.tags import is_unwanted
+from aiorocketmq_audit.recording.schema import GRAIN, READ
 from aiorocketmq_audit.rules.fairness import STANDSTILL_US
 
 _QUEUE = (*ACCOUNT, "topic", "broker", "queue")
@@ -140,8 +141,8 @@ def sends(recording: Recording) -> DataFrame:
 
 
 def assigned(events: DataFrame, *more: str) -> DataFrame:
-    """One row per pull consumer, queue and assignment that names it."""
-    told = events.where("kind = 'assign' and role = 'pull' and topic is not null")
+    """One row per consumer, queue and assignment that names it, where the members of the group share queues."""
+    told = events.where(f"kind = 'assign' and topic is not null and {GRAIN} = 'queue'")
     flat = told.withColumn("owned", F.explode("queues"))
     return flat.select(
         *ACCOUNT,
@@ -160,10 +161,18 @@ def assigned(events: DataFrame, *more: str) -> DataFrame:
 
 def ownerships(recording: Recording) -> DataFrame:
     """From when to when a client owned a queue, over all assignments in a row that name it; `worst` is the longest
-    overlap with an earlier owner, and when that one began."""
-    own = Window.partitionBy(*ACCOUNT, "client_id", "recorder", "epoch").orderBy("t_wall_us", "seq")
+    overlap with an earlier owner, and when that one began.
+
+    An assignment is that of one topic, until the next one of the topic; early recordings tell that of several topics
+    without their names, which ends all of them."""
+    life = (*ACCOUNT, "client_id", "recorder", "epoch")
+    in_time = ("t_wall_us", "seq")
     lives = recording.events.where("kind in ('assign', 'client.stop', 'client.crash')")
-    leaves = F.coalesce(F.lead("t_wall_us").over(own), F.lit(recording.ended_us))
+    later = Window.partitionBy(*life).orderBy(*in_time).rowsBetween(1, Window.unboundedFollowing)
+    ends_all = F.expr("if(kind <> 'assign' or topic is null, t_wall_us, null)")
+    ends = F.first(ends_all, ignorenulls=True).over(later)
+    following = F.lead("t_wall_us").over(Window.partitionBy(*life, "topic").orderBy(*in_time))
+    leaves = F.coalesce(F.least(following, ends), F.lit(recording.ended_us))
     held = assigned(lives.withColumn("leaves_us", leaves), "leaves_us")
     whose = (*_QUEUE, "group")
     by_queue = Window.partitionBy(*whose, "client_id", "epoch").orderBy("t_wall_us", "seq")
@@ -192,7 +201,7 @@ def ownerships(recording: Recording) -> DataFrame:
 
 def reads(recording: Recording) -> DataFrame:
     """Deliveries to owners of whole queues, beside the one before from the same queue to the same owner."""
-    given = recording.events.where("kind = 'deliver' and role = 'pull' and offset is not null")
+    given = recording.events.where(READ)
     by_owner = Window.partitionBy(*_QUEUE, "group", "client_id", "recorder").orderBy("seq")
     return given.select(
         scope(),
@@ -207,9 +216,10 @@ def reads(recording: Recording) -> DataFrame:
 def progress(recording: Recording) -> DataFrame:
     """Written offsets of a group in a queue, beside what was written and read there before."""
     whose = (*_QUEUE, "group")
-    of_queues = recording.events.where(
-        "(kind = 'commit' and commit_offset is not null) or (kind = 'deliver' and role = 'pull')"
-    )
+    of_queues = recording.events.where(f"(kind = 'commit' and commit_offset is not null) or ({READ})")
+    # Members of a broadcast write their own progress.
+    alone = recording.settings.where("broadcast").select(*SCOPE, "group")
+    of_queues = of_queues.join(F.broadcast(alone), [*SCOPE, "group"], "left_anti")
     told = of_queues.select(
         *whose,
         "kind",

@@ -1,10 +1,11 @@
-"""The settings of groups, as the recording's `config` events tell them."""
+"""The settings of groups, as the recording's `config` events tell them, and assignments."""
 
 from __future__ import annotations
 
 from pyspark.sql import DataFrame, functions as F
 
 from aiorocketmq_audit.frames.frame import SCOPE
+from aiorocketmq_audit.recording.schema import GRAIN
 
 EARLY_MS = 100
 """How much early is tolerated where the recording does not say: a server's own rounding
@@ -18,9 +19,10 @@ def settings(events: DataFrame, *, early_ms: int | None = None, skew_us: int = 5
     """One row per run, case and group: what the last `config` events said, with defaults for tolerances, or `early_ms`
     for all; two recorders' clocks may be apart by twice `skew_us`.
 
-    `ordered` is null when two observers disagree or nobody said it: then nobody can judge the order.
+    `ordered` is null when two observers disagree or nobody said it: then nobody can judge the order. The members of a
+    `broadcast` group share nothing.
     """
-    said = events.where("kind = 'config' and group is not null")
+    said = events.where("kind in ('config', 'assign') and group is not null")
     latest = {
         name: F.max_by(
             F.col("cfg").getItem(name), F.when(F.col("cfg").getItem(name).isNotNull(), F.col("t_wall_us"))
@@ -31,7 +33,8 @@ def settings(events: DataFrame, *, early_ms: int | None = None, skew_us: int = 5
     grouped = said.groupBy(*SCOPE, "group").agg(
         F.min(ordered).alias("ordered_min"),
         F.max(ordered).alias("ordered_max"),
-        F.max(F.col("observer") == "broker").alias("told_by_broker"),
+        F.max((F.col("kind") == "config") & (F.col("observer") == "broker")).alias("told_by_broker"),
+        F.max((F.col("kind") == "assign") & (F.expr(GRAIN) == "broadcast")).alias("broadcast"),
         *(column.alias(name) for name, column in latest.items()),
     )
     early = F.coalesce(F.col("early_ms").try_cast("bigint"), F.lit(EARLY_MS))
@@ -44,6 +47,7 @@ def settings(events: DataFrame, *, early_ms: int | None = None, skew_us: int = 5
         F.split("steps_ms", ",").try_cast("array<bigint>").alias("steps_ms"),
         F.coalesce(F.col("order_grain") == "queue", F.lit(False)).alias("locks_queue"),
         "told_by_broker",
+        "broadcast",
         ((early if early_ms is None else F.lit(early_ms)) * 1000).cast("bigint").alias("early_us"),
         (F.coalesce(F.col("late_ms").try_cast("bigint"), F.lit(LATE_MS)) * 1000).alias("late_us"),
         F.lit(2 * skew_us).cast("bigint").alias("apart_us"),

@@ -19,9 +19,21 @@ from pyspark.sql import DataFrame, Row, functions as F
 
 from aiorocketmq_audit.failures import explained, unreadable
 from aiorocketmq_audit.recording.clocks import COUNTED, STEP_US, bounds, disagreements
+from aiorocketmq_audit.recording.schema import READ
 from aiorocketmq_audit.recording.validation import WRONG, check_version, refuse_value
 
-OPERATIONS = ("send", "receive", "ack", "change", "forward", "recall", "tx.end", "lite.sync")
+OPERATIONS = (
+    "send",
+    "receive",
+    "ack",
+    "change",
+    "forward",
+    "recall",
+    "tx.end",
+    "lite.sync",
+    "lock",
+    "unlock",
+)
 ANSWERS = ("ok", "fail", "info")
 
 _LOW = 0xFFFF
@@ -37,7 +49,7 @@ _COUNTED = {
     "squares": f"sum((seq & {_LOW}) * (seq & {_LOW}))",
     "named": "count(op_id)",
     "names": "bit_xor(if(op_id is null, null, xxhash64(op_id)))",
-    "pull": "count_if(kind = 'deliver' and role = 'pull')",
+    "pull": f"count_if({READ})",
     "from_us": "min(t_wall_us)",
     "to_us": "max(t_wall_us)",
     **COUNTED,
@@ -76,7 +88,7 @@ class Gates:
     started_us: int | None
     ended_us: int | None
     kinds: Mapping[str, int] = field(default_factory=dict)
-    """Rows by kind, and `pull`: deliveries to consumers that own whole queues."""
+    """Rows by kind, and `pull`: deliveries to consumers that own whole queues, pull consumers or not."""
     operations: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """By kind: how many were begun, and how they ended: `attempted`, `ok`, `fail`, `info`, of which `unanswered`
     (INV-CONSERVE)."""

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, functions as F
 
+from aiorocketmq_audit.recording.schema import GRAIN
+
 STAYING = ("config", "lite.sync", "fault", "tx.end")
 """Kinds of events that count, however long ago they were: settings of groups, lists of lite topics, what was done to
 servers, and ends of transactions; with these their sends, and polls that told that a server was away."""
@@ -46,7 +48,9 @@ class Narrowing:
             chosen = chosen.where(F.col("group").isNull() | F.col("group").isin(*self.groups) | away)
         if self.from_us is not None:
             is_half = (F.col("kind") == "send") & F.col("tx_id").isNotNull()
-            stays = F.col("kind").isin(*STAYING) | is_half | away
+            # That members share nothing is a setting of their group.
+            is_broadcast = (F.col("kind") == "assign") & F.expr(f"{GRAIN} = 'broadcast'")
+            stays = F.col("kind").isin(*STAYING) | is_half | away | is_broadcast
             chosen = chosen.where((F.col("t_wall_us") >= self.from_us) | stays)
         if self.to_us is not None:
             chosen = chosen.where(F.col("t_wall_us") <= self.to_us)

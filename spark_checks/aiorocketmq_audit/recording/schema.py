@@ -130,3 +130,12 @@ RANGES: dict[str, tuple[int, int]] = {
     "invisible_ms": (-(10**12), 10**12),
 }
 """Least and greatest value of columns, so that sums and differences of them fit into 64 bits."""
+
+BY_QUEUE = "(role = 'pull' or role = 'push' and delivery is null)"
+"""Of a delivery: by a consumer that reads whole queues, of whose messages none is leased."""
+
+READ = f"kind = 'deliver' and offset is not null and {BY_QUEUE} and (role = 'pull' or attempt = 1)"
+"""Deliveries from the queue that they name: retries come to push consumers from the queues of another topic."""
+
+GRAIN = "coalesce(cfg['grain'], if(role = 'pull', 'queue', 'message'))"
+"""Of an assignment: what the members of the group share; early recordings tell it by the role alone."""

@@ -32,6 +32,8 @@ SENTENCES = {
     "INV-RECALL": "{message_id} was delivered to group {group} although it was recalled before its delivery time",
     "INV-ASSIGN": "{other_client_id} and {client_id} of group {group} owned one queue, beyond a rebalance",
     "INV-PULL-ORD": "{message_id} was delivered to group {group} from queue {queue} after {other_message_id}",
+    "INV-LOCK": "{client_id} of group {group} was granted the lock of queue {queue}, which {other_client_id} held",
+    "INV-LOCK-WORK": "{client_id} of group {group} handled {message_id} without the lock of queue {queue}",
     "INV-OFFSET": "{message_id} has the offset of {other_message_id}: queue {queue}, offset {offset}",
     "INV-OFFSET-ORD": "{message_id} was sent after {other_message_id} and has no higher offset in queue {queue}",
     "INV-COMMIT": "group {group} committed an offset of queue {queue} that fell, or was ahead of its deliveries",

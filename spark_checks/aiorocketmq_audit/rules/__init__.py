@@ -14,6 +14,7 @@ from aiorocketmq_audit.rules import (
     fairness,
     filters,
     handles,
+    locks,
     loss,
     offsets,
     ordering,
@@ -27,7 +28,7 @@ from aiorocketmq_audit.rules.rule import Check, Rule
 
 _MODULES = (
     *(ordering, double_delivery, retry_timing, attempts, dead_letters, delay, origin, loss, filters),
-    *(transactions, recall, queues, offsets, commits, fairness, handles),
+    *(transactions, recall, queues, locks, offsets, commits, fairness, handles),
 )
 
 CHECKS: Mapping[str, Check] = MappingProxyType({module.CHECK.name: module.CHECK for module in _MODULES})
@@ -49,6 +50,8 @@ RULES: Mapping[str, tuple[Rule, ...]] = MappingProxyType(
         "sends in a row": offsets.SENDS,
         "ownerships": queues.OWNERSHIPS,
         "deliveries to owners": queues.READS,
+        "grants": locks.GRANTS,
+        "locked work": locks.WORK,
         "written offsets": commits.PROGRESS,
         "slices": fairness.SLICES,
         "answers": filters.ANSWERS,

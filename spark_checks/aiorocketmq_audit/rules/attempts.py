@@ -3,8 +3,9 @@
 INV-ATTEMPT  Of two consecutive deliveries of a message to a group the second has the next number. It may be the same
              where one request was answered twice (E6), or where the broker took back what it could not write, and the
              same or less in groups that lock whole queues (E5). It may be more where answers of polls were lost, by
-             one for each (E7). Where only a client saw it, somebody who was not recorded may have had the numbers
-             between: that is possible, not proven.
+             one for each (E7). What was read from a queue is read once more, as the same attempt, where the queue has
+             moved to another member of the group, or its member has come back (E8). Where only a client saw it,
+             somebody who was not recorded may have had the numbers between: that is possible, not proven.
 INV-LIMIT    No attempt is below 1, or above the maximum of a normal group (ordered ones are given up by their
              consumers).
 """
@@ -36,7 +37,7 @@ DELIVERIES = (
         second=pairs.SECOND,
         # Of an answer with a new message all have its number (live-broker-consumption 11.17).
         own={**pairs.SENT_TWICE, "queue locked": f"{_STAYS} and locks_queue"},
-        exemptions=("answer lost", *pairs.EXEMPTIONS),
+        exemptions=("answer lost", *pairs.EXEMPTIONS, "queue moved"),
         keys=pairs.KEYS,
         since="since",
         acked="acked_hi",

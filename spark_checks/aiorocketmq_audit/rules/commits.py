@@ -1,8 +1,8 @@
 """Commits: a group's progress in a queue does not fall, and is not ahead of what was delivered.
 
 INV-COMMIT  Without a reset, or a consumer that went elsewhere on purpose, each written offset is at least the one
-            before it; and on the account of pull consumers without a filter it is at most one more than the highest
-            offset that any of them was delivered from the queue since it was assigned.
+            before it; and on the account of consumers that own queues, without a filter, it is at most one more than
+            the highest offset that any of them was delivered from the queue since it was assigned.
 """
 
 from __future__ import annotations

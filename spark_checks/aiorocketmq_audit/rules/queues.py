@@ -1,9 +1,9 @@
 """Queues: consumers that own whole queues own them alone, and read each in the order of its offsets.
 
-INV-ASSIGN    The times at which two pull consumers of a group own a queue overlap by no more than the time that a
-              rebalance takes.
+INV-ASSIGN    The times at which two consumers of a group own a queue overlap by no more than the time that a rebalance
+              takes: pull consumers, and push consumers of the remoting protocol.
 INV-PULL-ORD  What one of them is delivered from a queue has increasing offsets, unless it was assigned anew, or went to
-              another offset on purpose.
+              another offset on purpose. Retries are left out: they come to push consumers from other queues.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@ ones are compared with.
 
 A message is *open* while a consumer group leases it, or a group that reads its topic has neither got nor passed it
 (an ordered group passes each message group by itself). Besides, these stay: the lowest, the highest and the latest
-place of each group in each queue and message group; the latest commit in each queue; the first poll of each group; and
-all that is rare: settings, clients, assignments, resets, faults, drains, lists of lite topics. Transactions stay, with
-all their half messages, as long as open messages.
+place of each group in each queue and message group; the latest commit in each queue; the first poll of each group; what
+each member did last about a lock; and all that is rare: settings, clients, assignments, resets, faults, drains, lists
+of lite topics. Transactions stay, with all their half messages, as long as open messages, and so do all locks.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from pyspark.sql import DataFrame, functions as F
 
 from aiorocketmq_audit.engine import worked_out
 from aiorocketmq_audit.frames.frame import ACCOUNT, SCOPE
+from aiorocketmq_audit.recording.schema import BY_QUEUE, READ
 
 ROUTINE = (
     *("send", "receive", "deliver", "ack", "change", "forward", "recall", "expire"),
-    *("handle.start", "handle.end", "commit", "clock.sample", "tx.end", "tx.check"),
+    *("handle.start", "handle.end", "commit", "clock.sample", "tx.end", "tx.check", "lock", "unlock"),
 )
 """Kinds of which there are many: without a message most of them do not matter later."""
 
@@ -26,13 +27,15 @@ MOST_BROADCAST = 2_000_000
 
 _ACCOUNT = ", ".join(ACCOUNT)
 _KEY = f"""if(message_id is not null, xxhash64({_ACCOUNT}, message_id),
-    if(kind in ('commit', 'receive'), xxhash64(recorder, seq), null)) as key"""
-_IS_READ = "kind = 'deliver' and offset is not null and (attempt = 1 or role = 'pull')"
+    if(kind in ('commit', 'receive', 'lock', 'unlock'), xxhash64(recorder, seq), null)) as key"""
+_IS_READ = f"(kind = 'deliver' and offset is not null and attempt = 1 or {READ})"
 _IS_SENT = "kind = 'send' and phase in ('ok', 'info')"
 _IS_TAKEN = "phase = 'ok' and (kind = 'recall' or kind = 'tx.end' and resolution = 'rollback')"
-_IS_SETTLED = "kind in ('ack', 'forward', 'dlq.deliver') and coalesce(phase, '') <> 'fail' or role = 'pull'"
+_IS_SETTLED = f"""kind in ('ack', 'forward', 'dlq.deliver') and coalesce(phase, '') <> 'fail'
+    or kind = 'deliver' and {BY_QUEUE}"""
 _IS_UNKNOWN = "kind = 'receive' and (phase <=> 'info' or result <=> 'away')"
 _IS_OF_TX = "tx_id is not null and kind in ('send', 'tx.end', 'tx.check')"
+_IS_LOCK = "kind in ('lock', 'unlock')"
 _CODES = (
     f"xxhash64({_ACCOUNT}, topic) as in_topic",
     f"xxhash64({_ACCOUNT}, topic, broker, queue) as in_queue",
@@ -67,7 +70,7 @@ def kept(events: DataFrame, settings: DataFrame, kept_us: int, any_us: int) -> t
     ]
     keys = keys.where("stays")
     rows = keyed.join(F.broadcast(keys) if number <= MOST_BROADCAST else keys, "key", "left").where(
-        f"""stays or t_wall_us >= {kept_us} or t_wall_us >= {any_us} and ({_IS_UNKNOWN} or {_IS_OF_TX})
+        f"""stays or t_wall_us >= {kept_us} or t_wall_us >= {any_us} and ({_IS_UNKNOWN} or {_IS_OF_TX} or {_IS_LOCK})
         or message_id is null and kind not in {ROUTINE}"""
     )
     # Sends of dropped messages are unknown from here on: what was stored before must not seem to come from nowhere.
@@ -123,8 +126,10 @@ def _places(old: DataFrame, any_us: int) -> DataFrame:
 
 
 def _alone(old: DataFrame) -> DataFrame:
-    """The latest commit in each queue, and the first poll of each group."""
-    rank = "if(kind = 'commit', t_wall_us * 1024 + (seq & 1023), -t_wall_us)"
-    whose = f"xxhash64(kind, phase, {_ACCOUNT}, topic, `group`, broker, queue)"
-    alone = old.where("kind in ('commit', 'receive') and message_id is null").groupBy(F.expr(whose))
+    """The latest commit in each queue, the first poll of each group, and the latest of each member about its locks."""
+    rank = "if(kind = 'receive', -t_wall_us, t_wall_us * 1024 + (seq & 1023))"
+    member = f"if({_IS_LOCK}, xxhash64(recorder, client_id, epoch), null)"
+    whose = f"xxhash64(kind, phase, {_ACCOUNT}, topic, `group`, broker, queue, {member})"
+    told = old.where(f"(kind in ('commit', 'receive') or {_IS_LOCK}) and message_id is null")
+    alone = told.groupBy(F.expr(whose))
     return alone.agg(F.expr(f"max_by(key, {rank}) as key")).select("key")

@@ -7,9 +7,15 @@ from typing import Any
 from spark_checks.tests.histories.book import SECOND, START, History, history
 
 
-def assign(h: History, client: str, at: float, *queues: int) -> None:
+def assign(h: History, client: str, at: float, *queues: int, **more: Any) -> None:
     owned = [{"broker": "b", "queue": queue} for queue in queues]
-    h.note("assign", at, role="pull", group="g", topic="t", client_id=client, epoch=1, queues=owned)
+    cells = {"role": "pull", "group": "g", "topic": "t", "client_id": client, "epoch": 1, "queues": owned}
+    h.note("assign", at, **(cells | more))
+
+
+def shared(grain: str = "queue") -> dict[str, Any]:
+    """An assignment of a push consumer."""
+    return {"role": "push", "cfg": {"grain": grain}}
 
 
 @history("a queue changes hands in a rebalance")
@@ -44,6 +50,40 @@ def _(h: History) -> None:
     h.note("receive", 100)
 
 
+@history("two push consumers own one queue", ("INV-ASSIGN", "broken"))
+def _(h: History) -> None:
+    assign(h, "c1", 0, 0, 1, **shared())
+    assign(h, "c2", 10, 1, **shared())
+    assign(h, "c1", 40.1, 0, **shared())
+
+
+@history("who is handed messages owns no queue, nor does who reads all of them")
+def _(h: History) -> None:
+    for queue, grain in enumerate(("message", "broadcast")):
+        for client in ("c1", "c2"):
+            assign(h, client, 0, queue, **shared(grain))
+    assign(h, "c1", 0, 2, role="push")
+    assign(h, "c2", 0, 2, role="push")
+    h.note("receive", 100)
+
+
+@history("the queues of one topic are owned while those of another one move", ("INV-ASSIGN", "broken"))
+def _(h: History) -> None:
+    assign(h, "c1", 0, 0, **shared())
+    assign(h, "c2", 5, 0, **shared())
+    assign(h, "c1", 10, 0, topic="u", **shared())
+    assign(h, "c1", 36, **shared())
+    assign(h, "c2", 50, **shared())
+
+
+@history("an assignment that names no topic ends those of all topics")
+def _(h: History) -> None:
+    assign(h, "c1", 0, 0)
+    assign(h, "c1", 5, 0, 0, topic=None)
+    assign(h, "c2", 6, 0)
+    h.note("receive", 100)
+
+
 def pulled(h: History, message: str, at: float, **more: Any) -> None:
     h.deliver(message, at, role="pull", epoch=1, hold=None, **more)
 
@@ -72,6 +112,39 @@ def _(h: History) -> None:
     pulled(h, "/5", 0)
     assign(h, "c1", 1, 0)
     pulled(h, "/4", 2)
+
+
+def pushed(h: History, message: str, at: float, **more: Any) -> None:
+    """A delivery from a queue to a push consumer."""
+    h.deliver(message, at, **{"role": "push", "epoch": 1, "hold": None, "delivery": None, **more})
+
+
+@history("a push consumer reads a queue out of order", ("INV-PULL-ORD", "broken"))
+def _(h: History) -> None:
+    for at, offset in enumerate((0, 2, 1)):
+        pushed(h, f"/{offset}", at)
+
+
+@history("retries come from other queues, and leased messages in any order")
+def _(h: History) -> None:
+    for at, offset in enumerate((4, 2, 5)):
+        pushed(h, f"/{offset}", at, attempt=2 if offset == 2 else 1)
+    for at, offset in enumerate((9, 8)):
+        pushed(h, f"/{offset}", at, delivery=f"H{at}", queue=1)
+
+
+@history("a push consumer that was assigned anew reads again", ("INV-PULL-ORD", "exempted"))
+def _(h: History) -> None:
+    pushed(h, "/5", 0)
+    assign(h, "c1", 1, 0, **shared())
+    pushed(h, "/4", 2)
+
+
+@history("a member of a broadcast that was assigned anew reads again", ("INV-PULL-ORD", "exempted"))
+def _(h: History) -> None:
+    pushed(h, "/5", 0)
+    assign(h, "c1", 1, 0, **shared("broadcast"))
+    pushed(h, "/4", 2)
 
 
 def sent(h: History, message: str, at: float, offset: int, **more: Any) -> None:
@@ -167,6 +240,27 @@ def _(h: History) -> None:
 def _(h: History) -> None:
     pulled(h, "/4", 0, filter="TAG:paid", tag="paid")
     committed(h, 6, 1)
+
+
+@history("a push consumer's progress is ahead", ("INV-COMMIT", "broken"))
+def _(h: History) -> None:
+    pushed(h, "/4", 0)
+    committed(h, 6, 1)
+
+
+@history("a retry tells nothing of how far its queue was read", ("INV-COMMIT", "broken"))
+def _(h: History) -> None:
+    pushed(h, "/4", 0)
+    pushed(h, "/9", 1, attempt=2)
+    committed(h, 6, 2)
+
+
+@history("members of a broadcast have progress of their own")
+def _(h: History) -> None:
+    for at, client in enumerate(("c1", "c2")):
+        assign(h, client, at, 0, **shared("broadcast"))
+    committed(h, 4, 2)
+    committed(h, 3, 3)
 
 
 def standing(

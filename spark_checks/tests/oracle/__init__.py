@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from spark_checks.tests.oracle import content, leases, numbers, order, others
+from spark_checks.tests.oracle import content, leases, locks, numbers, order, others
 from spark_checks.tests.oracle.histories import (
     BROKEN,
     POSSIBLE,
@@ -39,6 +39,8 @@ _OF_ACCOUNTS = (
     others.places,
     others.serial,
     others.progress,
+    locks.grants,
+    locks.work,
     others.fairness,
     others.handles,
 )

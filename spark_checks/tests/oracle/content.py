@@ -8,7 +8,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from spark_checks.tests.oracle.histories import BROKEN, FOREVER, POSSIBLE, Account, Found, Row, begin
+from spark_checks.tests.oracle.histories import (
+    BROKEN,
+    FOREVER,
+    POSSIBLE,
+    Account,
+    Found,
+    Row,
+    begin,
+    by_queue,
+)
 
 
 def delays(account: Account) -> Iterator[Found]:
@@ -207,7 +216,7 @@ def drained(account: Account) -> Iterator[Found]:
 
 def _ends(row: Row) -> bool:
     if row["kind"] == "deliver":
-        return row.get("role") == "pull"
+        return by_queue(row)
     return row["kind"] == "dlq.deliver" or (row["kind"] in ("ack", "forward") and row.get("phase") != "fail")
 
 
@@ -236,7 +245,11 @@ def _last_drains(account: Account) -> list[Row]:
 
 
 def _leased(account: Account) -> list[Row]:
-    return [row for row in account.of("deliver") if row.get("role") != "pull" and row.get("group")]
+    return [
+        row
+        for row in account.of("deliver")
+        if row.get("role") != "pull" and row.get("group") and not account.settings_of(row["group"]).broadcast
+    ]
 
 
 def _receipts(account: Account) -> list[Row]:

@@ -55,6 +55,8 @@ class Settings:
     steps_us: Sequence[int] = ()
     locks_queue: bool = False
     told_by_broker: bool = False
+    broadcast: bool = False
+    """Each member reads everything for itself."""
     early_us: int = 100_000
     late_us: int = 15_000_000
 
@@ -122,6 +124,27 @@ class Way:
         return self.account.settings_of(self.given[0].row["group"])
 
 
+def by_queue(row: Row) -> bool:
+    """Whether a delivery is one by a consumer of whole queues, which holds no leases."""
+    return row.get("role") == "pull" or (row.get("role") == "push" and row.get("delivery") is None)
+
+
+def is_read(row: Row) -> bool:
+    """Whether a delivery came from the queue that it names; retries come to push consumers from others."""
+    return (
+        row["kind"] == "deliver"
+        and row.get("offset") is not None
+        and by_queue(row)
+        and (row["role"] == "pull" or row["attempt"] == 1)
+    )
+
+
+def grain(row: Row) -> str:
+    """What an assignment gives: a `queue`, or `message`s of it, or all of a `broadcast`."""
+    by_role = "queue" if row.get("role") == "pull" else "message"
+    return str(dict(row.get("cfg") or {}).get("grain", by_role))
+
+
 def begin(row: Row) -> int:
     """The earliest instant at which an operation or delivery can have happened."""
     return int(row["t_wall_us"] if row.get("invoked_us") is None else row["invoked_us"])
@@ -159,7 +182,9 @@ def ways(account: Account) -> Iterator[Way]:
     kinds = ("deliver", "ack", "change", "forward", "dlq.deliver")
     mine: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for row in account.of(*kinds):
-        if row.get("group") and row.get("message_id") and row.get("role") != "pull":
+        if not (row.get("group") and row.get("message_id")) or row.get("role") == "pull":
+            continue
+        if not account.settings_of(row["group"]).broadcast:
             mine[_identity(account, row)].append(row)
     for rows in mine.values():
         deliveries = sorted((row for row in rows if row["kind"] == "deliver"), key=place_in_time)
@@ -288,7 +313,7 @@ def _answered(row: Row, answered: set[str]) -> Row | None:
 def _settings(rows: Sequence[Row]) -> dict[str, Settings]:
     said: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
-        if row["kind"] == "config" and row.get("group"):
+        if row["kind"] in ("config", "assign") and row.get("group"):
             said[row["group"]].append(row)
     return {group: _settings_of(told) for group, told in said.items()}
 
@@ -296,6 +321,8 @@ def _settings(rows: Sequence[Row]) -> dict[str, Settings]:
 def _settings_of(told: Sequence[Row]) -> Settings:
     latest: dict[str, str] = {}
     ordered: set[str] = set()
+    assigned = [row for row in told if row["kind"] == "assign"]
+    told = [row for row in told if row["kind"] == "config"]
     for row in sorted(told, key=lambda row: row["t_wall_us"]):
         cfg = dict(row["cfg"])
         latest |= cfg
@@ -306,6 +333,7 @@ def _settings_of(told: Sequence[Row]) -> Settings:
         steps_us=[int(step) * 1000 for step in latest.get("steps_ms", "").split(",") if step],
         locks_queue=latest.get("order_grain") == "queue",
         told_by_broker=any(row["observer"] == "broker" for row in told),
+        broadcast=any(grain(row) == "broadcast" for row in assigned),
         early_us=int(latest.get("early_ms", 100)) * 1000,
         late_us=int(latest.get("late_ms", 15_000)) * 1000,
     )

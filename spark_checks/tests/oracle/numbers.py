@@ -15,10 +15,13 @@ from spark_checks.tests.oracle.histories import (
     Way,
     begin,
     born,
+    by_queue,
     excused,
+    grain,
     ways,
 )
 from spark_checks.tests.oracle.leases import _is_repeated, acked, hold
+from spark_checks.tests.oracle.others import REBALANCE_US
 
 
 def attempts(way: Way) -> Iterator[Found]:
@@ -33,7 +36,7 @@ def attempts(way: Way) -> Iterator[Found]:
             yield Found("attempts", "INV-LIMIT", BROKEN, row)
         if then is None or then["attempt"] is None or way.copies:
             continue
-        if excused(account, row, then, acked=acked(given), since=born(way)):
+        if excused(account, row, then, acked=acked(given), since=born(way)) or _has_moved(way, then):
             continue
         change = hold(given).change
         taken_back = change is not None and change.get("reason") == "undelivered"
@@ -43,6 +46,46 @@ def attempts(way: Way) -> Iterator[Found]:
         knows_best = account.is_broker or not settings.told_by_broker
         if knows_best and grown - 1 > max(0, len(_lost_answers(account, then))):
             yield Found("attempts", "INV-ATTEMPT", BROKEN if account.is_broker else POSSIBLE, then)
+
+
+def _has_moved(way: Way, then: Row) -> bool:
+    """E8: the queue that it was read from again was taken by somebody since it was read there before; of a retry, any
+    queue that the message was read from."""
+    if not by_queue(then):
+        return False
+    own, is_retry = _source(then), then["attempt"] > 1
+    before: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
+    for given in way.given:
+        if _at(given.row) < _at(then) and (is_retry or _source(given.row) == own):
+            before[_source(given.row)].append(given.row)
+    for source, rows in before.items():
+        times = [row["t_wall_us"] for row in rows]
+        since = max(times) if source == own else min(times)
+        if any(since - REBALANCE_US < at <= then["t_wall_us"] for at in _taken(way.account, source)):
+            return True
+    return False
+
+
+def _source(row: Row) -> tuple[Any, ...]:
+    topic = f"%RETRY%{row['group']}" if row["attempt"] > 1 else row["topic"]
+    return row["group"], topic, row["broker"], row["queue"]
+
+
+def _taken(account: Account, queue: tuple[Any, ...]) -> Iterator[int]:
+    """When somebody took the queue."""
+    held: dict[tuple[Any, ...], bool] = {}
+    for row in account.of("assign"):
+        if grain(row) != "queue" or row.get("topic") != queue[1]:
+            continue
+        owner = tuple(row.get(name) for name in ("client_id", "recorder", "epoch", "group"))
+        owned = {(row["group"], row["topic"], each["broker"], each["queue"]) for each in row["queues"]}
+        if queue in owned and not held.get(owner):
+            yield row["t_wall_us"]
+        held[owner] = queue in owned
+
+
+def _at(row: Row) -> tuple[int, int]:
+    return row["t_wall_us"], row["seq"]
 
 
 def _lost_answers(account: Account, then: Row) -> list[Row]:

@@ -14,6 +14,7 @@ from spark_checks.tests.oracle.histories import (
     Row,
     Way,
     begin,
+    by_queue,
     excused,
     ways,
 )
@@ -134,7 +135,8 @@ def _at_work(start: Row, told: Sequence[Row]) -> float:
 
 def _is_ordered(way: Way) -> bool:
     row = way.given[0].row
-    return bool(way.settings.ordered and row.get("message_group") and row.get("offset") is not None)
+    is_placed = row.get("message_group") and row.get("offset") is not None and not by_queue(row)
+    return bool(way.settings.ordered and is_placed)
 
 
 def _lane(way: Way) -> tuple[object, ...]:

@@ -9,7 +9,17 @@ from itertools import pairwise
 from typing import Any
 
 from spark_checks.tests.oracle.content import _queue, _receipts
-from spark_checks.tests.oracle.histories import BROKEN, POSSIBLE, Account, Found, Row, begin, excused
+from spark_checks.tests.oracle.histories import (
+    BROKEN,
+    POSSIBLE,
+    Account,
+    Found,
+    Row,
+    begin,
+    excused,
+    grain,
+    is_read,
+)
 
 CHECKED_US, RACE_US, REBALANCE_US, STANDSTILL_US = 31_000_000, 1_000_000, 30_000_000, 60_000_000
 
@@ -70,13 +80,18 @@ def owners(account: Account) -> Iterator[Found]:
         account.of("assign", "client.stop", "client.crash"), "client_id", "recorder", "epoch"
     ).values():
         open_runs: dict[tuple[Any, ...], tuple[int, Row]] = {}
-        for row, then in zip(lives, [*lives[1:], None], strict=True):
-            if row["kind"] != "assign" or row.get("role") != "pull":
+        for place, row in enumerate(lives):
+            if row["kind"] != "assign" or grain(row) != "queue" or row.get("topic") is None:
                 continue
+            # One that names no topic, as early recordings do where there are several, is about all of them.
+            of_all = [
+                each for each in lives[place + 1 :] if each["kind"] != "assign" or not each.get("topic")
+            ]
+            of_topic = [each for each in lives[place + 1 :] if each.get("topic") == row["topic"]]
+            then = min((*of_all[:1], *of_topic[:1]), key=_at, default=None)
             until = account.ended if then is None else then["t_wall_us"]
-            owned = {(row["group"], row["topic"], each["broker"], each["queue"]) for each in row["queues"]}
             next_owned = _owned(then)
-            for queue in owned:
+            for queue in _owned(row):
                 since, first = open_runs.pop(queue, (row["t_wall_us"], row))
                 if queue in next_owned:
                     open_runs[queue] = (since, first)
@@ -94,19 +109,15 @@ def owners(account: Account) -> Iterator[Found]:
 
 
 def _owned(row: Row | None) -> set[tuple[Any, ...]]:
-    if row is None or row["kind"] != "assign":
+    if row is None or row["kind"] != "assign" or row.get("topic") is None:
         return set()
     return {(row["group"], row["topic"], each["broker"], each["queue"]) for each in row["queues"]}
 
 
 def pulled(account: Account) -> Iterator[Found]:
     """An owner of a queue reads it in order, unless it was assigned anew, or went elsewhere."""
-    given = [
-        row for row in account.of("deliver") if row.get("role") == "pull" and row.get("offset") is not None
-    ]
-    moves = [
-        row for row in account.of("assign", "seek") if row.get("role") == "pull" or row["kind"] == "seek"
-    ]
+    given = [row for row in account.of("deliver") if is_read(row)]
+    moves = [row for row in account.of("assign", "seek") if row["kind"] == "seek" or grain(row) != "message"]
     for rows in _by(given, "group", "topic", "broker", "queue", "client_id", "recorder").values():
         for first, then in pairwise(sorted(rows, key=lambda row: int(row["seq"]))):
             moved = any(
@@ -154,13 +165,15 @@ def progress(account: Account) -> Iterator[Found]:
     """What is written never falls, and is at most one ahead of what was read."""
     told = account.of("commit", "deliver", "assign")
     for queue in {(row["group"], *_queue(row)) for row in told if row["kind"] == "commit"}:
+        if account.settings_of(queue[0]).broadcast:
+            continue
         last, highest, begun, read, filtered = None, None, None, None, False
         for row in told:
-            if row["kind"] == "assign" and row.get("role") == "pull":
-                begun = row if queue in _owned(row) else begun
+            if row["kind"] == "assign":
+                begun = row if grain(row) == "queue" and queue in _owned(row) else begun
             elif (row.get("group"), *_queue(row)) != queue:
                 continue
-            elif row["kind"] == "deliver" and row.get("role") == "pull":
+            elif is_read(row):
                 highest = row if highest is None or row["offset"] > highest["offset"] else highest
                 read, filtered = row, filtered or row.get("filter") not in (None, "TAG:*")
             elif row["kind"] == "commit" and row.get("commit_offset") is not None:

@@ -48,10 +48,11 @@ _DEFAULTS = {
     "tx.end": "tx_id=T resolution=commit",
     "tx.check": "tx_id=T",
     "lite.sync": "group=group-0 client=a",
+    **dict.fromkeys(("lock", "unlock"), "group=lockers client=a role=push broker=broker-0 queue=0"),
 }
 """What steps declare if they declare nothing else."""
 
-_CALLS = ("receive", "tx.end", "recall", "lite.sync")
+_CALLS = ("receive", "tx.end", "recall", "lite.sync", "lock", "unlock")
 _SETTLEMENTS = {"ack": "ack", "nack": "change", "extend": "change", "forward": "forward"}
 _OPTIONS = {"client", "ack", "nack", "asked", "for", "wait", "until"}
 _PLACE = ("broker", "queue", "offset")
