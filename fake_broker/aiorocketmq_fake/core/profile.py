@@ -273,8 +273,8 @@ class Profile:
     """Time between the end of a normal group's lease and the next visibility (15, consumption §3: never below
     2.0)."""
     revive_spread: float = 0.0
-    """And up to this much more, evenly: 0 where time is moved by hand and the profile chosen by name (consumption
-    §3)."""
+    """And up to this much more, mostly in the first third of it; a broker with a manual clock has 0 unless its profile
+    is given by value (consumption §3)."""
     retries_keep_position: bool
     """A redelivery shows the queue, offset and store time of the first copy, not of the retry topic's
     (R7.1)."""
