@@ -63,7 +63,8 @@ async def until(condition: Callable[[], bool]) -> None:
 # Push
 
 
-@pytest.mark.parametrize("profile", ["documented", "apache-5.5", "apache-5.5-cluster"])
+# A separate proxy takes any name, and the broker behind it makes the group.
+@pytest.mark.parametrize("profile", ["documented", "apache-5.5"])
 async def test_a_misspelt_group_ends_run_within_the_start_timeout(profile: str) -> None:
     async with FakeBroker(profile=profile) as broker:
         await broker.create_topic("orders")
