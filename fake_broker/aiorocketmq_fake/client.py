@@ -35,6 +35,18 @@ V = TypeVar("V")
 MOVING = 600.0
 
 
+def signed(user: User) -> tuple[tuple[str, str], ...]:
+    """Return the headers of a call that a user signs now."""
+    moment = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    made = hmac.digest(user.secret.encode(), moment.encode(), "sha1").hex()
+    credential = f"Credential={user.access_key}, SignedHeaders=x-mq-date-time"
+    return (
+        ("x-mq-date-time", moment),
+        ("authorization", f"MQv2-HMAC-SHA1 {credential}, Signature={made}"),
+        *((("x-mq-session-token", user.session_token),) if user.session_token else ()),
+    )
+
+
 class GroupKeywords(TypedDict, total=False):
     """What may be said of a group, as for `FakeBroker.create_group`."""
 
@@ -106,18 +118,7 @@ class FakeBrokerClient:
 
     def _metadata(self) -> tuple[tuple[str, str], ...]:
         named = ((BROKER_HEADER, self._broker),) if self._broker is not None else ()
-        if self._user is None:
-            return named
-        moment = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
-        made = hmac.digest(self._user.secret.encode(), moment.encode(), "sha1").hex()
-        credential = f"Credential={self._user.access_key}, SignedHeaders=x-mq-date-time"
-        token = self._user.session_token
-        return (
-            *named,
-            ("x-mq-date-time", moment),
-            ("authorization", f"MQv2-HMAC-SHA1 {credential}, Signature={made}"),
-            *((("x-mq-session-token", token),) if token else ()),
-        )
+        return (*named, *(signed(self._user) if self._user is not None else ()))
 
     async def describe(self) -> ctl.Description:
         """Tell what the broker is: version, profile, endpoint, clock."""

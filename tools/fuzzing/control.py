@@ -7,7 +7,8 @@ from collections import Counter
 from typing import Any
 
 import grpc
-from aiorocketmq_fake import FakeBroker
+from aiorocketmq_fake import FakeBroker, User
+from aiorocketmq_fake.client import signed
 from aiorocketmq_fake.core.profile import Profile
 from aiorocketmq_fake.edge.control_server import control_service
 from aiorocketmq_fake.edge.control_wire.methods import METHODS
@@ -19,6 +20,7 @@ from tools.fuzzing.world import Broken, Call
 __all__ = ["control_session"]
 
 KINDS = (Kind.VALID, Kind.VALID, Kind.VALID, Kind.DAMAGED, Kind.DAMAGED, Kind.RANDOM, Kind.NOISE)
+ADMINISTRATOR = User("root", "root-secret")
 # Ports are opened and clients waited for: their own tests have them, and a campaign has no time for them.
 SLOW = {"Restart", "Stop", "Start", "Crash", "OrderClient"}
 REFUSED = {grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.FAILED_PRECONDITION}
@@ -73,16 +75,18 @@ async def control_session(profile: Profile, rng: random.Random, calls: int) -> C
         await broker.create_topic("normal", queues=2)
         await broker.create_topic("fifo", type="FIFO", queues=2)
         await broker.create_group("group")
+        # From the first user on, every call is an administrator's.
+        await broker.put_user(ADMINISTRATOR)
         # Any: gRPC's handlers are typed for its own calls.
         service: Any = control_service(broker)
         for _ in range(calls):
             method, kind = rng.choice(sorted(set(METHODS) - SLOW)), rng.choice(KINDS)
             payload = maker.request(method, kind)
             what = f"{method} ({kind.name}) {payload.hex()}"
-            call = Call(
-                (("aiorocketmq-broker", rng.choice(("broker-a", "nobody"))),) if rng.random() < 0.1 else (),
-                None,
+            named = (
+                (("aiorocketmq-broker", rng.choice(("broker-a", "nobody"))),) if rng.random() < 0.1 else ()
             )
+            call = Call((*named, *signed(ADMINISTRATOR)), None)
             before = _picture(broker)
             try:
                 answer = await service.service(_Details(METHODS[method].path)).unary_unary(payload, call)

@@ -249,13 +249,13 @@ class Settling:
                 Code.INVALID_RECEIPT_HANDLE, f"The receipt handle {_short(text)} is cut; a part is missing."
             )
         message = lease.message if lease else self._message(request.group, request.topic, handle)
-        if profile.auto_create_groups:
-            known_group(state, request.group)
         if not handle.changed and handle.position != message.position:
             raise Refusal(profile.unknown_position_code, f"No message lies where {_short(text)} points to.")
         if lease is None and handle.is_ordered:
             consumption = state.consumptions.get((request.group, request.topic))
             lease = self._ordered_lease(_Place(handle, message, consumption))
+        if profile.auto_create_groups:
+            known_group(state, request.group)
         self._copy(request.group, message, lease, handle)
         if lease is not None:
             self._ends.tell_end(lease, LeaseEnd.FORWARDED)

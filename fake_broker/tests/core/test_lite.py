@@ -338,7 +338,10 @@ def test_odd_names_are_refused(floor: Any, name: str) -> None:
     [{"topic": "t"}, {"topic": "unknown"}, {"topic": " "}, {"group": "g"}, {"group": "unknown"}],
 )
 def test_a_subscription_needs_the_bound_pair(floor: Any, fields: dict[str, str]) -> None:
-    assert sync(floor, "a", ADD, "x", **fields) is Code.ILLEGAL_TOPIC
+    # Where sessions need a group to be there, that is looked at first (seen on 5.5.0).
+    is_missing = floor.profile.session_needs_group and fields.get("group") == "unknown"
+    wanted = Code.ILLEGAL_CONSUMER_GROUP if is_missing else Code.ILLEGAL_TOPIC
+    assert sync(floor, "a", ADD, "x", **fields) is wanted
 
 
 def test_an_unknown_action_is_refused(floor: Any) -> None:

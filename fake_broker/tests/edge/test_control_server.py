@@ -12,6 +12,7 @@ import grpc
 import pytest
 from aiorocketmq.wire import messages as pb
 from aiorocketmq_fake import Code, Disturbance, FakeBroker, FakeBrokerClient, FaultRule, Refusal, User
+from aiorocketmq_fake.client import signed
 from aiorocketmq_fake.edge.control_wire.methods import METHODS
 
 
@@ -256,7 +257,7 @@ async def test_where_there_are_users_every_call_is_for_an_administrator(
         async with FakeBrokerClient(endpoint, user=user):
             pass
     assert refused.value.code is Code.UNAUTHORIZED
-    metadata = FakeBrokerClient(endpoint, user=user)._metadata()
+    metadata = signed(user) if user is not None else ()
     async with grpc.aio.insecure_channel(endpoint) as channel:
         for method in METHODS.values():
             call: Any = channel.unary_unary(method.path, request_serializer=method.request.SerializeToString)

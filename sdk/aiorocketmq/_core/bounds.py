@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from aiorocketmq._core.endpoint import parse_endpoint
-from aiorocketmq._core.plain_text import plain
+from aiorocketmq._core.plain_text import escaped, plain
 from aiorocketmq._core.settings import DEFAULT_CONSUMER_ATTEMPTS, Answer, Backoff
 
 Number = TypeVar("Number", int, float)
@@ -173,4 +173,6 @@ def clipped(text: str) -> str:
 
 def one_line(text: str) -> str:
     """Return a server's text clipped to one line: spaces for white space, escapes for control characters."""
-    return plain(" ".join(clipped(text).split()))
+    line = plain(" ".join(clipped(text).split()))
+    # Code points that stand for nothing are no control characters, but print as anything.
+    return "".join(char if char.isprintable() else escaped(char) for char in line)

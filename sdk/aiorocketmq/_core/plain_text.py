@@ -17,7 +17,12 @@ _UNSAFE = re.compile(
 
 def plain(text: object) -> str:
     r"""Return `text` on one line, with such characters as `\u001b`."""
-    return _UNSAFE.sub(lambda unsafe: "".join(f"\\u{ord(char):04x}" for char in unsafe[0]), str(text))
+    return _UNSAFE.sub(lambda unsafe: "".join(map(escaped, unsafe[0])), str(text))
+
+
+def escaped(char: str) -> str:
+    r"""Return a character as `\u001b`."""
+    return f"\\u{ord(char):04x}"
 
 
 def plain_lines(text: str) -> str:

@@ -51,7 +51,7 @@ def test_a_long_text_of_a_server_is_clipped() -> None:
 
 def test_a_servers_text_becomes_one_printable_line() -> None:
     error = refusal(Code.BAD_REQUEST, "no\r\n\x1b[31msuch\x00 user\u2028here.\n")
-    assert ": no \\x1b[31msuch\\x00 user here" in str(error)
+    assert ": no \\u001b[31msuch\\u0000 user here" in str(error)
     assert str(error).isprintable()
 
 

@@ -168,10 +168,10 @@ async def test_messages_are_listed_and_described_with_control_characters_escaped
     broker.answers[12] = lambda frame: reply(frame, body=encode_records([record]))
     address = str(server.address)
     shown = await invoke(message, "list", "orders", "--key", "a", "--broker", address)
-    assert lines(shown)[1][:5] == ["M\\x1b[2J", "broker-a", "0", "3", "-"]
+    assert lines(shown)[1][:5] == ["M\\u001b[2J", "broker-a", "0", "3", "-"]
     shown = await invoke(message, "describe", "orders", "M\x1b[2J", "--broker", address)
     assert shown.exit_code == 0
-    assert "body: \\x1b[31mhi you\n" in shown.output
+    assert "body: \\u001b[31mhi you\n" in shown.output
     assert "properties: color: red\\x07\n" in shown.output
     assert "corruption: its CRC32 digest" in shown.output
     shown = await invoke(message, "list", "orders", "--key", "a", "--json", "--broker", address)
@@ -186,7 +186,7 @@ async def test_names_of_servers_are_escaped(serve: Serve) -> None:
         lambda frame: reply(frame, body={"subscriptionGroupTable": {name: {} for name in names}})
     )
     shown = await invoke(group, "list", "--broker", str(server.address))
-    assert shown.output == "bad\\x1b[31m\nplain\n"
+    assert shown.output == "bad\\u001b[31m\nplain\n"
 
 
 async def test_topics_and_groups_are_deleted(server: Server) -> None:

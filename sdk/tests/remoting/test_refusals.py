@@ -32,5 +32,5 @@ def test_throttling_may_be_retried_and_an_unknown_code_is_a_refusal(code: int, k
 
 def test_control_characters_of_a_remark_are_escaped() -> None:
     error = remoting_refusal(1, "it \x1b[31mfailed\tbadly", address="h:1")
-    assert "it \\x1b[31mfailed badly" in str(error)
+    assert "it \\u001b[31mfailed badly" in str(error)
     assert error.server_text == "it \x1b[31mfailed\tbadly"
