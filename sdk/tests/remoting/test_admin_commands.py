@@ -172,7 +172,7 @@ async def test_messages_are_listed_and_described_with_control_characters_escaped
     shown = await invoke(message, "describe", "orders", "M\x1b[2J", "--broker", address)
     assert shown.exit_code == 0
     assert "body: \\u001b[31mhi you\n" in shown.output
-    assert "properties: color: red\\x07\n" in shown.output
+    assert "properties: color: red\\u0007\n" in shown.output
     assert "corruption: its CRC32 digest" in shown.output
     shown = await invoke(message, "list", "orders", "--key", "a", "--json", "--broker", address)
     (row,) = json.loads(shown.output)
