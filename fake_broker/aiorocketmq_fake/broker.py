@@ -24,7 +24,7 @@ from aiorocketmq_fake.edge.event_lines import EventLog
 from aiorocketmq_fake.edge.grpc_server import GrpcServer
 from aiorocketmq_fake.edge.node import Node
 from aiorocketmq_fake.edge.tls import ServerTls
-from aiorocketmq_fake.settings import with_settings
+from aiorocketmq_fake.settings import Value, with_settings
 
 if TYPE_CHECKING:
     from aiorocketmq_fake.edge.storage.journal import Journal
@@ -44,6 +44,16 @@ class _Keeping:
     repair: bool
 
 
+def _profile(given: str | Profile, clock: str) -> Profile:
+    """Return the profile of that name or value; ValueError for a name that is none."""
+    if isinstance(given, Profile):
+        return given
+    if given not in PROFILES:
+        raise ValueError(f"no profile is called {given!r}: use one of {', '.join(sorted(PROFILES))}.")
+    # Who moves time wants to say where something is due.
+    return replace(PROFILES[given], revive_spread=0.0) if clock == "manual" else PROFILES[given]
+
+
 class FakeBroker(Cluster):
     """A whole broker, fresh and empty, that real clients of any language can use.
 
@@ -56,7 +66,7 @@ class FakeBroker(Cluster):
         self,
         *,
         profile: str | Profile = "documented",
-        settings: Mapping[str, bool | int | float | str] | None = None,
+        settings: Mapping[str, Value] | None = None,
         clock: Literal["real", "manual"] = "real",
         start: datetime | None = None,
         listen: str = "127.0.0.1:0",
@@ -102,8 +112,6 @@ class FakeBroker(Cluster):
         name server and a broker in one, for clients at `namesrv://` + `remoting_endpoint`. Every broker of a cluster
         has one. `tls` and `users` are for it as well.
         """
-        if isinstance(profile, str) and profile not in PROFILES:
-            raise ValueError(f"no profile is called {profile!r}: use one of {', '.join(sorted(PROFILES))}.")
         if clock not in ("real", "manual"):
             raise ValueError(f"no clock is called {clock!r}: use 'real' or 'manual'.")
         if start is not None and (clock == "real" or start.tzinfo is None):
@@ -117,11 +125,7 @@ class FakeBroker(Cluster):
         address = Address(*split(listen))
         if not 1 <= brokers <= len(LETTERS):
             raise ValueError(f"{brokers} brokers cannot be: give 1 to {len(LETTERS)}.")
-        chosen = profile if isinstance(profile, Profile) else PROFILES[profile]
-        if clock == "manual" and not isinstance(profile, Profile):
-            # Who moves time wants to say where something is due.
-            chosen = replace(chosen, revive_spread=0.0)
-        make = partial(core, with_settings(chosen, settings or {}))
+        make = partial(core, with_settings(_profile(profile, clock), settings or {}))
         keeping = _Keeping(Path(data), data_memory // brokers, repair) if data is not None else None
         self._journals: list[Journal] = []
         try:

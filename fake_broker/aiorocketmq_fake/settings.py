@@ -129,7 +129,7 @@ def listed(profile: Profile) -> tuple[dict[str, object], ...]:
             "file": "proxy" if setting.is_of_proxy else "broker",
             "field": setting.field,
             "values": setting.kind.words,
-            "unit": _UNITS.get(setting.unit, "") if setting.kind is TIME else "",
+            "unit": _UNITS[setting.unit] if setting.kind is TIME else "",
             "value": _of_server(setting, getattr(profile, setting.field)),
         }
         for setting in SETTINGS
@@ -140,5 +140,6 @@ _UNITS = {_MS: "ms", 1.0: "s", 3600.0: "h"}
 
 
 def _of_server(setting: Setting, value: object) -> object:
-    is_time = setting.kind is TIME and isinstance(value, float)
-    return round(value / setting.unit) if is_time and isinstance(value, float) else value
+    if setting.kind is TIME and isinstance(value, float):
+        return round(value / setting.unit)
+    return value

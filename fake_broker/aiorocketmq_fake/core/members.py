@@ -113,13 +113,20 @@ class Members:
 
     def of_group(self, name: str) -> MembersOfGroup | None:
         """Return a consumer group, None when nobody is registered in it."""
-        group = self._groups.get(name)
-        channels = () if group is None else tuple(map(_member, group.channels.values()))
-        clients = self._grpc_clients(name)
-        if not channels and not clients:
+        membership = self._membership(name)
+        if membership is None:
             return None
-        membership = _membership(name, clients) if group is None else group.membership
-        return MembersOfGroup((*channels, *map(_grpc_member, clients)), membership)
+        group = self._groups.get(name)
+        channels = group.channels.values() if group is not None else ()
+        members = (*map(_member, channels), *map(_grpc_member, self._grpc_clients(name)))
+        return MembersOfGroup(members, membership)
+
+    def _membership(self, name: str) -> Membership | None:
+        group = self._groups.get(name)
+        if group is not None:
+            return group.membership
+        clients = self._grpc_clients(name)
+        return _declared_by(name, clients) if clients else None
 
     def _grpc_clients(self, group: str) -> list[Client]:
         if not self._state.profile.grpc_members_listed:
@@ -128,8 +135,8 @@ class Members:
 
     def subscription(self, group: str, topic: str) -> Subscribed | None:
         """Return what a group wants of a topic, None for an unknown group or topic."""
-        known = self.of_group(group)
-        wanted = known.membership.subscriptions if known is not None else ()
+        known = self._membership(group)
+        wanted = known.subscriptions if known is not None else ()
         return next((each for each in wanted if each.topic == topic), None)
 
     def producers(self, group: str) -> tuple[Member, ...]:
@@ -213,7 +220,7 @@ def _grpc_member(client: Client) -> Member:
     return Member(NO_CHANNEL, client.id, client.settings.language, _PROXY_VERSION, client.settings.address)
 
 
-def _membership(group: str, clients: Iterable[Client]) -> Membership:
+def _declared_by(group: str, clients: Iterable[Client]) -> Membership:
     """Return what a group without a classic member wants: what its newest client declared of each topic."""
     wanted = {
         topic: Subscribed(topic, expression.expression, expression.type, client.last_seen)

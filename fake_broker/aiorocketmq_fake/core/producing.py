@@ -120,14 +120,10 @@ class Producing:
             raise Refusal(Code.BAD_REQUEST, f"The topic {topic.name} has no queue {chosen} to write to.")
 
     def _check_block(self, messages: tuple[OutgoingMessage, ...]) -> None:
-        code = self._state.profile.store_refusal_code
-        if (
-            sum(len(message.body) for message in messages) + 100 * len(messages)
-            > self._state.profile.body_max
-        ):
-            raise Refusal(
-                code, f"The bodies of the batch exceed {self._state.profile.body_max} bytes together."
-            )
+        profile = self._state.profile
+        code = profile.store_refusal_code
+        if sum(len(message.body) for message in messages) + 100 * len(messages) > profile.body_max:
+            raise Refusal(code, f"The bodies of the batch exceed {profile.body_max} bytes together.")
         if any(message.delivery_timestamp is not None for message in messages):
             raise Refusal(code, "A batch may not hold delayed messages; send them one by one.")
         if messages[0].message_type is MessageType.TRANSACTION:

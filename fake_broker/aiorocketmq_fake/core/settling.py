@@ -254,8 +254,7 @@ class Settling:
         if lease is None and handle.is_ordered:
             consumption = state.consumptions.get((request.group, request.topic))
             lease = self._ordered_lease(_Place(handle, message, consumption))
-        if profile.auto_create_groups:
-            known_group(state, request.group)
+        known_group(state, request.group)
         self._copy(request.group, message, lease, handle)
         if lease is not None:
             self._ends.tell_end(lease, LeaseEnd.FORWARDED)

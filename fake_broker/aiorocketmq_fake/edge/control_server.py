@@ -48,10 +48,10 @@ def _snake(name: str) -> str:
 def _control(name: str, broker: Cluster, context: Context) -> Act:
     """Return what to do for a call; ValueError where the broker that it names is none, Refusal where there are users
     and the call is not signed by an administrator."""
-    named = next((value for key, value in context.invocation_metadata() or () if key == BROKER_HEADER), None)
+    headers = context.invocation_metadata() or ()
+    named = next((value for key, value in headers if key == BROKER_HEADER), None)
     meant = broker if named is None else broker.broker(str(named))
-    caller = read_caller(context.invocation_metadata() or (), context.peer)
-    meant.check_administrator(caller.signature)
+    meant.check_administrator(read_caller(headers, context.peer).signature)
     act: Act = getattr(Control(broker, meant, whole=named is None), _snake(name))
     return act
 
@@ -230,8 +230,9 @@ class Control:
 
     async def put_user(self, request: ctl.User) -> ctl.Empty:
         """Add or replace a user."""
-        self._keep_an_administrator(request.access_key, read(User, request))
-        await self._broker.put_user(read(User, request))
+        user = read(User, request)
+        self._keep_an_administrator(user.access_key, user)
+        await self._broker.put_user(user)
         return ctl.Empty()
 
     async def remove_user(self, request: ctl.Name) -> ctl.Empty:

@@ -103,8 +103,11 @@ class EventLog:
 
     def _end_refusals(self, now: float) -> None:
         # Oldest first; a clock that was set back only delays them.
-        while self._refusals and (key := next(iter(self._refusals))) and self._refusals[key].until <= now:
-            told = self._refusals.pop(key)
+        while self._refusals:
+            key, told = next(iter(self._refusals.items()))
+            if told.until > now:
+                return
+            del self._refusals[key]
             if told.times:
                 self._file.write(f"{as_line(told.last, times=told.times)}\n")
 

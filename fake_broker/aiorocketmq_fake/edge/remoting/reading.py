@@ -93,11 +93,14 @@ class Reading:
 
     def _declared(self, request: Request) -> FilterExpression:
         group, topic = request.text("consumerGroup"), request.text("topic")
-        if self._core.members(group) is None:
-            raise RequestError(ResponseCode.SUBSCRIPTION_NOT_EXIST, f"group info not exist: {group}")
         wanted = self._core.subscription(group, topic)
         if wanted is None:
-            text = f"the consumer's subscription not exist: {topic}"
+            is_known = self._core.members(group) is not None
+            text = (
+                f"the consumer's subscription not exist: {topic}"
+                if is_known
+                else f"group info not exist: {group}"
+            )
             raise RequestError(ResponseCode.SUBSCRIPTION_NOT_EXIST, text)
         if wanted.version < request.number("subVersion", 0):
             raise RequestError(ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest")
