@@ -310,7 +310,7 @@ class World:
             return self._profile.illegal_termination_unregisters and Code.ILLEGAL_CONSUMER_GROUP in codes
         # The group is made before the filter is read, and before a lite consumer is refused, as seen on 5.5.0, or the
         # endpoints of an assignment are.
-        if method in ("Telemetry", "QueryAssignment"):
+        if method in ("Telemetry", "QueryAssignment", "SyncLiteSubscription"):
             return self._profile.lookups_create_groups
         return method == "ReceiveMessage" and self._profile.auto_create_groups
 

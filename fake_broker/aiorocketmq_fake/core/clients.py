@@ -16,7 +16,7 @@ from aiorocketmq_fake.core.model import (
     Subscription,
 )
 from aiorocketmq_fake.core.names import check_client_properties
-from aiorocketmq_fake.core.registry import looked_up_group
+from aiorocketmq_fake.core.registry import check_session_group, looked_up_group
 from aiorocketmq_fake.core.sessions import Client
 from aiorocketmq_fake.core.state import State, milliseconds
 
@@ -54,8 +54,7 @@ class Clients:
             )
         if client.settings.subscription is not None:
             state.check_group(group)
-            if looked_up_group(state, group) is None and state.profile.session_needs_group:
-                raise Refusal(Code.ILLEGAL_CONSUMER_GROUP, f"The consumer group {group} does not exist.")
+            check_session_group(state, group)
             client.groups.add(group)
         self._touch(client)
 

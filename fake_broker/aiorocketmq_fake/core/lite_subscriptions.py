@@ -16,6 +16,7 @@ from aiorocketmq_fake.core.model import (
     NotifyUnsubscribeLite,
 )
 from aiorocketmq_fake.core.names import check_lite_topic
+from aiorocketmq_fake.core.registry import check_session_group
 from aiorocketmq_fake.core.sessions import Client
 from aiorocketmq_fake.core.state import State, milliseconds
 from aiorocketmq_fake.core.topics import Topic
@@ -125,8 +126,7 @@ class LiteSubscriptions:
         state = self._state
         state.check_topic(request.topic)
         state.check_group(request.group)
-        if state.profile.session_needs_group and request.group not in state.groups:
-            raise Refusal(Code.ILLEGAL_CONSUMER_GROUP, f"The consumer group {request.group} does not exist.")
+        check_session_group(state, request.group)
         if state.profile.lite_service is LiteService.REFUSED:
             raise Refusal(Code.INTERNAL_SERVER_ERROR, "Lite topics are not served in this mode.")
         for name in request.names:

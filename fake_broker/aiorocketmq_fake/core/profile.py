@@ -108,8 +108,8 @@ class Profile:
     """A receive or forward by an unknown group creates it: not ordered, 17 attempts (R10.2, R6.19); else a forward is
     CONSUMER_GROUP_NOT_FOUND."""
     lookups_create_groups: bool
-    """So do settings, heartbeats and assignments that name one: a separate proxy asks its broker about the group
-    (session §2.4)."""
+    """So do settings, heartbeats and assignments that name one, where groups are created: a separate proxy asks its
+    broker about the group (session §2.4)."""
     unknown_group_code: Code
     """Receive by an unknown group where none is created (R5.1 row 10)."""
     disabled_group_code: Code

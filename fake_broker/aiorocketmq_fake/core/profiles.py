@@ -248,8 +248,8 @@ APACHE_5_5 = Profile(
 APACHE_5_5_CLUSTER = replace(
     APACHE_5_5,
     name="apache-5.5-cluster",
-    session_needs_group=False,
     lookups_create_groups=True,
+    unknown_group_code=Code.CONSUMER_GROUP_NOT_FOUND,
     grpc_members_listed=False,
     unknown_topic_receive_code=Code.TOPIC_NOT_FOUND,
     unknown_internal_topic_code=Code.TOPIC_NOT_FOUND,

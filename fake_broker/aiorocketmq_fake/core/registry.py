@@ -1,6 +1,6 @@
 """The registry of groups: how they come to be known, and how changes are told."""
 
-from aiorocketmq_fake.core.codes import Refusal
+from aiorocketmq_fake.core.codes import Code, Refusal
 from aiorocketmq_fake.core.events import GroupChanged
 from aiorocketmq_fake.core.groups import Group, retry_policy
 from aiorocketmq_fake.core.model import GroupConfig
@@ -19,6 +19,12 @@ def looked_up_group(state: State, name: str) -> Group | None:
     if state.profile.lookups_create_groups and state.profile.auto_create_groups:
         return ensured_group(state, name)
     return state.groups.get(name)
+
+
+def check_session_group(state: State, name: str) -> None:
+    """Refuse with ILLEGAL_CONSUMER_GROUP what a session asks for a group that has to be there, and is not."""
+    if looked_up_group(state, name) is None and state.profile.session_needs_group:
+        raise Refusal(Code.ILLEGAL_CONSUMER_GROUP, f"The consumer group {name} does not exist.")
 
 
 def ensured_group(state: State, name: str) -> Group:
