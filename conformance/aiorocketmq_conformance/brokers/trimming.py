@@ -43,9 +43,14 @@ class TrimmedPreparation(ClassicPreparation):
             await probe.close()
 
     async def clean(self) -> None:
-        """Have older files of the log deleted, which is done within seconds, and a minute after the start at the
-        soonest."""
-        (address,) = parse_endpoint(self._broker).addresses
-        async with RemotingConnection(address) as connection:
-            for code in (_DELETE_LOG, _DELETE_QUEUES):
-                await connection.call(code, timeout=10.0)
+        """Have older files of the log deleted."""
+        await delete_older_files(self._broker)
+
+
+async def delete_older_files(broker: str) -> None:
+    """Have a broker delete the older files of a short log, which is done within seconds, and a minute after its start
+    at the soonest; Unreachable where it does not answer."""
+    (address,) = parse_endpoint(broker).addresses
+    async with RemotingConnection(address) as connection:
+        for code in (_DELETE_LOG, _DELETE_QUEUES):
+            await connection.call(code, timeout=10.0)

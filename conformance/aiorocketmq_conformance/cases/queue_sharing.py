@@ -152,12 +152,8 @@ async def all_leave_return(stage: Stage) -> None:
     assert (await again.pull(stored)).texts == ("m3", "m4", "m0", "m1")
 
 
-@case("reb.queues-traffic", rules=LIVE, level=Level.EXTENSION, needs=REMOTING, timeout=150.0)
-@on_stage
-async def traffic(stage: Stage) -> None:
-    """While members join, leave and crash under traffic nothing is lost, and little is read twice: what the former
-    owner of a queue had not committed."""
-    group = await group_of(stage, each=1)
+async def _under_traffic(stage: Stage, group: Group, *, crashes: bool) -> None:
+    """Let members join, leave and, if wanted, crash while messages are sent, until all are read."""
     crew = Crew(stage, group)
     await crew.join()
     await crew.send(ROUNDS)
@@ -165,10 +161,20 @@ async def traffic(stage: Stage) -> None:
     await crew.send(ROUNDS)
     await crew.leave(leaver)
     await crew.send(ROUNDS)
-    await crew.crash(victim)
-    await crew.send(ROUNDS)
+    if crashes:
+        await crew.crash(victim)
+        await crew.send(ROUNDS)
     await crew.read_all()
     await crew.end()
+
+
+@case("reb.queues-traffic", rules=LIVE, level=Level.EXTENSION, needs=REMOTING, timeout=150.0)
+@on_stage
+async def traffic(stage: Stage) -> None:
+    """While members join, leave and crash under traffic nothing is lost, and little is read twice: what the former
+    owner of a queue had not committed."""
+    group = await group_of(stage, each=1)
+    await _under_traffic(stage, group, crashes=True)
     twice = len(group.read_in_order) - group.sent.total()
     stage.target.note("read twice", twice)
     # A former owner may be in the middle of a batch, and commit it after the new one has committed another.
@@ -182,15 +188,7 @@ async def ordered(stage: Stage) -> None:
     join and leave under traffic."""
     group = await group_of(stage, each=1)
     group.is_ordered = True
-    crew = Crew(stage, group)
-    await crew.join()
-    await crew.send(ROUNDS)
-    leaver, _ = await crew.join(), await crew.join()
-    await crew.send(ROUNDS)
-    await crew.leave(leaver)
-    await crew.send(ROUNDS)
-    await crew.read_all()
-    await crew.end()
+    await _under_traffic(stage, group, crashes=False)
     group.all_once()
     for queue in range(QUEUES):
         offsets = [offset for each, offset in group.read_in_order if each == queue]

@@ -6,19 +6,13 @@ import asyncio
 
 from aiorocketmq.wire import messages as pb
 
-from aiorocketmq_conformance.cases.stage import LEASE, SHORT_POLL, Stage, on_stage, once_each
+from aiorocketmq_conformance.cases.stage import EMPTY, LEASE, SHORT_POLL, Stage, answered, on_stage, once_each
 from aiorocketmq_conformance.cases.tolerances import PROMPT, empty_poll
 from aiorocketmq_conformance.probe import requests
-from aiorocketmq_conformance.probe.answers import Received, code_name
+from aiorocketmq_conformance.probe.answers import code_name
 from aiorocketmq_conformance.registry import Level, case
 
 PREPARED = ("@topic", "@group")
-EMPTY = {"OK", "MESSAGE_NOT_FOUND"}
-
-
-def _answer(answer: Received) -> str:
-    assert answer.error is None, f"the stream ended with {answer.error}"
-    return code_name(answer.code)
 
 
 @case("simple.await-zero", rules=("R5.17", "R5.1"), level=Level.SHOULD, needs=PREPARED)
@@ -27,7 +21,7 @@ async def await_zero(stage: Stage) -> None:
     """A receive that is not willing to wait is answered empty, at the latest after the server's least poll."""
     consumer = await stage.consumer(await stage.topic())
     answer = await consumer.receive(poll=0.0)
-    assert _answer(answer) in EMPTY
+    assert answered(answer) in EMPTY
     assert not answer.deliveries
     stage.target.note("took", round(answer.took, 3))
     high = empty_poll(stage.target, stage.target.number("poll.min")).high
@@ -60,7 +54,7 @@ async def deadline_too_short(stage: Stage) -> None:
     answer = await consumer.receive(poll=10.0, deadline=2.0)
     stage.target.note("answer", answer.error or code_name(answer.code))
     if answer.error is None:
-        assert _answer(answer) in EMPTY | {"ILLEGAL_POLLING_TIME", "BAD_REQUEST"}
+        assert answered(answer) in EMPTY | {"ILLEGAL_POLLING_TIME", "BAD_REQUEST"}
     assert answer.error in {None, "DEADLINE_EXCEEDED"}, f"the stream ended with {answer.error}"
     (sent,) = await stage.send(topic, "m")
     assert [one.id for one in await consumer.take(1, within=2 * PROMPT + LEASE)] == [sent.id]
@@ -76,7 +70,7 @@ async def batch_zero(stage: Stage) -> None:
     answer = await consumer.receive(batch=0)
     stage.target.note("answer", answer.error or code_name(answer.code))
     assert not answer.deliveries, "asked for none, and got some"
-    assert _answer(answer) in EMPTY
+    assert answered(answer) in EMPTY
 
 
 @case("simple.batch-huge", rules=("R5.3",), level=Level.SHOULD, needs=PREPARED)
@@ -87,7 +81,7 @@ async def batch_huge(stage: Stage) -> None:
     consumer = await stage.consumer(topic)
     sent = await stage.send_all(topic, [f"m{n}" for n in range(40)])
     answer = await consumer.receive(batch=100_000)
-    assert _answer(answer) == "OK"
+    assert answered(answer) == "OK"
     assert 1 <= len(answer.deliveries) <= stage.target.number("batch.max")
     await consumer.ack(*answer.deliveries)
     rest = await consumer.take(40 - len(answer.deliveries), within=2 * PROMPT)
@@ -110,7 +104,7 @@ async def invisible_min(stage: Stage, seconds: float | None) -> None:
     consumer = await stage.consumer(topic)
     (sent,) = await stage.send(topic, "m")
     answer = await consumer.receive(invisible=asked)
-    assert _answer(answer) == "ILLEGAL_INVISIBLE_TIME", f"a lease of {asked:g} s answered {_answer(answer)}"
+    assert answered(answer) == "ILLEGAL_INVISIBLE_TIME", f"a lease of {asked:g} s answered {answered(answer)}"
     assert [(one.id, one.attempt) for one in await consumer.take(1)] == [(sent.id, 1)]
 
 
@@ -122,7 +116,7 @@ async def invisible_max(stage: Stage) -> None:
     consumer = await stage.consumer(topic)
     (sent,) = await stage.send(topic, "m")
     answer = await consumer.receive(invisible=stage.target.number("invisible.max") + 0.001)
-    assert _answer(answer) == "ILLEGAL_INVISIBLE_TIME"
+    assert answered(answer) == "ILLEGAL_INVISIBLE_TIME"
     assert [(one.id, one.attempt) for one in await consumer.take(1)] == [(sent.id, 1)]
 
 
@@ -143,25 +137,6 @@ async def invisible_bounds_ok(stage: Stage, bound: str) -> None:
     assert seen.id == sent.id
 
 
-@case("simple.unknown-group", rules=("R5.1", "R10.2"), level=Level.SHOULD, needs=PREPARED)
-@on_stage
-async def unknown_group(stage: Stage) -> None:
-    """A receive of a group that nobody made is refused, or makes the group: then it gets messages like any other."""
-    topic = await stage.topic(1)
-    known = await stage.consumer(topic, prime=False)
-    nobody = stage.target.fresh("nobody")
-    answer = await known.client.receive(topic, nobody)
-    told = _answer(answer)
-    stage.target.note("answer", told)
-    assert told in EMPTY | {"CONSUMER_GROUP_NOT_FOUND", "INTERNAL_SERVER_ERROR"}, f"answered {told}"
-    if told not in EMPTY:
-        return
-    (sent,) = await stage.send(topic, "m")
-    again = await known.client.receive(topic, nobody, poll=10.0)
-    assert [one.id for one in again.deliveries] == [sent.id], "made by its receive, and gets nothing"
-    await known.client.ack(topic, nobody, *again.deliveries)
-
-
 @case("simple.group-disabled", rules=("R5.1",), level=Level.SHOULD, needs=PREPARED)
 @on_stage
 async def group_disabled(stage: Stage) -> None:
@@ -171,10 +146,10 @@ async def group_disabled(stage: Stage) -> None:
     (sent,) = await stage.send(topic, "m")
     await stage.target.create_group(consumer.group, consume_enabled=False)
     end = stage.clock.now() + PROMPT
-    while _answer(answer := await consumer.receive()) in EMPTY and stage.clock.now() < end:
+    while answered(answer := await consumer.receive()) in EMPTY and stage.clock.now() < end:
         assert not answer.deliveries, "delivered to a group that may not consume"
-    stage.target.note("answer", _answer(answer))
-    assert _answer(answer) not in EMPTY, f"answered {_answer(answer)} for {PROMPT:g} s"
+    stage.target.note("answer", answered(answer))
+    assert answered(answer) not in EMPTY, f"answered {answered(answer)} for {PROMPT:g} s"
     assert not answer.deliveries
     await stage.target.create_group(consumer.group)
     end = stage.clock.now() + 2 * PROMPT
@@ -192,7 +167,7 @@ async def unreadable_topic(stage: Stage) -> None:
     consumer = await stage.consumer(topic, prime=False)
     await stage.send(topic, "m")
     answer = await consumer.receive()
-    assert _answer(answer) == "FORBIDDEN"
+    assert answered(answer) == "FORBIDDEN"
     assert not answer.deliveries
 
 

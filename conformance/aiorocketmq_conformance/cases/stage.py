@@ -184,9 +184,18 @@ def check_served(answer: Received) -> None:
         raise AssertionError(f"receive answered {_told(answer)}")
 
 
+EMPTY = {"OK", "MESSAGE_NOT_FOUND"}
+"""What empty answers say (inventory O8); a false empty is legal too (rule R5.6)."""
+
+
+def answered(answer: Received) -> str:
+    """What a receive was answered with, by name; AssertionError where its stream broke."""
+    assert answer.error is None, f"the stream ended with {answer.error}"
+    return code_name(answer.code)
+
+
 def _is_empty(answer: Received) -> bool:
-    # Both are empty answers (inventory O8); a false empty is legal too (rule R5.6).
-    return answer.code in {pb.Code.OK, pb.Code.MESSAGE_NOT_FOUND}
+    return code_name(answer.code) in EMPTY
 
 
 def _told(answer: Received) -> str:

@@ -6,36 +6,49 @@ from dataclasses import replace
 
 from aiorocketmq.wire import messages as pb
 
-from aiorocketmq_conformance.cases.stage import LEASE, SHORT_POLL, Stage, on_stage
+from aiorocketmq_conformance.cases.stage import EMPTY, LEASE, SHORT_POLL, Stage, answered, on_stage
 from aiorocketmq_conformance.probe import requests
-from aiorocketmq_conformance.probe.answers import Received, code_name
+from aiorocketmq_conformance.probe.answers import code_name
 from aiorocketmq_conformance.probe.client import ProbeClient
 from aiorocketmq_conformance.probe.telemetry import StreamEnded
 from aiorocketmq_conformance.registry import Level, case
 
 PREPARED = ("@topic", "@group")
-EMPTY = {"OK", "MESSAGE_NOT_FOUND"}
 REFUSALS = {"CONSUMER_GROUP_NOT_FOUND", "INTERNAL_SERVER_ERROR"}
 KINDS = {"push": pb.ClientType.PUSH_CONSUMER, "simple": pb.ClientType.SIMPLE_CONSUMER}
 
 
-def _told(answer: Received) -> str:
-    assert answer.error is None, f"the stream ended with {answer.error}"
-    return code_name(answer.code)
+async def _gets_messages(stage: Stage, client: ProbeClient, topic: str, group: str) -> None:
+    """AssertionError unless a group that a receive has made gets messages like any other."""
+    (sent,) = await stage.send(topic, "m")
+    again = await client.receive(topic, group, poll=10.0, invisible=LEASE)
+    assert [one.id for one in again.deliveries] == [sent.id], "made by its receive, and gets nothing"
+    acked = await client.ack(topic, group, *again.deliveries)
+    assert code_name(acked.status.code) == "OK"
 
 
 async def _uses(stage: Stage, client: ProbeClient, topic: str, group: str) -> None:
     """AssertionError unless a receive of the group is answered as declared: the group is made, or refused."""
-    told = _told(await client.receive(topic, group, poll=SHORT_POLL, invisible=LEASE))
+    told = answered(await client.receive(topic, group, poll=SHORT_POLL, invisible=LEASE))
     if stage.target.numbers["group.receive"] == "refused":
         assert told in REFUSALS, f"a receive of a group that nobody made answered {told}"
         return
     assert told in EMPTY, f"a receive of a group that nobody made answered {told}"
-    (sent,) = await stage.send(topic, "m")
-    again = await client.receive(topic, group, poll=10.0, invisible=LEASE)
-    assert [one.id for one in again.deliveries] == [sent.id], "made by its first receive, and gets nothing"
-    acked = await client.ack(topic, group, *again.deliveries)
-    assert code_name(acked.status.code) == "OK"
+    await _gets_messages(stage, client, topic, group)
+
+
+@case("simple.unknown-group", rules=("R5.1", "R10.2"), level=Level.SHOULD, needs=PREPARED)
+@on_stage
+async def unknown_group_receive(stage: Stage) -> None:
+    """A receive of a group that nobody made is refused, or makes the group: then it gets messages like any other."""
+    topic = await stage.topic(1)
+    known = await stage.consumer(topic, prime=False)
+    nobody = stage.target.fresh("nobody")
+    told = answered(await known.client.receive(topic, nobody))
+    stage.target.note("answer", told)
+    assert told in EMPTY | REFUSALS, f"answered {told}"
+    if told in EMPTY:
+        await _gets_messages(stage, known.client, topic, nobody)
 
 
 @case("life.unknown-group", rules=("R2.6", "R10.2"), level=Level.SHOULD, needs=PREPARED, params=KINDS)
@@ -88,7 +101,7 @@ async def unknown_ordered_group(stage: Stage) -> None:
     topic = await stage.topic(1, type="FIFO")
     consumer = await stage.consumer(topic)
     group = stage.target.fresh("nobody")
-    told = _told(await consumer.client.receive(topic, group, poll=SHORT_POLL, invisible=LEASE))
+    told = answered(await consumer.client.receive(topic, group, poll=SHORT_POLL, invisible=LEASE))
     if stage.target.numbers["group.receive"] == "refused":
         assert told in REFUSALS, f"answered {told}"
         return
@@ -163,7 +176,7 @@ async def unknown_dead_letters(stage: Stage) -> None:
     """A receive from the dead letters of a group that nobody made is refused like one from any unknown topic."""
     consumer = await stage.consumer(await stage.topic(1))
     dead = f"%DLQ%{stage.target.fresh('nobody')}"
-    told = _told(await consumer.client.receive(dead, consumer.group, poll=SHORT_POLL, invisible=LEASE))
+    told = answered(await consumer.client.receive(dead, consumer.group, poll=SHORT_POLL, invisible=LEASE))
     assert told == stage.target.numbers["receive.unknown-topic"], f"answered {told}"
     route = await consumer.client.query_route(dead)
     assert code_name(route.status.code) == "TOPIC_NOT_FOUND", "the receive made a topic"
@@ -179,7 +192,7 @@ async def closed_groups(stage: Stage) -> None:
     held = await consumer.one(invisible=60.0)
     group = stage.target.fresh("nobody")
     for _ in range(2):
-        told = _told(await consumer.client.receive(topic, group, poll=SHORT_POLL, invisible=LEASE))
+        told = answered(await consumer.client.receive(topic, group, poll=SHORT_POLL, invisible=LEASE))
         assert told in REFUSALS, f"a receive answered {told}"
         answer = await consumer.client.forward_to_dead_letters(replace(held, group=group), 3)
         assert code_name(answer.status.code) == "CONSUMER_GROUP_NOT_FOUND"

@@ -29,14 +29,14 @@ class StrangersAssignedNothing(Broker):
         self, client_id: str, topic: str, group: str, *, now: float
     ) -> tuple[RouteEntry, ...]:
         found = super().query_assignment(client_id, topic, group, now=now)
-        return found if group in {known.config.name for known in self.groups()} else ()
+        return found if self.has_group(group) else ()
 
 
 class ReceivesMakeOrderedGroups(Broker):
     """Groups that a receive makes are ordered."""
 
     def receive(self, request: ReceiveRequest, *, now: float) -> Received | Parked:
-        if request.group not in {known.config.name for known in self.groups()}:
+        if not self.has_group(request.group):
             self.create_group(GroupConfig(request.group, ordered=True), now=now)
         return super().receive(request, now=now)
 
@@ -45,7 +45,7 @@ class ReceivesMakeGroups(Broker):
     """Receives make groups, whether that is switched off or not."""
 
     def receive(self, request: ReceiveRequest, *, now: float) -> Received | Parked:
-        if request.group not in {known.config.name for known in self.groups()}:
+        if not self.has_group(request.group):
             self.create_group(GroupConfig(request.group), now=now)
         return super().receive(request, now=now)
 
@@ -64,7 +64,7 @@ class ForwardsOfNobodyLost(Broker):
     """A forward in the name of a group that nobody made is answered OK, without effect."""
 
     def forward_to_dead_letter_queue(self, request: ForwardRequest, *, now: float) -> None:
-        if request.group in {known.config.name for known in self.groups()}:
+        if self.has_group(request.group):
             super().forward_to_dead_letter_queue(request, now=now)
 
 
@@ -94,7 +94,7 @@ class BeatsOfNobodyRefused(Broker):
     """Heartbeats for groups that nobody made are refused as blank ones are."""
 
     def heartbeat(self, client_id: str, group: str, *, now: float) -> None:
-        if group and group not in {known.config.name for known in self.groups()}:
+        if group and not self.has_group(group):
             raise Refusal(Code.BAD_REQUEST, "nobody made that group.")
         super().heartbeat(client_id, group, now=now)
 

@@ -7,14 +7,15 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
+from functools import partial
 
 import pytest
 from aiorocketmq import Admin, Message, MessageQueue, Producer, PullConsumer, QueueProgress
-from aiorocketmq._core.endpoint import parse_endpoint
-from aiorocketmq._remoting.connection import RemotingConnection
 from aiorocketmq.hooks import Event, Hook, SeekEvent
 from aiorocketmq_conformance.apache.server import ApacheServer
+from aiorocketmq_conformance.apache.setups import setups
+from aiorocketmq_conformance.brokers.trimming import delete_older_files
 from aiorocketmq_fake import FakeBroker
 
 from sdk.tests.conftest import MISSING, VERSIONS
@@ -23,8 +24,6 @@ FAKES = ("apache-5.5",)
 TOPIC, GROUP = "orders", "billing"
 COUNT = 1500
 """Messages, so many that a real server's log takes three files, of which it keeps the last."""
-_DELETE_LOG, _DELETE_QUEUES = 329, 306
-"""Requests that let a broker delete what is too old, whatever the hour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +54,15 @@ async def keeping(target: str) -> AsyncIterator[Keeping]:
 
 @asynccontextmanager
 async def fake(target: str) -> AsyncIterator[Keeping]:
-    async with FakeBroker(profile=target, remoting_port=0, clock="manual") as broker:
+    # Its own hour of deletion, 04:00, must not come meanwhile.
+    noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    async with FakeBroker(profile=target, remoting_port=0, clock="manual", start=noon) as broker:
 
         async def delete() -> None:
             await broker.keep(retention=3600.0)
             await broker.clock.advance(seconds=3601)
             await send(namesrv, 30)
-            # Nothing is left to do where the hour of deletion, 04:00, came meanwhile.
-            assert await broker.clean() in (0, COUNT)
+            assert await broker.clean() == COUNT
 
         namesrv = f"namesrv://{broker.remoting_endpoint}"
         yield Keeping(namesrv, delete)
@@ -72,23 +72,9 @@ async def fake(target: str) -> AsyncIterator[Keeping]:
 async def real(version: str) -> AsyncIterator[Keeping]:
     if MISSING:
         pytest.skip(f"a real Apache server needs {' and '.join(MISSING)} on the search path")
-    settings = {
-        "mappedFileSizeCommitLog": str(2 << 20),
-        "mappedFileSizeConsumeQueue": "20000",
-        "fileReservedTime": "0",
-        # An hour that does not come while the test runs: deletion is asked for.
-        "deleteWhen": f"{(datetime.now(UTC) + timedelta(hours=12)).hour:02}",
-    }
+    settings = setups(version, "local").trimmed.broker
     async with ApacheServer(version, settings=settings) as server:
-        namesrv = f"namesrv://{server.namesrv}"
-
-        async def delete() -> None:
-            (address,) = parse_endpoint(server.broker).addresses
-            async with RemotingConnection(address) as connection:
-                for code in (_DELETE_LOG, _DELETE_QUEUES):
-                    await connection.call(code, timeout=10.0)
-
-        yield Keeping(namesrv, delete)
+        yield Keeping(f"namesrv://{server.namesrv}", partial(delete_older_files, server.broker))
 
 
 async def send(namesrv: str, count: int) -> None:
