@@ -1,7 +1,7 @@
 """A fresh fake broker on a real port for every test, and servers that are none."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import pytest
@@ -11,9 +11,10 @@ from aiorocketmq.producer import Producer
 from aiorocketmq.simple_consumer import SimpleConsumer
 from aiorocketmq_fake import FakeBroker
 
-Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+from sdk.tests.listening import Peer, listening
+
 Awaiting = Callable[[type[object]], AbstractAsyncContextManager[None]]
-Serve = Callable[[Answer], AbstractAsyncContextManager[str]]
+Serve = Callable[[Peer], AbstractAsyncContextManager[str]]
 ServeGrpc = Callable[..., AbstractAsyncContextManager[str]]
 """`serve_grpc(QueryRoute=[first, second], Telemetry=[...])`."""
 
@@ -73,31 +74,7 @@ def soon() -> Timeouts:
 def serve() -> Serve:
     """A TCP server on a free port that answers every connection in its own way; gives its endpoint."""
 
-    @asynccontextmanager
-    async def serving(answer: Answer) -> AsyncIterator[str]:
-        writers: list[asyncio.StreamWriter] = []
-
-        async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            writers.append(writer)
-            try:
-                await answer(reader, writer)
-            except (OSError, EOFError):
-                return  # the other side has gone, which is its right
-
-        server = await asyncio.start_server(connected, "127.0.0.1", 0)
-        host, port = server.sockets[0].getsockname()
-        try:
-            yield f"{host}:{port}"
-        finally:
-            server.close()
-            # A connection that was just accepted shows up here one turn of the loop later.
-            for _ in range(3):
-                await asyncio.sleep(0)
-                for writer in writers:
-                    writer.transport.abort()
-            await server.wait_closed()
-
-    return serving
+    return listening
 
 
 @pytest.fixture

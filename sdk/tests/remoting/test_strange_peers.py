@@ -6,8 +6,8 @@ import asyncio
 import re
 import struct
 import tracemalloc
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -33,12 +33,12 @@ from aiorocketmq._remoting.connection import RemotingConnection
 from aiorocketmq.errors import NotServed
 from aiorocketmq_fake import FakeBroker, ServerTls
 
+from sdk.tests.listening import Peer, listening
 from sdk.tests.remoting.script import Serve, answer
 
 SOON = Timeouts(start=0.4, request=0.4, stop=0.5)
 IMPATIENT = Timeouts(start=0.4, request=0.1, stop=0.5)
 
-Peer: TypeAlias = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 Client: TypeAlias = AbstractAsyncContextManager[Any]
 """Producer, consumer or Admin: what they have in common is how they are opened."""
 
@@ -157,35 +157,6 @@ SILENT: dict[str, Peer] = {
     "stops in a frame": sends(begun(1000, 0, 5, b"{")),
     "trickles": trickling,
 }
-
-
-@asynccontextmanager
-async def listening(peer: Peer) -> AsyncIterator[str]:
-    """A server of one behaviour, and its address."""
-    tasks: set[asyncio.Task[None]] = set()
-
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        tasks.add(task)
-        try:
-            with suppress(OSError, asyncio.CancelledError):
-                await peer(reader, writer)
-        finally:
-            writer.close()
-
-    server = await asyncio.start_server(connected, "127.0.0.1", 0)
-    host, port = server.sockets[0].getsockname()
-    try:
-        yield f"{host}:{port}"
-    finally:
-        server.close()
-        # A connection that was just accepted shows up here some turns of the loop later.
-        for _ in range(3):
-            await asyncio.sleep(0)
-            for task in tasks:
-                task.cancel()
-        await asyncio.gather(*tasks)
 
 
 def to(endpoint: str, deliver: Callable[[asyncio.StreamWriter, bytes], Awaitable[None]]) -> Peer:
