@@ -19,7 +19,6 @@ SEVERAL = {
     "dead letters": 2,
     "transactions": 2,
     "ownerships": 3,
-    "grants": 2,
     "slices": 2,
     "handlers": 2,
     "lite deliveries": 4,

@@ -331,11 +331,13 @@ class Load:
     async def _recall(self, producer: Producer, part: float) -> None:
         while True:
             await asyncio.sleep(self._rng.expovariate(self._rate * part))
-            message = Message(DELAYED, self._body(), delay=self._rng.uniform(RECALLED_BEFORE, 10.0))
+            delay = self._rng.uniform(RECALLED_BEFORE, 10.0)
 
-            async def recall(message: Message = message) -> None:
+            async def recall(delay: float = delay) -> None:
                 began = asyncio.get_running_loop().time()
-                receipt = await producer.send(message)
+                receipt = await producer.send(Message(DELAYED, self._body(), delay=delay))
+                if asyncio.get_running_loop().time() > began + delay:
+                    return  # A server that was back after its time took it as one without delay.
                 await producer.recall(receipt)
                 if asyncio.get_running_loop().time() < began + RECALLED_BEFORE - 2.0:
                     self._ledger.withdrawn(receipt.message_id)

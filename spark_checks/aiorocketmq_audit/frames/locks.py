@@ -17,7 +17,10 @@ _LOST = "(kind = 'unlock' or kind = 'lock' and phase = 'fail')"
 def grants(recording: Recording) -> DataFrame:
     """One row per grant of a lock: since when it was asked for (`called`), until when its holder surely has it
     (`until`), and the same of the grant before, in the order of their answers."""
-    asked = recording.events.where("kind in ('lock', 'unlock') and client_id is not null")
+    # By queue, which serves the windows of each client as well: one exchange.
+    asked = recording.events.where("kind in ('lock', 'unlock') and client_id is not null").repartition(
+        *_QUEUE
+    )
     apart = recording.settings.select(*SCOPE, "group", "apart_us")
     own = (
         Window.partitionBy(*_QUEUE, "client_id")
