@@ -88,24 +88,39 @@ def shared(session: nox.Session) -> None:
     install(session, "dev", extras="all")
 
 
-@nox.session
-def tests(session: nox.Session) -> None:
-    """Run all tests that need only Python (Spark's too: on a Java of the machine or from the package index)."""
-    install(session, "test", extras="all")
-    pytest = ("pytest", "-m", "not real")
-    if session.posargs:
-        session.run(*pytest, *session.posargs)
-        return
-    # Two processes for what uses one core; the audit apart and in one: beside grpcio's forks, Spark does not start.
+def run_tests(session: nox.Session, kind: str) -> None:
+    """Run the tests that the marker expression `kind` selects, all of them even if the first part fails."""
+    # Three processes on two cores: many wait for what a server does in real time. The audit apart and in two: beside
+    # grpcio's forks, Spark does not start, and it fills a core alone.
     rest = ("sdk/tests", "fake_broker/tests", "conformance/tests", "docs/tests")
     is_passed = True
-    for part in (("--numprocesses=2", "--dist=loadfile", *rest), ("spark_checks/tests",)):
+    for processes, paths in ((3, rest), (2, ("spark_checks/tests",))):
         try:
-            session.run(*pytest, *part)
+            session.run("pytest", "-m", kind, f"--numprocesses={processes}", "--dist=loadfile", *paths)
         except CommandFailed:
             is_passed = False
     if not is_passed:
         session.error("Tests failed: see above.")
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Run the tests that need only Python (Spark's too: on a Java of the machine or from the package index)."""
+    install(session, "test", extras="all")
+    if session.posargs:
+        session.run("pytest", "-m", "not real", *session.posargs)
+    else:
+        run_tests(session, "not real and not slow")
+
+
+@nox.session
+def slow(session: nox.Session) -> None:
+    """Run the tests that take a minute or more each: load, kills, clients of other languages, Spark."""
+    install(session, "test", extras="all")
+    if session.posargs:
+        session.run("pytest", "-m", "slow and not real", *session.posargs)
+    else:
+        run_tests(session, "slow and not real")
 
 
 @nox.session
@@ -169,28 +184,33 @@ def conformance(session: nox.Session) -> None:
 @nox.session
 def real(session: nox.Session) -> None:
     """Judge a real Apache server, brought by Maven, audit what was recorded of it, and test all clients on it;
-    `-- --level all --versions V W`."""
+    `-- --level all --versions V W`, `-- --only cases` or `tests`."""
     if not java_is_here(session, "the real Apache server"):
         return
     install(session, "test", extras="all")
-    # Unknown words go to the command; `all` levels are what it judges without being told.
+    # `all` levels are what the command judges without being told.
     options = argparse.ArgumentParser(prog="nox -s real --", allow_abbrev=False)
     options.add_argument("--versions", nargs="+", default=["5.5.0"], metavar="VERSION")
     options.add_argument("--level", default="all")
+    options.add_argument("--only", choices=("cases", "tests"))
+    # Unknown words go to the command that judges; to pytest if there are tests only.
     given, further = options.parse_known_args(session.posargs)
     levels = [] if given.level == "all" else ["--level", given.level]
-    for version in given.versions:
+    for version in given.versions if given.only != "tests" else ():
         with TemporaryDirectory() as recording:
             target = ("--target", f"apache:{version}", "--record", recording)
             session.run("aiorocketmq", "conformance", "run", *target, *levels, *further)
             # Servers before 5.4 garble batches, which the audit finds.
             codes = [0, 1] if version.startswith(("5.2", "5.3")) else [0]
             session.run("aiorocketmq", "audit", recording, success_codes=codes)
-    # The cases have just been run by the command, as users run them; once is enough. What cuts and kills for minutes is
-    # left to runs of all levels.
-    ignored = ["conformance/tests/cases", *(["sdk/tests/servers/test_disturbed.py"] if levels else [])]
+    if given.only == "cases":
+        return
+    # The cases are run by the command, as users run them; once is enough. What cuts and kills for minutes is left to
+    # runs of all levels.
+    kind = "real and not slow" if levels else "real"
     session.run(
-        *("pytest", "-m", "real", *(f"--ignore={path}" for path in ignored)),
+        *("pytest", "-m", kind, "--ignore=conformance/tests/cases"),
+        *(further if given.only == "tests" else ()),
         env={"AIOROCKETMQ_REAL_VERSIONS": " ".join(given.versions)},
     )
 

@@ -66,6 +66,7 @@ JUDGED = {
 """Checks that have something to judge in the play."""
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.parametrize(
     ("planted", "objecting"),

@@ -18,6 +18,7 @@ from aiorocketmq_conformance.soak.run import Plan, Soaked, soak
 from aiorocketmq_fake import FakeBroker
 
 
+@pytest.mark.slow
 async def test_a_short_soak_keeps_every_promise(tmp_path: Path) -> None:
     plan = Plan(minutes=0.1, pause=0.8, rate=40.0, seed=3, transactions=False, audited=False)
     result = await soak(plan, tmp_path)
@@ -28,6 +29,7 @@ async def test_a_short_soak_keeps_every_promise(tmp_path: Path) -> None:
     assert list((tmp_path / "recording").rglob("*.parquet"))
 
 
+@pytest.mark.slow
 async def test_a_short_soak_with_garbled_answers_keeps_every_promise(tmp_path: Path) -> None:
     plan = Plan(minutes=0.15, pause=None, garble=0.03, rate=40.0, seed=3, transactions=False, audited=False)
     result = await soak(plan, tmp_path)
@@ -37,6 +39,7 @@ async def test_a_short_soak_with_garbled_answers_keeps_every_promise(tmp_path: P
     assert result.exit_code == 0
 
 
+@pytest.mark.slow
 async def test_a_soak_of_which_somebody_gets_nothing_has_lost_messages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

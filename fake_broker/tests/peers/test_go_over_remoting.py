@@ -16,7 +16,7 @@ from aiorocketmq_fake.core.events import ClientJoined, SentBack
 
 from fake_broker.tests.peers.programs import News, Program, Start, running
 
-pytestmark = pytest.mark.peer
+pytestmark = [pytest.mark.peer, pytest.mark.slow]
 
 SOURCES = Path(__file__).with_name("golang")
 

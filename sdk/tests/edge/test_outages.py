@@ -160,7 +160,9 @@ async def test_an_earlier_attempt_that_may_be_stored_stays_in_the_error(broker: 
 
 
 async def test_a_time_out_before_any_attempt_leaves_nothing_open(broker: FakeBroker) -> None:
-    async with Producer(broker.endpoint, topics=["orders"]) as producer:
+    # The second attempt at the server is due after both time-outs.
+    seldom = Retry(initial=2.0, maximum=2.0)
+    async with Producer(broker.endpoint, topics=["orders"], retry=seldom) as producer:
         await broker.crash()
         with pytest.raises(Unreachable):
             await producer.send(ORDER, timeout=0.5)

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 else:
     Place = Any
 
+pytestmark = pytest.mark.slow
+
 FAKES = ()
 """Time passes as it does, for minutes: only for real servers."""
 SEED = 1

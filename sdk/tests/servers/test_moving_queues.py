@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 else:
     Place = Any
 
+pytestmark = pytest.mark.slow
+
 FAKES = ("apache-5.5",)
 QUEUES = 5
 PAUSE = 0.01

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 else:
     Place = Any
 
+pytestmark = pytest.mark.slow
+
 BEFORE = 50
 """Messages that each group has handled when it strikes."""
 RECOVERY = 60.0
