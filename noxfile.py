@@ -209,7 +209,7 @@ def real(session: nox.Session) -> None:
     # runs of all levels.
     kind = "real and not slow" if levels else "real"
     session.run(
-        *("pytest", "-m", kind, "--ignore=conformance/tests/cases"),
+        *("pytest", "-m", kind, "--ignore=conformance/tests/cases", "--numprocesses=2", "--dist=loadfile"),
         *(further if given.only == "tests" else ()),
         env={"AIOROCKETMQ_REAL_VERSIONS": " ".join(given.versions)},
     )

@@ -15,6 +15,8 @@ from aiorocketmq_conformance.apache.server import ApacheServer
 
 from sdk.tests.conftest import MISSING
 
+pytestmark = pytest.mark.slow
+
 FAKES = ()
 """They have no replicas."""
 TOPIC, GROUP = "replicated", "readers"
