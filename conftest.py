@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tools.peer_environment import PeerUnavailable, apache_python
+from tools.peer_environment import PeerUnavailableError, apache_python
 
 
 @pytest.fixture(scope="session", name="apache_python")
@@ -16,7 +16,7 @@ def _apache_python() -> Path:
     """The interpreter of an environment with the newest Apache Python client; skips where none can be made."""
     try:
         return apache_python()
-    except PeerUnavailable as reason:
+    except PeerUnavailableError as reason:
         pytest.skip(f"no environment for Apache's Python client: {reason}")
 
 

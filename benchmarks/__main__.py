@@ -24,7 +24,7 @@ from benchmarks.plan import APACHE, CLIENTS, OURS, STUB, WORKS
 from benchmarks.real import real_run
 from benchmarks.running import QUEUES, ROOT, Effort, Result, measured, serving
 from benchmarks.sizes import REPEATS
-from tools.peer_environment import PeerUnavailable, apache_python
+from tools.peer_environment import PeerUnavailableError, apache_python
 
 REFERENCE = ROOT / "docs" / "reference"
 
@@ -61,7 +61,7 @@ def pythons() -> dict[str, Path]:
     known = {STUB: Path(sys.executable), OURS: Path(sys.executable)}
     try:
         known[APACHE] = apache_python()
-    except PeerUnavailable as reason:
+    except PeerUnavailableError as reason:
         print(f"benchmarks: without Apache's client: {reason}", file=sys.stderr)
     return known
 

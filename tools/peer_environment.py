@@ -19,7 +19,7 @@ ASK_INDEX_AGAIN_AFTER = 24 * 3600.0
 PYTHON = f"py{sys.version_info.major}.{sys.version_info.minor}"
 
 
-class PeerUnavailable(Exception):
+class PeerUnavailableError(Exception):
     """The environment is not there and cannot be made; the text says why, in one sentence."""
 
 
@@ -38,12 +38,12 @@ def apache_python() -> Path:
     """Return the interpreter of an environment with the newest Apache Python client.
 
     The package index is asked for its newest version once a day; without an index the newest environment that
-    is already there serves. Raises `PeerUnavailable`.
+    is already there serves. Raises `PeerUnavailableError`.
     """
     folder = cache_folder()
     try:
         version = _newest_version(folder)
-    except PeerUnavailable:
+    except PeerUnavailableError:
         there = sorted(
             folder.glob(f"{APACHE_CLIENT}-*-{PYTHON}"), key=lambda path: (path.stat().st_mtime_ns, path.name)
         )
@@ -71,7 +71,7 @@ def _newest_version(folder: Path) -> str:
     answer = _run(python_of(pip), "-m", "pip", "index", "versions", APACHE_CLIENT)
     version = answer.partition("(")[2].partition(")")[0]
     if not version:
-        raise PeerUnavailable(
+        raise PeerUnavailableError(
             f"the package index knows no {APACHE_CLIENT} for this Python: {answer.strip()[:200]}"
         )
     note.write_text(json.dumps({"asked": time.time(), "version": version}), encoding="utf-8")
@@ -100,8 +100,8 @@ def _run(*command: str | Path) -> str:
     try:
         done = subprocess.run(command, capture_output=True, text=True, env=environ, timeout=300, check=False)
     except (OSError, subprocess.TimeoutExpired) as failure:
-        raise PeerUnavailable(f"`{' '.join(map(str, command[1:]))}` did not end: {failure}") from failure
+        raise PeerUnavailableError(f"`{' '.join(map(str, command[1:]))}` did not end: {failure}") from failure
     if done.returncode:
         last = (done.stderr.strip() or done.stdout.strip() or "no output").splitlines()[-1]
-        raise PeerUnavailable(f"`{' '.join(map(str, command[1:]))}` failed: {last}")
+        raise PeerUnavailableError(f"`{' '.join(map(str, command[1:]))}` failed: {last}")
     return done.stdout

@@ -17,8 +17,8 @@ from aiorocketmq.wire.plain_text import plain
 from rich.console import Console
 
 from aiorocketmq_conformance import deviations
-from aiorocketmq_conformance.brokers.choice import BadTarget, choose
-from aiorocketmq_conformance.brokers.interface import BrokerUnderTest, TargetUnavailable
+from aiorocketmq_conformance.brokers.choice import InvalidTargetError, choose
+from aiorocketmq_conformance.brokers.interface import BrokerUnderTest, TargetUnavailableError
 from aiorocketmq_conformance.preflight import preflight
 from aiorocketmq_conformance.registry import Case, load
 from aiorocketmq_conformance.reports.folder import result_json, write_reports
@@ -69,13 +69,13 @@ def run_command(options: RunOptions) -> int:
             for spec in options.targets
         ]
         known = [_deviations(broker, options.deviations) for broker in brokers]
-    except (BadTarget, deviations.BadDeviations) as error:
+    except (InvalidTargetError, deviations.InvalidDeviationsError) as error:
         raise click.UsageError(str(error)) from error
     runs: list[RunResult] = []
     for broker, expected in zip(brokers, known, strict=True):
         try:
             runs.append(asyncio.run(_run(broker, expected, options, console)))
-        except TargetUnavailable as error:
+        except TargetUnavailableError as error:
             print(f"aiorocketmq: {plain(error)}", file=sys.stderr)
             return EXIT_UNAVAILABLE
     if options.report is not None:

@@ -13,7 +13,7 @@ _KEYS = {"case", "reason", "source", "first_seen", "review"}
 _REQUIRED = ("case", "reason", "source")
 
 
-class BadDeviations(Exception):
+class InvalidDeviationsError(Exception):
     """A deviation file cannot be used; the text says which entry and what to do."""
 
 
@@ -40,54 +40,58 @@ def bundled(name: str, *, known: Container[str], today: date) -> Mapping[str, De
 
 
 def read(path: Path, *, known: Container[str], today: date) -> Mapping[str, Deviation]:
-    """The deviations in the file at `path` by case id; BadDeviations when it is missing or wrong."""
+    """The deviations in the file at `path` by case id; InvalidDeviationsError when it is missing or wrong."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise BadDeviations(f"deviation file {path} cannot be read: {error}") from error
+        raise InvalidDeviationsError(f"deviation file {path} cannot be read: {error}") from error
     return parse(text, where=str(path), known=known, today=today)
 
 
 def parse(text: str, *, where: str, known: Container[str], today: date) -> Mapping[str, Deviation]:
     """The deviations of a file's text by case id.
 
-    BadDeviations when an entry has no reason or source, names a case that is not `known`, comes twice, or is past
-    its review date: a list that nobody maintains hides failures.
+    InvalidDeviationsError when an entry has no reason or source, names a case that is not `known`, comes twice, or is
+    past its review date: a list that nobody maintains hides failures.
     """
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise BadDeviations(f"{where} is not TOML: {error}") from error
+        raise InvalidDeviationsError(f"{where} is not TOML: {error}") from error
     entries = document.pop("deviation", [])
     if document or not isinstance(entries, list):
-        raise BadDeviations(f"{where} may hold nothing but [[deviation]] tables")
+        raise InvalidDeviationsError(f"{where} may hold nothing but [[deviation]] tables")
     found: dict[str, Deviation] = {}
     for entry in entries:
         deviation = _deviation(entry, where, today)
         if deviation.case in found:
-            raise BadDeviations(f"{where} names {deviation.case} twice: keep one entry")
+            raise InvalidDeviationsError(f"{where} names {deviation.case} twice: keep one entry")
         if deviation.case not in known:
-            raise BadDeviations(f"{where} names {deviation.case}, which is no case: remove the entry")
+            raise InvalidDeviationsError(
+                f"{where} names {deviation.case}, which is no case: remove the entry"
+            )
         found[deviation.case] = deviation
     return found
 
 
 def _deviation(entry: object, where: str, today: date) -> Deviation:
     if not isinstance(entry, dict):
-        raise BadDeviations(f"{where} may hold nothing but [[deviation]] tables")
+        raise InvalidDeviationsError(f"{where} may hold nothing but [[deviation]] tables")
     name = entry.get("case", "an entry")
     for key in _REQUIRED:
         if not isinstance(entry.get(key), str) or not entry[key].strip():
-            raise BadDeviations(f"{where}: {name} has no {key}; every deviation needs one")
+            raise InvalidDeviationsError(f"{where}: {name} has no {key}; every deviation needs one")
     unknown = _sorted(entry.keys() - _KEYS)
     if unknown:
-        raise BadDeviations(f"{where}: {name} has unknown keys {unknown}")
+        raise InvalidDeviationsError(f"{where}: {name} has unknown keys {unknown}")
     for key in ("first_seen", "review"):
         if key in entry and type(entry[key]) is not date:
-            raise BadDeviations(f"{where}: {key} of {name} must be a date such as 2026-11-21, without quotes")
+            raise InvalidDeviationsError(
+                f"{where}: {key} of {name} must be a date such as 2026-11-21, without quotes"
+            )
     deviation = Deviation(**entry)
     if deviation.review is not None and deviation.review <= today:
-        raise BadDeviations(
+        raise InvalidDeviationsError(
             f"{where}: {name} was to be looked at again by {deviation.review}: do, and move the date"
         )
     return deviation

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from aiorocketmq_fake.core.codes import Code, Refusal
     from aiorocketmq_fake.core.profile import Profile
     from aiorocketmq_fake.core.profiles import APACHE_5_5, APACHE_5_5_CLUSTER, DOCUMENTED, PROFILES
-    from aiorocketmq_fake.edge.events import EventsLost, EventStream
+    from aiorocketmq_fake.edge.events import EventsLostError, EventStream
     from aiorocketmq_fake.edge.faults import Disturbance, Fault, FaultRule
     from aiorocketmq_fake.edge.telemetry import ClientReply
     from aiorocketmq_fake.edge.tls import ServerTls
@@ -37,7 +37,7 @@ _HOMES = {
     "aiorocketmq_fake.core.codes": ("Code", "Refusal"),
     "aiorocketmq_fake.core.profile": ("Profile",),
     "aiorocketmq_fake.core.profiles": ("APACHE_5_5", "APACHE_5_5_CLUSTER", "DOCUMENTED", "PROFILES"),
-    "aiorocketmq_fake.edge.events": ("EventStream", "EventsLost"),
+    "aiorocketmq_fake.edge.events": ("EventStream", "EventsLostError"),
     "aiorocketmq_fake.edge.faults": ("Disturbance", "Fault", "FaultRule"),
     "aiorocketmq_fake.edge.telemetry": ("ClientReply",),
     "aiorocketmq_fake.edge.tls": ("ServerTls",),
@@ -65,7 +65,7 @@ __all__ = [
     "DeliveredMessage",
     "Disturbance",
     "EventStream",
-    "EventsLost",
+    "EventsLostError",
     "FakeBroker",
     "FakeBrokerClient",
     "Fault",

@@ -101,8 +101,8 @@ class FakeBroker(Cluster):
         `data` names a folder that keeps everything a broker must not lose: nothing is acknowledged before it is on
         disk, and the next broker with this folder goes on from there, even after kill -9. `data_memory` bounds, in
         bytes, what stored messages take in memory then. `repair` goes on with what can be read of a damaged folder.
-        OSError where the folder cannot be used: another broker has it (`DataInUse`), it is damaged (`DamagedData`), or
-        was written under another profile or version (`ForeignData`).
+        OSError where the folder cannot be used: another broker has it (`DataInUseError`), it is damaged
+        (`DamagedDataError`), or was written under another profile or version (`ForeignDataError`).
 
         `brokers` makes a cluster of so many, each on a port of its own and all in one route: `brokers[1].crash()`,
         `broker("broker-b").partition()`. This object is `broker-a`, and speaks for all of them where topics, groups,

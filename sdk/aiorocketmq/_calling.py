@@ -12,7 +12,7 @@ from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.headers import Headers, HeaderSource
 from aiorocketmq._failures import error_of, malformed_answer
 from aiorocketmq._transport.interface import Transport, TransportError
-from aiorocketmq.errors import Closed, RocketMQError, refusal
+from aiorocketmq.errors import ClosedError, RocketMQError, refusal
 from aiorocketmq.wire import messages as pb
 
 _MOST_MALFORMED = 128
@@ -33,7 +33,7 @@ class Calling:
         headers: HeaderSource,
         *,
         wall: Callable[[], float],
-        closed: Callable[[], Closed | None],
+        closed: Callable[[], ClosedError | None],
         knows: Callable[[str], bool],
     ) -> None:
         self.transport = transport

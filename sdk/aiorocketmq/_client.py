@@ -13,13 +13,13 @@ from typing import Any
 import anyio
 
 from aiorocketmq._core.endpoint import Endpoint
-from aiorocketmq._core.session_states import CLIENT_TABLE, ClientInput, ClientState, ImpossibleStep, step
+from aiorocketmq._core.session_states import CLIENT_TABLE, ClientInput, ClientState, ImpossibleStepError, step
 from aiorocketmq._forks import watch
 from aiorocketmq._tasks import MOST_CRASHES, Arguments, Result, Tasks, Watch
 from aiorocketmq._telling import Telling
 from aiorocketmq._uninterrupted import uninterrupted
-from aiorocketmq.connection import Connection, Surroundings, loop_time, new_client_id
-from aiorocketmq.errors import BackgroundTaskError, Closed, RocketMQError, UsageError
+from aiorocketmq.connection import Connection, Environment, loop_time, new_client_id
+from aiorocketmq.errors import BackgroundTaskError, ClosedError, RocketMQError, UsageError
 from aiorocketmq.health import Health
 from aiorocketmq.hooks import ClientEvent, ClientIdentity, Hook, Phase, Role
 
@@ -58,7 +58,7 @@ class Client(ABC):
         """What has ended this client for good."""
         self.on_failure: list[Callable[[], object]] = []
         """Called once when `failure` is set."""
-        self._tasks = Tasks(role.value, random=self.surroundings.random, gave_up=self._gave_up)
+        self._tasks = Tasks(role.value, random=self.environment.random, gave_up=self._gave_up)
         self._operations = 0
         self._is_orphaned = False
 
@@ -96,13 +96,13 @@ class Client(ABC):
         """Become usable within `timeouts.start`, or raise one error that says why, with everything closed again."""
         try:
             self._moved(ClientInput.START)
-        except ImpossibleStep:
+        except ImpossibleStepError:
             raise UsageError(
                 f"this {self.role.value} client was started before; make a new one", group=self.group
             ) from None
         watch(self)
         self.started_at = loop_time()
-        self.client_id = new_client_id(self.surroundings, is_remoting=self.connection.is_remoting)
+        self.client_id = new_client_id(self.environment, is_remoting=self.connection.is_remoting)
         self.telling.client = ClientIdentity(self.client_id, self.role, self.group)
         self._emit_life(Phase.INVOKE, running=True)
         try:
@@ -113,7 +113,7 @@ class Client(ABC):
         except BaseException as error:
             self._moved(ClientInput.FAIL)
             await self._close()
-            if isinstance(error, ImpossibleStep):  # it was stopped from elsewhere meanwhile
+            if isinstance(error, ImpossibleStepError):  # it was stopped from elsewhere meanwhile
                 raise self._closed() from None
             if isinstance(error, RocketMQError):
                 self._emit_life(Phase.FAIL, running=True, error=error)
@@ -161,12 +161,12 @@ class Client(ABC):
         return self._state is ClientState.RUNNING
 
     def check_running(self) -> None:
-        """Raise Closed unless the client is usable."""
+        """Raise ClosedError unless the client is usable."""
         if self._state is not ClientState.RUNNING:
             raise self._closed()
 
     def check_usable(self) -> None:
-        """Raise Closed unless the client is usable, and what has ended it if it has failed."""
+        """Raise ClosedError unless the client is usable, and what has ended it if it has failed."""
         if self.failure is not None:
             raise copy(self.failure) from self.failure.__cause__
         self.check_running()
@@ -192,7 +192,7 @@ class Client(ABC):
 
     def note_success(self) -> None:
         """Note that a send was stored or a receive answered."""
-        self.last_success = self.surroundings.wall()
+        self.last_success = self.environment.wall()
 
     def health(self) -> Health:
         """The state of the client now."""
@@ -207,9 +207,9 @@ class Client(ABC):
         )
 
     @property
-    def surroundings(self) -> Surroundings:
+    def environment(self) -> Environment:
         """Wall clock and chance."""
-        return self.connection.surroundings
+        return self.connection.environment
 
     def log_facts(self) -> dict[str, object]:
         """What every log record of this client carries."""
@@ -268,10 +268,12 @@ class Client(ABC):
     def _is_over(self) -> bool:
         return self._state in (ClientState.STOPPING, ClientState.STOPPED)
 
-    def _closed(self) -> Closed:
+    def _closed(self) -> ClosedError:
         when = "was closed"
         if self._state is ClientState.NEW:
             when = "is not open yet; use it inside its `async with`"
         elif self._is_orphaned:
             when = "belongs to the process that this one was forked from; open a new one here"
-        return Closed(f"this {self.role.value} client {when}", endpoint=str(self.access), group=self.group)
+        return ClosedError(
+            f"this {self.role.value} client {when}", endpoint=str(self.access), group=self.group
+        )

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from aiorocketmq._core.codes import Code
 from aiorocketmq._core.headers import HeaderSource
 from aiorocketmq.config import Credentials, CredentialsProvider
-from aiorocketmq.errors import CredentialsProviderError, PermissionDenied
+from aiorocketmq.errors import CredentialsProviderError, PermissionDeniedError
 
 FRESH = 50.0
 """Seconds for which the answer of a provider is good that does not say until when it is."""
@@ -73,7 +73,7 @@ class Signing:
         """Take the credentials as they are now for all later calls."""
         self._take(headers, await self._source.now())
 
-    async def sign_anew(self, headers: HeaderSource, refused: PermissionDenied) -> bool:
+    async def sign_anew(self, headers: HeaderSource, refused: PermissionDeniedError) -> bool:
         """Take other credentials than those just refused; whether there are some."""
         if refused.code not in (None, Code.UNAUTHORIZED):
             return False

@@ -6,15 +6,15 @@ from aiorocketmq._core.bounds import clipped, one_line
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._transport.interface import Failure, TransportError
 from aiorocketmq.errors import (
-    Busy,
-    GroupNotFound,
+    BusyError,
+    GroupNotFoundError,
     MalformedAnswerError,
-    NotServed,
-    PermissionDenied,
-    Refused,
+    NotSupportedError,
+    PermissionDeniedError,
+    RefusedError,
     RocketMQError,
-    ServerFault,
-    Unreachable,
+    ServerError,
+    UnreachableError,
 )
 
 
@@ -69,7 +69,7 @@ def error_of(
             if timed_out
             else f"{where} could not be reached for {what}{context}: {detail}; check that the server runs and try again"
         )
-        return Unreachable(
+        return UnreachableError(
             text,
             may_have_taken_effect=failure.was_sent,
             timed_out=timed_out,
@@ -90,15 +90,15 @@ def error_of(
     )
 
 
-def _kind_of(failure: TransportError) -> type[Refused] | type[Busy]:
+def _kind_of(failure: TransportError) -> type[RefusedError] | type[BusyError]:
     if failure.failure is Failure.UNIMPLEMENTED:
-        return NotServed
+        return NotSupportedError
     if failure.failure is Failure.UNAUTHENTICATED:
-        return PermissionDenied
+        return PermissionDeniedError
     if failure.failure is Failure.EXHAUSTED:
-        return Busy
+        return BusyError
     if failure.failure is Failure.REFUSED:
         # Settings of an unknown group end the stream with this text and no code (live-broker-session.md, 2.4).
         text = failure.text.lower()
-        return GroupNotFound if "group" in text and "not found" in text else Refused
-    return ServerFault
+        return GroupNotFoundError if "group" in text and "not found" in text else RefusedError
+    return ServerError

@@ -10,7 +10,7 @@ from aiorocketmq._core.settings import Declaration, FilterText
 from aiorocketmq._receiving import receive
 from aiorocketmq._session import Session
 from aiorocketmq.connection import Connection
-from aiorocketmq.errors import GroupNotFound, IllegalFilter, RocketMQError, ServerFault
+from aiorocketmq.errors import GroupNotFoundError, IllegalFilterError, RocketMQError, ServerError
 from aiorocketmq.hooks import Role
 
 logger = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ async def make_group(connection: Connection, group: str, topic: str) -> None:
 async def _ask_in_vain(session: Session, source: RouteQueue) -> None:
     try:
         await receive(session, source, _NO_FILTER, max_messages=1, poll=5.0, invisible=30.0)
-    except (ServerFault, IllegalFilter, GroupNotFound) as error:
+    except (ServerError, IllegalFilterError, GroupNotFoundError) as error:
         logger.debug("group %r was mentioned to %s: %s", session.group, source.endpoint, error)
     except RocketMQError as error:
         logger.info("group %r could not be created: %s", session.group, error)

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Hashable, Mapping
 from aiorocketmq._core.renewals import Renewals
 from aiorocketmq._tasks import Watch
 from aiorocketmq.clock import Clock, Timer
-from aiorocketmq.errors import LeaseLost, RocketMQError, UsageError
+from aiorocketmq.errors import LeaseLostError, RocketMQError, UsageError
 from aiorocketmq.message import ReceivedMessage
 
 logger = logging.getLogger(__name__)
@@ -89,10 +89,10 @@ class LeaseKeeper:
         assert lease is not None  # hold() has looked
         try:
             await self._change(message, self.invisible)
-        except (LeaseLost, UsageError) as error:
+        except (LeaseLostError, UsageError) as error:
             # UsageError: the answer to an earlier change was lost, and a second one could copy the message.
             self.release(message)
-            if lease.is_open or isinstance(error, LeaseLost):
+            if lease.is_open or isinstance(error, LeaseLostError):
                 logger.warning("cannot keep the lease of %r, it may be delivered again: %s", message, error)
         except Exception as error:  # also an unexpected one: one bad answer must not cost the lease
             if not isinstance(error, RocketMQError):

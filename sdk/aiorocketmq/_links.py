@@ -17,8 +17,8 @@ from aiorocketmq._failures import error_of, malformed_answer
 from aiorocketmq._signal import Signal
 from aiorocketmq._tasks import Watch
 from aiorocketmq._transport.interface import DuplexStream, Failure, Transport, TransportError
-from aiorocketmq.connection import Surroundings
-from aiorocketmq.errors import Closed, RocketMQError, Unreachable, refusal
+from aiorocketmq.connection import Environment
+from aiorocketmq.errors import ClosedError, RocketMQError, UnreachableError, refusal
 from aiorocketmq.wire import messages as pb
 
 logger = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ class LinkOwner(Protocol):
         """Where streams are opened."""
 
     @property
-    def surroundings(self) -> Surroundings:
+    def environment(self) -> Environment:
         """Chance, for the pauses."""
 
     def next_headers(self) -> tuple[Headers, str]:
@@ -76,7 +76,7 @@ class Link:
     async def resync(self) -> None:
         """Write our settings again and wait for the answer; a server that gives none gets a new stream.
 
-        Raises what broke the stream, or Unreachable when no answer came in time."""
+        Raises what broke the stream, or UnreachableError when no answer came in time."""
         if self.state is not StreamState.READY:
             await self.ready()
             return
@@ -91,10 +91,10 @@ class Link:
             raise self._silent() from None
 
     async def write(self, command: pb.TelemetryCommand) -> None:
-        """Send one command; raises Unreachable where the stream is not open."""
+        """Send one command; raises UnreachableError where the stream is not open."""
         stream = self._stream
         if stream is None:
-            raise Unreachable(
+            raise UnreachableError(
                 f"the settings stream to {self.endpoint} is broken; it is opened again by itself, try again later",
                 endpoint=str(self.endpoint),
                 group=self._owner.group,
@@ -133,7 +133,7 @@ class Link:
                 raise
             self.state = StreamState.CLOSED
             self._answer.give(
-                Closed(f"the settings stream to {self.endpoint} was closed", endpoint=str(self.endpoint))
+                ClosedError(f"the settings stream to {self.endpoint} was closed", endpoint=str(self.endpoint))
             )
             raise
         except Exception as error:  # it is started again; waiters for an answer must not wait for that
@@ -201,7 +201,7 @@ class Link:
 
     async def _pause(self, failures: int) -> None:
         try:
-            async with asyncio.timeout(renewal_delay(failures, self._owner.surroundings.random)):
+            async with asyncio.timeout(renewal_delay(failures, self._owner.environment.random)):
                 await self._again.wait()
         except TimeoutError:
             return
@@ -212,8 +212,8 @@ class Link:
     def _error(self, failure: BaseException) -> RocketMQError:
         return error_of(failure, what="our settings", endpoint=self.endpoint, group=self._owner.group)
 
-    def _silent(self) -> Unreachable:
-        return Unreachable(
+    def _silent(self) -> UnreachableError:
+        return UnreachableError(
             f"{self.endpoint} did not answer our settings in time; check the server's load and log",
             timed_out=True,
             endpoint=str(self.endpoint),

@@ -15,7 +15,7 @@ from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.names import check_lite_topic
 from aiorocketmq._pull.interface import Offset
 from aiorocketmq._session import Session
-from aiorocketmq.errors import QuotaExceeded, RocketMQError, UsageError
+from aiorocketmq.errors import QuotaExceededError, RocketMQError, UsageError
 from aiorocketmq.hooks import LiteChange, LiteSyncEvent, Phase
 from aiorocketmq.wire import messages as pb
 
@@ -102,7 +102,7 @@ class LiteTopics:
     def _check_quota(self, count: int) -> None:
         quota = self._session.settings.lite_quota
         if quota and count > quota:
-            raise QuotaExceeded(
+            raise QuotaExceededError(
                 f"{count} lite topics are more than the {quota} that the server allows a client; unsubscribe some",
                 topic=self._parent,
                 group=self._session.group,

@@ -44,7 +44,7 @@ class MetricsExport:
 
     async def _run(self, watch: Watch, target: str) -> None:
         logger.info("the server wants metrics at %s", target, extra=self._session.log_facts())
-        rng = self._session.surroundings.random
+        rng = self._session.environment.random
         while True:
             pause = self._period
             try:

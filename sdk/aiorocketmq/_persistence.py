@@ -9,15 +9,15 @@ from aiorocketmq._core.pauses import failure_pause
 from aiorocketmq._tasks import Watch
 from aiorocketmq.connection import loop_time
 from aiorocketmq.errors import (
-    Busy,
-    Closed,
-    GroupNotFound,
-    IllegalFilter,
-    NotServed,
-    PermissionDenied,
+    BusyError,
+    ClosedError,
+    GroupNotFoundError,
+    IllegalFilterError,
+    NotSupportedError,
+    PermissionDeniedError,
     RocketMQError,
-    TopicNotFound,
-    TypeMismatch,
+    TopicNotFoundError,
+    TypeMismatchError,
     UsageError,
 )
 
@@ -26,9 +26,9 @@ logger = logging.getLogger(__name__)
 SHORT_POLL = 5.0
 """Seconds; Apache's servers make so long a poll of any shorter one (live-broker-consumption.md, 2)."""
 
-REFUSED = (IllegalFilter, PermissionDenied, TypeMismatch)
+REFUSED = (IllegalFilterError, PermissionDeniedError, TypeMismatchError)
 """Errors that only a change of the program or of the server's configuration can end."""
-_NOT_FOUND = (TopicNotFound, GroupNotFound, NotServed, UsageError)
+_NOT_FOUND = (TopicNotFoundError, GroupNotFoundError, NotSupportedError, UsageError)
 """Errors that also occur for a while after a restart, when a route lacks a broker, or a gateway its server: final after
 `Timeouts.not_found_grace`."""
 
@@ -62,7 +62,9 @@ class Persistence:
         or as long as nothing was ever received, `Timeouts.start` after the start."""
         if isinstance(error, REFUSED) or self._is_final_at_first(error):
             return None
-        if isinstance(error, Closed) and (self._session.connection.is_closed or not self._session.is_running):
+        if isinstance(error, ClosedError) and (
+            self._session.connection.is_closed or not self._session.is_running
+        ):
             return None
         if isinstance(error, _NOT_FOUND):
             if self._is_grace_over():
@@ -70,12 +72,12 @@ class Persistence:
         else:
             self._not_found_since = None
         failures = self._watch.failed(error)
-        rng = self._session.surroundings.random
-        return failure_pause(failures, throttled=isinstance(error, Busy), rng=rng)
+        rng = self._session.environment.random
+        return failure_pause(failures, throttled=isinstance(error, BusyError), rng=rng)
 
     def _is_final_at_first(self, error: RocketMQError) -> bool:
         """Whether `error` would only be worth another try if this had worked before."""
-        if isinstance(error, NotServed):
+        if isinstance(error, NotSupportedError):
             return self._session.last_success is None
         return isinstance(error, UsageError) and not self._has_worked
 

@@ -16,11 +16,11 @@ from aiorocketmq._session import Session
 from aiorocketmq._telling import Answer
 from aiorocketmq.errors import (
     MalformedAnswerError,
-    PermissionDenied,
+    PermissionDeniedError,
     RocketMQError,
-    ServerFault,
-    SessionForgotten,
-    Unreachable,
+    ServerError,
+    SessionLostError,
+    UnreachableError,
     UsageError,
     refusal,
 )
@@ -66,11 +66,11 @@ async def receive(
     )
     try:
         return await one.run()
-    except (SessionForgotten, ServerFault) as error:
+    except (SessionLostError, ServerError) as error:
         if error.code not in (Code.UNRECOGNIZED_CLIENT_TYPE, Code.INTERNAL_SERVER_ERROR):
             raise
         await session.resync(source.endpoint)
-    except PermissionDenied as error:
+    except PermissionDeniedError as error:
         if not await session.sign_anew(error):
             raise
     return await one.run()
@@ -183,7 +183,7 @@ class _Poll:
             await self._collecting.stream(
                 RECEIVE, self._request, timeout=deadline, topic=topic, take=self._take
             )
-        except (Unreachable, MalformedAnswerError, UsageError) as error:
+        except (UnreachableError, MalformedAnswerError, UsageError) as error:
             if not messages:
                 raise
             # What has arrived is leased to us; the rest of the answer is redelivered.
@@ -192,7 +192,7 @@ class _Poll:
         if messages:
             return messages
         if self._status is None:
-            raise ServerFault(
+            raise ServerError(
                 f"{source.endpoint} ended a poll of topic {topic!r} without a status; look at the server's log",
                 endpoint=str(source.endpoint),
                 topic=topic,
@@ -219,7 +219,7 @@ class _Poll:
     def _begin_leases(self) -> None:
         """Count from the first message of an answer: the server leases all of them before it writes the first."""
         lease = _AUTO_LEASE if self._invisible is None else self._invisible
-        wall_us = int((self._session.surroundings.wall() + lease) * 1_000_000)
+        wall_us = int((self._session.environment.wall() + lease) * 1_000_000)
         self._lease_ends = self._session.clock.time() + lease, wall_us
 
     def _refusal(self, status: pb.Status) -> RocketMQError | None:

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from aiorocketmq._core.pauses import failure_pause
 from aiorocketmq._core.timetable import Timetable
 from aiorocketmq._tasks import Tasks, Watch
-from aiorocketmq.errors import Busy, RocketMQError
+from aiorocketmq.errors import BusyError, RocketMQError
 
 logger = logging.getLogger(__name__)
 
@@ -158,7 +158,9 @@ class Job:
         except RocketMQError as error:
             failures = watch.failed(error)
             if error.may_retry:
-                retry = failure_pause(failures, throttled=isinstance(error, Busy), rng=self._rounds.random)
+                retry = failure_pause(
+                    failures, throttled=isinstance(error, BusyError), rng=self._rounds.random
+                )
                 pause = min(retry, self._period)
         else:
             watch.worked()

@@ -16,7 +16,7 @@ from aiorocketmq._failures import malformed_answer
 from aiorocketmq._retrying import retried
 from aiorocketmq._standing import Standing
 from aiorocketmq.connection import loop_time
-from aiorocketmq.errors import MalformedAnswerError, RocketMQError, TopicNotFound, Unreachable
+from aiorocketmq.errors import MalformedAnswerError, RocketMQError, TopicNotFoundError, UnreachableError
 from aiorocketmq.wire import messages as pb
 
 logger = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ class Routes:
         await asyncio.wait((task,))
         if task.cancelled():
             self._session.check_running()
-            raise Unreachable(
+            raise UnreachableError(
                 f"the query for the route of topic {topic!r} was given up; try again", topic=topic
             )
         outcome = task.result()
@@ -87,7 +87,7 @@ class Routes:
                     await self.fetch(topic)
                 elif known is not route:
                     await self._keep(topic, known)
-            except TopicNotFound as error:
+            except TopicNotFoundError as error:
                 # Who sends to it, or receives from it, is told by the server; there is nothing to hurry for here.
                 if topic in self._session.declaration.all_topics:
                     logger.info("the route of topic %r stays as it is: %s", topic, error)
@@ -108,7 +108,7 @@ class Routes:
             for link in links:
                 try:
                     await link.ready()
-                except Unreachable as error:
+                except UnreachableError as error:
                     raise self._about_route(link.endpoint, error) from error
         finally:
             self._introducing.remove(endpoints)
@@ -135,9 +135,9 @@ class Routes:
         def delay_after(error: RocketMQError) -> float | None:
             nonlocal failures
             failures += 1
-            pause = start_delay(failures, session.surroundings.random)
+            pause = start_delay(failures, session.environment.random)
             is_late = loop_time() + pause >= until
-            if isinstance(error, TopicNotFound):
+            if isinstance(error, TopicNotFoundError):
                 if is_late:
                     self._waited_for.add(topic)
                     return None
@@ -145,7 +145,7 @@ class Routes:
                 log = logger.warning if failures == 1 else logger.debug
                 log("topic %r is not known to %s yet, asking again", topic, session.access)
                 return pause
-            may_pass = isinstance(error, (Unreachable, MalformedAnswerError)) and failures < _TRIES
+            may_pass = isinstance(error, (UnreachableError, MalformedAnswerError)) and failures < _TRIES
             return pause if may_pass and not is_late else None
 
         return await retried(partial(self.fetch, topic), delay_after)
@@ -173,11 +173,11 @@ class Routes:
             if endpoint not in used:
                 self._session.drop_link(endpoint)
 
-    def _about_route(self, endpoint: Endpoint, error: Unreachable) -> Unreachable:
+    def _about_route(self, endpoint: Endpoint, error: UnreachableError) -> UnreachableError:
         """An error of an endpoint that the user did not name says where the address comes from."""
         if endpoint == self._session.access:
             return error
-        return Unreachable(
+        return UnreachableError(
             f"{error.text}; {self._session.access} names {endpoint} as the address of a broker: if that cannot be "
             f"reached from here (Docker, NAT), give address_map={{'{endpoint}': 'HOST:PORT'}}",
             may_have_taken_effect=False,

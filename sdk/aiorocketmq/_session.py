@@ -41,9 +41,9 @@ from aiorocketmq.connection import (
     as_connection,
 )
 from aiorocketmq.errors import (
-    PermissionDenied,
+    PermissionDeniedError,
     RocketMQError,
-    SessionForgotten,
+    SessionLostError,
     UsageError,
 )
 from aiorocketmq.hooks import (
@@ -68,7 +68,7 @@ class Session(Client):
 
     def __init__(
         self,
-        where: str | Connection,
+        endpoint: str | Connection,
         declaration: Declaration,
         *,
         role: Role,
@@ -77,7 +77,7 @@ class Session(Client):
         first_call: FirstCall | None = None,
         options: ConnectionOptions | None = None,
     ) -> None:
-        connection, owns_connection = as_connection(where, options or {})
+        connection, owns_connection = as_connection(endpoint, options or {})
         if connection.is_remoting:
             raise UsageError(
                 f"a {role.value} client does not speak the remoting protocol: give the address of a gRPC proxy, "
@@ -175,7 +175,7 @@ class Session(Client):
 
     @property
     def transport(self) -> Transport:
-        """The network; raises Closed before the start."""
+        """The network; raises ClosedError before the start."""
         return self._calling.transport
 
     def resource(self, name: str) -> pb.Resource:
@@ -204,10 +204,10 @@ class Session(Client):
         unary, seconds = self._calling.unary, timeout or self.timeouts.request
         try:
             return await unary(endpoint, call, request, seconds, topic, group, accept)
-        except SessionForgotten:
+        except SessionLostError:
             await self.resync(endpoint)
             return await unary(endpoint, call, request, seconds, topic, group, accept)
-        except PermissionDenied as error:
+        except PermissionDeniedError as error:
             if not await self.sign_anew(error):
                 raise
             return await unary(endpoint, call, request, seconds, topic, group, accept)
@@ -252,7 +252,7 @@ class Session(Client):
         """Take the credentials as they are now for all later calls."""
         await self._signing.sign(self._calling.headers)
 
-    async def sign_anew(self, refused: PermissionDenied) -> bool:
+    async def sign_anew(self, refused: PermissionDeniedError) -> bool:
         """Take other credentials where a server does not accept ours any more; whether there are some."""
         return await self._signing.sign_anew(self._calling.headers, refused)
 
@@ -291,7 +291,7 @@ class Session(Client):
         """Our settings as they are now."""
         return pb.TelemetryCommand(
             settings=_convert.settings_to_wire(
-                self.declaration, self.access, self.namespace, version(), self.surroundings.host
+                self.declaration, self.access, self.namespace, version(), self.environment.host
             )
         )
 
@@ -355,7 +355,7 @@ class Session(Client):
         await handler(endpoint, command)
 
     async def reply(self, endpoint: Endpoint, command: pb.TelemetryCommand) -> None:
-        """Answer a command on the stream of its endpoint; raises Unreachable where that is broken."""
+        """Answer a command on the stream of its endpoint; raises UnreachableError where that is broken."""
         link = self.links.get(endpoint)
         if link is not None:
             await link.write(command)
@@ -401,12 +401,12 @@ class Session(Client):
             client_id=self.client_id,
             version=version(),
             namespace=self.namespace,
-            request_prefix=f"{self.surroundings.random.getrandbits(64):016x}",
+            request_prefix=f"{self.environment.random.getrandbits(64):016x}",
         )
         return Calling(
             self.connection.open_transport(),
             headers,
-            wall=self.surroundings.wall,
+            wall=self.environment.wall,
             closed=lambda: self._closed() if self._is_over or self.connection.is_closed else None,
             knows=self.routes.cached.__contains__,
         )

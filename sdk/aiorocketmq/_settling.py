@@ -14,15 +14,15 @@ from aiorocketmq import _convert
 from aiorocketmq._calls import ACK, CHANGE, FORWARD
 from aiorocketmq._core.codes import Code
 from aiorocketmq._core.endpoint import Endpoint
-from aiorocketmq._core.lease import Lease, LeaseState, Outcome, Step, StepNotAllowed
+from aiorocketmq._core.lease import Lease, LeaseState, Outcome, Step, StepNotAllowedError
 from aiorocketmq._core.settings import LITE_PUSH, LITE_SIMPLE
 from aiorocketmq._session import Session
 from aiorocketmq._telling import Acking
 from aiorocketmq.errors import (
-    LeaseLost,
+    LeaseLostError,
     MalformedAnswerError,
     RocketMQError,
-    ServerFault,
+    ServerError,
     UsageError,
     refusal,
 )
@@ -78,7 +78,7 @@ class Settling:
             seen.add(id(message))
             try:
                 handle = lease.begin(Step.ACK)
-            except StepNotAllowed as reason:
+            except StepNotAllowedError as reason:
                 outcomes[index] = _not_allowed(message, reason)
                 continue
             if message._source is not source or message.topic != topic:  # mostly it is that of the one before
@@ -126,7 +126,7 @@ class Settling:
         )
         event = partial(self._change_event, message, lease.handle, seconds, reason)
         begun = self._session.clock.time()
-        wall = self._session.surroundings.wall()
+        wall = self._session.environment.wall()
 
         def ended(response: pb.ChangeInvisibleDurationResponse) -> None:
             lease.end(Outcome.OK, handle=response.receipt_handle, ends_at=begun + seconds)
@@ -156,13 +156,13 @@ class Settling:
         if lease.state is not LeaseState.FORWARDED:
             try:
                 await self._forward_once(message, max_attempts)
-            except LeaseLost:
+            except LeaseLostError:
                 if not lease.is_open:
                     raise
                 await self._forward_once(message, max_attempts)  # with the newest handle; see `Lease.end`
         if lease.state is LeaseState.FORWARDED and lease.changed and not self._session.in_order:
             error = (await self.ack((message,)))[0]
-            if error is not None and not isinstance(error, LeaseLost):
+            if error is not None and not isinstance(error, LeaseLostError):
                 raise error
 
     async def _forward_once(self, message: ReceivedMessage, max_attempts: int) -> None:
@@ -379,12 +379,12 @@ def _source_of(message: ReceivedMessage) -> Endpoint:
 def _begin(message: ReceivedMessage, step: Step) -> str:
     try:
         return _lease_of(message).begin(step)
-    except StepNotAllowed as reason:
+    except StepNotAllowedError as reason:
         raise _not_allowed(message, reason) from None
 
 
-def _not_allowed(message: ReceivedMessage, reason: StepNotAllowed) -> RocketMQError:
-    kind = LeaseLost if reason.lost else UsageError
+def _not_allowed(message: ReceivedMessage, reason: StepNotAllowedError) -> RocketMQError:
+    kind = LeaseLostError if reason.lost else UsageError
     return kind(
         f"message {message.message_id} cannot be settled this way: {reason}",
         topic=message.topic,
@@ -395,9 +395,9 @@ def _not_allowed(message: ReceivedMessage, reason: StepNotAllowed) -> RocketMQEr
 def _outcome(error: RocketMQError | None) -> Outcome:
     if error is None:
         return Outcome.OK
-    if isinstance(error, LeaseLost):
+    if isinstance(error, LeaseLostError):
         return Outcome.LOST
-    if isinstance(error, ServerFault) and not isinstance(error, MalformedAnswerError):
+    if isinstance(error, ServerError) and not isinstance(error, MalformedAnswerError):
         # A server that says "internal error" has normally done nothing; one that ran out of time may have.
         return Outcome.UNKNOWN if error.code in _TIMED_OUT_AT_SERVER else Outcome.REFUSED
     return Outcome.UNKNOWN if error.may_have_taken_effect else Outcome.REFUSED

@@ -14,7 +14,7 @@ from aiorocketmq._links import Link
 from aiorocketmq._tasks import Arguments, Result, Watch
 from aiorocketmq._transport.interface import Transport
 from aiorocketmq.config import Timeouts
-from aiorocketmq.connection import Connection, Surroundings
+from aiorocketmq.connection import Connection, Environment
 from aiorocketmq.wire import messages as pb
 
 
@@ -34,7 +34,7 @@ class Standing(Protocol):
         """The consumer group, where there is one."""
 
     @property
-    def surroundings(self) -> Surroundings:
+    def environment(self) -> Environment:
         """Wall clock and chance."""
 
     @property
@@ -42,7 +42,7 @@ class Standing(Protocol):
         """The network."""
 
     def check_running(self) -> None:
-        """Raise Closed unless the client is usable."""
+        """Raise ClosedError unless the client is usable."""
 
     def resource(self, name: str) -> pb.Resource:
         """A topic or group, in this client's namespace."""

@@ -14,19 +14,26 @@ from aiorocketmq._routes import Routes
 from aiorocketmq._standing import Standing
 from aiorocketmq._transport.interface import Diagnosis
 from aiorocketmq.errors import (
-    Busy,
+    BusyError,
     CredentialsProviderError,
-    GroupNotFound,
+    GroupNotFoundError,
     RocketMQError,
-    ServerFault,
-    SessionForgotten,
-    TopicNotFound,
-    Unreachable,
+    ServerError,
+    SessionLostError,
+    TopicNotFoundError,
+    UnreachableError,
 )
 
 logger = logging.getLogger(__name__)
 
-_PASSING = (Unreachable, Busy, ServerFault, SessionForgotten, TopicNotFound, GroupNotFound)
+_PASSING = (
+    UnreachableError,
+    BusyError,
+    ServerError,
+    SessionLostError,
+    TopicNotFoundError,
+    GroupNotFoundError,
+)
 _GROUP_TRIES = 3
 """A group that was just created may be unknown for a moment; one that stays unknown is told soon (live-lessons.md,
 8)."""
@@ -74,16 +81,16 @@ class _Attempt:
         self.last = error
         self._tried.append(error.text)
         failures = len(self._tried)
-        if isinstance(error, GroupNotFound) and failures >= _GROUP_TRIES:
+        if isinstance(error, GroupNotFoundError) and failures >= _GROUP_TRIES:
             return None
         log = logger.warning if failures == 1 else logger.debug
         log("start at %s failed, trying again: %s", self._session.access, error)
-        return start_delay(failures, self._session.surroundings.random)
+        return start_delay(failures, self._session.environment.random)
 
     async def _once(self) -> None:
         try:
             await self._introduce()
-        except Unreachable as error:
+        except UnreachableError as error:
             await self._diagnose(error)
             raise
 
@@ -98,7 +105,7 @@ class _Attempt:
             # Nobody is named yet, and still the start shall show whether there is a server.
             await self._routes.introduce((session.access,))
 
-    async def _diagnose(self, error: Unreachable) -> None:
+    async def _diagnose(self, error: UnreachableError) -> None:
         """Look at the connection itself, once: raises what makes further tries useless."""
         if self._diagnosis is not None or error.endpoint not in (None, str(self._session.access)):
             return
@@ -109,19 +116,19 @@ class _Attempt:
 
     def in_vain(self) -> RocketMQError:
         """The error when the deadline is over."""
-        if self.last is not None and not isinstance(self.last, Unreachable):
+        if self.last is not None and not isinstance(self.last, UnreachableError):
             return self.last
         if self.last is not None and self.last.endpoint not in (None, str(self._session.access)):
             return self.last
         patience = f" within {self._session.timeouts.start:g} s"
         return self._unreachable(patience, self._diagnosis.text if self._diagnosis else "it does not answer")
 
-    def _unreachable(self, patience: str, why: str) -> Unreachable:
+    def _unreachable(self, patience: str, why: str) -> UnreachableError:
         session = self._session
         topics = session.declaration.all_topics
         topic = topics[0] if len(topics) == 1 else None
         context = about(topic or (", ".join(topics) or None), session.group)
-        return Unreachable(
+        return UnreachableError(
             f"no RocketMQ server could be reached at {session.access}{context}{patience}: {why}",
             tried=tuple(self._tried),
             endpoint=str(session.access),

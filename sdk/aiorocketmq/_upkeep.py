@@ -13,7 +13,7 @@ from aiorocketmq._rounds import Member
 from aiorocketmq._routes import Routes
 from aiorocketmq._standing import Standing
 from aiorocketmq.connection import loop_time
-from aiorocketmq.errors import RocketMQError, SessionForgotten, Unreachable
+from aiorocketmq.errors import RocketMQError, SessionLostError, UnreachableError
 from aiorocketmq.wire import messages as pb
 
 _FRESH = 2 / 3
@@ -74,13 +74,13 @@ class Upkeep:
             await session.call_early(endpoint, HEARTBEAT, request, group=session.group)
             beat = Beat.ANSWERED
             session.isolated.discard(endpoint)
-        except SessionForgotten:
+        except SessionLostError:
             beat = Beat.ANSWERED
             try:
                 await session.resync(endpoint)
             except RocketMQError as error:
                 failure = error
-        except Unreachable as error:
+        except UnreachableError as error:
             beat = Beat.TIMED_OUT if error.timed_out else Beat.FAILED
             failure = error
         except RocketMQError as error:

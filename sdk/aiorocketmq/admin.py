@@ -31,7 +31,7 @@ from aiorocketmq._remoting.pool import Pool
 from aiorocketmq._remoting.tls import ssl_context
 from aiorocketmq._remoting.users import rights_body, subject, user_body
 from aiorocketmq.config import Credentials, Tls
-from aiorocketmq.errors import Closed
+from aiorocketmq.errors import ClosedError
 from aiorocketmq.message import MessageQueue, ReceivedMessage
 
 __all__ = [
@@ -56,10 +56,10 @@ class Admin:
     `endpoint` is `"namesrv://host:port"` (several with `;`: the first that answers is used), or
     `"broker://host:port"` for the masters themselves, which then cannot be asked for routes. Every request ends within
     `timeout` seconds; a call makes a few on each server. `credentials` sign every request, for servers that ask
-    who calls; `tls` is for servers that speak TLS. Entering raises Unreachable when no server answers.
+    who calls; `tls` is for servers that speak TLS. Entering raises UnreachableError when no server answers.
 
-    Calls raise ValueError for malformed names and values, TopicNotFound and GroupNotFound for unknown ones, Refused
-    when a server refuses, MalformedAnswerError for an answer that cannot be read, and Unreachable.
+    Calls raise ValueError for malformed names and values, TopicNotFoundError and GroupNotFoundError for unknown ones,
+    RefusedError when a server refuses, MalformedAnswerError for an answer that cannot be read, and UnreachableError.
     """
 
     def __init__(
@@ -275,7 +275,8 @@ class Admin:
 
         Servers from 5.2 on move it at once, also with members online, whose messages in flight are redelivered beside.
         Older ones tell the members, which takes effect some 10 s later in Java's push consumers only; they refuse
-        offsets by queue while members are online (NotServed), and a group that has committed nothing (ServerFault).
+        offsets by queue while members are online (NotSupportedError), and a group that has committed nothing
+        (ServerError).
         """
         check_group(group)
         check_topic(topic)
@@ -285,8 +286,8 @@ class Admin:
     async def message(self, topic: str, message_id: str) -> ReceivedMessage:
         """Return the message of `topic` with this id: its sender's, or the one that its broker gave it.
 
-        The oldest one if it was stored several times; raises NotFound. Messages are indexed a moment after they were
-        stored. What is returned cannot be settled."""
+        The oldest one if it was stored several times; raises NotFoundError. Messages are indexed a moment after they
+        were stored. What is returned cannot be settled."""
         check_topic(topic)
         if not message_id:
             raise ValueError("message_id must not be empty")
@@ -316,7 +317,7 @@ class Admin:
         return await stored.by_key(self._masters, topic, key, since, until, limit)
 
     async def create_user(self, user: str, secret: str, *, super_user: bool = False) -> None:
-        """Create `user` on every master; only a `super_user` may do everything. Raises Refused when it exists.
+        """Create `user` on every master; only a `super_user` may do everything. Raises RefusedError when it exists.
 
         Needs `credentials` of a super user, and a server from 5.3 on that authenticates.
         """
@@ -352,7 +353,7 @@ class Admin:
     @property
     def _masters(self) -> Masters:
         if self._pool is None:
-            raise Closed("this Admin is not open; use it inside its `async with`")
+            raise ClosedError("this Admin is not open; use it inside its `async with`")
         return Masters(
             self._pool, self._addresses, through_namesrv=self._through_namesrv, timeout=self._timeout
         )

@@ -105,10 +105,10 @@ class Timeouts:
 class Retry:
     """How long a producer keeps trying to store a message before the error reaches the caller.
 
-    Attempts are repeated, with the same message id, after what may pass: a server that is unavailable (Unreachable),
-    throttles (Busy), fails for the moment (ServerFault), or does not know its topic or this client for the moment
-    (TopicAway, SessionForgotten). All other refusals are final at once. A half message of a transaction is repeated
-    only if no earlier attempt can have stored it.
+    Attempts are repeated, with the same message id, after what may pass: a server that is unavailable
+    (UnreachableError), throttles (BusyError), fails for the moment (ServerError), or does not know its topic or this
+    client for the moment (TopicUnavailableError, SessionLostError). All other refusals are final at once. A half
+    message of a transaction is repeated only if no earlier attempt can have stored it.
 
     `budget` is for one send, wherever its time goes: waiting for its turn in its message group, for a slot
     (`max_in_flight`) and for the route of its topic, all attempts, and the waits between them. When it is spent, no

@@ -28,7 +28,7 @@ from aiorocketmq._rounds import Rounds
 from aiorocketmq._transport.interface import Transport
 from aiorocketmq.clock import Clock
 from aiorocketmq.config import Credentials, CredentialsProvider, Timeouts, Tls, check_client_properties
-from aiorocketmq.errors import Closed
+from aiorocketmq.errors import ClosedError
 
 AddressMap: TypeAlias = Mapping[str, str] | Callable[[str], str]
 """From the `host:port` that a server names to the one to use instead; what a mapping lacks stays as it is."""
@@ -38,7 +38,7 @@ _ONE_TIME = 1.0
 
 
 @dataclass(slots=True)
-class Surroundings:
+class Environment:
     """What a client takes from the world: wall clock, chance, name of the machine. Simulations bring their own."""
 
     wall: Callable[[], float] = time.time
@@ -78,7 +78,7 @@ class Connection:
         executor: Executor | None = None,
         max_decompressed_body: int = DEFAULT_MAX_UNPACKED,
         transport: Literal["auto", "grpcio"] | Transport = "auto",
-        surroundings: Surroundings | None = None,
+        environment: Environment | None = None,
         clock: Clock | None = None,
     ) -> None:
         self.is_remoting = is_remoting(endpoint)
@@ -99,7 +99,7 @@ class Connection:
             raise ValueError(f"max_decompressed_body must be bytes from 1, not {max_decompressed_body!r}")
         self.executor = executor
         self.max_decompressed_body = max_decompressed_body
-        self.surroundings = surroundings or Surroundings()
+        self.environment = environment or Environment()
         self.clock: Clock = clock or LoopClock()
         self._address_map = address_map
         if isinstance(address_map, Mapping):
@@ -111,9 +111,9 @@ class Connection:
         self._transport: Transport | None = None
         self._is_closed = False
         self._is_orphaned = False
-        self.credential_source = CredentialSource(credentials, wall=self.surroundings.wall)
+        self.credential_source = CredentialSource(credentials, wall=self.environment.wall)
         """Who is asked for the credentials."""
-        self.rounds = Rounds(self.surroundings.random)
+        self.rounds = Rounds(self.environment.random)
         """The regular jobs of all clients."""
         self._watches: dict[Endpoint, HalfOpenWatch] = {}
         self._reconnected_at: dict[Endpoint, float] = {}
@@ -131,12 +131,12 @@ class Connection:
         await self.close()
 
     def open_transport(self) -> Transport:
-        """The network connections, made ready where they are not yet; raises Closed after `close`."""
+        """The network connections, made ready where they are not yet; raises ClosedError after `close`."""
         if self._is_closed:
             why = (
                 "belongs to the process that this one was forked from" if self._is_orphaned else "was closed"
             )
-            raise Closed(f"the connection {why}; make a new one", endpoint=str(self.endpoint))
+            raise ClosedError(f"the connection {why}; make a new one", endpoint=str(self.endpoint))
         if self._transport is None:
             self._transport = self._new_transport()
             watch(self)
@@ -148,7 +148,7 @@ class Connection:
         return self._is_closed
 
     async def close(self) -> None:
-        """Close the network connections; clients that still use them get Closed. Calling it twice is harmless."""
+        """Close the network connections; clients that still use them get ClosedError. Calling it twice is harmless."""
         self._is_closed = True
         transport, self._transport = self._transport, None
         if transport is not None:
@@ -217,25 +217,25 @@ class ConnectionOptions(TypedDict, total=False):
     executor: Executor | None
     max_decompressed_body: int
     transport: Literal["auto", "grpcio"] | Transport
-    surroundings: Surroundings | None
+    environment: Environment | None
     clock: Clock | None
 
 
-def is_remoting(where: str | Connection) -> bool:
+def is_remoting(endpoint: str | Connection) -> bool:
     """Whether a client's first parameter means name servers, and with them the remoting protocol."""
-    if isinstance(where, Connection):
-        return where.is_remoting
-    return str(where).strip().startswith(NAMESRV)
+    if isinstance(endpoint, Connection):
+        return endpoint.is_remoting
+    return str(endpoint).strip().startswith(NAMESRV)
 
 
-def as_connection(where: str | Connection, options: ConnectionOptions) -> tuple[Connection, bool]:
+def as_connection(endpoint: str | Connection, options: ConnectionOptions) -> tuple[Connection, bool]:
     """The connection that a client's first parameter means, and whether the client owns it."""
-    if isinstance(where, Connection):
+    if isinstance(endpoint, Connection):
         if options:
             names = ", ".join(sorted(options))
             raise TypeError(f"{names} belong to the Connection; give them when it is made")
-        return where, False
-    return Connection(where, **options), True
+        return endpoint, False
+    return Connection(endpoint, **options), True
 
 
 @cache
@@ -245,11 +245,11 @@ def process_message_ids() -> MessageIds:
     return MessageIds(getnode().to_bytes(6, "big"), os.getpid())
 
 
-def new_client_id(surroundings: Surroundings, *, is_remoting: bool) -> str:
+def new_client_id(environment: Environment, *, is_remoting: bool) -> str:
     """A name for one client, unique among all: servers keep settings and consumers by it. Its form tells others of the
     group which protocol the client speaks; see `_core.pop_members`."""
     number = "" if is_remoting else "0@"
-    return f"{surroundings.host}@{os.getpid()}@{number}{surroundings.random.getrandbits(48):012x}"
+    return f"{environment.host}@{os.getpid()}@{number}{environment.random.getrandbits(48):012x}"
 
 
 def loop_time() -> float:

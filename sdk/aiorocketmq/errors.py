@@ -2,35 +2,35 @@
 
 RocketMQError
 ├── UsageError                wrong use: fix the code
-├── Refused                   the server said no: fix the request
-│   ├── TopicNotFound         create the topic, or mend its name
-│   │   └── TopicAway         it was there before: its brokers are away, trying again may help
-│   ├── GroupNotFound         create the consumer group, or mend its name
-│   ├── OffsetNotFound        nothing was committed, or the offset is gone
-│   ├── NotFound              whatever else was asked for does not exist
-│   ├── IllegalName           a topic, group, or access point with a name the server does not take
-│   ├── IllegalMessage        tag, key, property, id, group or delivery time of a message
-│   ├── MessageTooLarge       body, properties or headers over the server's limit
-│   ├── TypeMismatch          the topic takes another type of message
-│   ├── IllegalFilter         a TAG or SQL expression that the server cannot read
-│   ├── IllegalDuration       an invisible or polling time out of range
-│   ├── LeaseLost             the lease of the message is over; it will be (or was) delivered again
-│   ├── SessionForgotten      the server does not know this client's settings any more
-│   ├── TransactionLost       the server does not know the transaction
-│   ├── PermissionDenied      credentials, rights, or a topic that is closed for this use
-│   ├── QuotaExceeded         a quota of the server is used up
-│   ├── NotServed             the server does not offer this call
-│   └── ServerFault           the server failed at it; trying again may help
+├── RefusedError                   the server said no: fix the request
+│   ├── TopicNotFoundError         create the topic, or mend its name
+│   │   └── TopicUnavailableError         it was there before: its brokers are away, trying again may help
+│   ├── GroupNotFoundError         create the consumer group, or mend its name
+│   ├── OffsetNotFoundError        nothing was committed, or the offset is gone
+│   ├── NotFoundError              whatever else was asked for does not exist
+│   ├── IllegalNameError           a topic, group, or access point with a name the server does not take
+│   ├── IllegalMessageError        tag, key, property, id, group or delivery time of a message
+│   ├── MessageTooLargeError       body, properties or headers over the server's limit
+│   ├── TypeMismatchError          the topic takes another type of message
+│   ├── IllegalFilterError         a TAG or SQL expression that the server cannot read
+│   ├── IllegalDurationError       an invisible or polling time out of range
+│   ├── LeaseLostError             the lease of the message is over; it will be (or was) delivered again
+│   ├── SessionLostError      the server does not know this client's settings any more
+│   ├── TransactionLostError       the server does not know the transaction
+│   ├── PermissionDeniedError      credentials, rights, or a topic that is closed for this use
+│   ├── QuotaExceededError         a quota of the server is used up
+│   ├── NotSupportedError             the server does not offer this call
+│   └── ServerError           the server failed at it; trying again may help
 │       └── MalformedAnswerError  its answer could not be decoded or used
 ├── SendManyError             some of many messages were not stored; both kinds are on it
-├── TransactionUnconfirmed    its end is not confirmed: the server asks the transaction checker
+├── TransactionUnconfirmedError    its end is not confirmed: the server asks the transaction checker
 ├── AckManyError              some of many acknowledgements had no effect; both kinds are on it
-├── Busy                      throttled: try again later
-├── Unreachable               no connection, or no answer in time
+├── BusyError                      throttled: try again later
+├── UnreachableError               no connection, or no answer in time
 ├── CredentialsProviderError  the coroutine that provides credentials raised an exception
 ├── BackgroundTaskError       a background task of this client failed again and again: open a new client
 ├── QueueRevokedError         the queue belongs to another member of the group by now
-└── Closed                    this client was closed, or not opened yet
+└── ClosedError                    this client was closed, or not opened yet
 """
 
 from __future__ import annotations
@@ -93,17 +93,17 @@ class UsageError(RocketMQError):
     """The library was used wrongly, for instance a message settled twice; fix the code."""
 
 
-class Refused(RocketMQError):
+class RefusedError(RocketMQError):
     """The server understood the request and refused it; the request has to change before it can succeed."""
 
 
-class TopicNotFound(Refused):
+class TopicNotFoundError(RefusedError):
     """The topic does not exist on the server; it is not created by use."""
 
     remedy = "create the topic first, or mend its name"
 
 
-class TopicAway(TopicNotFound):
+class TopicUnavailableError(TopicNotFoundError):
     """The topic was there before, and is not now: its brokers are away for a while, or it was deleted.
 
     Proxies that run apart from their brokers answer so, because the name server forgets a broker that is not there."""
@@ -112,41 +112,41 @@ class TopicAway(TopicNotFound):
     remedy = "try again in a moment, and look whether its brokers run"
 
 
-class GroupNotFound(Refused):
+class GroupNotFoundError(RefusedError):
     """The consumer group does not exist on the server."""
 
     remedy = "create the consumer group first, or mend its name"
 
 
-class OffsetNotFound(Refused):
+class OffsetNotFoundError(RefusedError):
     """There is no such offset: nothing was committed, or what was there is gone."""
 
     remedy = "seek to a position that exists"
 
 
-class NotFound(Refused):
+class NotFoundError(RefusedError):
     """What was asked for does not exist."""
 
 
-class IllegalName(Refused):
+class IllegalNameError(RefusedError):
     """A topic, group or access point has a name that the server does not take."""
 
     remedy = "mend the name"
 
 
-class IllegalMessage(Refused):
+class IllegalMessageError(RefusedError):
     """The server does not take the message: its tag, a key, a property, its id, group or delivery time."""
 
     remedy = "mend the message"
 
 
-class MessageTooLarge(Refused):
+class MessageTooLargeError(RefusedError):
     """A body, the properties or the headers are over the server's limit."""
 
     remedy = "send less in one message, or raise the server's limit"
 
 
-class TypeMismatch(Refused):
+class TypeMismatchError(RefusedError):
     """The topic takes another type of message; some servers answer so for unknown topics, too."""
 
     remedy = (
@@ -154,54 +154,54 @@ class TypeMismatch(Refused):
     )
 
 
-class IllegalFilter(Refused):
+class IllegalFilterError(RefusedError):
     """The server cannot read the filter expression."""
 
     remedy = "mend the filter expression"
 
 
-class IllegalDuration(Refused):
+class IllegalDurationError(RefusedError):
     """An invisible time (10 s to 12 h) or a polling time is out of the server's range."""
 
     remedy = "ask for a duration in the server's range"
 
 
-class LeaseLost(Refused):
+class LeaseLostError(RefusedError):
     """The lease of the message is over or its handle is spent; the message will be delivered again."""
 
     remedy = "settle the message before its lease ends, or extend it in time"
 
 
-class SessionForgotten(Refused):
+class SessionLostError(RefusedError):
     """The server does not know this client's settings; the client sends them anew by itself."""
 
     may_retry = True
     remedy = "try again in a moment"
 
 
-class TransactionLost(Refused):
+class TransactionLostError(RefusedError):
     """The server does not know the transaction: it is over, or was never begun."""
 
 
-class PermissionDenied(Refused):
+class PermissionDeniedError(RefusedError):
     """The credentials are missing or wrong, lack the right, or the topic is closed for this use."""
 
     remedy = "check the credentials, their rights, and the topic's read and write permission"
 
 
-class QuotaExceeded(Refused):
+class QuotaExceededError(RefusedError):
     """A quota of the server is used up."""
 
     remedy = "use fewer, or raise the quota"
 
 
-class NotServed(Refused):
+class NotSupportedError(RefusedError):
     """The server does not offer this call or feature."""
 
     remedy = "use a server that serves it"
 
 
-class ServerFault(Refused):
+class ServerError(RefusedError):
     """The server failed at the request, or could not confirm it in time; trying again may help."""
 
     may_retry = True
@@ -209,7 +209,7 @@ class ServerFault(Refused):
     remedy = "try again, and look at the server's log"
 
 
-class MalformedAnswerError(ServerFault):
+class MalformedAnswerError(ServerError):
     """The answer of a server could not be decoded or used; whether the call took effect is unknown.
 
     Something between client and server damages data, or the server speaks another protocol. `__cause__` is what the
@@ -218,14 +218,14 @@ class MalformedAnswerError(ServerFault):
     remedy = "try again, and check what lies between client and server"
 
 
-class Busy(RocketMQError):
+class BusyError(RocketMQError):
     """The server throttles; the same request may pass later."""
 
     may_retry = True
     remedy = "try again later"
 
 
-class Unreachable(RocketMQError):
+class UnreachableError(RocketMQError):
     """There was no connection, or no answer in time.
 
     `may_have_taken_effect` is true where the request may have left this machine."""
@@ -253,7 +253,7 @@ class Unreachable(RocketMQError):
         """What was tried, in order."""
 
 
-class TransactionUnconfirmed(RocketMQError):
+class TransactionUnconfirmedError(RocketMQError):
     """The server did not confirm the end of a transaction, so it asks for it later.
 
     The work of the block stays done, and its decision is remembered: when the server asks, this producer answers with
@@ -288,64 +288,64 @@ class QueueRevokedError(RocketMQError):
     remedy = "go on with the queues that are assigned"
 
 
-class Closed(RocketMQError):
+class ClosedError(RocketMQError):
     """The client was closed or is not open yet; use it inside its `async with`."""
 
 
-ERROR_OF_CODE: Mapping[int, type[Refused] | type[Busy]] = MappingProxyType(
+ERROR_OF_CODE: Mapping[int, type[RefusedError] | type[BusyError]] = MappingProxyType(
     {
-        Code.CODE_UNSPECIFIED: ServerFault,
-        Code.BAD_REQUEST: Refused,
-        Code.ILLEGAL_ACCESS_POINT: IllegalName,
-        Code.ILLEGAL_TOPIC: IllegalName,
-        Code.ILLEGAL_CONSUMER_GROUP: IllegalName,
-        Code.ILLEGAL_MESSAGE_TAG: IllegalMessage,
-        Code.ILLEGAL_MESSAGE_KEY: IllegalMessage,
-        Code.ILLEGAL_MESSAGE_GROUP: IllegalMessage,
-        Code.ILLEGAL_MESSAGE_PROPERTY_KEY: IllegalMessage,
-        Code.INVALID_TRANSACTION_ID: TransactionLost,
-        Code.ILLEGAL_MESSAGE_ID: IllegalMessage,
-        Code.ILLEGAL_FILTER_EXPRESSION: IllegalFilter,
-        Code.ILLEGAL_INVISIBLE_TIME: IllegalDuration,
-        Code.ILLEGAL_DELIVERY_TIME: IllegalMessage,
-        Code.INVALID_RECEIPT_HANDLE: LeaseLost,
-        Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE: TypeMismatch,
-        Code.UNRECOGNIZED_CLIENT_TYPE: SessionForgotten,
-        Code.MESSAGE_CORRUPTED: IllegalMessage,
-        Code.CLIENT_ID_REQUIRED: Refused,
-        Code.ILLEGAL_POLLING_TIME: IllegalDuration,
-        Code.ILLEGAL_OFFSET: Refused,
-        Code.ILLEGAL_LITE_TOPIC: IllegalName,
-        Code.INVALID_CLIENT_PROPERTIES: Refused,
-        Code.UNAUTHORIZED: PermissionDenied,
-        Code.PAYMENT_REQUIRED: PermissionDenied,
-        Code.FORBIDDEN: PermissionDenied,
-        Code.NOT_FOUND: NotFound,
-        Code.MESSAGE_NOT_FOUND: NotFound,
-        Code.TOPIC_NOT_FOUND: TopicNotFound,
-        Code.CONSUMER_GROUP_NOT_FOUND: GroupNotFound,
-        Code.OFFSET_NOT_FOUND: OffsetNotFound,
-        Code.REQUEST_TIMEOUT: ServerFault,
-        Code.PAYLOAD_TOO_LARGE: MessageTooLarge,
-        Code.MESSAGE_BODY_TOO_LARGE: MessageTooLarge,
-        Code.MESSAGE_BODY_EMPTY: IllegalMessage,
-        Code.PRECONDITION_FAILED: Refused,
-        Code.TOO_MANY_REQUESTS: Busy,
-        Code.LITE_TOPIC_QUOTA_EXCEEDED: QuotaExceeded,
-        Code.LITE_SUBSCRIPTION_QUOTA_EXCEEDED: QuotaExceeded,
-        Code.REQUEST_HEADER_FIELDS_TOO_LARGE: MessageTooLarge,
-        Code.MESSAGE_PROPERTIES_TOO_LARGE: MessageTooLarge,
-        Code.INTERNAL_ERROR: ServerFault,
-        Code.INTERNAL_SERVER_ERROR: ServerFault,
-        Code.HA_NOT_AVAILABLE: ServerFault,
-        Code.NOT_IMPLEMENTED: NotServed,
-        Code.PROXY_TIMEOUT: ServerFault,
-        Code.MASTER_PERSISTENCE_TIMEOUT: ServerFault,
-        Code.SLAVE_PERSISTENCE_TIMEOUT: ServerFault,
-        Code.UNSUPPORTED: NotServed,
-        Code.VERSION_UNSUPPORTED: NotServed,
-        Code.VERIFY_FIFO_MESSAGE_UNSUPPORTED: NotServed,
-        Code.FAILED_TO_CONSUME_MESSAGE: Refused,
+        Code.CODE_UNSPECIFIED: ServerError,
+        Code.BAD_REQUEST: RefusedError,
+        Code.ILLEGAL_ACCESS_POINT: IllegalNameError,
+        Code.ILLEGAL_TOPIC: IllegalNameError,
+        Code.ILLEGAL_CONSUMER_GROUP: IllegalNameError,
+        Code.ILLEGAL_MESSAGE_TAG: IllegalMessageError,
+        Code.ILLEGAL_MESSAGE_KEY: IllegalMessageError,
+        Code.ILLEGAL_MESSAGE_GROUP: IllegalMessageError,
+        Code.ILLEGAL_MESSAGE_PROPERTY_KEY: IllegalMessageError,
+        Code.INVALID_TRANSACTION_ID: TransactionLostError,
+        Code.ILLEGAL_MESSAGE_ID: IllegalMessageError,
+        Code.ILLEGAL_FILTER_EXPRESSION: IllegalFilterError,
+        Code.ILLEGAL_INVISIBLE_TIME: IllegalDurationError,
+        Code.ILLEGAL_DELIVERY_TIME: IllegalMessageError,
+        Code.INVALID_RECEIPT_HANDLE: LeaseLostError,
+        Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE: TypeMismatchError,
+        Code.UNRECOGNIZED_CLIENT_TYPE: SessionLostError,
+        Code.MESSAGE_CORRUPTED: IllegalMessageError,
+        Code.CLIENT_ID_REQUIRED: RefusedError,
+        Code.ILLEGAL_POLLING_TIME: IllegalDurationError,
+        Code.ILLEGAL_OFFSET: RefusedError,
+        Code.ILLEGAL_LITE_TOPIC: IllegalNameError,
+        Code.INVALID_CLIENT_PROPERTIES: RefusedError,
+        Code.UNAUTHORIZED: PermissionDeniedError,
+        Code.PAYMENT_REQUIRED: PermissionDeniedError,
+        Code.FORBIDDEN: PermissionDeniedError,
+        Code.NOT_FOUND: NotFoundError,
+        Code.MESSAGE_NOT_FOUND: NotFoundError,
+        Code.TOPIC_NOT_FOUND: TopicNotFoundError,
+        Code.CONSUMER_GROUP_NOT_FOUND: GroupNotFoundError,
+        Code.OFFSET_NOT_FOUND: OffsetNotFoundError,
+        Code.REQUEST_TIMEOUT: ServerError,
+        Code.PAYLOAD_TOO_LARGE: MessageTooLargeError,
+        Code.MESSAGE_BODY_TOO_LARGE: MessageTooLargeError,
+        Code.MESSAGE_BODY_EMPTY: IllegalMessageError,
+        Code.PRECONDITION_FAILED: RefusedError,
+        Code.TOO_MANY_REQUESTS: BusyError,
+        Code.LITE_TOPIC_QUOTA_EXCEEDED: QuotaExceededError,
+        Code.LITE_SUBSCRIPTION_QUOTA_EXCEEDED: QuotaExceededError,
+        Code.REQUEST_HEADER_FIELDS_TOO_LARGE: MessageTooLargeError,
+        Code.MESSAGE_PROPERTIES_TOO_LARGE: MessageTooLargeError,
+        Code.INTERNAL_ERROR: ServerError,
+        Code.INTERNAL_SERVER_ERROR: ServerError,
+        Code.HA_NOT_AVAILABLE: ServerError,
+        Code.NOT_IMPLEMENTED: NotSupportedError,
+        Code.PROXY_TIMEOUT: ServerError,
+        Code.MASTER_PERSISTENCE_TIMEOUT: ServerError,
+        Code.SLAVE_PERSISTENCE_TIMEOUT: ServerError,
+        Code.UNSUPPORTED: NotSupportedError,
+        Code.VERSION_UNSUPPORTED: NotSupportedError,
+        Code.VERIFY_FIFO_MESSAGE_UNSUPPORTED: NotSupportedError,
+        Code.FAILED_TO_CONSUME_MESSAGE: RefusedError,
     }
 )
 """Which error a status code becomes. OK and MULTIPLE_RESULTS are no errors and therefore absent."""
@@ -369,17 +369,17 @@ def refusal(
     topic: str | None = None,
     group: str | None = None,
     topic_known: bool = False,
-) -> Refused | Busy:
+) -> RefusedError | BusyError:
     """The error for a status `code` other than OK of the call `what`, its sentence made of the facts given.
 
     `topic_known` says that the topic was found before."""
-    kind = ERROR_OF_CODE.get(code, Refused)
-    if kind is TypeMismatch and _OF_NO_TYPE in server_text:
-        kind = TopicNotFound
-    if kind is ServerFault and _UNREADABLE_FILTER in server_text:
-        kind = IllegalFilter
-    if kind is TopicNotFound and topic_known:
-        kind = TopicAway
+    kind = ERROR_OF_CODE.get(code, RefusedError)
+    if kind is TypeMismatchError and _OF_NO_TYPE in server_text:
+        kind = TopicNotFoundError
+    if kind is ServerError and _UNREADABLE_FILTER in server_text:
+        kind = IllegalFilterError
+    if kind is TopicNotFoundError and topic_known:
+        kind = TopicUnavailableError
     about = ", ".join(
         f"{word} {value!r}" for word, value in (("topic", topic), ("group", group)) if value is not None
     )

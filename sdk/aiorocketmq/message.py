@@ -381,14 +381,14 @@ class ReceivedMessage:
     async def ack(self) -> None:
         """Tell the broker that the message is done for this group.
 
-        Raises LeaseLost if its lease has ended, in which case it will be delivered again. Cancelled or
+        Raises LeaseLostError if its lease has ended, in which case it will be delivered again. Cancelled or
         unanswered, it may or may not have taken effect; calling it again is harmless (rule R6.8)."""
         await self._settling().settle_one(self)
 
     async def extend(self, seconds: float) -> None:
         """Keep this message from other consumers for `seconds` (0 to 43,200) from now.
 
-        Raises LeaseLost if the lease has ended, and UsageError once an ack was sent or an earlier change was
+        Raises LeaseLostError if the lease has ended, and UsageError once an ack was sent or an earlier change was
         left without an answer, since another change could then copy or revive the message. The receipt handle
         changes and the old one is spent: rule R6.12."""
         await self._settling().change(self, seconds)

@@ -66,7 +66,7 @@ class Producer:
 
     def __init__(
         self,
-        where: str | Connection,
+        endpoint: str | Connection,
         *,
         topics: Iterable[str] = (),
         group: str | None = None,
@@ -94,20 +94,20 @@ class Producer:
         check_count("max_in_flight", max_in_flight)
         retry = retry or Retry()
         self._calls: SendCalls
-        if is_remoting(where):
+        if is_remoting(endpoint):
             if transaction_checker is not None and group is None:
                 raise ValueError(
                     "transactions over the remoting protocol need group=: servers ask any producer of the same group "
                     "how a transaction ended"
                 )
-            self._calls = remoting(where, names, group=group, hooks=hooks, options=options)
+            self._calls = remoting(endpoint, names, group=group, hooks=hooks, options=options)
         elif group is not None:
             raise ValueError(
                 "group names producers to name servers ('namesrv://…') only, gRPC has no groups of producers: "
                 "leave it out"
             )
         else:
-            self._calls = grpc(where, names, retry=retry, hooks=hooks, options=options)
+            self._calls = grpc(endpoint, names, retry=retry, hooks=hooks, options=options)
         self._calls.on_check = self._on_check
         self._session = self._calls.client
         self._sender = Sender(self._calls, retry, max_in_flight, compression)
@@ -156,18 +156,18 @@ class Producer:
         """Send one message and return the server's receipt.
 
         `timeout` bounds the whole call in seconds, all attempts and the wait for a slot included; None leaves it to
-        `retry` and `timeouts.request`. When it expires, Unreachable is raised.
+        `retry` and `timeouts.request`. When it expires, UnreachableError is raised.
 
         Failures that may pass are tried again within `retry.budget`, at another broker if there are several, and with
         the same message id, so that consumers can tell a message that was stored twice. Messages of one message group
         are stored in the order of the calls, also of concurrent ones: each waits until the one before it is stored or
         has failed.
 
-        Raises TopicNotFound, TypeMismatch, MessageTooLarge, PermissionDenied … if the server refuses, Closed after the
-        end. If the budget is spent: Busy if the server throttles, ServerFault if it fails, Unreachable if it cannot be
-        reached, does not answer in time, or if no slot became free (`timed_out`). An error whose
-        `may_have_taken_effect` is true leaves open whether the message is stored, by any of its attempts; so does a
-        cancellation."""
+        Raises TopicNotFoundError, TypeMismatchError, MessageTooLargeError, PermissionDeniedError … if the server
+        refuses, ClosedError after the end. If the budget is spent: BusyError if the server throttles, ServerError if it
+        fails, UnreachableError if it cannot be reached, does not answer in time, or if no slot became free
+        (`timed_out`). An error whose `may_have_taken_effect` is true leaves open whether the message is stored, by any
+        of its attempts; so does a cancellation."""
         if timeout is None:
             return await self._send(message)
         check_seconds("timeout", timeout)

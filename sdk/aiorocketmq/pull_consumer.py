@@ -31,7 +31,7 @@ from aiorocketmq._tasks import Watch
 from aiorocketmq._uninterrupted import uninterrupted
 from aiorocketmq.allocation import Allocation
 from aiorocketmq.connection import Connection, ConnectionOptions, is_remoting
-from aiorocketmq.errors import Closed, QueueRevokedError, RocketMQError, UsageError
+from aiorocketmq.errors import ClosedError, QueueRevokedError, RocketMQError, UsageError
 from aiorocketmq.health import Health
 from aiorocketmq.hooks import Hook
 from aiorocketmq.message import MessageQueue
@@ -64,7 +64,7 @@ class PullConsumer:
 
     There are no leases and no redelivery: what was read and not committed is read again by whoever starts at the
     committed offset. At a gRPC address it needs a server with the calls PullMessage, GetOffset, UpdateOffset and
-    QueryOffset; Apache's proxies up to 5.5 serve none of them, which entering `async with` tells as NotServed.
+    QueryOffset; Apache's proxies up to 5.5 serve none of them, which entering `async with` tells as NotSupportedError.
 
     A queue starts at the group's committed offset, or at `start` where there is none. While one batch is handled
     the next one of each queue is fetched already.
@@ -72,7 +72,7 @@ class PullConsumer:
 
     def __init__(
         self,
-        where: str | Connection,
+        endpoint: str | Connection,
         *,
         group: str,
         topics: Sequence[str] | None = None,
@@ -105,7 +105,7 @@ class PullConsumer:
         shared = tuple(subscriptions_by_topic(topics or ()))
         if topics is not None and not shared:
             raise ValueError("topics must name at least one topic; leave it out to assign queues yourself")
-        if shared and not is_remoting(where):
+        if shared and not is_remoting(endpoint):
             raise UsageError(
                 "topics= shares queues with the other members of a group, which gRPC proxies do not serve: give the "
                 "address of name servers ('namesrv://host:9876'), or leave topics= out and call "
@@ -145,11 +145,11 @@ class PullConsumer:
         self._members: tuple[RemotingSession, RemotingPullCalls] | None = None
         self._session: Client
         self._calls: PullCalls
-        if is_remoting(where):
-            self._session, self._calls = pair = remoting(where, self._wanted, hooks=hooks, options=options)
+        if is_remoting(endpoint):
+            self._session, self._calls = pair = remoting(endpoint, self._wanted, hooks=hooks, options=options)
             self._members = pair if shared else None
         else:
-            self._session, self._calls = grpc(where, self._wanted, hooks=hooks, options=options)
+            self._session, self._calls = grpc(endpoint, self._wanted, hooks=hooks, options=options)
         self._sharing: Sharing | None = None
         self._balancing: asyncio.Task[None] | None = None
         self._fetching: Fetching | None = None
@@ -160,7 +160,7 @@ class PullConsumer:
         """Set when a next batch is asked for."""
 
     async def __aenter__(self) -> Self:
-        """Start; raises NotServed where the server has no pull calls, and leaves nothing behind on any error.
+        """Start; raises NotSupportedError where the server has no pull calls, and leaves nothing behind on any error.
 
         With `topics`, queues are taken up in the background, as soon as brokers know this member."""
         session = self._session
@@ -380,7 +380,7 @@ class PullConsumer:
                 watch.worked()
                 pause = interval
             else:
-                rng = self._session.surroundings.random
+                rng = self._session.environment.random
                 pause = min(interval, failure_pause(watch.failed(error), throttled=False, rng=rng))
 
     async def _flush(self, queues: Collection[MessageQueue]) -> None:
@@ -413,7 +413,9 @@ class PullConsumer:
 
     def _open(self) -> Fetching:
         if self._fetching is None:
-            raise Closed("the PullConsumer is not open; use it inside its `async with`", group=self._group)
+            raise ClosedError(
+                "the PullConsumer is not open; use it inside its `async with`", group=self._group
+            )
         self._session.check_running()
         return self._fetching
 

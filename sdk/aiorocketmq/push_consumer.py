@@ -28,7 +28,7 @@ from aiorocketmq._uninterrupted import uninterrupted
 from aiorocketmq.allocation import Allocation
 from aiorocketmq.config import CacheLimits
 from aiorocketmq.connection import Connection, ConnectionOptions, is_remoting, loop_time
-from aiorocketmq.errors import Closed, RocketMQError, UsageError
+from aiorocketmq.errors import ClosedError, RocketMQError, UsageError
 from aiorocketmq.health import Health
 from aiorocketmq.hooks import Hook
 from aiorocketmq.message import MessageQueue
@@ -65,22 +65,22 @@ class PushConsumer:
     members mix with those of Java's classic clients.
 
     Entering `async with` returns when the first queues are assigned (at name servers: when brokers know the member,
-    whose queues follow), or raises within `Timeouts.start` one sentence
-    that names endpoint, topic or group. Leaving it receives no more, gives handlers that run `grace` seconds before
-    they are cancelled, gives everything not handled back to the server, and leaves no task behind. A plain function
-    cannot be cancelled: its thread runs on while others may get its message already.
+    whose queues follow), or raises within `Timeouts.start` one sentence that names endpoint, topic or group. Leaving it
+    receives no more, gives handlers that run `shutdown_timeout` seconds before they are cancelled, gives everything not
+    handled back to the server, and leaves no task behind. A plain function cannot be cancelled: its thread runs on
+    while others may get its message already.
     """
 
     def __init__(
         self,
-        where: str | Connection,
+        endpoint: str | Connection,
         *,
         group: str,
         subscriptions: Subscriptions,
         handler: Handler | None = None,
         handlers: Mapping[str, Handler] | None = None,
         concurrency: int = 20,
-        grace: float = 30.0,
+        shutdown_timeout: float = 30.0,
         handler_timeout: float | None = None,
         cache: CacheLimits | None = None,
         invisible: float = 30.0,
@@ -120,12 +120,12 @@ class PushConsumer:
         filters = subscriptions_by_topic(subscriptions)
         if not filters:
             raise ValueError("subscriptions must name at least one topic")
-        _check_numbers(concurrency, grace, handler_timeout, invisible)
+        _check_numbers(concurrency, shutdown_timeout, handler_timeout, invisible)
         if lite_topics is not None and len(filters) != 1:
             raise ValueError("a consumer of lite topics subscribes to one topic, their parent")
         self._group = group
         self._filters = {topic: filter_text(wanted) for topic, wanted in filters.items()}
-        self._grace = grace
+        self._shutdown_timeout = shutdown_timeout
         self._handler = handler
         self._handlers = Handlers(
             handlers_by_topic(handler, handlers, filters),
@@ -134,7 +134,7 @@ class PushConsumer:
             concurrency=concurrency,
         )
         parts = Parts(
-            where,
+            endpoint,
             ConsumerLife(),
             self._handlers,
             group,
@@ -145,7 +145,7 @@ class PushConsumer:
             options,
         )
         self._wire: PushWire
-        if is_remoting(where):
+        if is_remoting(endpoint):
             if lite_topics is not None:
                 raise ValueError("lite topics are consumed over gRPC only: give the address of a proxy")
             allocation = checked_sharing(start, allocation, ordered=ordered, broadcast=broadcast)
@@ -186,14 +186,14 @@ class PushConsumer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop: drain the handlers within `grace`, give back what was not handled, tell the servers, end all tasks.
+        """Stop: drain handlers within `shutdown_timeout`, release what was not handled, notify servers, end all tasks.
 
         Cancelled meanwhile, it does the same without waiting for handlers any longer."""
         self.stop()
         running, self._running = self._running, None
         if running is not None:
             # A stop is mostly caused by a cancellation, which must not cut it short; another one ends the grace.
-            grace = anyio.move_on_after(self._grace)
+            grace = anyio.move_on_after(self._shutdown_timeout)
             await uninterrupted(running.finish(grace), hurry=grace.cancel)
         if error is None and not self._has_raised:
             self._raise_failure()
@@ -203,8 +203,8 @@ class PushConsumer:
 
         Raises what ends the consumer for good: an illegal filter, a missing right or a topic of the wrong type at once;
         an unknown topic or group after `Timeouts.not_found_grace`, or `Timeouts.start` if nothing was ever received;
-        BackgroundTaskError. The consumer has stopped then; without `run()` leaving the block raises it. Raises Closed
-        outside of `async with`.
+        BackgroundTaskError. The consumer has stopped then; without `run()` leaving the block raises it. Raises
+        ClosedError outside of `async with`.
         """
         self._open()
         await self._stop_asked.wait()
@@ -230,8 +230,8 @@ class PushConsumer:
     ) -> None:
         """Receive `topic` as well, or with another filter from its next poll on, at most a poll later.
 
-        The handler is the consumer's own unless one is given. Raises Closed outside of `async with`, what the server
-        says against the topic, and ValueError where no handler is known; the subscription is then as before.
+        The handler is the consumer's own unless one is given. Raises ClosedError outside of `async with`, what the
+        server says against the topic, and ValueError where no handler is known; the subscription is then as before.
         """
         running = self._open()
         wanted = filter_of(topic, wanted)
@@ -263,8 +263,8 @@ class PushConsumer:
     async def add_lite_topics(self, *names: str, start: LiteFrom | None = None) -> None:
         """Consume these lite topics, too; where the group has not read one yet, from `start`, else from its first.
 
-        Raises what a server says against it, for instance QuotaExceeded, and consumes none of them then; UsageError
-        where the consumer was not made with `lite_topics`, and Closed outside of `async with`."""
+        Raises what a server says against it, for instance QuotaExceededError, and consumes none of them then;
+        UsageError where the consumer was not made with `lite_topics`, and ClosedError outside of `async with`."""
         self._open()
         await self._lite_topics().add(names, start)
 
@@ -282,7 +282,7 @@ class PushConsumer:
         """Receive nothing more of these topics, or of all, until resume(); what is in hand is still handled.
 
         What the polls that are cancelled by this would have brought comes again after 3 to 5 s, on servers before 5.5
-        after a whole lease (live-lessons.md 4). Raises ValueError for a topic that is not subscribed, and Closed
+        after a whole lease (live-lessons.md 4). Raises ValueError for a topic that is not subscribed, and ClosedError
         outside of `async with`."""
         self._open().receiving.pause(self._chosen(topics))
 
@@ -309,7 +309,9 @@ class PushConsumer:
 
     def _open(self) -> Running:
         if self._running is None:
-            raise Closed("the PushConsumer is not open; use it inside its `async with`", group=self._group)
+            raise ClosedError(
+                "the PushConsumer is not open; use it inside its `async with`", group=self._group
+            )
         self._session.check_running()
         return self._running
 
@@ -339,15 +341,17 @@ class PushConsumer:
 
     @property
     def statistics(self) -> PushStatistics:
-        """What it has done since its start and has in hand now; raises Closed outside of `async with`."""
+        """What it has done since its start and has in hand now; raises ClosedError outside of `async with`."""
         return self._open().statistics
 
 
-def _check_numbers(concurrency: int, grace: float, handler_timeout: float | None, invisible: float) -> None:
+def _check_numbers(
+    concurrency: int, shutdown_timeout: float, handler_timeout: float | None, invisible: float
+) -> None:
     if type(concurrency) is not int or concurrency < 1:
         raise ValueError(f"concurrency must be an integer of at least 1, not {concurrency!r}")
-    if not grace >= 0:
-        raise ValueError(f"grace must be seconds from 0, not {grace!r}")
+    if not shutdown_timeout >= 0:
+        raise ValueError(f"shutdown_timeout must be seconds from 0, not {shutdown_timeout!r}")
     if handler_timeout is not None and not handler_timeout > 0:
         raise ValueError(f"handler_timeout must be seconds above 0, not {handler_timeout!r}")
     if not MIN_INVISIBLE <= invisible <= MAX_INVISIBLE:

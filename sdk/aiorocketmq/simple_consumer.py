@@ -57,7 +57,7 @@ class SimpleConsumer:
 
     def __init__(
         self,
-        where: str | Connection,
+        endpoint: str | Connection,
         *,
         group: str,
         subscriptions: Subscriptions,
@@ -71,7 +71,7 @@ class SimpleConsumer:
         if lite_topics is not None and len(wanted) != 1:
             raise ValueError("a consumer of lite topics subscribes to one topic, their parent")
         self._session = Session(
-            where,
+            endpoint,
             Declaration(
                 client_type="SIMPLE_CONSUMER" if lite_topics is None else LITE_SIMPLE,
                 group=group,
@@ -219,7 +219,7 @@ class SimpleConsumer:
         function runs in a worker thread. Cancelled, it cancels a coroutine function and releases the message. The lease
         goes on as it is: receive by `messages(keep_alive=True)` for work that may outlast it.
 
-        Raises what the handler raises, LeaseLost where the lease had ended before the acknowledgement."""
+        Raises what the handler raises, LeaseLostError where the lease had ended before the acknowledgement."""
         self._session.check_running()
         call = around_handle(self._session.hooks, as_coroutine_function(handler))
 

@@ -28,8 +28,8 @@ class Transaction:
     dropped. After `leave_unknown()`, and when the block is cancelled, nothing is decided, because nobody knows how far
     the work came: the server asks the producer's transaction checker, as it does when a process dies.
 
-    The end is sent once and never repeated. Where it is not confirmed, a commit raises TransactionUnconfirmed and a
-    rollback is logged; the decision stays, and the server, which asks later, is told the same again. While the block
+    The end is sent once and never repeated. Where it is not confirmed, a commit raises TransactionUnconfirmedError and
+    a rollback is logged; the decision stays, and the server, which asks later, is told the same again. While the block
     runs, questions of the server are not answered; Apache's servers ask 15 times, every 30 seconds, and want the end
     within 30 seconds of the half message or of their last question."""
 

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from aiorocketmq_conformance.apache.unavailable import ApacheUnavailable
+from aiorocketmq_conformance.apache.unavailable import ApacheUnavailableError
 
 COMPLETE_VERSIONS = ("5.5.0", "5.4.0", "5.3.3", "5.2.0", "4.9.7")
 """Versions whose artifacts were all found in Maven's central repository; live-broker.md section 1."""
@@ -39,12 +39,12 @@ def has_proxy(version: str) -> bool:
 
 
 def find_java() -> str:
-    """Path of the `java` program, from JAVA_HOME or the search path; raises ApacheUnavailable."""
+    """Path of the `java` program, from JAVA_HOME or the search path; raises ApacheUnavailableError."""
     home = os.environ.get("JAVA_HOME")
     found = shutil.which("java", path=str(Path(home, "bin"))) if home else None
     found = found or shutil.which("java")
     if found is None:
-        raise ApacheUnavailable(
+        raise ApacheUnavailableError(
             "an Apache server needs Java, and none was found: install a JDK 17 or set JAVA_HOME."
         )
     return found
@@ -64,12 +64,12 @@ def cache_directory() -> Path:
 async def fetch_jars(version: str, *, timeout: float = 600.0, cache: Path | None = None) -> Path:
     """Directory with all jars of `version`, fetched by Maven when it is not in the cache yet.
 
-    The first time takes 10 to 60 s and about 94 MB. Raises ApacheUnavailable when Maven is missing, does not
+    The first time takes 10 to 60 s and about 94 MB. Raises ApacheUnavailableError when Maven is missing, does not
     end within `timeout` seconds, or the version is not complete in its repository. Cancelled, it leaves the
     cache as it was.
     """
     if not _VERSION.fullmatch(version):
-        raise ApacheUnavailable(
+        raise ApacheUnavailableError(
             f"{version!r} is no version of Apache RocketMQ: try one of {', '.join(COMPLETE_VERSIONS)}."
         )
     ready = (cache or cache_directory()) / version
@@ -77,7 +77,7 @@ async def fetch_jars(version: str, *, timeout: float = 600.0, cache: Path | None
         return ready
     maven = shutil.which("mvn")
     if maven is None:
-        raise ApacheUnavailable(
+        raise ApacheUnavailableError(
             f"Apache RocketMQ {version} is fetched by Maven, and no mvn was found: install Maven."
         )
     ready.parent.mkdir(parents=True, exist_ok=True)
@@ -100,7 +100,7 @@ async def _copy_dependencies(maven: str, version: str, work: Path, timeout: floa
     try:
         output, _ = await asyncio.wait_for(process.communicate(), timeout)
     except TimeoutError:
-        raise ApacheUnavailable(
+        raise ApacheUnavailableError(
             f"Maven did not fetch Apache RocketMQ {version} within {timeout:g} s: try again later."
         ) from None
     finally:
@@ -108,7 +108,7 @@ async def _copy_dependencies(maven: str, version: str, work: Path, timeout: floa
             process.kill()
             await process.wait()
     if process.returncode:
-        raise ApacheUnavailable(_complaint(version, output.decode(errors="replace")))
+        raise ApacheUnavailableError(_complaint(version, output.decode(errors="replace")))
 
 
 def _publish(jars: Path, ready: Path) -> None:

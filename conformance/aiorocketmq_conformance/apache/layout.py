@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from aiorocketmq_conformance.apache.unavailable import ApacheUnavailable
+from aiorocketmq_conformance.apache.unavailable import ApacheUnavailableError
 
 HOST = "127.0.0.1"
 BROKER_NAME = "broker-a"
@@ -54,12 +54,12 @@ class Program:
 
 
 def free_ports(rng: random.Random) -> Ports:
-    """Ports that nobody listens on at this moment; raises ApacheUnavailable when there are none."""
+    """Ports that nobody listens on at this moment; raises ApacheUnavailableError when there are none."""
     for _ in range(200):
         base = rng.randrange(_PORTS.start, _PORTS.stop, 10)
         if all(_is_free(base + step) for step in range(8)):
             return Ports(namesrv=base, broker=base + 3, grpc=base + 5, remoting=base + 6)
-    raise ApacheUnavailable(
+    raise ApacheUnavailableError(
         f"no eight free ports in a row between {_PORTS.start} and {_PORTS.stop}: stop some servers."
     )
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from aiorocketmq_conformance.apache import guard
 from aiorocketmq_conformance.apache.layout import Program
-from aiorocketmq_conformance.apache.unavailable import ApacheUnavailable
+from aiorocketmq_conformance.apache.unavailable import ApacheUnavailableError
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ class ServerProcess:
         self._process: asyncio.subprocess.Process | None = None
 
     async def start(self, *, timeout: float) -> None:
-        """Start and return when the program calls itself ready; ApacheUnavailable when it does not in `timeout` s.
+        """Start and return when the program calls itself ready; ApacheUnavailableError when it does not in `timeout` s.
 
         It is running, and must be ended, whatever this raises.
         """
@@ -45,10 +45,12 @@ class ServerProcess:
             async with asyncio.timeout(timeout):
                 while self._program.ready not in self._said(already):
                     if self._process.returncode is not None:
-                        raise ApacheUnavailable(self._complaint("ended before it was ready", already))
+                        raise ApacheUnavailableError(self._complaint("ended before it was ready", already))
                     await asyncio.sleep(_LOOK_EVERY)
         except TimeoutError:
-            raise ApacheUnavailable(self._complaint(f"was not ready within {timeout:g} s", already)) from None
+            raise ApacheUnavailableError(
+                self._complaint(f"was not ready within {timeout:g} s", already)
+            ) from None
         logger.info("%s is ready", self._program.name)
 
     @property

@@ -15,7 +15,7 @@ from typing import Self
 
 from aiorocketmq.admin import Admin
 from aiorocketmq.config import Credentials
-from aiorocketmq.errors import Unreachable
+from aiorocketmq.errors import UnreachableError
 
 from aiorocketmq_conformance.apache.jars import fetch_jars, find_java, has_proxy
 from aiorocketmq_conformance.apache.layout import (
@@ -26,7 +26,7 @@ from aiorocketmq_conformance.apache.layout import (
     write_configuration,
 )
 from aiorocketmq_conformance.apache.process import ServerProcess
-from aiorocketmq_conformance.apache.unavailable import ApacheUnavailable
+from aiorocketmq_conformance.apache.unavailable import ApacheUnavailableError
 
 # Seconds that processes have to end by themselves. Those whose store goes with them have nothing to save.
 _GRACE, _NO_GRACE = 5.0, 0.2
@@ -38,7 +38,7 @@ _STARTS = 3
 class ApacheServer:
     """A name server and a broker with its proxy on free ports of this machine, as an `async with` block.
 
-    Entering takes about 6 s on two cores (more the first time: see `fetch_jars`) and raises ApacheUnavailable
+    Entering takes about 6 s on two cores (more the first time: see `fetch_jars`) and raises ApacheUnavailableError
     when Java or Maven is missing, the version is not to be had, or a process is not ready within
     `start_timeout` seconds. The processes end with the block, and also when this Python process dies in any
     other way. The server listens on all interfaces (its gRPC port has no bind address): keep it short-lived.
@@ -101,7 +101,7 @@ class ApacheServer:
         """Stop the broker in good order and start it again: same ports, same store; the name server stays.
 
         A proxy in the broker's process goes and comes with it. Takes 10 to 20 s on two cores that have nothing else
-        to do. Raises ApacheUnavailable when it does not come back.
+        to do. Raises ApacheUnavailableError when it does not come back.
         """
         await self.stop()
         await self.start()
@@ -111,7 +111,7 @@ class ApacheServer:
         await self._broker_process.finish(timeout=self._start_timeout)
 
     async def start(self) -> None:
-        """Start a broker that was stopped or killed; ApacheUnavailable when it does not come."""
+        """Start a broker that was stopped or killed; ApacheUnavailableError when it does not come."""
         await self._begin(self._broker_process)
         await self._registered()
 
@@ -119,10 +119,10 @@ class ApacheServer:
     async def another_proxy(self) -> AsyncIterator[str]:
         """A second proxy before the broker, until the block is left; yields `host:port` of its gRPC service.
 
-        ApacheUnavailable when it does not come, or in a mode in which the broker has no proxy apart.
+        ApacheUnavailableError when it does not come, or in a mode in which the broker has no proxy apart.
         """
         if self.mode != "cluster":
-            raise ApacheUnavailable(
+            raise ApacheUnavailableError(
                 f"Apache RocketMQ {self.version} has no separate proxy in mode {self.mode}."
             )
         own = free_ports(random.Random())
@@ -145,7 +145,7 @@ class ApacheServer:
         """A replica of the broker, until the block is left; yields `host:port` of its classic port.
 
         It copies messages as they come, and topics, groups and offsets every 10 s. `settings` are further lines of its
-        broker.conf. ApacheUnavailable when it does not come.
+        broker.conf. ApacheUnavailableError when it does not come.
         """
         ports = replace(free_ports(random.Random()), namesrv=self._started.namesrv)
         with tempfile.TemporaryDirectory(
@@ -181,9 +181,9 @@ class ApacheServer:
 
     @property
     def grpc(self) -> str:
-        """`host:port` of the proxy's gRPC service; ApacheUnavailable for 4.x servers, which have none."""
+        """`host:port` of the proxy's gRPC service; ApacheUnavailableError for 4.x servers, which have none."""
         if self.mode == "broker":
-            raise ApacheUnavailable(
+            raise ApacheUnavailableError(
                 f"Apache RocketMQ {self.version} has no gRPC service: take a 5.x version."
             )
         return f"{HOST}:{self._started.grpc}"
@@ -202,9 +202,9 @@ class ApacheServer:
         for left in reversed(range(_STARTS)):
             try:
                 await process.start(timeout=self._start_timeout)
-            except ApacheUnavailable as error:
+            except ApacheUnavailableError as error:
                 if left == 0 or not process.has_ended:
-                    raise ApacheUnavailable(f"Apache RocketMQ {self.version}: {error}") from error
+                    raise ApacheUnavailableError(f"Apache RocketMQ {self.version}: {error}") from error
                 await process.end()
             else:
                 return
@@ -217,10 +217,10 @@ class ApacheServer:
                     try:
                         async with Admin(f"namesrv://{self.namesrv}", credentials=self._administrator):
                             return
-                    except Unreachable:
+                    except UnreachableError:
                         await asyncio.sleep(_LOOK_EVERY)
         except TimeoutError:
-            raise ApacheUnavailable(
+            raise ApacheUnavailableError(
                 f"the broker of Apache RocketMQ {self.version} did not register with its name server "
                 f"within {self._start_timeout:g} s"
             ) from None

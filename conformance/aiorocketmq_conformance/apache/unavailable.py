@@ -3,5 +3,5 @@
 from __future__ import annotations
 
 
-class ApacheUnavailable(Exception):
+class ApacheUnavailableError(Exception):
     """No Apache server can be started on this machine as asked; the text says why and what to do."""

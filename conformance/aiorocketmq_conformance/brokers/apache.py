@@ -13,11 +13,11 @@ from typing import Self
 from aiorocketmq_conformance.apache.jars import has_proxy
 from aiorocketmq_conformance.apache.server import ApacheServer
 from aiorocketmq_conformance.apache.setups import AS_SHIPPED, Setup, setups
-from aiorocketmq_conformance.apache.unavailable import ApacheUnavailable
+from aiorocketmq_conformance.apache.unavailable import ApacheUnavailableError
 from aiorocketmq_conformance.brokers.address import JOBS
 from aiorocketmq_conformance.brokers.classic import ClassicAccess, ClassicPreparation, classic_admin
 from aiorocketmq_conformance.brokers.greeting import STARTING, greet
-from aiorocketmq_conformance.brokers.interface import TargetUnavailable
+from aiorocketmq_conformance.brokers.interface import TargetUnavailableError
 from aiorocketmq_conformance.brokers.recordings import Disturbed, Recordings
 from aiorocketmq_conformance.brokers.shared_restart import SharedRestart
 from aiorocketmq_conformance.brokers.trimming import TrimmedPreparation
@@ -62,7 +62,7 @@ class ApacheBroker:
         if mode == "cluster":
             self._shipped = self._shipped.having(frozenset({"@proxies"}))
         self.declaration = self._shipped.having(self._setups.serves)
-        self._running: dict[str, _Running | TargetUnavailable] = {}
+        self._running: dict[str, _Running | TargetUnavailableError] = {}
         # One at a time: starting a server takes all that a small machine has.
         self._starting = asyncio.Lock()
         # What one case has deleted may be another one's.
@@ -107,16 +107,16 @@ class ApacheBroker:
             yield target
 
     async def _server(self, setup: Setup) -> _Running:
-        """The running server of that configuration; TargetUnavailable, each time, when it did not start."""
+        """The running server of that configuration; TargetUnavailableError, each time, when it did not start."""
         async with self._starting:
             if setup.name not in self._running:
                 try:
                     self._running[setup.name] = await self._start(setup)
-                except TargetUnavailable as error:
+                except TargetUnavailableError as error:
                     self._running[setup.name] = error
         found = self._running[setup.name]
-        if isinstance(found, TargetUnavailable):
-            raise TargetUnavailable(str(found))
+        if isinstance(found, TargetUnavailableError):
+            raise TargetUnavailableError(str(found))
         return found
 
     async def _start(self, setup: Setup) -> _Running:
@@ -136,8 +136,8 @@ class ApacheBroker:
             try:
                 await stack.enter_async_context(server)
                 endpoint = _endpoint(server)
-            except ApacheUnavailable as error:
-                raise TargetUnavailable(str(error)) from error
+            except ApacheUnavailableError as error:
+                raise TargetUnavailableError(str(error)) from error
             await _answers(server)
             admin = await stack.enter_async_context(classic_admin(server.namesrv, setup.administrator))
             preparation = ClassicPreparation(admin)
@@ -178,8 +178,8 @@ async def _another_proxy(server: ApacheServer) -> AsyncIterator[str]:
     async with AsyncExitStack() as stack:
         try:
             endpoint = await stack.enter_async_context(server.another_proxy())
-        except ApacheUnavailable as error:
-            raise TargetUnavailable(str(error)) from error
+        except ApacheUnavailableError as error:
+            raise TargetUnavailableError(str(error)) from error
         await greet(endpoint, patience=STARTING)
         yield endpoint
 

@@ -19,7 +19,7 @@ _APACHE = re.compile(r"(\d+\.\d+\.\d+)(:cluster)?")
 _FORMS = "fake, fake:PROFILE, HOST:PORT, apache:VERSION or apache:VERSION:cluster"
 
 
-class BadTarget(ValueError):
+class InvalidTargetError(ValueError):
     """A `--target` that means nothing; the text says what may stand there."""
 
 
@@ -32,7 +32,7 @@ def choose(
     declared: str = "apache-5.5",
     record: Path | None = None,
 ) -> BrokerUnderTest:
-    """The broker that `spec` names, not entered yet; BadTarget when it names none.
+    """The broker that `spec` names, not entered yet; InvalidTargetError when it names none.
 
     `namesrv` (`host:port` or `broker://host:port`), `control` (`host:port`) or `create_topics` (`auto`), and `declared`
     (a name of `DECLARATIONS`), say of a HOST:PORT what it does not say itself.
@@ -41,16 +41,16 @@ def choose(
     """
     kind, _, rest = spec.partition(":")
     if record is not None and find_spec("pyarrow") is None:
-        raise BadTarget("--record needs pyarrow: run pip install 'aiorocketmq[recording]'")
+        raise InvalidTargetError("--record needs pyarrow: run pip install 'aiorocketmq[recording]'")
     if kind != spec and _ADDRESS.fullmatch(spec) and kind not in {"fake", "apache"}:
         from aiorocketmq_conformance.brokers.address import AddressBroker
 
         if len([each for each in (namesrv, control, create_topics) if each]) > 1:
-            raise BadTarget(
+            raise InvalidTargetError(
                 "give --namesrv for a server, --control for a fake, or --create-topics auto: one of them, not both"
             )
         if namesrv and not _NAMESRV.fullmatch(namesrv):
-            raise BadTarget(f"--namesrv must be HOST:PORT or broker://HOST:PORT, got {namesrv!r}")
+            raise InvalidTargetError(f"--namesrv must be HOST:PORT or broker://HOST:PORT, got {namesrv!r}")
         return AddressBroker(
             spec,
             declaration=_declaration(declared),
@@ -60,7 +60,7 @@ def choose(
             record=record,
         )
     if namesrv or control or create_topics:
-        raise BadTarget(
+        raise InvalidTargetError(
             "--namesrv goes with HOST:PORT, as do --control and --create-topics; the other targets bring their own"
         )
     if kind == "fake":
@@ -71,12 +71,14 @@ def choose(
         mode = "cluster" if matched[2] else "local"
         declaration = _apache_declaration(matched[1], mode)
         return ApacheBroker(matched[1], mode=mode, declaration=declaration, record=record)
-    raise BadTarget(f"{spec!r} is no target: write {_FORMS}")
+    raise InvalidTargetError(f"{spec!r} is no target: write {_FORMS}")
 
 
 def _fake(profile: str, record: Path | None) -> BrokerUnderTest:
     if profile not in FAKE_PROFILES:
-        raise BadTarget(f"the fake has no profile {profile!r}: take one of {', '.join(FAKE_PROFILES)}")
+        raise InvalidTargetError(
+            f"the fake has no profile {profile!r}: take one of {', '.join(FAKE_PROFILES)}"
+        )
     from aiorocketmq_conformance.brokers.fake import BundledFake
 
     return BundledFake(profile, declaration=_declaration(f"fake-{profile}"), record=record)
@@ -84,7 +86,9 @@ def _fake(profile: str, record: Path | None) -> BrokerUnderTest:
 
 def _declaration(name: str) -> Declaration:
     if name not in DECLARATIONS:
-        raise BadTarget(f"nothing is declared under {name!r}: take one of {', '.join(sorted(DECLARATIONS))}")
+        raise InvalidTargetError(
+            f"nothing is declared under {name!r}: take one of {', '.join(sorted(DECLARATIONS))}"
+        )
     return DECLARATIONS[name]
 
 

@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 
 from aiorocketmq.admin import Admin, TopicType
 from aiorocketmq.config import Credentials
-from aiorocketmq.errors import NotServed, RocketMQError
+from aiorocketmq.errors import NotSupportedError, RocketMQError
 
-from aiorocketmq_conformance.brokers.interface import TargetUnavailable
+from aiorocketmq_conformance.brokers.interface import TargetUnavailableError
 from aiorocketmq_conformance.target import GroupSettings, Moment, Preparation, Rights, at
 from aiorocketmq_conformance.verdicts import NotApplicable
 
@@ -134,17 +134,17 @@ class NoPreparation:
 @asynccontextmanager
 async def classic_admin(namesrv: str, credentials: Credentials | None = None) -> AsyncIterator[Admin]:
     """An administrator through the name server at `namesrv` (`host:port`), or of `broker://host:port`;
-    TargetUnavailable."""
+    TargetUnavailableError."""
     endpoint = namesrv if "://" in namesrv else f"namesrv://{namesrv}"
     admin = Admin(endpoint, timeout=10.0, credentials=credentials)
     try:
         await admin.__aenter__()
-    except NotServed as error:
-        raise TargetUnavailable(
+    except NotSupportedError as error:
+        raise TargetUnavailableError(
             f"the server at {namesrv} is no name server; if it is a broker, give --namesrv broker://{namesrv}"
         ) from error
     except RocketMQError as error:
-        raise TargetUnavailable(str(error)) from error
+        raise TargetUnavailableError(str(error)) from error
     try:
         yield admin
     finally:
@@ -153,7 +153,7 @@ async def classic_admin(namesrv: str, credentials: Credentials | None = None) ->
 
 @asynccontextmanager
 async def classic_preparation(namesrv: str | None) -> AsyncIterator[Preparation]:
-    """The way to make topics through the name server or broker at `namesrv`; TargetUnavailable."""
+    """The way to make topics through the name server or broker at `namesrv`; TargetUnavailableError."""
     if namesrv is None:
         yield NoPreparation()
         return

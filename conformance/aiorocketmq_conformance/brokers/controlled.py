@@ -13,7 +13,7 @@ from aiorocketmq_fake.core.access import User
 from aiorocketmq_fake.core.codes import Refusal
 from aiorocketmq_fake.core.model import RetryPolicy
 
-from aiorocketmq_conformance.brokers.interface import TargetUnavailable
+from aiorocketmq_conformance.brokers.interface import TargetUnavailableError
 from aiorocketmq_conformance.target import GroupSettings, Moment, Preparation, Rights, at
 from aiorocketmq_conformance.verdicts import NotApplicable
 
@@ -123,12 +123,12 @@ def _backoff(wanted: Sequence[float] | ExponentialBackoff | None) -> Sequence[fl
 
 @asynccontextmanager
 async def controlled_preparation(control: str) -> AsyncIterator[Preparation]:
-    """The way to make topics through the control service at `control` (`host:port`); TargetUnavailable."""
+    """The way to make topics through the control service at `control` (`host:port`); TargetUnavailableError."""
     client = FakeBrokerClient(control)
     try:
         await client.__aenter__()
     except ConnectionError as error:
-        raise TargetUnavailable(str(error)) from error
+        raise TargetUnavailableError(str(error)) from error
     try:
         yield FakePreparation(client)
     finally:

@@ -8,7 +8,7 @@ import time
 import grpc.aio
 from aiorocketmq.wire import messages as pb
 
-from aiorocketmq_conformance.brokers.interface import TargetUnavailable
+from aiorocketmq_conformance.brokers.interface import TargetUnavailableError
 from aiorocketmq_conformance.probe.client import CallFailed, ProbeClient
 from aiorocketmq_conformance.probe.clock import RealClock
 from aiorocketmq_conformance.probe.requests import resource
@@ -25,7 +25,7 @@ NAME = "aiorocketmq-conformance-greeting"
 async def greet(endpoint: str, *, patience: float = 0.0) -> None:
     """Ask for the route of a topic that hardly exists; any status is a good answer.
 
-    Raises TargetUnavailable when there is none: at once, or after `patience` seconds of asking again.
+    Raises TargetUnavailableError when there is none: at once, or after `patience` seconds of asking again.
     """
     request = pb.QueryRouteRequest(topic=resource(NAME))
     until = time.monotonic() + patience
@@ -35,7 +35,7 @@ async def greet(endpoint: str, *, patience: float = 0.0) -> None:
                 await client.unary("QueryRoute", request, timeout=DEADLINE)
             except (grpc.aio.AioRpcError, CallFailed) as error:
                 if time.monotonic() >= until:
-                    raise TargetUnavailable(
+                    raise TargetUnavailableError(
                         f"no RocketMQ 5 proxy answers at {endpoint} ({_told(error)}): "
                         "give the host and gRPC port of a running proxy, usually 8081"
                     ) from error

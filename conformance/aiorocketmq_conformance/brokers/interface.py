@@ -11,14 +11,14 @@ from aiorocketmq_conformance.registry import Case
 from aiorocketmq_conformance.target import Target
 
 
-class TargetUnavailable(Exception):
+class TargetUnavailableError(Exception):
     """The target could not be reached or started, or is not what it should be; one sentence."""
 
 
 class BrokerUnderTest(Protocol):
     """A broker, from `async with` to its end, that gives every case a `Target` of its own.
 
-    Entering raises TargetUnavailable when the broker cannot be had.
+    Entering raises TargetUnavailableError when the broker cannot be had.
     """
 
     spec: str

@@ -49,7 +49,7 @@ class TrimmedPreparation(ClassicPreparation):
 
 async def delete_older_files(broker: str) -> None:
     """Have a broker delete the older files of a short log, which is done within seconds, and a minute after its start
-    at the soonest; Unreachable where it does not answer."""
+    at the soonest; UnreachableError where it does not answer."""
     (address,) = parse_endpoint(broker).addresses
     async with RemotingConnection(address) as connection:
         for code in (_DELETE_LOG, _DELETE_QUEUES):

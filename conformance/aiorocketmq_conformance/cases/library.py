@@ -13,7 +13,7 @@ from aiorocketmq import (
     ReceivedMessage,
     SimpleConsumer,
     Timeouts,
-    Unreachable,
+    UnreachableError,
     UsageError,
 )
 
@@ -50,7 +50,7 @@ async def sdk_start_bad_endpoint(target: Target, make: Callable[[str, Timeouts],
         try:
             async with make(endpoint, Timeouts(start=START, request=1.0)):
                 pass
-        except Unreachable as error:
+        except UnreachableError as error:
             told = str(error)
         took = time.monotonic() - began
         assert told, "started against a port where nobody listens"

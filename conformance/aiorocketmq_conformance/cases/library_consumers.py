@@ -57,7 +57,7 @@ async def accelerator(stage: Stage) -> None:
         running -= 1
 
     async with PushConsumer(
-        stage.target.endpoint, group=group, subscriptions=[topic], handler=handle, grace=5.0
+        stage.target.endpoint, group=group, subscriptions=[topic], handler=handle, shutdown_timeout=5.0
     ):
         await until(lambda: sum(map(len, told.values())) >= 20, "twenty messages handled")
     assert set(map(tuple, told.values())) == {(0, 1, 2, 3, 4)}, f"out of order: {told}"

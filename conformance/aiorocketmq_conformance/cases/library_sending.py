@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aiorocketmq import Message, MessageTooLarge, Producer, SendManyError, SendReceipt
+from aiorocketmq import Message, MessageTooLargeError, Producer, SendManyError, SendReceipt
 from aiorocketmq.wire import messages as pb
 
 from aiorocketmq_conformance.cases.stage import Stage, on_stage
@@ -44,4 +44,4 @@ async def batch_partial_status(stage: Stage) -> None:
             except SendManyError as error:
                 outcomes = error.outcomes
     assert max(batches) == 3, f"sent in requests of {batches}"
-    assert [type(one) for one in outcomes] == [SendReceipt, MessageTooLarge, SendReceipt], f"{outcomes}"
+    assert [type(one) for one in outcomes] == [SendReceipt, MessageTooLargeError, SendReceipt], f"{outcomes}"

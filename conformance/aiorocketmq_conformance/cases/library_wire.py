@@ -52,7 +52,7 @@ class Once:
 async def _between(stage: Stage, meddling: Meddling) -> AsyncIterator[dict[str, Any]]:
     """A proxy before the broker, and what makes a client of the library go through it with all its calls."""
     async with meddling_proxy(stage.target.endpoint, meddling) as endpoint:
-        yield {"where": endpoint, "address_map": lambda address: endpoint}
+        yield {"endpoint": endpoint, "address_map": lambda address: endpoint}
 
 
 async def until(holds: Callable[[], bool], what: str) -> None:
@@ -64,7 +64,7 @@ async def until(holds: Callable[[], bool], what: str) -> None:
 
 
 def _push(way: dict[str, Any], **given: Any) -> PushConsumer:
-    return PushConsumer(way["where"], address_map=way["address_map"], grace=5.0, **given)
+    return PushConsumer(way["endpoint"], address_map=way["address_map"], shutdown_timeout=5.0, **given)
 
 
 @case("send.retry-keeps-id", rules=("R4.14", "client-behaviour.md 9"), level=Level.SHOULD, needs=SDK)
@@ -76,7 +76,7 @@ async def retry_keeps_id(stage: Stage) -> None:
     async with (
         _between(stage, Meddling(unanswered=Once("SendMessage"))) as way,
         Producer(
-            way["where"],
+            way["endpoint"],
             topics=[topic],
             retry=Retry(attempts=3),
             timeouts=Timeouts(request=1.0),
@@ -112,7 +112,7 @@ async def tx_not_retried(stage: Stage) -> None:
     async with (
         _between(stage, meddling) as way,
         Producer(
-            way["where"],
+            way["endpoint"],
             topics=[topic],
             transaction_checker=check,
             timeouts=Timeouts(request=1.0),
@@ -150,7 +150,7 @@ async def close_idempotent(stage: Stage) -> None:
         calls[name] += 1
 
     async with _between(stage, Meddling(instead=hear)) as way:
-        producer = Producer(way["where"], topics=[topic], address_map=way["address_map"])
+        producer = Producer(way["endpoint"], topics=[topic], address_map=way["address_map"])
         async with producer:
             await producer.send(Message(topic, b"m"))
         await producer.__aexit__(None, None, None)
@@ -175,7 +175,12 @@ async def threads(stage: Stage) -> None:
         done += 1
 
     async with PushConsumer(
-        stage.target.endpoint, group=group, subscriptions=[topic], handler=handle, concurrency=3, grace=5.0
+        stage.target.endpoint,
+        group=group,
+        subscriptions=[topic],
+        handler=handle,
+        concurrency=3,
+        shutdown_timeout=5.0,
     ):
         await until(lambda: done >= 8, "eight handlers done")
     assert (most, done) == (3, 8)
@@ -199,7 +204,7 @@ async def _cached(stage: Stage, cache: CacheLimits, body: bytes) -> tuple[int, i
         handler=handle,
         concurrency=1,
         cache=cache,
-        grace=0.1,
+        shutdown_timeout=0.1,
     ) as consumer:
         await until(lambda: consumer.messages_in_hand > 0, "the first messages")
         # Long enough for ten more receives, if it made them.
@@ -242,7 +247,7 @@ async def subscribe_later(stage: Stage) -> None:
         seen.append(message.body.decode())
 
     async with PushConsumer(
-        stage.target.endpoint, group=primed.group, subscriptions=[one], handler=handle, grace=5.0
+        stage.target.endpoint, group=primed.group, subscriptions=[one], handler=handle, shutdown_timeout=5.0
     ) as consumer:
         await stage.send(two, "two")
         await stage.send(one, "one")
@@ -265,7 +270,11 @@ async def unsubscribe(stage: Stage) -> None:
         seen.append(message.body.decode())
 
     async with PushConsumer(
-        stage.target.endpoint, group=primed.group, subscriptions=[one, two], handler=handle, grace=5.0
+        stage.target.endpoint,
+        group=primed.group,
+        subscriptions=[one, two],
+        handler=handle,
+        shutdown_timeout=5.0,
     ) as consumer:
         await stage.send(one, "before")
         await until(lambda: "before" in seen, "the message before")
@@ -295,7 +304,7 @@ async def close_drains(stage: Stage) -> None:
         done.append(message.body.decode())
 
     async with PushConsumer(
-        stage.target.endpoint, group=other.group, subscriptions=[topic], handler=handle, grace=REAL
+        stage.target.endpoint, group=other.group, subscriptions=[topic], handler=handle, shutdown_timeout=REAL
     ):
         await until(lambda: len(begun) >= 10, "ten handlers begun")
     assert sorted(done) == sorted(begun) == sorted(f"m{n}" for n in range(10))
@@ -423,7 +432,7 @@ async def fifo_step(stage: Stage) -> None:
 
     await stage.send(topic, "head", "next", group=stage.target.fresh("mg"))
     async with PushConsumer(
-        stage.target.endpoint, group=group, subscriptions=[topic], handler=handle, grace=5.0
+        stage.target.endpoint, group=group, subscriptions=[topic], handler=handle, shutdown_timeout=5.0
     ):
         await until(lambda: len(runs) >= 3, "three runs")
     assert [body for body, _ in runs] == ["head", "head", "next"]

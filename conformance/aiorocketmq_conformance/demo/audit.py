@@ -24,7 +24,7 @@ class Audited:
     exit_code: int
 
 
-class AuditFailed(Exception):
+class AuditFailedError(Exception):
     """The audit gave no verdict; the text says why."""
 
 
@@ -34,7 +34,7 @@ def is_installed() -> bool:
 
 
 async def audit(recording: Path, out: Path) -> Audited:
-    """Audit `recording` into `out`; AuditFailed when there is no verdict. Cancelled, it ends the process."""
+    """Audit `recording` into `out`; AuditFailedError when there is no verdict. Cancelled, it ends the process."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -55,7 +55,7 @@ async def audit(recording: Path, out: Path) -> Audited:
     # A program that breaks ends with 1 as well: only the summary tells a verdict from a breakdown.
     if code not in VERDICT_EXITS or not (out / "summary.json").exists():
         lines = errors.decode(errors="replace").strip().splitlines() or [f"it ended with exit code {code}"]
-        raise AuditFailed(f"the audit gave no verdict: {lines[-1]}")
+        raise AuditFailedError(f"the audit gave no verdict: {lines[-1]}")
     return read_summary(json.loads((out / "summary.json").read_text(encoding="utf-8")), exit_code=code)
 
 

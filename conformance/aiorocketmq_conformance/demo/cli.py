@@ -58,7 +58,7 @@ def demo(out: Path, seed: int, planted: str | None, with_spark: bool, with_confo
     with Stages(console) as stages:
         try:
             performance = asyncio.run(perform(options, stages))
-        except* audit.AuditFailed as failed:
+        except* audit.AuditFailedError as failed:
             raise click.ClickException(str(failed.exceptions[0])) from failed
     console.print(f"\nThe page: {performance.page.resolve()}", soft_wrap=True, highlight=False)
     return performance.exit_code

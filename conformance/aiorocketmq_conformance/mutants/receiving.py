@@ -163,7 +163,7 @@ class MessagesUnderWrongStatus(Tampering):
 
 
 class RefusalsLookEmpty(Broker):
-    """Refused receives look like empty ones."""
+    """RefusedError receives look like empty ones."""
 
     def receive(self, request: ReceiveRequest, *, now: float) -> Received | Parked:
         try:

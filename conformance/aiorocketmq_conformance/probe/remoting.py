@@ -27,7 +27,7 @@ from aiorocketmq._core.settings import FilterText
 from aiorocketmq._remoting.codes import RequestCode, ResponseCode, response_name
 from aiorocketmq._remoting.pool import Pool
 from aiorocketmq._remoting.routes import BrokerAddresses, Route, parse_route, typed
-from aiorocketmq.errors import Unreachable
+from aiorocketmq.errors import UnreachableError
 
 from aiorocketmq_conformance.probe.clock import STUCK, Clock
 from aiorocketmq_conformance.probe.remoting_answers import Notice, Progress, Pulled, number, told
@@ -66,7 +66,7 @@ class RemotingProbe:
         for group, topic in list(self._joined.items()):
             try:
                 await self.leave(group, topic)
-            except Unreachable:
+            except UnreachableError:
                 break
         await self.vanish()
 
@@ -140,7 +140,7 @@ class RemotingProbe:
             answer = await self._pool.call(address, code, texts, body, timeout=timeout, accept=_ANY)
             outcome = response_name(answer.code)
             return answer
-        except Unreachable:
+        except UnreachableError:
             outcome = "unreachable"
             raise
         finally:

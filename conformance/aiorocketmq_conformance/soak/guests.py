@@ -113,7 +113,7 @@ class Guests:
             handler=self._handle,
             hooks=self._hooks,
             invisible=10.0,
-            grace=2.0,
+            shutdown_timeout=2.0,
         ) as consumer:
             with self._listed(consumer):
                 await asyncio.sleep(self._rng.uniform(0.5, 3.0))
@@ -126,7 +126,7 @@ class Guests:
             handler=self._handle,
             hooks=self._hooks,
             lite_topics=["dave"],
-            grace=2.0,
+            shutdown_timeout=2.0,
         ) as consumer:
             with self._listed(consumer):
                 await consumer.add_lite_topics("erin", "frank")

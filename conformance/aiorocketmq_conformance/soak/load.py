@@ -14,7 +14,7 @@ from aiorocketmq import (
     Connection,
     DeadLetter,
     Hook,
-    LeaseLost,
+    LeaseLostError,
     Message,
     Producer,
     PullConsumer,
@@ -25,8 +25,8 @@ from aiorocketmq import (
     SendReceipt,
     SimpleConsumer,
     Timeouts,
-    TopicNotFound,
-    TransactionUnconfirmed,
+    TopicNotFoundError,
+    TransactionUnconfirmedError,
     dead_letters,
 )
 from aiorocketmq.transaction import Resolution
@@ -75,7 +75,7 @@ MANY = 8
 """Messages of one call of send_many."""
 FAILING = 0.03
 """Part of the handlings that fail on purpose."""
-EXPECTED = (AckManyError, LeaseLost, TransactionUnconfirmed)
+EXPECTED = (AckManyError, LeaseLostError, TransactionUnconfirmedError)
 """Errors after which an application goes on without trying the same again: the broker sees to the message."""
 RECALLED_BEFORE = 6.0
 """Seconds before which no message that is taken back is due."""
@@ -185,7 +185,7 @@ class Load:
                     handler=self._handle,
                     hooks=self._hooks,
                     invisible=10.0,
-                    grace=10.0,
+                    shutdown_timeout=10.0,
                     lite_topics=LITE_TOPICS if group == "lite" else None,
                 )
             )
@@ -371,7 +371,7 @@ class Load:
                 ) as consumer:
                     with listed(self.clients, "dead letters", consumer):
                         await self._fetch(consumer, self._ledger.buried, "strict")
-            except TopicNotFound:
+            except TopicNotFoundError:
                 await asyncio.sleep(PAUSE)  # Nothing was given up yet.
 
         while True:

@@ -17,7 +17,7 @@ from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.core.choices import LiteService
 from aiorocketmq_fake.core.profiles import PROFILES
 
-from aiorocketmq_conformance.demo.audit import AuditFailed, audit, is_installed
+from aiorocketmq_conformance.demo.audit import AuditFailedError, audit, is_installed
 from aiorocketmq_conformance.soak.faults import strike_for_ever
 from aiorocketmq_conformance.soak.garbling import Garbling, stand_in
 from aiorocketmq_conformance.soak.guests import Guests
@@ -241,6 +241,6 @@ async def _audited(recording: Path, out: Path) -> tuple[str | None, tuple[tuple[
         return None, (("audit", "unknown", "Spark is not installed"),)
     try:
         audited = await audit(recording, out)
-    except AuditFailed as failure:
+    except AuditFailedError as failure:
         return None, (("audit", "unknown", str(failure)),)
     return audited.verdict, audited.checks

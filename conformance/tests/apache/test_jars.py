@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from aiorocketmq_conformance.apache.jars import fetch_jars, find_java, has_proxy
-from aiorocketmq_conformance.apache.unavailable import ApacheUnavailable
+from aiorocketmq_conformance.apache.unavailable import ApacheUnavailableError
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="the stand-in for Maven is a shell script")
 
@@ -47,7 +47,7 @@ def names(cache: Path) -> list[str]:
 @pytest.mark.usefixtures("no_programs")
 def test_a_machine_without_java_is_told_what_to_install() -> None:
     with pytest.raises(
-        ApacheUnavailable, match="needs Java, and none was found: install a JDK 17 or set JAVA_HOME"
+        ApacheUnavailableError, match="needs Java, and none was found: install a JDK 17 or set JAVA_HOME"
     ):
         find_java()
 
@@ -63,13 +63,13 @@ def test_the_java_of_java_home_comes_first(tmp_path: Path, monkeypatch: pytest.M
 
 @pytest.mark.usefixtures("no_programs")
 async def test_a_machine_without_maven_is_told_what_to_install(empty_cache: Path) -> None:
-    with pytest.raises(ApacheUnavailable, match="no mvn was found: install Maven"):
+    with pytest.raises(ApacheUnavailableError, match="no mvn was found: install Maven"):
         await fetch_jars("5.5.0")
 
 
 @pytest.mark.parametrize("version", ["", "latest", "5.5", "5.5.0-SNAPSHOT", "../../etc", "5.5.0<x>"])
 async def test_what_is_no_version_is_refused(version: str) -> None:
-    with pytest.raises(ApacheUnavailable, match=r"is no version .*5\.5\.0"):
+    with pytest.raises(ApacheUnavailableError, match=r"is no version .*5\.5\.0"):
         await fetch_jars(version)
 
 
@@ -116,7 +116,7 @@ async def test_what_maven_says_becomes_one_sentence(
     maven: Callable[[str], object], empty_cache: Path, says: str, told: str
 ) -> None:
     maven(f"#!/bin/sh\necho '{says}'\nexit 1\n")
-    with pytest.raises(ApacheUnavailable, match=told):
+    with pytest.raises(ApacheUnavailableError, match=told):
         await fetch_jars("5.3.1")
     assert names(empty_cache) == []
 
@@ -124,7 +124,7 @@ async def test_what_maven_says_becomes_one_sentence(
 @posix
 async def test_a_maven_that_never_ends_is_ended(maven: Callable[[str], object], empty_cache: Path) -> None:
     maven("#!/bin/sh\nexec sleep 600\n")
-    with pytest.raises(ApacheUnavailable, match=r"within 0\.05 s"):
+    with pytest.raises(ApacheUnavailableError, match=r"within 0\.05 s"):
         await fetch_jars("5.5.0", timeout=0.05)
     assert names(empty_cache) == []
 

@@ -11,7 +11,7 @@ import pytest
 from aiorocketmq_conformance.apache.layout import Ports, free_ports, programs, write_configuration
 from aiorocketmq_conformance.apache.server import ApacheServer
 from aiorocketmq_conformance.apache.setups import AS_SHIPPED, setups
-from aiorocketmq_conformance.apache.unavailable import ApacheUnavailable
+from aiorocketmq_conformance.apache.unavailable import ApacheUnavailableError
 
 PORTS = Ports(namesrv=20000, broker=20003, grpc=20005, remoting=20006)
 
@@ -109,7 +109,7 @@ def test_an_unknown_mode_is_refused() -> None:
 
 def test_a_4_x_server_has_no_grpc_service() -> None:
     server = ApacheServer("4.9.7")
-    with pytest.raises(ApacheUnavailable, match="has no gRPC service"):
+    with pytest.raises(ApacheUnavailableError, match="has no gRPC service"):
         _ = server.grpc
     with pytest.raises(RuntimeError, match="before it is entered"):
         _ = server.namesrv

@@ -11,9 +11,9 @@ import pytest
 from aiorocketmq.admin import Admin, TopicType
 from aiorocketmq_conformance.apache.jars import cache_directory
 from aiorocketmq_conformance.apache.server import ApacheServer
-from aiorocketmq_conformance.apache.unavailable import ApacheUnavailable
+from aiorocketmq_conformance.apache.unavailable import ApacheUnavailableError
 from aiorocketmq_conformance.brokers.greeting import STARTING, greet
-from aiorocketmq_conformance.brokers.interface import TargetUnavailable
+from aiorocketmq_conformance.brokers.interface import TargetUnavailableError
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="the stand-in for Java is a shell script")
 
@@ -42,7 +42,7 @@ async def test_a_server_serves_both_wires_and_is_gone_afterwards() -> None:
         endpoints = [server.grpc, server.namesrv, server.broker]
         assert [await is_listening(endpoint) for endpoint in endpoints] == [True] * 3
     assert [await is_listening(endpoint) for endpoint in endpoints] == [False] * 3
-    with pytest.raises(TargetUnavailable):
+    with pytest.raises(TargetUnavailableError):
         await greet(server.grpc)
 
 
@@ -71,7 +71,7 @@ async def test_a_killed_broker_comes_back_with_its_store() -> None:
 @pytest.mark.real
 async def test_a_wrong_port_is_told_from_a_dead_one() -> None:
     async with ApacheServer("5.5.0") as server:
-        with pytest.raises(TargetUnavailable, match="no RocketMQ 5 proxy answers"):
+        with pytest.raises(TargetUnavailableError, match="no RocketMQ 5 proxy answers"):
             await greet(server.namesrv)
 
 
@@ -93,7 +93,7 @@ def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], obj
 async def test_a_process_that_dies_early_is_told_with_its_last_words(java: Callable[[str], object]) -> None:
     java("#!/bin/sh\necho 'Address already in use'\nexit 1\n")
     with pytest.raises(
-        ApacheUnavailable,
+        ApacheUnavailableError,
         match=r"5.5.0: the namesrv ended before it was ready; its last words: Address already in use",
     ):
         async with ApacheServer("5.5.0"):
@@ -106,7 +106,7 @@ async def test_a_process_that_never_gets_ready_is_ended(
 ) -> None:
     java("#!/bin/sh\necho waiting\nexec sleep 600\n")
     home = tmp_path / "home"
-    with pytest.raises(ApacheUnavailable, match=r"was not ready within 0\.3 s; its last words"):
+    with pytest.raises(ApacheUnavailableError, match=r"was not ready within 0\.3 s; its last words"):
         async with ApacheServer("5.5.0", start_timeout=0.3, directory=home):
             raise AssertionError("entered")
 
@@ -118,7 +118,7 @@ async def test_a_second_process_that_fails_ends_the_first(
     java(
         '#!/bin/sh\ncase "$*" in *NamesrvStartup*) echo "boot success"; exec sleep 600;; esac\necho broken; exit 3\n'
     )
-    with pytest.raises(ApacheUnavailable, match=r"the proxy ended.*broken"):
+    with pytest.raises(ApacheUnavailableError, match=r"the proxy ended.*broken"):
         async with asyncio.timeout(20), ApacheServer("5.5.0", directory=tmp_path / "home"):
             raise AssertionError("entered")
 
@@ -130,6 +130,6 @@ async def test_a_program_that_gives_up_while_it_starts_is_started_again(
     tried = tmp_path / "tried"
     third = f'[ "$(cat {tried} 2>/dev/null | wc -l)" = 2 ] && echo stays && exec sleep 600'
     java(f"#!/bin/sh\n{third}\necho x >> {tried}\nexit 3\n")
-    with pytest.raises(ApacheUnavailable, match=r"was not ready within 3 s; its last words: .*stays"):
+    with pytest.raises(ApacheUnavailableError, match=r"was not ready within 3 s; its last words: .*stays"):
         async with ApacheServer("5.5.0", start_timeout=3.0, directory=tmp_path / "home"):
             raise AssertionError("entered")

@@ -6,7 +6,7 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from aiorocketmq_conformance.deviations import BadDeviations, Deviation, bundled, parse, read
+from aiorocketmq_conformance.deviations import Deviation, InvalidDeviationsError, bundled, parse, read
 
 TODAY = date(2026, 11, 21)
 GOOD = """
@@ -52,12 +52,12 @@ def test_an_empty_file_knows_of_nothing() -> None:
     ],
 )
 def test_an_entry_that_nobody_could_judge_is_refused(text: str, told: str) -> None:
-    with pytest.raises(BadDeviations, match=told):
+    with pytest.raises(InvalidDeviationsError, match=told):
         parsed(text)
 
 
 def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
-    with pytest.raises(BadDeviations, match="cannot be read"):
+    with pytest.raises(InvalidDeviationsError, match="cannot be read"):
         read(tmp_path / "missing.toml", known=set(), today=TODAY)
 
 

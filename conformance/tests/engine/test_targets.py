@@ -9,10 +9,10 @@ import pytest
 from aiorocketmq_conformance.brokers import greeting
 from aiorocketmq_conformance.brokers.address import AddressBroker
 from aiorocketmq_conformance.brokers.apache import ApacheBroker
-from aiorocketmq_conformance.brokers.choice import BadTarget, choose
+from aiorocketmq_conformance.brokers.choice import InvalidTargetError, choose
 from aiorocketmq_conformance.brokers.classic import NoPreparation
 from aiorocketmq_conformance.brokers.fake import BundledFake
-from aiorocketmq_conformance.brokers.interface import TargetUnavailable
+from aiorocketmq_conformance.brokers.interface import TargetUnavailableError
 from aiorocketmq_conformance.declaration import DECLARATIONS, Declaration
 from aiorocketmq_conformance.probe.clock import RealClock
 from aiorocketmq_conformance.registry import Case, Level
@@ -55,12 +55,12 @@ def test_a_target_is_known_by_its_form(spec: str, kind: type, deviations: str) -
     ],
 )
 def test_a_target_of_no_form_is_refused_with_what_may_stand_there(spec: str) -> None:
-    with pytest.raises(BadTarget, match=r"fake|apache"):
+    with pytest.raises(InvalidTargetError, match=r"fake|apache"):
         choose(spec)
 
 
 def test_a_name_server_goes_with_an_address_only() -> None:
-    with pytest.raises(BadTarget, match="--namesrv"):
+    with pytest.raises(InvalidTargetError, match="--namesrv"):
         choose("fake", namesrv="localhost:9876")
     assert "@topic" in choose("localhost:8081", namesrv="localhost:9876").declaration.capabilities
     assert "@topic" not in choose("localhost:8081").declaration.capabilities
@@ -90,19 +90,19 @@ async def test_a_broker_given_as_name_server_is_answered_with_what_to_write() ->
     listening = await asyncio.start_server(broker.serve, "127.0.0.1", 0)
     host, port = listening.sockets[0].getsockname()
     async with listening, FakeBroker() as fake:
-        with pytest.raises(TargetUnavailable, match=f"give --namesrv broker://{host}:{port}$"):
+        with pytest.raises(TargetUnavailableError, match=f"give --namesrv broker://{host}:{port}$"):
             async with choose(fake.endpoint, namesrv=f"{host}:{port}"):
                 raise AssertionError("entered")
 
 
 @pytest.mark.parametrize("namesrv", ["h", "http://h:1", "broker://h", "h:1;h:2"])
 def test_a_name_server_that_is_no_address_is_refused(namesrv: str) -> None:
-    with pytest.raises(BadTarget, match=r"--namesrv must be HOST:PORT or broker://HOST:PORT"):
+    with pytest.raises(InvalidTargetError, match=r"--namesrv must be HOST:PORT or broker://HOST:PORT"):
         choose("h:1", namesrv=namesrv)
 
 
 def test_topics_are_made_in_one_way_only() -> None:
-    with pytest.raises(BadTarget, match="not both"):
+    with pytest.raises(InvalidTargetError, match="not both"):
         choose("localhost:8081", namesrv="localhost:9876", control="localhost:8082")
 
 
@@ -127,19 +127,19 @@ async def test_a_fake_elsewhere_is_prepared_over_its_control_service(make_case: 
 
 async def test_a_control_service_that_is_none_is_told() -> None:
     async with FakeBroker() as fake:
-        with pytest.raises(TargetUnavailable, match=r"127\.0\.0\.1"):
+        with pytest.raises(TargetUnavailableError, match=r"127\.0\.0\.1"):
             async with choose(fake.endpoint, control="127.0.0.1:1"):
                 raise AssertionError("entered")
 
 
 def test_what_is_declared_must_be_known() -> None:
     assert choose("localhost:8081", declared="documented").declaration.product == "RocketMQ 5"
-    with pytest.raises(BadTarget, match="nothing is declared under 'x'"):
+    with pytest.raises(InvalidTargetError, match="nothing is declared under 'x'"):
         choose("localhost:8081", declared="x")
 
 
 async def test_a_dead_port_is_told_before_any_case_runs() -> None:
-    with pytest.raises(TargetUnavailable, match=r"no RocketMQ 5 proxy answers at 127\.0\.0\.1:1 "):
+    with pytest.raises(TargetUnavailableError, match=r"no RocketMQ 5 proxy answers at 127\.0\.0\.1:1 "):
         async with choose("127.0.0.1:1"):
             raise AssertionError("entered")
 
@@ -150,7 +150,7 @@ async def test_a_proxy_that_is_too_busy_to_answer_is_told_like_a_dead_one(
     monkeypatch.setattr(greeting, "DEADLINE", 0.05)
     async with FakeBroker() as fake:
         fake.faults.delay("QueryRoute", seconds=3600)
-        with pytest.raises(TargetUnavailable, match="DEADLINE_EXCEEDED"):
+        with pytest.raises(TargetUnavailableError, match="DEADLINE_EXCEEDED"):
             async with choose(fake.endpoint):
                 raise AssertionError("entered")
 

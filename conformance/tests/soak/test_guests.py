@@ -43,9 +43,9 @@ async def test_a_guests_final_error_is_a_surprise() -> None:
         await broker.create_topic(NORMAL)
         guests = guests_of(broker)
         await guests.visit("pull")
-    assert guests.errors.counts == {"GroupNotFound": 1}
+    assert guests.errors.counts == {"GroupNotFoundError": 1}
     (surprise,) = guests.surprises
-    assert "GroupNotFound" in surprise
+    assert "GroupNotFoundError" in surprise
 
 
 async def test_a_guest_whose_every_visit_fails_is_a_surprise(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,4 +61,4 @@ async def test_a_guest_whose_every_visit_fails_is_a_surprise(monkeypatch: pytest
         broker.faults.clear()
         await guests.visit("pull")
     assert guests.surprises == []
-    assert guests.errors.counts == {"ServerFault": 2}
+    assert guests.errors.counts == {"ServerError": 2}

@@ -16,7 +16,7 @@ from aiorocketmq_fake.core.sql.nodes import Node
 from aiorocketmq_fake.core.sql.parser import parse as parse_sql
 from aiorocketmq_fake.core.sql.properties import property_of
 from aiorocketmq_fake.core.sql.tokens import SqlError
-from aiorocketmq_fake.core.sql.values import NotComparable
+from aiorocketmq_fake.core.sql.values import NotComparableError
 
 _SQL = FilterType.SQL
 """To look it up on its enum takes ten times as long, for every receive."""
@@ -73,7 +73,7 @@ class SqlFilter:
 
         try:
             return self._node.evaluate(read) is True
-        except NotComparable:
+        except NotComparableError:
             return False
 
     def confirms(self, message: StoredMessage) -> bool:

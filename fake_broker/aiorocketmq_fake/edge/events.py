@@ -11,12 +11,12 @@ from types import TracebackType
 
 from aiorocketmq_fake.core.events import Event
 
-__all__ = ["EventStream", "Events", "EventsLost"]
+__all__ = ["EventStream", "Events", "EventsLostError"]
 
 logger = logging.getLogger(__name__)
 
 
-class EventsLost(Exception):
+class EventsLostError(Exception):
     """A subscriber read too slowly: its bound was reached, and later events were not kept."""
 
 
@@ -52,11 +52,13 @@ class EventStream:
         self.end()
 
     def take(self) -> tuple[Event, ...]:
-        """Return what is unread, without waiting; EventsLost where some could not be kept."""
+        """Return what is unread, without waiting; EventsLostError where some could not be kept."""
         unread = tuple(self._unread)
         self._unread.clear()
         if self._lost and not unread:
-            raise EventsLost(f"{self._lost} events were lost: read faster or subscribe with a larger bound.")
+            raise EventsLostError(
+                f"{self._lost} events were lost: read faster or subscribe with a larger bound."
+            )
         return unread
 
     async def __aenter__(self) -> EventStream:
@@ -71,10 +73,10 @@ class EventStream:
         return self
 
     async def __anext__(self) -> Event:
-        """Wait for the next event; EventsLost after the last one that could be kept, if some could not."""
+        """Wait for the next event; EventsLostError after the last one that could be kept, if some could not."""
         while not self._unread:
             if self._lost:
-                raise EventsLost(
+                raise EventsLostError(
                     f"{self._lost} events were lost: read faster or subscribe with a larger bound."
                 )
             if self._ended:

@@ -18,7 +18,7 @@ import pytest
 from aiorocketmq.wire import messages as pb
 from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.core.codes import Refusal
-from aiorocketmq_fake.edge.storage.errors import DamagedData, DataInUse, ForeignData
+from aiorocketmq_fake.edge.storage.errors import DamagedDataError, DataInUseError, ForeignDataError
 
 OK = 20000
 FULL = 50001
@@ -108,14 +108,14 @@ async def test_time_does_not_fall_between_two_runs(tmp_path: Path) -> None:
 
 async def test_two_brokers_cannot_have_one_folder(tmp_path: Path) -> None:
     async with FakeBroker(data=tmp_path):
-        with pytest.raises(DataInUse, match="used by another broker"):
+        with pytest.raises(DataInUseError, match="used by another broker"):
             FakeBroker(data=tmp_path)
 
 
 async def test_another_profile_is_refused(tmp_path: Path) -> None:
     async with FakeBroker(data=tmp_path):
         pass
-    with pytest.raises(ForeignData, match="profile 'documented'"):
+    with pytest.raises(ForeignDataError, match="profile 'documented'"):
         FakeBroker(data=tmp_path, profile="apache-5.5", repair=True)
 
 
@@ -124,7 +124,7 @@ async def test_a_version_whose_state_differs_is_refused_and_can_be_repaired(
 ) -> None:
     await filled(tmp_path, connect)
     change(tmp_path, "UPDATE about SET value = 'other' WHERE name = 'shape'")
-    with pytest.raises(ForeignData, match="whose state differs"):
+    with pytest.raises(ForeignDataError, match="whose state differs"):
         FakeBroker(data=tmp_path, clock="manual")
     async with FakeBroker(data=tmp_path, clock="manual", repair=True) as broker:
         assert len(broker.messages("t")) == 20
@@ -144,7 +144,7 @@ async def test_a_damaged_checkpoint_is_named_and_its_messages_can_be_kept(
 ) -> None:
     await filled(tmp_path, connect)
     change(tmp_path, "UPDATE checkpoint SET state = zeroblob(1000)")
-    with pytest.raises(DamagedData, match="checkpoint has another checksum") as caught:
+    with pytest.raises(DamagedDataError, match="checkpoint has another checksum") as caught:
         FakeBroker(data=tmp_path, clock="manual")
     assert caught.value.path == tmp_path / "broker-a.db"
     async with FakeBroker(data=tmp_path, clock="manual", repair=True) as broker:
@@ -167,7 +167,7 @@ async def test_a_damaged_journal_is_cut_at_the_damage(tmp_path: Path, connect: C
             await client.send("t", b"%d" % number)
         kill(broker)
     change(tmp_path, "UPDATE journal SET commands = x'00' WHERE id = (SELECT max(id) - 2 FROM journal)")
-    with pytest.raises(DamagedData, match=r"batch \d+ of its journal has another checksum"):
+    with pytest.raises(DamagedDataError, match=r"batch \d+ of its journal has another checksum"):
         FakeBroker(data=tmp_path)
     async with FakeBroker(data=tmp_path, repair=True) as broker:
         assert [message.body for message in broker.messages("t")] == [b"0", b"1", b"2"]
@@ -180,7 +180,7 @@ async def test_lost_messages_leave_no_hole_behind(tmp_path: Path, connect: Calla
         tmp_path, "DELETE FROM message WHERE key IN (SELECT key FROM message ORDER BY key LIMIT 3 OFFSET 12)"
     )
     async with FakeBroker(data=tmp_path, clock="manual", data_memory=1 << 20) as broker:
-        with pytest.raises(DamagedData, match="messages of its queue 1 are missing"):
+        with pytest.raises(DamagedDataError, match="messages of its queue 1 are missing"):
             broker.messages("t")
         kill(broker)
     change(tmp_path, "UPDATE checkpoint SET crc = 0")
@@ -192,7 +192,7 @@ async def test_lost_messages_leave_no_hole_behind(tmp_path: Path, connect: Calla
 
 async def test_a_file_that_is_no_database_is_named_and_set_aside(tmp_path: Path) -> None:
     (tmp_path / "broker-a.db").write_bytes(b"no database at all" * 100)
-    with pytest.raises(DamagedData, match="file is not a database"):
+    with pytest.raises(DamagedDataError, match="file is not a database"):
         FakeBroker(data=tmp_path)
     async with FakeBroker(data=tmp_path, repair=True) as broker:
         assert "nothing of it could be read" in (broker.repaired or "")
@@ -213,7 +213,7 @@ async def test_whatever_bytes_are_damaged_are_found_or_harmless(
     try:
         async with FakeBroker(data=tmp_path, clock="manual") as broker:
             found = [message.body for message in broker.messages("t")]
-    except DamagedData:
+    except DamagedDataError:
         async with FakeBroker(data=tmp_path, clock="manual", repair=True) as broker:
             assert str(path) in (broker.repaired or "")
             assert {message.body for message in broker.messages("t")} <= set(bodies)

@@ -6,7 +6,7 @@ import asyncio
 import logging
 
 import pytest
-from aiorocketmq_fake import EventsLost
+from aiorocketmq_fake import EventsLostError
 from aiorocketmq_fake.core.events import Event, OffsetCommitted
 from aiorocketmq_fake.edge.events import Events
 
@@ -37,9 +37,9 @@ async def test_a_reader_that_is_too_slow_is_told_what_it_lost() -> None:
     stream = events.subscribe(bound=2)
     events.publish((event(1), event(2), event(3)))
     assert [await anext(stream), await anext(stream)] == [event(1), event(2)]
-    with pytest.raises(EventsLost, match="1 events were lost"):
+    with pytest.raises(EventsLostError, match="1 events were lost"):
         await anext(stream)
-    with pytest.raises(EventsLost, match="1 events were lost"):
+    with pytest.raises(EventsLostError, match="1 events were lost"):
         stream.take()
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from aiorocketmq_conformance.apache.jars import fetch_jars, find_java
-from aiorocketmq_conformance.apache.unavailable import ApacheUnavailable
+from aiorocketmq_conformance.apache.unavailable import ApacheUnavailableError
 from aiorocketmq_fake import FakeBroker, User
 from aiorocketmq_fake.core.events import ClientJoined, SentBack
 
@@ -25,7 +25,7 @@ async def jars(request: pytest.FixtureRequest) -> Path:
     try:
         find_java()
         return await fetch_jars(request.param)
-    except ApacheUnavailable as missing:
+    except ApacheUnavailableError as missing:
         pytest.skip(str(missing))
 
 

@@ -13,7 +13,7 @@ from aiorocketmq_fake.core.broker import Broker
 from aiorocketmq_fake.core.codes import TopicType
 from aiorocketmq_fake.core.model import OutgoingMessage, TopicConfig
 from aiorocketmq_fake.core.profiles import PROFILES
-from aiorocketmq_fake.edge.storage.errors import DamagedData
+from aiorocketmq_fake.edge.storage.errors import DamagedDataError
 from aiorocketmq_fake.edge.storage.journal import Journal
 from aiorocketmq_fake.edge.storage.recovery import open_data
 
@@ -89,7 +89,7 @@ def is_whole(folder: Path) -> bool:
     """Whether everything is there; where it is not, the error must say how much is missing."""
     try:
         found = stored(folder)
-    except DamagedData as damage:
+    except DamagedDataError as damage:
         said = str(damage)
     else:
         assert found == COUNT
@@ -158,7 +158,7 @@ def test_a_mark_that_says_nothing_is_named(
 ) -> None:
     copied(killed, tmp_path)
     change(tmp_path / MARK)
-    with pytest.raises(DamagedData, match=said):
+    with pytest.raises(DamagedDataError, match=said):
         opened(tmp_path)
     core, journal = opened(tmp_path, repair=True)
     assert len(core.messages("t")) == COUNT
@@ -170,7 +170,7 @@ def test_a_data_file_that_is_gone_is_named(killed: Path, tmp_path: Path) -> None
     copied(killed, tmp_path)
     for name in (NAME, WAL):
         (tmp_path / name).unlink()
-    with pytest.raises(DamagedData, match=f"{COUNT + 1} of the {COUNT + 1} commands"):
+    with pytest.raises(DamagedDataError, match=f"{COUNT + 1} of the {COUNT + 1} commands"):
         opened(tmp_path)
 
 

@@ -21,7 +21,7 @@ from aiorocketmq_fake.core.broker import Broker
 from aiorocketmq_fake.core.codes import Refusal
 from aiorocketmq_fake.core.profiles import PROFILES
 from aiorocketmq_fake.edge.driver import READS
-from aiorocketmq_fake.edge.storage.errors import DamagedData
+from aiorocketmq_fake.edge.storage.errors import DamagedDataError
 from aiorocketmq_fake.edge.storage.journal import Journal
 from aiorocketmq_fake.edge.storage.recovery import open_data
 from hypothesis import HealthCheck, Phase, given, settings, strategies as st
@@ -167,5 +167,5 @@ def test_only_the_cores_own_classes_come_out_of_a_file(tmp_path: Path) -> None:
         with connection:
             connection.execute("UPDATE checkpoint SET state = ?, crc = ?", (state, crc32(state)))
         connection.close()
-        with pytest.raises(DamagedData, match="its checkpoint cannot be read"):
+        with pytest.raises(DamagedDataError, match="its checkpoint cannot be read"):
             opened(tmp_path, "documented", 1_000.0)

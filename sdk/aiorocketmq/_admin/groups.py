@@ -10,7 +10,7 @@ from aiorocketmq._admin.masters import Masters, reading
 from aiorocketmq._admin.values import ExponentialBackoff, GroupMember, GroupSettings, ProducerClient
 from aiorocketmq._core.endpoint import Address
 from aiorocketmq._remoting.codes import RequestCode, ResponseCode
-from aiorocketmq.errors import GroupNotFound, ServerFault
+from aiorocketmq.errors import GroupNotFoundError, ServerError
 
 
 def settings_body(
@@ -58,7 +58,7 @@ async def delete(masters: Masters, group: str) -> None:
 
 
 async def describe(masters: Masters, group: str) -> tuple[GroupSettings, ...]:
-    """The settings of `group` on each master that has it; raises GroupNotFound."""
+    """The settings of `group` on each master that has it; raises GroupNotFoundError."""
     found = []
     for address, settings in (await _settings(masters, group)).items():
         with reading(address, "settings of a group"):
@@ -72,7 +72,7 @@ async def names(masters: Masters) -> tuple[str, ...]:
 
 
 async def check_known(masters: Masters, group: str) -> None:
-    """Raise GroupNotFound unless a master has settings for `group`."""
+    """Raise GroupNotFoundError unless a master has settings for `group`."""
     await _settings(masters, group)
 
 
@@ -121,7 +121,7 @@ async def producers(masters: Masters, group: str) -> tuple[ProducerClient, ...]:
             answer = await masters.call(
                 address, RequestCode.GET_PRODUCER_CONNECTION_LIST, fields, group=group
             )
-        except ServerFault as error:
+        except ServerError as error:
             if "not exist" in error.server_text:
                 continue  # nobody is there
             raise
@@ -147,8 +147,8 @@ async def _settings(masters: Masters, group: str) -> dict[Address, Settings]:
     tables = await _tables(masters)
     found = {address: table[group] for address, table in tables.items() if group in table}
     if not found:
-        raise GroupNotFound(
-            f"the brokers at {masters} have no group {group!r}; {GroupNotFound.remedy}",
+        raise GroupNotFoundError(
+            f"the brokers at {masters} have no group {group!r}; {GroupNotFoundError.remedy}",
             endpoint=str(masters),
             group=group,
         )

@@ -13,7 +13,7 @@ from aiorocketmq._core.remoting.frame import Frame
 from aiorocketmq._remoting.codes import RequestCode
 from aiorocketmq._remoting.name_servers import NameServers, unreadable
 from aiorocketmq._remoting.pool import Pool
-from aiorocketmq.errors import TopicNotFound, Unreachable
+from aiorocketmq.errors import TopicNotFoundError, UnreachableError
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -47,20 +47,20 @@ class Masters:
         return NameServers(self._pool, self.given, timeout=self.timeout)
 
     async def addresses(self) -> tuple[Address, ...]:
-        """The addresses of all masters, of which there is at least one; raises Unreachable."""
+        """The addresses of all masters, of which there is at least one; raises UnreachableError."""
         if not self.through_namesrv:
             return self.given
         brokers = await self.name_servers.brokers()
         masters = tuple(broker.master for broker in brokers if broker.master is not None)
         if not masters:
-            raise Unreachable(
+            raise UnreachableError(
                 f"the name server at {self} knows no broker; is one running and registered with it?",
                 endpoint=str(self),
             )
         return masters
 
     async def connect(self) -> None:
-        """Raise Unreachable unless a name server, or every master that was given, can be reached."""
+        """Raise UnreachableError unless a name server, or every master that was given, can be reached."""
         if self.through_namesrv:
             await self.addresses()
         else:
@@ -84,13 +84,13 @@ class Masters:
         }
 
     async def that_have_it(self, ask: Callable[[Address], Awaitable[T]]) -> dict[Address, T]:
-        """What `ask` returns of each master that has the topic in question; TopicNotFound if none has it."""
+        """What `ask` returns of each master that has the topic in question; TopicNotFoundError if none has it."""
         found: dict[Address, T] = {}
-        missing: TopicNotFound | None = None
+        missing: TopicNotFoundError | None = None
         for address in await self.addresses():
             try:
                 found[address] = await ask(address)
-            except TopicNotFound as error:
+            except TopicNotFoundError as error:
                 missing = error
         if missing is not None and not found:
             raise missing

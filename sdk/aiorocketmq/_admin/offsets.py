@@ -26,7 +26,7 @@ from aiorocketmq._core.remoting.frame import Frame
 from aiorocketmq._core.route import MessageQueue
 from aiorocketmq._remoting.codes import RequestCode, ResponseCode
 from aiorocketmq._remoting.routes import typed
-from aiorocketmq.errors import NotFound, NotServed, RocketMQError, ServerFault
+from aiorocketmq.errors import NotFoundError, NotSupportedError, RocketMQError, ServerError
 
 Target: TypeAlias = datetime | Literal["beginning", "end"] | Mapping[MessageQueue, int]
 """Where a group is moved."""
@@ -94,7 +94,7 @@ class _Broker:
 
 
 async def progress(masters: Masters, group: str, topic: str | None) -> tuple[QueueProgress, ...]:
-    """How far `group` is in each queue; raises GroupNotFound, and TopicNotFound for `topic`."""
+    """How far `group` is in each queue; raises GroupNotFoundError, and TopicNotFoundError for `topic`."""
     await check_known(masters, group)
     spans: Mapping[Address, tuple[QueueSpan, ...]]
     spans = dict.fromkeys(await masters.addresses(), ()) if topic is None else await stats(masters, topic)
@@ -143,7 +143,7 @@ async def _reset_at(
     if await _version(broker) >= _SERVER_SIDE:
         try:
             return await _reset_by_server(broker, to, spans, force)
-        except (NotFound, ServerFault) as error:
+        except (NotFoundError, ServerError) as error:
             if error.code != ResponseCode.CONSUMER_NOT_ONLINE and _NOBODY not in error.server_text:
                 raise
     elif (await broker.clients()).clients:
@@ -248,8 +248,8 @@ def _progress(queue: MessageQueue, figures: Settings, minimum: int) -> QueueProg
     )
 
 
-def _no_single_queues(broker: _Broker, why: str) -> NotServed:
-    return NotServed(
+def _no_single_queues(broker: _Broker, why: str) -> NotSupportedError:
+    return NotSupportedError(
         f"the server at {broker.address} cannot move single queues: it {why}; stop the members, or reset to a time",
         endpoint=str(broker.address),
         topic=broker.topic,

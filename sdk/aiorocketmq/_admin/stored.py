@@ -21,7 +21,7 @@ from aiorocketmq._core.route import MessageQueue
 from aiorocketmq._remoting.codes import RequestCode, ResponseCode
 from aiorocketmq._remoting.messages import plain, received
 from aiorocketmq._unpacking import unpack_with_extra
-from aiorocketmq.errors import NotFound
+from aiorocketmq.errors import NotFoundError
 from aiorocketmq.message import ReceivedMessage
 
 MOST_OF_A_KEY = 64
@@ -46,7 +46,7 @@ def check_times(*moments: datetime | None) -> None:
 
 
 async def by_id(masters: Masters, topic: str, message_id: str) -> ReceivedMessage:
-    """The message of `topic` with this id of its sender or of its broker; raises NotFound. Requests 33 and 12."""
+    """The message of `topic` with this id of its sender or of its broker; raises NotFoundError. Requests 33 and 12."""
     spans = await stats(masters, topic)
     found = await _by_place(masters, topic, message_id, spans) or [
         each
@@ -56,7 +56,7 @@ async def by_id(masters: Masters, topic: str, message_id: str) -> ReceivedMessag
         if each[0].properties().get("UNIQ_KEY") == message_id
     ]
     if not found:
-        raise NotFound(
+        raise NotFoundError(
             f"topic {topic!r} has no message {message_id!r}; brokers forget messages after some days",
             endpoint=str(masters),
             topic=topic,

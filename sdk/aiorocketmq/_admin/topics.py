@@ -25,7 +25,7 @@ from aiorocketmq._admin.values import (
 from aiorocketmq._core.endpoint import Address
 from aiorocketmq._remoting.codes import RequestCode
 from aiorocketmq._remoting.routes import READABLE, WRITABLE, Route, parse_names, typed
-from aiorocketmq.errors import NotServed, TopicNotFound, Unreachable
+from aiorocketmq.errors import NotSupportedError, TopicNotFoundError, UnreachableError
 
 _LOOK_EVERY = 0.02
 DEFAULT_TOPIC = "TBW102"
@@ -123,7 +123,7 @@ async def spans(masters: Masters, topic: str) -> tuple[QueueSpan, ...]:
 
 
 async def stats(masters: Masters, topic: str) -> dict[Address, tuple[QueueSpan, ...]]:
-    """The spans of the queues of `topic` by master, without the earliest time; raises TopicNotFound. Request 202."""
+    """Queue spans of `topic` by master, without the earliest time; raises TopicNotFoundError. Request 202."""
 
     return await masters.that_have_it(lambda address: stats_at(masters, address, topic))
 
@@ -161,20 +161,20 @@ async def names(masters: Masters) -> tuple[str, ...]:
 
 
 async def _settings(masters: Masters, topic: str) -> dict[Address, tuple[Settings, bool]]:
-    """The settings of `topic` by master, and whether types are known there; raises TopicNotFound."""
+    """The settings of `topic` by master, and whether types are known there; raises TopicNotFoundError."""
     return await masters.that_have_it(lambda address: _settings_at(masters, address, topic))
 
 
 async def _settings_at(masters: Masters, address: Address, topic: str) -> tuple[Settings, bool]:
     try:
         answer = await masters.call(address, RequestCode.GET_TOPIC_CONFIG, {"topic": topic}, topic=topic)
-    except NotServed:  # 4.x
+    except NotSupportedError:  # 4.x
         answer = await masters.call(address, RequestCode.GET_ALL_TOPIC_CONFIG, {}, topic=topic)
         with reading(address, "settings of topics"):
             table = parse_table(answer.body, "topicConfigTable")
         if topic not in table:
-            raise TopicNotFound(
-                f"the server at {address} has no topic {topic!r}; {TopicNotFound.remedy}",
+            raise TopicNotFoundError(
+                f"the server at {address} has no topic {topic!r}; {TopicNotFoundError.remedy}",
                 endpoint=str(address),
                 topic=topic,
             ) from None
@@ -220,11 +220,11 @@ async def _routed(masters: Masters, topic: str, done: str, is_shown: Callable[[R
                 try:
                     if is_shown(await masters.name_servers.route(topic)):
                         return
-                except TopicNotFound:
+                except TopicNotFoundError:
                     pass
                 await asyncio.sleep(_LOOK_EVERY)
     except TimeoutError as error:
-        raise Unreachable(
+        raise UnreachableError(
             f"topic {topic!r} was {done}, but no route to it shows that within {masters.timeout:g} s",
             may_have_taken_effect=True,
             timed_out=True,

@@ -61,7 +61,7 @@ class Outcome(Enum):
     """No answer: it may have taken effect."""
 
 
-class StepNotAllowed(Exception):
+class StepNotAllowedError(Exception):
     """The step would break the chain; `lost` tells a lease that is over from a wrong use."""
 
     def __init__(self, reason: str, *, lost: bool = False) -> None:
@@ -120,13 +120,13 @@ class Lease:
         return state is LeaseState.HELD or state in _OPEN
 
     def begin(self, step: Step) -> str:
-        """Enter a step and return the handle to send; raise StepNotAllowed where it would break the chain."""
+        """Enter a step and return the handle to send; raise StepNotAllowedError where it would break the chain."""
         if self.step is not None:
-            raise StepNotAllowed(f"a {self.step.value} of it is still in flight")
+            raise StepNotAllowedError(f"a {self.step.value} of it is still in flight")
         if self.state is not LeaseState.HELD:  # which allows everything
             forbidden = _FORBIDDEN[self.state].get(step)
             if forbidden is not None:
-                raise StepNotAllowed(forbidden, lost=self.state is LeaseState.LOST)
+                raise StepNotAllowedError(forbidden, lost=self.state is LeaseState.LOST)
         self.step = step
         return self.first_handle if step is Step.FORWARD and not self.first_is_spent else self.handle
 

@@ -96,13 +96,13 @@ State = TypeVar("State", ClientState, StreamState)
 Input = TypeVar("Input", ClientInput, StreamInput)
 
 
-class ImpossibleStep(Exception):
+class ImpossibleStepError(Exception):
     """The table has no such step: a fault of this library, or a client used twice."""
 
 
 def step(table: dict[tuple[State, Input], State], state: State, given: Input) -> State:
-    """The state after `given`; raises ImpossibleStep where the table has none."""
+    """The state after `given`; raises ImpossibleStepError where the table has none."""
     try:
         return table[state, given]
     except KeyError:
-        raise ImpossibleStep(f"{given.value} is impossible in state {state.value}") from None
+        raise ImpossibleStepError(f"{given.value} is impossible in state {state.value}") from None

@@ -14,7 +14,7 @@ import anyio
 import anyio.to_thread
 
 from aiorocketmq._deduplication.interface import Claim
-from aiorocketmq.errors import Closed
+from aiorocketmq.errors import ClosedError
 
 Result = TypeVar("Result")
 
@@ -107,5 +107,5 @@ class SqliteStore:
     async def _step(self, step: Callable[[sqlite3.Connection], Result]) -> Result:
         database = self._database
         if database is None:
-            raise Closed("the SqliteStore is not open; use it inside its `async with`")
+            raise ClosedError("the SqliteStore is not open; use it inside its `async with`")
         return await anyio.to_thread.run_sync(step, database, limiter=self._turn)

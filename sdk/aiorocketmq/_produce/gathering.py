@@ -13,7 +13,7 @@ from aiorocketmq._client import Client
 from aiorocketmq._core.batches import Batches
 from aiorocketmq._produce.batch_sending import BatchSending, Parcel
 from aiorocketmq._produce.sender import Sender
-from aiorocketmq.errors import Closed, RocketMQError
+from aiorocketmq.errors import ClosedError, RocketMQError
 from aiorocketmq.message import Message, MessageType, SendReceipt
 
 
@@ -138,8 +138,8 @@ class Gathering:
                 own.__cause__ = outcome.__cause__
                 receipt.set_exception(own)
 
-    def _closed(self, topic: str) -> Closed:
-        return Closed("this producer client was closed", endpoint=str(self._client.access), topic=topic)
+    def _closed(self, topic: str) -> ClosedError:
+        return ClosedError("this producer client was closed", endpoint=str(self._client.access), topic=topic)
 
 
 def may_travel_together(message: Message) -> bool:

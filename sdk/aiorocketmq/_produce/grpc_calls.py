@@ -62,7 +62,7 @@ class GrpcSendCalls:
         """Ask once to store a message in `chosen`."""
         session, half, topic = self._session, outgoing.half, outgoing.message.topic
         request = pb.SendMessageRequest()
-        self._fill(request.messages.add(), outgoing, chosen, session.surroundings.wall())
+        self._fill(request.messages.add(), outgoing, chosen, session.environment.wall())
         response = await session.call(chosen.endpoint, SEND, request, topic=topic)
         if len(response.entries) != 1:
             raise miscounted(len(response.entries), 1, chosen, topic)
@@ -97,7 +97,7 @@ class GrpcSendCalls:
         first message, and its id is none of theirs."""
         session, topic, count = self._session, batch[0].message.topic, len(batch)
         request = pb.SendMessageRequest()
-        now = session.surroundings.wall()
+        now = session.environment.wall()
         for each in batch:
             self._fill(request.messages.add(), each, chosen, now)
         response = await session.call(chosen.endpoint, SEND, request, topic=topic)
@@ -167,7 +167,7 @@ class GrpcSendCalls:
             outgoing.message,
             message_id=outgoing.message_id,
             now=now,
-            host=session.surroundings.host,
+            host=session.environment.host,
             queue_id=chosen.queue.id,
             namespace=session.namespace,
             message_type=outgoing.kind,

@@ -10,7 +10,7 @@ from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.route import Route, RouteQueue
 from aiorocketmq._core.settings import ServerSettings
 from aiorocketmq._core.transactions import Resolution
-from aiorocketmq.errors import RocketMQError, ServerFault
+from aiorocketmq.errors import RocketMQError, ServerError
 from aiorocketmq.message import Message, MessageType, ReceivedMessage, SendReceipt
 
 EndCall: TypeAlias = Callable[[Resolution, bool], Awaitable[None]]
@@ -102,9 +102,9 @@ class SendCalls(Protocol):
         """Ask to take a delayed message back."""
 
 
-def miscounted(results: int, wanted: int, chosen: RouteQueue, topic: str) -> ServerFault:
+def miscounted(results: int, wanted: int, chosen: RouteQueue, topic: str) -> ServerError:
     """The error for an answer with another number of results."""
-    return ServerFault(
+    return ServerError(
         f"{chosen.endpoint} answered a send to topic {topic!r} with {results} results instead of {wanted}; "
         "look at the server's log",
         endpoint=str(chosen.endpoint),

@@ -14,7 +14,7 @@ from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.retries import Outage
 from aiorocketmq._core.route import Route
 from aiorocketmq.config import Retry
-from aiorocketmq.errors import Busy, Refused, RocketMQError, Unreachable
+from aiorocketmq.errors import BusyError, RefusedError, RocketMQError, UnreachableError
 
 logger = logging.getLogger(__name__)
 
@@ -73,9 +73,9 @@ class Outages:
 
     def failed(self, endpoint: Endpoint, error: RocketMQError, what: object) -> None:
         """Take note of an attempt at `endpoint` that failed."""
-        if isinstance(error, Refused | Busy):
+        if isinstance(error, RefusedError | BusyError):
             self.over(endpoint)  # it answers
-        elif isinstance(error, Unreachable) and not error.timed_out and not error.may_have_taken_effect:
+        elif isinstance(error, UnreachableError) and not error.timed_out and not error.may_have_taken_effect:
             self._unavailable(endpoint, error)
             return
         if error.may_retry:
@@ -164,7 +164,7 @@ class Outages:
         seconds = asyncio.get_running_loop().time() - outage.schedule.since
         return f"{endpoint} has been unavailable for {seconds:.1f} s: {outage.reason}"
 
-    def _unavailable(self, endpoint: Endpoint, error: Unreachable) -> None:
+    def _unavailable(self, endpoint: Endpoint, error: UnreachableError) -> None:
         outage = self._of.get(endpoint)
         if outage is not None:
             outage.reason = error.text

@@ -12,7 +12,7 @@ from aiorocketmq._core.remoting.batches import Member, encode_batch
 from aiorocketmq._core.remoting.delays import delay_properties
 from aiorocketmq._core.remoting.frame import MAX_FRAME, Frame
 from aiorocketmq._core.remoting.properties import write_properties
-from aiorocketmq._core.remoting.records import COMPRESSED, MalformedRecord, Record, read_records
+from aiorocketmq._core.remoting.records import COMPRESSED, MalformedRecordError, Record, read_records
 from aiorocketmq._core.route import MessageQueue, Route, RouteQueue
 from aiorocketmq._core.settings import ServerSettings
 from aiorocketmq._core.transactions import Resolution
@@ -21,7 +21,13 @@ from aiorocketmq._remoting import routes
 from aiorocketmq._remoting.codes import RequestCode
 from aiorocketmq._remoting.messages import SYSTEM_PROPERTIES, received, unpack
 from aiorocketmq._remoting.session import RemotingSession
-from aiorocketmq.errors import IllegalMessage, NotServed, RocketMQError, Unreachable, UsageError
+from aiorocketmq.errors import (
+    IllegalMessageError,
+    NotSupportedError,
+    RocketMQError,
+    UnreachableError,
+    UsageError,
+)
 from aiorocketmq.message import Message, SendReceipt
 
 logger = logging.getLogger(__name__)
@@ -59,10 +65,10 @@ class RemotingSendCalls:
         return False
 
     async def route(self, topic: str) -> Route:
-        """Where the queues of `topic` are; raises Unreachable while all masters that have it are away."""
+        """Where the queues of `topic` are; raises UnreachableError while all masters that have it are away."""
         known = await self._session.route(topic)
         if not _has_master(known) and not _has_master(known := await self._session.look_up(topic)):
-            raise Unreachable(
+            raise UnreachableError(
                 f"the masters of topic {topic!r} are away, and replicas take no messages",
                 endpoint=str(self._session.access),
                 topic=topic,
@@ -146,7 +152,7 @@ class RemotingSendCalls:
         ]
 
     async def recall(self, receipt: SendReceipt) -> None:
-        """Ask to take a delayed message back; NotServed by brokers before 5.3.2."""
+        """Ask to take a delayed message back; NotSupportedError by brokers before 5.3.2."""
         if receipt.queue is None:
             raise UsageError(
                 f"message {receipt.message_id} cannot be recalled: its receipt names no queue",
@@ -170,7 +176,7 @@ class RemotingSendCalls:
             "d": "4",
             "e": str(queue.id),
             "f": str(flags),
-            "g": str(round(self._session.surroundings.wall() * 1000)),
+            "g": str(round(self._session.environment.wall() * 1000)),
             "h": "0",
             "i": properties,
             "j": "0",
@@ -182,7 +188,7 @@ class RemotingSendCalls:
     async def _properties(self, outgoing: Outgoing, address: Address) -> str:
         message, half = outgoing.message, outgoing.half
         if message.lite_topic is not None or message.priority is not None:
-            raise NotServed(
+            raise NotSupportedError(
                 "messages with a lite topic or a priority travel over gRPC only: send this one to a proxy",
                 endpoint=str(address),
                 topic=message.topic,
@@ -194,7 +200,7 @@ class RemotingSendCalls:
             version = await self._session.version_of(address)
             delays = delay_properties(due_us=outgoing.due_us, delay=message.delay, version=version)
             if delays is None:
-                raise NotServed(
+                raise NotSupportedError(
                     f"the broker at {address} is older than 5.0 and delays messages by 1, 5, 10 or 30 seconds, 1 to "
                     "10, 20 or 30 minutes, or 1 or 2 hours only: give one of these as delay",
                     endpoint=str(address),
@@ -231,7 +237,7 @@ class RemotingSendCalls:
                 "tranStateTableOffset": frame.fields["tranStateTableOffset"],
                 "commitLogOffset": frame.fields["commitLogOffset"],
             }
-        except (MalformedRecord, ValueError, KeyError) as error:
+        except (MalformedRecordError, ValueError, KeyError) as error:
             logger.warning("%s asks about a transaction in a way that cannot be read: %r", address, error)
             return
         self._session.spawn(self._check, address, frame, record, fields, name="transaction check")
@@ -281,7 +287,7 @@ def _plain(outgoing: Outgoing) -> dict[str, str]:
 
 
 def _text(message: Message, system: Mapping[str, str]) -> str:
-    """All properties as they travel; IllegalMessage where they cannot."""
+    """All properties as they travel; IllegalMessageError where they cannot."""
     own = message.properties
     taken = SYSTEM_PROPERTIES.intersection(own)
     problem = f"property {min(taken)!r} is the system's own" if taken else None
@@ -290,8 +296,8 @@ def _text(message: Message, system: Mapping[str, str]) -> str:
             return write_properties({**own, **system})
         except ValueError as error:
             problem = str(error)
-    raise IllegalMessage(
-        f"a message for topic {message.topic!r} cannot be sent: {problem}; {IllegalMessage.remedy}",
+    raise IllegalMessageError(
+        f"a message for topic {message.topic!r} cannot be sent: {problem}; {IllegalMessageError.remedy}",
         topic=message.topic,
     )
 

@@ -23,15 +23,15 @@ from aiorocketmq._retrying import retried
 from aiorocketmq.config import Compression, Retry
 from aiorocketmq.connection import process_message_ids
 from aiorocketmq.errors import (
-    Busy,
-    MessageTooLarge,
-    PermissionDenied,
-    QuotaExceeded,
-    Refused,
+    BusyError,
+    MessageTooLargeError,
+    PermissionDeniedError,
+    QuotaExceededError,
+    RefusedError,
     RocketMQError,
-    TopicNotFound,
-    TypeMismatch,
-    Unreachable,
+    TopicNotFoundError,
+    TypeMismatchError,
+    UnreachableError,
 )
 from aiorocketmq.message import Message, MessageType, SendReceipt
 
@@ -76,11 +76,11 @@ class Sender:
         self._calls = calls
         self._client = client = calls.client
         self._compression = compression
-        self._queues = QueueChoice(client.surroundings.random)
+        self._queues = QueueChoice(client.environment.random)
         self._max_in_flight = max_in_flight
         self._slots = asyncio.Semaphore(max_in_flight)
         self._turns = Turns()
-        self._outages = Outages(retry, client.surroundings.random, client.log_facts, calls.routes)
+        self._outages = Outages(retry, client.environment.random, client.log_facts, calls.routes)
         client.on_failure.append(self._outages.close)
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -186,7 +186,7 @@ class Sender:
         return outcomes
 
     async def _wait_for_slot(self, topic: str, until: float) -> None:
-        """Take a slot as soon as one is free; raises Unreachable if none is in time."""
+        """Take a slot as soon as one is free; raises UnreachableError if none is in time."""
         if not await acquired(self._slots, until):
             raise self.kept_waiting(
                 topic, f"all {self._max_in_flight} slots for requests in flight are taken"
@@ -194,7 +194,7 @@ class Sender:
 
     def next_message_id(self) -> str:
         """A fresh id, unique among all clients."""
-        return process_message_ids().next(self._client.surroundings.wall())
+        return process_message_ids().next(self._client.environment.wall())
 
     async def parcel(self, message: Message, until: float) -> Parcel:
         """A plain message, made ready to travel in a batch; raises what forbids it to travel at all."""
@@ -293,7 +293,7 @@ class Sender:
             first = self._queues.first(route, self._calls.isolated)
             chosen, turn = first if first is not None else (None, 0)
         if chosen is None:
-            raise PermissionDenied(
+            raise PermissionDeniedError(
                 f"topic {route.topic!r} has no writable queue; check its permission and that its brokers run",
                 endpoint=str(self._client.access),
                 topic=route.topic,
@@ -364,19 +364,19 @@ class Sender:
     def _delay(self, failures: int, error: RocketMQError, *, can_switch: bool, until: float) -> float | None:
         return send_delay(
             attempt=failures,
-            throttled=isinstance(error, Busy),
+            throttled=isinstance(error, BusyError),
             can_switch=can_switch,
             initial=self.retry.initial,
             maximum=self.retry.maximum,
             remaining=until - self.loop.time(),
             server=self._calls.settings.backoff,
-            random=self._client.surroundings.random,
+            random=self._client.environment.random,
         )
 
     async def _available(
         self, way: OnItsWay[Outcome], route: Route, chosen: RouteQueue, turn: int, until: float
     ) -> RouteQueue:
-        """`chosen`, or another queue, once its server may be tried; raises Unreachable when the budget is spent."""
+        """`chosen`, or another queue, once its server may be tried; UnreachableError when the budget is spent."""
         outages, topic = self._outages, route.topic
         while chosen.endpoint in outages:
             other = self._next_queue(way, route, chosen, turn)
@@ -392,7 +392,7 @@ class Sender:
             try:
                 is_probe = await outages.turn(chosen.endpoint, until)
             except TimeoutError:
-                raise Unreachable(
+                raise UnreachableError(
                     f"{way} for topic {topic!r} was not stored within {self.retry.budget:g} s (Retry.budget), "
                     f"because {outages.reason(chosen.endpoint)}",
                     may_have_taken_effect=way.may_be_stored,
@@ -429,9 +429,9 @@ class Sender:
             for each in route.writable
         )
 
-    def gave_up(self, topic: str, seconds: float, may_be_stored: bool) -> Unreachable:
+    def gave_up(self, topic: str, seconds: float, may_be_stored: bool) -> UnreachableError:
         """The error of a send whose `timeout` has expired."""
-        return Unreachable(
+        return UnreachableError(
             f"a message for topic {topic!r} was not stored within the {seconds:g} s that it was given; "
             "allow more time, or send less at a time",
             timed_out=True,
@@ -439,9 +439,9 @@ class Sender:
             topic=topic,
         )
 
-    def kept_waiting(self, topic: str, why: str) -> Unreachable:
+    def kept_waiting(self, topic: str, why: str) -> UnreachableError:
         """The error of a send that never left, because its budget was spent before."""
-        return Unreachable(
+        return UnreachableError(
             f"a message for topic {topic!r} was not sent within {self.retry.budget:g} s (Retry.budget), because {why}; "
             "check that its brokers run, or send less at a time",
             timed_out=True,
@@ -453,7 +453,7 @@ class Sender:
         settings = self._calls.settings
         size = len(message.body if packed is None else packed)
         if size > settings.max_body:
-            raise MessageTooLarge(
+            raise MessageTooLargeError(
                 f"the body of {size} bytes for topic {message.topic!r} is over the server's limit of "
                 f"{settings.max_body} bytes; send less, or raise the server's limit",
                 code=Code.MESSAGE_BODY_TOO_LARGE,
@@ -461,7 +461,7 @@ class Sender:
             )
         accepts = route.accepts
         if accepts and settings.validate_message_type and kind.value not in accepts:
-            raise TypeMismatch(
+            raise TypeMismatchError(
                 f"topic {message.topic!r} takes {' or '.join(sorted(accepts))} messages, not {kind.value}; "
                 "send to a topic of the right type",
                 code=Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE,
@@ -472,6 +472,6 @@ class Sender:
 
 def _is_about_one(error: RocketMQError) -> bool:
     """Whether a batch may have been refused for one of its messages, as opposed to its topic or its sender."""
-    return isinstance(error, Refused) and not isinstance(
-        error, TopicNotFound | PermissionDenied | QuotaExceeded
+    return isinstance(error, RefusedError) and not isinstance(
+        error, TopicNotFoundError | PermissionDeniedError | QuotaExceededError
     )

@@ -27,7 +27,7 @@ class Sending(Outgoing):
         # The moment of delivery counts from the first try, or a retry would move it.
         due_us = None
         if kind is MessageType.DELAY:
-            due_us = due(message, calls.client.surroundings.wall())
+            due_us = due(message, calls.client.environment.wall())
         super().__init__(message, message_id, kind=kind, packed=packed, half=half, due_us=due_us)
         self._calls = calls
         self.message_group = message.message_group

@@ -13,7 +13,7 @@ from aiorocketmq._produce.interface import EndCall, Half
 from aiorocketmq._produce.sender import Sender
 from aiorocketmq._produce.telling import told
 from aiorocketmq.connection import loop_time
-from aiorocketmq.errors import Closed, RocketMQError, TransactionUnconfirmed
+from aiorocketmq.errors import ClosedError, RocketMQError, TransactionUnconfirmedError
 from aiorocketmq.hooks import (
     SendCall,
     TransactionCheckEvent,
@@ -74,7 +74,7 @@ class Transactions:
     async def end(self, half: Half, receipt: SendReceipt, resolution: Resolution) -> None:
         """Commit or roll back, once: the call is not repeated, and goes on when the caller is cancelled.
 
-        Raises TransactionUnconfirmed where no OK came back."""
+        Raises TransactionUnconfirmedError where no OK came back."""
         assert half.end is not None  # there is a receipt
         self._decisions.decided(half.message_id, resolution, now=loop_time())
         transaction_id = receipt.transaction_id or half.message_id
@@ -91,13 +91,13 @@ class Transactions:
                     name="end of a transaction",
                 )
             )
-        except Closed as closed:
+        except ClosedError as closed:
             error = closed
         if error is not None:
             raise _unconfirmed(error, half.message_id, resolution, receipt.topic) from error
 
     async def _finished(self, call: asyncio.Task[RocketMQError | None]) -> RocketMQError | None:
-        """What a call gave; it goes on when who waits here is cancelled. Raises Closed where the producer ended it."""
+        """Result of a call, which continues if its waiter is cancelled; ClosedError if the producer ended it."""
         try:
             return await asyncio.shield(call)
         except asyncio.CancelledError:
@@ -207,10 +207,10 @@ class Transactions:
 
 def _unconfirmed(
     error: RocketMQError, message_id: str, resolution: Resolution, topic: str
-) -> TransactionUnconfirmed:
-    unconfirmed = TransactionUnconfirmed(
+) -> TransactionUnconfirmedError:
+    unconfirmed = TransactionUnconfirmedError(
         f"the {resolution.value} of message {message_id} was not confirmed, because {error.text}; "
-        f"{TransactionUnconfirmed.remedy}",
+        f"{TransactionUnconfirmedError.remedy}",
         code=error.code,
         server_text=error.server_text,
         request_id=error.request_id,

@@ -23,7 +23,7 @@ DEFAULT_GROUP = "AIOROCKETMQ_PRODUCER"
 
 
 def grpc(
-    where: str | Connection,
+    endpoint: str | Connection,
     topics: tuple[str, ...],
     *,
     retry: Retry,
@@ -36,7 +36,7 @@ def grpc(
         await calls.on_command(endpoint, command)
 
     session = Session(
-        where,
+        endpoint,
         Declaration(client_type="PRODUCER", topics=topics, attempts=retry.attempts or DECLARED_ATTEMPTS),
         role=Role.PRODUCER,
         hooks=hooks,
@@ -48,7 +48,7 @@ def grpc(
 
 
 def remoting(
-    where: str | Connection,
+    endpoint: str | Connection,
     topics: tuple[str, ...],
     *,
     group: str | None,
@@ -58,7 +58,7 @@ def remoting(
     """The calls over a session with name servers and brokers, known to these as a producer of its group."""
     named = group or DEFAULT_GROUP
     session = RemotingSession(
-        where,
+        endpoint,
         role=Role.PRODUCER,
         group=named,
         hooks=hooks,

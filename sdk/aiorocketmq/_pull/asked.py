@@ -28,7 +28,7 @@ class Asked:
         self._session = session
         self._fetching = fetching
         self._reset = reset
-        self._started_ms = int(session.surroundings.wall() * 1000)
+        self._started_ms = int(session.environment.wall() * 1000)
         session.requests |= {
             RequestCode.GET_CONSUMER_RUNNING_INFO: self._tell_running,
             RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: self._tell_status,

@@ -21,7 +21,14 @@ from aiorocketmq._failures import malformed_answer
 from aiorocketmq._pull.interface import Offset, Pulled, Wanted, check_offset
 from aiorocketmq._receiving import MARGIN
 from aiorocketmq._session import Session
-from aiorocketmq.errors import NotServed, OffsetNotFound, RocketMQError, Unreachable, UsageError, refusal
+from aiorocketmq.errors import (
+    NotSupportedError,
+    OffsetNotFoundError,
+    RocketMQError,
+    UnreachableError,
+    UsageError,
+    refusal,
+)
 from aiorocketmq.message import MessageQueue, ReceivedMessage
 from aiorocketmq.wire import messages as pb
 
@@ -39,15 +46,15 @@ class GrpcPullCalls:
         self._wait = wanted.wait
 
     async def probe(self) -> None:
-        """Raise NotServed, with the remedy, unless the server knows the calls; any refusal shows that it does.
+        """Raise NotSupportedError, with the remedy, unless the server knows the calls; any refusal shows that it does.
 
         Made before our settings are sent: servers that do not know pull consumers end the stream of those."""
         endpoint = self._session.connection.endpoint
         request = pb.GetOffsetRequest(group=self._session.resource(self._group))
         try:
             await self._session.call_early(endpoint, GET_OFFSET, request, group=self._group)
-        except NotServed as error:
-            raise NotServed(
+        except NotSupportedError as error:
+            raise NotSupportedError(
                 f"the server at {endpoint} does not serve pull consumers (group {self._group!r}): it does not know "
                 "GetOffset, as all of Apache's proxies up to 5.5; use a SimpleConsumer or PushConsumer there, or a "
                 "server that serves the pull calls",
@@ -57,7 +64,7 @@ class GrpcPullCalls:
                 endpoint=str(endpoint),
                 group=self._group,
             ) from error
-        except Unreachable:
+        except UnreachableError:
             raise
         except RocketMQError as error:
             logger.debug("the probe for pull calls was refused, so they are served: %s", error)
@@ -125,7 +132,7 @@ class GrpcPullCalls:
             answer = await self._session.call(
                 source.endpoint, GET_OFFSET, request, topic=queue.topic, group=self._group
             )
-        except OffsetNotFound:
+        except OffsetNotFoundError:
             return None
         # The classic protocol returns -1 for "nothing committed".
         return answer.offset if answer.offset >= 0 else None
@@ -177,7 +184,7 @@ class GrpcPullCalls:
         )
 
     def _checked(self, offset: int, queue: MessageQueue, source: RouteQueue, what: str) -> int:
-        """Return a server's offset; ServerFault for a negative one, from which nothing can be read."""
+        """Return a server's offset; ServerError for a negative one, from which nothing can be read."""
         if offset < 0:
             raise malformed_answer(
                 f"its offset for queue {queue.broker}/{queue.id} is {offset}, which must be 0 or more",

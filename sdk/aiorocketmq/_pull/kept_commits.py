@@ -11,7 +11,7 @@ from aiorocketmq._core.pauses import failure_pause
 from aiorocketmq._pull.fetching import Fetching
 from aiorocketmq._pull.interface import PullCalls
 from aiorocketmq._tasks import Watch
-from aiorocketmq.errors import RocketMQError, Unreachable
+from aiorocketmq.errors import RocketMQError, UnreachableError
 from aiorocketmq.message import MessageQueue
 
 logger = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ class KeptCommits:
             return
         try:
             await self._fetching.commit(queue, offset)
-        except Unreachable as error:
+        except UnreachableError as error:
             if not self._calls.is_at_replica(queue):
                 raise
             logger.warning(
@@ -71,7 +71,7 @@ class KeptCommits:
         while self._kept:
             errors = [error for queue in tuple(self._kept) if (error := await self._store(queue))]
             if errors:
-                rng = self._session.surroundings.random
+                rng = self._session.environment.random
                 await asyncio.sleep(failure_pause(watch.failed(errors[0]), throttled=False, rng=rng))
 
     async def _store(self, queue: MessageQueue) -> RocketMQError | None:

@@ -13,7 +13,7 @@ from aiorocketmq._core.pop_members import pop_members, unclear_members
 from aiorocketmq._core.remoting.batches import unwrapped
 from aiorocketmq._core.remoting.bodies import check_body, parse_consumers
 from aiorocketmq._core.remoting.frame import Frame
-from aiorocketmq._core.remoting.records import MalformedRecord, Record, read_records
+from aiorocketmq._core.remoting.records import MalformedRecordError, Record, read_records
 from aiorocketmq._core.settings import FilterText
 from aiorocketmq._core.tags import matches_tags, parse_tags
 from aiorocketmq._pull.interface import RETRY, Offset, Pulled, Wanted, check_offset
@@ -22,7 +22,7 @@ from aiorocketmq._remoting.messages import received, unpack
 from aiorocketmq._remoting.replicas import goes_on
 from aiorocketmq._remoting.session import RemotingSession
 from aiorocketmq._unpacking import unpack_with_extra
-from aiorocketmq.errors import Busy, OffsetNotFound, Refused, Unreachable, UsageError
+from aiorocketmq.errors import BusyError, OffsetNotFoundError, RefusedError, UnreachableError, UsageError
 from aiorocketmq.message import MessageQueue, ReceivedMessage
 
 Parsed = TypeVar("Parsed")
@@ -75,7 +75,7 @@ class RemotingPullCalls:
         return consumers
 
     async def check_group(self, queue: MessageQueue) -> None:
-        """Raise GroupNotFound where the broker of `queue` does not have the group, and creates none by use.
+        """Raise GroupNotFoundError where the broker of `queue` does not have the group, and creates none by use.
 
         Other requests hide that: heartbeats succeed, and a group without members is a fault of the server."""
         # An offset that no queue has, so that nothing is read.
@@ -85,7 +85,7 @@ class RemotingPullCalls:
         """Raise UsageError where the group has members that are handed messages already."""
         for topic in self._topics:
             # Nobody is there, or it cannot be known now: whoever shares the queues asks again.
-            with suppress(Refused, Unreachable):
+            with suppress(RefusedError, UnreachableError):
                 await self.consumers(topic)
 
     def _check_members(self, consumers: Sequence[str]) -> None:
@@ -130,8 +130,8 @@ class RemotingPullCalls:
                 extra=self._session.log_facts(),
             )
         if answer.code == ResponseCode.PULL_RETRY_IMMEDIATELY and next_offset == offset:
-            raise Busy(
-                f"the broker wants {queue} to be pulled again from the same offset {offset}; {Busy.remedy}",
+            raise BusyError(
+                f"the broker wants {queue} to be pulled again from the same offset {offset}; {BusyError.remedy}",
                 topic=queue.topic,
                 group=self._group,
             )
@@ -147,7 +147,7 @@ class RemotingPullCalls:
                 for record in read_records(answer.body)
                 for each in unwrapped(record, limit, unpack_with_extra)
             ]
-        except MalformedRecord as error:
+        except MalformedRecordError as error:
             raise self._session.malformed(f"a message of {queue}", error) from error
         messages, log_offsets = await self._messages(queue, found, wanted)
         return Pulled(messages, next_offset, log_offsets=log_offsets)
@@ -191,13 +191,13 @@ class RemotingPullCalls:
                 # 0 is what old brokers say for a group that they do not know, too.
                 is_usable=lambda answer: answer.fields.get("offset") != "0",
             )
-        except OffsetNotFound:
+        except OffsetNotFoundError:
             return None
         offset = self._number(answer, "offset", "a committed offset", least=-1)
         return offset if offset >= 0 else None
 
     async def commit(self, queue: MessageQueue, offset: int) -> None:
-        """Store the group's next offset; GroupNotFound as long as nobody of the group has pulled (from 5.3 on)."""
+        """Store the group's next offset; GroupNotFoundError as long as nobody of the group has pulled (from 5.3 on)."""
         await self._session.call(
             queue,
             RequestCode.UPDATE_CONSUMER_OFFSET,
@@ -225,7 +225,7 @@ class RemotingPullCalls:
         return max(0, self._number(answer, "offset", "an offset", least=-1))
 
     async def _check(self, queue: MessageQueue, wanted: FilterText) -> None:
-        """Raise IllegalFilter for an SQL expression that the broker cannot read: it would deliver everything."""
+        """Raise IllegalFilterError for an SQL expression that the broker cannot read: it would deliver everything."""
         if queue.topic not in self._checked:
             body = check_body(self._session.client_id, self._group, queue.topic, wanted)
             await self._session.read(queue, RequestCode.CHECK_CLIENT_CONFIG, body=body)

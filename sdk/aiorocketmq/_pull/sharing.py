@@ -22,7 +22,7 @@ from aiorocketmq._pull.remoting_calls import RemotingPullCalls
 from aiorocketmq._tasks import Watch
 from aiorocketmq.allocation import Allocation, Averagely, check_allocation, share
 from aiorocketmq.connection import loop_time
-from aiorocketmq.errors import RocketMQError, ServerFault, Unreachable
+from aiorocketmq.errors import RocketMQError, ServerError, UnreachableError
 from aiorocketmq.message import MessageQueue
 
 logger = logging.getLogger(__name__)
@@ -159,8 +159,8 @@ class Sharing:
     async def _members(self, topic: str, queues: Sequence[MessageQueue]) -> Sequence[str]:
         try:
             return await self._calls.consumers(topic)
-        except ServerFault:
-            with suppress(Unreachable):
+        except ServerError:
+            with suppress(UnreachableError):
                 for queue in queues[:1]:
                     await self._calls.check_group(queue)
             raise

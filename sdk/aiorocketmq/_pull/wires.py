@@ -19,7 +19,7 @@ from aiorocketmq.hooks import Hook, Role
 
 
 def grpc(
-    where: str | Connection, wanted: Wanted, *, hooks: Sequence[Hook], options: ConnectionOptions
+    endpoint: str | Connection, wanted: Wanted, *, hooks: Sequence[Hook], options: ConnectionOptions
 ) -> tuple[Session, GrpcPullCalls]:
     """A session with a gRPC server, and the calls over it."""
 
@@ -27,7 +27,7 @@ def grpc(
         await calls.probe()
 
     session = Session(
-        where,
+        endpoint,
         Declaration(client_type="PULL_CONSUMER", group=wanted.group, subscriptions=dict(wanted.filters)),
         role=Role.PULL,
         hooks=hooks,
@@ -39,7 +39,7 @@ def grpc(
 
 
 def remoting(
-    where: str | Connection, wanted: Wanted, *, hooks: Sequence[Hook], options: ConnectionOptions
+    endpoint: str | Connection, wanted: Wanted, *, hooks: Sequence[Hook], options: ConnectionOptions
 ) -> tuple[RemotingSession, RemotingPullCalls]:
     """A session with name servers and brokers, known to these as a member of its group where topics are shared."""
 
@@ -50,7 +50,7 @@ def remoting(
         nonlocal told, told_at
         subscriptions = _subscriptions(wanted)
         if subscriptions != told:  # brokers keep the newest of each topic
-            told, told_at = subscriptions, int(session.surroundings.wall() * 1000)
+            told, told_at = subscriptions, int(session.environment.wall() * 1000)
         consumer = consumer_data(
             wanted.group,
             subscriptions,
@@ -62,7 +62,7 @@ def remoting(
         return heartbeat_body(client_id, consumers=(consumer,))
 
     session = RemotingSession(
-        where,
+        endpoint,
         role=Role.PUSH if wanted.is_handed else Role.PULL,
         group=wanted.group,
         hooks=hooks,
@@ -73,7 +73,7 @@ def remoting(
     if wanted.broadcast is None:
         calls = RemotingPullCalls(session, wanted)
     else:
-        member = wanted.broadcast.member or f"{session.surroundings.host}@DEFAULT"
+        member = wanted.broadcast.member or f"{session.environment.host}@DEFAULT"
         file = OffsetFile(Path(wanted.broadcast.directory).expanduser(), member, wanted.group)
         calls = BroadcastPullCalls(session, wanted, file)
     session.before_joining = calls.check_members

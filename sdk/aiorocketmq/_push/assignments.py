@@ -14,7 +14,7 @@ async def assignments(session: Session, topic: str) -> list[RouteQueue]:
     """The queues that the server assigns to this client of its group; an id of -1 is a whole broker."""
     route = await session.route(topic)
     servers = [each.endpoint for each in route.readable] or [session.access]
-    endpoint = session.access if session.access in servers else session.surroundings.random.choice(servers)
+    endpoint = session.access if session.access in servers else session.environment.random.choice(servers)
     request = pb.QueryAssignmentRequest(
         topic=session.resource(topic),
         group=session.resource(session.group or ""),

@@ -58,7 +58,7 @@ class Consumption:
         concurrency: int,
         invisible: float,
     ) -> None:
-        rng = session.surroundings.random
+        rng = session.environment.random
         self._life = life
         self._session = session
         self._clock = session.clock

@@ -28,7 +28,7 @@ class GrpcPush:
         self._parts = parts
         self._invisible = invisible
         self.client = self._session = Session(
-            parts.where,
+            parts.endpoint,
             Declaration(
                 client_type="PUSH_CONSUMER" if lite_topics is None else LITE_PUSH,
                 group=parts.group,
@@ -55,7 +55,7 @@ class GrpcPush:
         try:
             await check_reader(session, parts.filters)
             if self.lite is not None:
-                await tried_until(until, self.lite.begin, random=session.surroundings.random)
+                await tried_until(until, self.lite.begin, random=session.environment.random)
         except BaseException:
             await session.stop()
             raise

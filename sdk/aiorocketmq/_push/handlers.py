@@ -11,7 +11,7 @@ import anyio
 
 from aiorocketmq._core.outcomes import DeadLetter, Outcome, RetryLater
 from aiorocketmq._handling import Handler, as_coroutine_function
-from aiorocketmq.errors import ServerFault
+from aiorocketmq.errors import ServerError
 from aiorocketmq.hooks import HandleCall, Hook, around_handle
 from aiorocketmq.message import ReceivedMessage
 
@@ -88,7 +88,7 @@ class Handlers:
         """
         call = self._calls.get(message.topic)
         if call is None:
-            return ServerFault(
+            return ServerError(
                 f"a message of topic {message.topic!r} came, which nobody asked for; look at the server's log",
                 topic=message.topic,
                 group=message.group,

@@ -69,7 +69,7 @@ class Running(Protocol):
 class Parts:
     """What a push consumer is made of on either wire."""
 
-    where: str | Connection
+    endpoint: str | Connection
     life: ConsumerLife
     handlers: Handlers
     group: str

@@ -14,7 +14,7 @@ from aiorocketmq._push.queue_consumption import QueueConsumption
 from aiorocketmq._retrying import retried
 from aiorocketmq.allocation import Allocation
 from aiorocketmq.connection import loop_time
-from aiorocketmq.errors import GroupNotFound, RocketMQError, TopicNotFound
+from aiorocketmq.errors import GroupNotFoundError, RocketMQError, TopicNotFoundError
 
 ROUTE_APPEARS = 5.0
 """Seconds that name servers have to know the retry topic of a group that brokers have just made."""
@@ -52,7 +52,7 @@ class RemotingPush:
             is_handed=True,
             allow_pop_members=allow_pop_members,
         )
-        self._session, calls = remoting(parts.where, wanted, hooks=parts.hooks, options=parts.options)
+        self._session, calls = remoting(parts.endpoint, wanted, hooks=parts.hooks, options=parts.options)
         self.client = self._session
         self._make = partial(
             QueueConsumption, parts, self._session, calls, wanted, allocation=allocation, ordered=ordered
@@ -76,14 +76,14 @@ class RemotingPush:
         """Share the topic of what failed, which brokers make for a group that they have taken in."""
 
         def delay_after(error: RocketMQError) -> float | None:
-            return _LOOK_EVERY if isinstance(error, TopicNotFound) and loop_time() < until else None
+            return _LOOK_EVERY if isinstance(error, TopicNotFoundError) and loop_time() < until else None
 
         try:
             await retried(partial(self._session.add_topic, topic), delay_after)
-        except TopicNotFound as error:
-            raise GroupNotFound(
+        except TopicNotFoundError as error:
+            raise GroupNotFoundError(
                 f"consumer group {self._group!r} has no retry topic, so that brokers have not taken it in; "
-                f"{GroupNotFound.remedy}",
+                f"{GroupNotFoundError.remedy}",
                 endpoint=error.endpoint,
                 group=self._group,
             ) from error

@@ -11,7 +11,7 @@ from aiorocketmq._core.remoting.delays import level_of
 from aiorocketmq._remoting.codes import RequestCode
 from aiorocketmq._remoting.session import RemotingSession
 from aiorocketmq._retrying import retried
-from aiorocketmq.errors import Busy, Closed, RocketMQError
+from aiorocketmq.errors import BusyError, ClosedError, RocketMQError
 from aiorocketmq.message import ReceivedMessage
 
 logger = logging.getLogger(__name__)
@@ -63,11 +63,11 @@ class SendingBack:
 
     async def _until_done(self, attempt: Callable[[], Awaitable[None]]) -> None:
         def delay_after(error: RocketMQError) -> float | None:
-            if isinstance(error, Closed):
+            if isinstance(error, ClosedError):
                 return None
             failures = self._watch.failed(error)
-            rng = self._session.surroundings.random
-            return failure_pause(failures, throttled=isinstance(error, Busy), rng=rng)
+            rng = self._session.environment.random
+            return failure_pause(failures, throttled=isinstance(error, BusyError), rng=rng)
 
         await retried(attempt, delay_after)
         self._watch.worked()

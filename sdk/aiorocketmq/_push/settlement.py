@@ -17,7 +17,7 @@ from aiorocketmq._retrying import retried
 from aiorocketmq._session import Session
 from aiorocketmq._settling import MAX_ENTRIES, Settling
 from aiorocketmq._tasks import Arguments, Watch
-from aiorocketmq.errors import Busy, LeaseLost, RocketMQError, UsageError
+from aiorocketmq.errors import BusyError, LeaseLostError, RocketMQError, UsageError
 from aiorocketmq.hooks import ChangeReason
 
 logger = logging.getLogger(__name__)
@@ -87,7 +87,7 @@ class Settlement:
                 if error is not None and self._may_try_again(held, error):
                     watch.failed(error, held)
                     again.append(held)
-                    throttled = throttled or isinstance(error, Busy)
+                    throttled = throttled or isinstance(error, BusyError)
                     continue
                 if error is not None:
                     logger.warning("%r was handled, but will be redelivered: %s", held.message, error)
@@ -134,11 +134,12 @@ class Settlement:
         """Any error may pass but those that say that the lease has expired; once it has, the message is redelivered."""
         held.failures += 1
         return (
-            not isinstance(error, (LeaseLost, UsageError)) and self._session.clock.time() < held.lease.ends_at
+            not isinstance(error, (LeaseLostError, UsageError))
+            and self._session.clock.time() < held.lease.ends_at
         )
 
     def _delay_after(self, watch: Watch, held: Held, error: RocketMQError) -> float | None:
         if not self._may_try_again(held, error):
             return None
         watch.failed(error, held)
-        return failure_pause(held.failures, throttled=isinstance(error, Busy), rng=self._rng)
+        return failure_pause(held.failures, throttled=isinstance(error, BusyError), rng=self._rng)

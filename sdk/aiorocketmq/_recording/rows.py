@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from aiorocketmq.errors import ServerFault, TopicAway, Unreachable
+from aiorocketmq.errors import ServerError, TopicUnavailableError, UnreachableError
 from aiorocketmq.hooks import (
     AckEvent,
     AssignEvent,
@@ -251,7 +251,7 @@ def _receive(event: ReceiveEvent) -> Cells:
         milliseconds(event.invisible),
         event.auto_renew,
         event.attempt_id,
-        "away" if isinstance(event.error, (Unreachable, ServerFault, TopicAway)) else None,
+        "away" if isinstance(event.error, (UnreachableError, ServerError, TopicUnavailableError)) else None,
     )
 
 

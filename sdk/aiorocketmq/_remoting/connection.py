@@ -17,13 +17,13 @@ from aiorocketmq._core.remoting.frame import (
     RESPONSE,
     Frame,
     FrameReader,
-    MalformedFrame,
+    MalformedFrameError,
     OtherProtocol,
     encode,
 )
 from aiorocketmq._remoting.codes import RequestCode, ResponseCode
 from aiorocketmq._remoting.refusals import remoting_refusal
-from aiorocketmq.errors import Closed, Unreachable
+from aiorocketmq.errors import ClosedError, UnreachableError
 
 logger = logging.getLogger(__name__)
 
@@ -86,18 +86,18 @@ class RemotingConnection:
                     server_hostname=self._server_name if self._ssl else None,
                 )
         except TimeoutError as error:
-            raise Unreachable(
+            raise UnreachableError(
                 f"no connection to {self.address} within {self._connect_timeout:g} s: check host and port",
                 timed_out=True,
                 endpoint=str(self.address),
             ) from error
         except SSLError as error:
-            raise Unreachable(
+            raise UnreachableError(
                 f"no TLS with {self.address} ({error.reason or error}): check tls= and the server's certificate",
                 endpoint=str(self.address),
             ) from error
         except OSError as error:
-            raise Unreachable(
+            raise UnreachableError(
                 f"no connection to {self.address} ({error.strerror or error}); is the server running there?",
                 endpoint=str(self.address),
             ) from error
@@ -124,7 +124,7 @@ class RemotingConnection:
     ) -> Frame:
         """Send a request and return its answer, whatever its code, within `timeout` seconds.
 
-        Raises Unreachable when there is no answer or the connection ends, Closed outside of `async with`,
+        Raises UnreachableError when there is no answer or the connection ends, ClosedError outside of `async with`,
         ValueError when the request is larger than a frame may be. Cancelled, or after a timeout, the
         request may have taken effect; a late answer is dropped and the connection stays usable. It ends when nothing
         has come for the whole time of two requests that followed one another, or when a frame does not end in time.
@@ -137,7 +137,7 @@ class RemotingConnection:
                 return await wire.exchange(frame)
         except TimeoutError as error:
             wire.missed(began)
-            raise Unreachable(
+            raise UnreachableError(
                 f"no answer from {self.address} to {_request_name(code)} within {timeout:g} s; check that the server "
                 "runs and its load, or allow more time",
                 may_have_taken_effect=True,
@@ -156,7 +156,7 @@ class RemotingConnection:
         group: str | None = None,
         accept: Collection[int] = (),
     ) -> Frame:
-        """`request` that also raises the matching `Refused` or `Busy` when the answer is neither SUCCESS nor one of
+        """Send a request; raises the matching RefusedError or BusyError unless the answer is SUCCESS or one of
         `accept`."""
         answer = await self.request(code, fields, body, timeout=timeout)
         if answer.code != ResponseCode.SUCCESS and answer.code not in accept:
@@ -174,7 +174,7 @@ class RemotingConnection:
 
     def _usable(self) -> _Wire:
         if self._wire is None:
-            raise Closed(f"the connection to {self.address} is not open; use it inside its `async with`")
+            raise ClosedError(f"the connection to {self.address} is not open; use it inside its `async with`")
         if self._wire.failure is not None:
             raise self._wire.failure
         return self._wire
@@ -190,7 +190,7 @@ class _Wire(asyncio.Protocol):
         on_lost: Callable[[], object] | None,
         frame_timeout: float,
     ) -> None:
-        self.failure: Unreachable | Closed | None = None
+        self.failure: UnreachableError | ClosedError | None = None
         self._address = address
         self._on_request = on_request
         self._on_lost = on_lost
@@ -246,18 +246,18 @@ class _Wire(asyncio.Protocol):
         if asyncio.get_running_loop().time() - self._frame_began >= self._frame_timeout:
             # Its length may be damaged, which would swallow all answers to come.
             text = f"the server at {self._address} has not ended an answer within {self._frame_timeout:g} s; try again"
-            self._abort(Unreachable(text, may_have_taken_effect=True, endpoint=str(self._address)))
+            self._abort(UnreachableError(text, may_have_taken_effect=True, endpoint=str(self._address)))
         elif self._heard_at >= began:
             return
         elif self._silent_since is None:
             self._silent_since = asyncio.get_running_loop().time()
         elif began >= self._silent_since:
             text = f"the server at {self._address} is silent: it answered nothing for two requests; check that it runs"
-            self._abort(Unreachable(text, may_have_taken_effect=True, endpoint=str(self._address)))
+            self._abort(UnreachableError(text, may_have_taken_effect=True, endpoint=str(self._address)))
 
     def close(self) -> None:
         self._write()
-        self._end(Closed(f"the connection to {self._address} was closed"))
+        self._end(ClosedError(f"the connection to {self._address} was closed"))
         if self._transport is not None:
             self._transport.close()
 
@@ -273,21 +273,21 @@ class _Wire(asyncio.Protocol):
                 has_begun = False
                 self._answered = True
                 self._dispatch(frame)
-        except MalformedFrame as error:
+        except MalformedFrameError as error:
             self._abort(self._foreign(error))
         if not self._reader.has_begun:
             self._frame_began = math.inf
         elif not has_begun:
             self._frame_began = self._heard_at
 
-    def _foreign(self, error: MalformedFrame) -> Unreachable:
+    def _foreign(self, error: MalformedFrameError) -> UnreachableError:
         is_known = isinstance(error, OtherProtocol) and not self._answered
         what = (
             _OTHER_PROTOCOLS[str(error)]
             if is_known
             else f"does not speak the classic RocketMQ protocol ({error}); {_PORTS}"
         )
-        failure = Unreachable(
+        failure = UnreachableError(
             f"the server at {self._address} {what}",
             may_have_taken_effect=not is_known,
             endpoint=str(self._address),
@@ -302,7 +302,7 @@ class _Wire(asyncio.Protocol):
         elif not self._answered:
             when, remedy = " before any answer", f"{_PORTS}, and tls=Tls() if it speaks TLS"
         self._end(
-            Unreachable(
+            UnreachableError(
                 f"the server at {self._address} closed the connection{when}; {remedy}",
                 may_have_taken_effect=True,
                 endpoint=str(self._address),
@@ -329,16 +329,16 @@ class _Wire(asyncio.Protocol):
             answer = answer or Frame(code=ResponseCode.REQUEST_CODE_NOT_SUPPORTED, opaque=0)
             self._transport.write(encode(answer._replace(opaque=frame.opaque, flag=RESPONSE)))
 
-    def _abort(self, failure: Unreachable) -> None:
+    def _abort(self, failure: UnreachableError) -> None:
         self._end(failure)
         if self._transport is not None:
             self._transport.abort()
 
-    def _end(self, failure: Unreachable | Closed) -> None:
+    def _end(self, failure: UnreachableError | ClosedError) -> None:
         if self.failure is not None:
             return
         self.failure = failure
-        if self._on_lost is not None and isinstance(failure, Unreachable):
+        if self._on_lost is not None and isinstance(failure, UnreachableError):
             self._on_lost()
         self._writable.set()
         for waiting in self._waiting.values():

@@ -11,7 +11,7 @@ from aiorocketmq._core.remoting.frame import Frame
 from aiorocketmq._remoting.codes import RequestCode
 from aiorocketmq._remoting.pool import Pool
 from aiorocketmq._remoting.routes import BrokerAddresses, Route, parse_cluster, parse_route
-from aiorocketmq.errors import MalformedAnswerError, NotServed, Unreachable
+from aiorocketmq.errors import MalformedAnswerError, NotSupportedError, UnreachableError
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ class NameServers:
         return ";".join(map(str, self._addresses))
 
     async def route(self, topic: str) -> Route:
-        """Where `topic` lives; raises TopicNotFound, Unreachable when nobody answers. Request 105."""
+        """Where `topic` lives; raises TopicNotFoundError, UnreachableError when nobody answers. Request 105."""
         fields = {"topic": topic, "acceptStandardJsonOnly": "true"}
         answer = await self.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, fields, topic=topic)
         try:
@@ -48,17 +48,17 @@ class NameServers:
     async def ask(self, code: RequestCode, fields: Mapping[str, str], *, topic: str | None = None) -> Frame:
         """The answer of the first name server that gives one, beginning with the one that answered last.
 
-        Raises NotServed where the server is no name server, and Unreachable when none answers."""
-        failures: list[Unreachable] = []
+        Raises NotSupportedError where the server is no name server, and UnreachableError when none answers."""
+        failures: list[UnreachableError] = []
         for number in range(len(self._addresses)):
             index = (self._first + number) % len(self._addresses)
             address = self._addresses[index]
             try:
                 answer = await self._pool.call(address, code, fields, timeout=self._timeout, topic=topic)
-            except Unreachable as error:
+            except UnreachableError as error:
                 failures.append(error)
-            except NotServed as error:
-                raise NotServed(
+            except NotSupportedError as error:
+                raise NotSupportedError(
                     f"the server at {address} is no name server; if it is a broker, give Admin 'broker://{address}', "
                     "and clients the address of a name server (usually port 9876)",
                     code=error.code,
@@ -71,7 +71,7 @@ class NameServers:
                 return answer
         if len(failures) == 1:
             raise failures[0]
-        raise Unreachable(
+        raise UnreachableError(
             f"none of the name servers {self} answered; the last: {failures[-1]}",
             endpoint=str(self),
             tried=tuple(str(failure) for failure in failures),

@@ -14,7 +14,7 @@ from aiorocketmq._core.remoting.frame import Frame
 from aiorocketmq._remoting.connection import CONNECT_TIMEOUT, RemotingConnection
 from aiorocketmq._remoting.signing import sign
 from aiorocketmq.config import Credentials
-from aiorocketmq.errors import Closed, Unreachable
+from aiorocketmq.errors import ClosedError, UnreachableError
 
 ServerRequestHandler: TypeAlias = Callable[[Address, Frame], Frame | None]
 """Takes a request of the server at an address; see `connection.RequestHandler`."""
@@ -51,7 +51,7 @@ class Pool:
         return connection is not None and connection.is_open
 
     async def connect(self, address: Address) -> None:
-        """Make the connection to `address` if there is none; raises Unreachable."""
+        """Make the connection to `address` if there is none; raises UnreachableError."""
         await self._connection(address)
 
     async def call(
@@ -70,7 +70,7 @@ class Pool:
         """Send a request, and return its answer, whose code is SUCCESS or one of `accept`.
 
         Where a connection has broken, it is made once more on a new one, if it `repeats`: servers close those that were
-        idle for two minutes. Raises the error of the answer, Unreachable, or Closed after `close`."""
+        idle for two minutes. Raises the error of the answer, UnreachableError, or ClosedError after `close`."""
         given = await self._credentials()
         signed = dict(fields or {})
         if given is not None:
@@ -94,13 +94,13 @@ class Pool:
         )
         try:
             return await call(connection)
-        except Unreachable as error:
+        except UnreachableError as error:
             if connection.is_open or error.timed_out or not repeats:
                 raise
         return await call(await self._connection(address))
 
     async def close(self) -> None:
-        """Close all connections; calls under way raise Closed."""
+        """Close all connections; calls under way raise ClosedError."""
         self._is_closed = True
         for opening in tuple(self._opening.values()):
             opening.cancel()
@@ -140,5 +140,5 @@ class Pool:
         return connection
 
     @staticmethod
-    def _closed(address: Address) -> Closed:
-        return Closed(f"the connections to {address} and others were closed", endpoint=str(address))
+    def _closed(address: Address) -> ClosedError:
+        return ClosedError(f"the connections to {address} and others were closed", endpoint=str(address))

@@ -8,67 +8,67 @@ from types import MappingProxyType
 from aiorocketmq._core.bounds import one_line
 from aiorocketmq._remoting.codes import ResponseCode, response_name
 from aiorocketmq.errors import (
-    Busy,
-    GroupNotFound,
-    IllegalFilter,
-    IllegalMessage,
-    NotFound,
-    NotServed,
-    OffsetNotFound,
-    PermissionDenied,
-    Refused,
-    ServerFault,
-    TopicNotFound,
+    BusyError,
+    GroupNotFoundError,
+    IllegalFilterError,
+    IllegalMessageError,
+    NotFoundError,
+    NotSupportedError,
+    OffsetNotFoundError,
+    PermissionDeniedError,
+    RefusedError,
+    ServerError,
+    TopicNotFoundError,
 )
 
-ERROR_OF_RESPONSE: Mapping[int, type[Refused] | type[Busy]] = MappingProxyType(
+ERROR_OF_RESPONSE: Mapping[int, type[RefusedError] | type[BusyError]] = MappingProxyType(
     {
-        ResponseCode.SYSTEM_ERROR: ServerFault,
-        ResponseCode.SYSTEM_BUSY: Busy,
-        ResponseCode.REQUEST_CODE_NOT_SUPPORTED: NotServed,
-        ResponseCode.TRANSACTION_FAILED: ServerFault,
-        ResponseCode.FLUSH_DISK_TIMEOUT: ServerFault,
-        ResponseCode.SLAVE_NOT_AVAILABLE: ServerFault,
-        ResponseCode.FLUSH_SLAVE_TIMEOUT: ServerFault,
-        ResponseCode.MESSAGE_ILLEGAL: IllegalMessage,
-        ResponseCode.SERVICE_NOT_AVAILABLE: ServerFault,
-        ResponseCode.VERSION_NOT_SUPPORTED: NotServed,
-        ResponseCode.NO_PERMISSION: PermissionDenied,
-        ResponseCode.TOPIC_NOT_EXIST: TopicNotFound,
-        ResponseCode.TOPIC_EXIST_ALREADY: Refused,
+        ResponseCode.SYSTEM_ERROR: ServerError,
+        ResponseCode.SYSTEM_BUSY: BusyError,
+        ResponseCode.REQUEST_CODE_NOT_SUPPORTED: NotSupportedError,
+        ResponseCode.TRANSACTION_FAILED: ServerError,
+        ResponseCode.FLUSH_DISK_TIMEOUT: ServerError,
+        ResponseCode.SLAVE_NOT_AVAILABLE: ServerError,
+        ResponseCode.FLUSH_SLAVE_TIMEOUT: ServerError,
+        ResponseCode.MESSAGE_ILLEGAL: IllegalMessageError,
+        ResponseCode.SERVICE_NOT_AVAILABLE: ServerError,
+        ResponseCode.VERSION_NOT_SUPPORTED: NotSupportedError,
+        ResponseCode.NO_PERMISSION: PermissionDeniedError,
+        ResponseCode.TOPIC_NOT_EXIST: TopicNotFoundError,
+        ResponseCode.TOPIC_EXIST_ALREADY: RefusedError,
         # The three of an unanswered pull are outcomes for who pulls; elsewhere they say that nothing is
         # there.
-        ResponseCode.PULL_NOT_FOUND: NotFound,
-        ResponseCode.PULL_RETRY_IMMEDIATELY: NotFound,
-        ResponseCode.PULL_OFFSET_MOVED: OffsetNotFound,
-        ResponseCode.QUERY_NOT_FOUND: OffsetNotFound,
-        ResponseCode.SUBSCRIPTION_PARSE_FAILED: IllegalFilter,
-        ResponseCode.SUBSCRIPTION_NOT_EXIST: NotFound,
-        ResponseCode.SUBSCRIPTION_NOT_LATEST: Refused,
-        ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST: GroupNotFound,
-        ResponseCode.FILTER_DATA_NOT_EXIST: IllegalFilter,
-        ResponseCode.FILTER_DATA_NOT_LATEST: IllegalFilter,
-        ResponseCode.INVALID_PARAMETER: Refused,
-        ResponseCode.CONSUMER_NOT_ONLINE: NotFound,
-        ResponseCode.CONSUME_MSG_TIMEOUT: ServerFault,
-        ResponseCode.NO_MESSAGE: NotFound,
-        ResponseCode.POLLING_FULL: Busy,
-        ResponseCode.POLLING_TIMEOUT: NotFound,
-        ResponseCode.BROKER_NOT_EXIST: NotFound,
-        ResponseCode.FLOW_CONTROL: Busy,
-        ResponseCode.NOT_LEADER_FOR_QUEUE: Refused,
-        ResponseCode.ILLEGAL_OPERATION: Refused,
-        ResponseCode.GO_AWAY: Busy,
+        ResponseCode.PULL_NOT_FOUND: NotFoundError,
+        ResponseCode.PULL_RETRY_IMMEDIATELY: NotFoundError,
+        ResponseCode.PULL_OFFSET_MOVED: OffsetNotFoundError,
+        ResponseCode.QUERY_NOT_FOUND: OffsetNotFoundError,
+        ResponseCode.SUBSCRIPTION_PARSE_FAILED: IllegalFilterError,
+        ResponseCode.SUBSCRIPTION_NOT_EXIST: NotFoundError,
+        ResponseCode.SUBSCRIPTION_NOT_LATEST: RefusedError,
+        ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST: GroupNotFoundError,
+        ResponseCode.FILTER_DATA_NOT_EXIST: IllegalFilterError,
+        ResponseCode.FILTER_DATA_NOT_LATEST: IllegalFilterError,
+        ResponseCode.INVALID_PARAMETER: RefusedError,
+        ResponseCode.CONSUMER_NOT_ONLINE: NotFoundError,
+        ResponseCode.CONSUME_MSG_TIMEOUT: ServerError,
+        ResponseCode.NO_MESSAGE: NotFoundError,
+        ResponseCode.POLLING_FULL: BusyError,
+        ResponseCode.POLLING_TIMEOUT: NotFoundError,
+        ResponseCode.BROKER_NOT_EXIST: NotFoundError,
+        ResponseCode.FLOW_CONTROL: BusyError,
+        ResponseCode.NOT_LEADER_FOR_QUEUE: RefusedError,
+        ResponseCode.ILLEGAL_OPERATION: RefusedError,
+        ResponseCode.GO_AWAY: BusyError,
     }
 )
-"""SUCCESS is no error and therefore absent; a code that is not listed becomes `Refused`."""
+"""SUCCESS is no error and therefore absent; a code that is not listed becomes `RefusedError`."""
 
 
 def remoting_refusal(
     code: int, remark: str | None, *, address: str, topic: str | None = None, group: str | None = None
-) -> Refused | Busy:
+) -> RefusedError | BusyError:
     """The error for an answer `code` other than SUCCESS, its sentence made of the facts given."""
-    kind = ERROR_OF_RESPONSE.get(code, Refused)
+    kind = ERROR_OF_RESPONSE.get(code, RefusedError)
     about = ", ".join(
         f"{word} {value!r}" for word, value in (("topic", topic), ("group", group)) if value is not None
     )

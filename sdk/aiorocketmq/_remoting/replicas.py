@@ -15,7 +15,7 @@ from aiorocketmq._core.remoting.frame import Frame
 from aiorocketmq._remoting.codes import ResponseCode
 from aiorocketmq._remoting.routes import MASTER, BrokerAddresses
 from aiorocketmq._tasks import Watch
-from aiorocketmq.errors import RocketMQError, Unreachable
+from aiorocketmq.errors import RocketMQError, UnreachableError
 
 logger = logging.getLogger(__name__)
 
@@ -41,10 +41,10 @@ class Replicas:
         self._away.clear()
 
     async def change(self, topic: str, broker: BrokerAddresses, ask: Ask) -> Frame:
-        """Ask the master; raises Unreachable while it is away. A replica forgets what it is told."""
+        """Ask the master; raises UnreachableError while it is away. A replica forgets what it is told."""
         try:
             return await ask(master_of(broker))
-        except Unreachable as error:
+        except UnreachableError as error:
             self._missed(topic, broker, error)
             raise
 
@@ -55,12 +55,12 @@ class Replicas:
         ask: Ask,
         is_usable: Callable[[Frame], bool] = lambda _: True,
     ) -> Frame:
-        """Ask the master, or while it is away the first replica whose answer `is_usable`; raises Unreachable where
+        """Ask the master, or while it is away the first replica whose answer `is_usable`; raises UnreachableError where
         there is none. What a replica refuses is no refusal: it may not know yet what the master knows."""
         if not (was_away := self.is_away(broker.name)):
             try:
                 return await self.change(topic, broker, ask)
-            except Unreachable as error:
+            except UnreachableError as error:
                 if not self.is_away(broker.name):
                     raise
                 failure = error
@@ -79,13 +79,13 @@ class Replicas:
         if was_away:
             try:
                 return await self.change(topic, broker, ask)
-            except Unreachable as error:
+            except UnreachableError as error:
                 failure = error
-        raise Unreachable(
+        raise UnreachableError(
             f"{failure}; and no replica stands in for it: {'; '.join(tried)}", tried=tuple(tried), topic=topic
         ) from failure
 
-    def _missed(self, topic: str, broker: BrokerAddresses, error: Unreachable) -> None:
+    def _missed(self, topic: str, broker: BrokerAddresses, error: UnreachableError) -> None:
         is_alone = broker.addresses.keys() <= {MASTER}
         if broker.name in self._away or is_alone or not self._client.is_running:
             return
@@ -106,7 +106,7 @@ class Replicas:
                 await self._greet(topic, broker)
             except RocketMQError as error:
                 pause = failure_pause(
-                    watch.failed(error), throttled=False, rng=self._client.surroundings.random
+                    watch.failed(error), throttled=False, rng=self._client.environment.random
                 )
                 await asyncio.sleep(pause)
             else:
@@ -116,9 +116,9 @@ class Replicas:
 
 
 def master_of(broker: BrokerAddresses) -> Address:
-    """Where changes go; raises Unreachable where there is no master."""
+    """Where changes go; raises UnreachableError where there is no master."""
     if broker.master is None:
-        raise Unreachable(
+        raise UnreachableError(
             f"broker {broker.name!r} has no master at the moment, as name servers say, and replicas take no changes"
         )
     return broker.master

@@ -27,13 +27,13 @@ from aiorocketmq._retrying import retried
 from aiorocketmq._tasks import Watch
 from aiorocketmq.connection import Connection, ConnectionOptions, as_connection
 from aiorocketmq.errors import (
-    Busy,
+    BusyError,
     MalformedAnswerError,
-    Refused,
+    RefusedError,
     RocketMQError,
-    ServerFault,
-    TopicNotFound,
-    Unreachable,
+    ServerError,
+    TopicNotFoundError,
+    UnreachableError,
 )
 from aiorocketmq.hooks import Hook, Role
 
@@ -43,7 +43,7 @@ HEARTBEAT = 30.0
 """Seconds between heartbeats; brokers forget a client after 120."""
 ROUTES = 30.0
 """Seconds between looks at the routes, as Java's clients."""
-_PASSING = (Unreachable, Busy, ServerFault, TopicNotFound)
+_PASSING = (UnreachableError, BusyError, ServerError, TopicNotFoundError)
 
 ServerRequest: TypeAlias = Callable[[Address, Frame], "Frame | None"]
 """Carries out the request of the server at an address, and returns the answer to one that wants one."""
@@ -57,7 +57,7 @@ class RemotingSession(Client):
 
     def __init__(
         self,
-        where: str | Connection,
+        endpoint: str | Connection,
         *,
         role: Role,
         group: str,
@@ -66,7 +66,7 @@ class RemotingSession(Client):
         heartbeat: Callable[[str], bytes] | None = None,
         options: ConnectionOptions | None = None,
     ) -> None:
-        connection, owns_connection = as_connection(where, options or {})
+        connection, owns_connection = as_connection(endpoint, options or {})
         super().__init__(connection, owns_connection=owns_connection, role=role, group=group, hooks=hooks)
         self.topics = tuple(topics)
         self.isolated: set[Endpoint] = set()
@@ -106,7 +106,7 @@ class RemotingSession(Client):
         def delay_after(error: RocketMQError) -> float | None:
             failures.append(error)
             may_pass = isinstance(error, _PASSING) and not isinstance(error.__cause__, OtherProtocol)
-            return start_delay(len(failures), self.surroundings.random) if may_pass else None
+            return start_delay(len(failures), self.environment.random) if may_pass else None
 
         try:
             async with asyncio.timeout(self.timeouts.start) as scope:
@@ -130,8 +130,8 @@ class RemotingSession(Client):
             if failures:
                 raise failures[0]
 
-    def _unanswered(self) -> Unreachable:
-        return Unreachable(
+    def _unanswered(self) -> UnreachableError:
+        return UnreachableError(
             f"no name server could be reached at {self.access} within {self.timeouts.start:g} s",
             timed_out=True,
             endpoint=str(self.access),
@@ -183,7 +183,7 @@ class RemotingSession(Client):
         fields: Mapping[str, str] | None = None,
         body: bytes = b"",
     ) -> Frame:
-        """Ask the master that has `queue`; see `Pool.call`. Raises TopicNotFound, and Unreachable where it is away."""
+        """Ask the master of `queue`; see `Pool.call`. TopicNotFoundError; UnreachableError if it is unavailable."""
         broker = await self._broker_of(queue)
         return await self.replicas.change(queue.topic, broker, self._asks(queue, code, fields, body))
 
@@ -235,7 +235,9 @@ class RemotingSession(Client):
         """Ask one broker of `topic`, a master where there is one; all know the same of a group."""
         route = await self.route(topic)
         if not route.brokers:
-            raise Unreachable(f"topic {topic!r} has no broker at the moment", topic=topic, group=self.group)
+            raise UnreachableError(
+                f"topic {topic!r} has no broker at the moment", topic=topic, group=self.group
+            )
         ask = partial(
             self._pool.call,
             code=code,
@@ -244,7 +246,7 @@ class RemotingSession(Client):
             topic=topic,
             group=self.group,
         )
-        return await self.replicas.read(topic, self.surroundings.random.choice(route.brokers), ask)
+        return await self.replicas.read(topic, self.environment.random.choice(route.brokers), ask)
 
     def malformed(self, what: str, error: Exception) -> MalformedAnswerError:
         """The error for a broker's answer that came and is none of the protocol."""
@@ -254,7 +256,7 @@ class RemotingSession(Client):
         )
 
     async def route(self, topic: str) -> Route:
-        """Where `topic` lives, as it was seen at most half a minute ago. Raises TopicNotFound, Unreachable."""
+        """Route of `topic`, at most half a minute old. Raises TopicNotFoundError, UnreachableError."""
         return self._routes.get(topic) or await self.look_up(topic)
 
     async def look_up(self, topic: str) -> Route:
@@ -304,7 +306,7 @@ class RemotingSession(Client):
         self._due.set()
 
     async def version_of(self, address: Address) -> int:
-        """The version of the broker at `address`; raises Unreachable where it does not answer."""
+        """The version of the broker at `address`; raises UnreachableError where it does not answer."""
         if address not in self._known_by and self._heartbeat is not None:
             error = await self._beat_at(address, self._heartbeat(self.client_id))
             if error is not None:
@@ -322,7 +324,7 @@ class RemotingSession(Client):
         for broker in among:
             if broker.name == name and broker.addresses:
                 return broker
-        raise Unreachable(
+        raise UnreachableError(
             f"the name servers at {self.access} know no address of broker {name!r} at the moment",
             endpoint=str(self.access),
             group=self.group,
@@ -352,7 +354,7 @@ class RemotingSession(Client):
 
     async def _greet_master(self, topic: str, broker: str) -> None:
         master = master_of(self._broker(broker, (await self.look_up(topic)).brokers))
-        with suppress(Refused):  # an answer as good as any
+        with suppress(RefusedError):  # an answer as good as any
             await self._asks(MessageQueue(topic, broker, 0), RequestCode.GET_MIN_OFFSET, None, b"")(master)
 
     async def _ask(self, address: Address, code: RequestCode, fields: Mapping[str, str]) -> None:
@@ -386,7 +388,7 @@ class RemotingSession(Client):
             failures = await self._beat(heartbeat(self.client_id))
             if failures:
                 count = watch.failed(failures[0])
-                pause = failure_pause(count, throttled=False, rng=self.surroundings.random)
+                pause = failure_pause(count, throttled=False, rng=self.environment.random)
             else:
                 watch.worked()
                 pause = HEARTBEAT

@@ -12,7 +12,7 @@ from aiorocketmq._core.settings import FilterText
 from aiorocketmq._receiving import receive
 from aiorocketmq._session import Session
 from aiorocketmq._settling import Settling
-from aiorocketmq.errors import PermissionDenied, RocketMQError, UsageError
+from aiorocketmq.errors import PermissionDeniedError, RocketMQError, UsageError
 from aiorocketmq.message import ReceivedMessage
 
 logger = logging.getLogger(__name__)
@@ -132,7 +132,7 @@ class Polls:
         for topic, wanted in subscriptions.items():
             route = await session.route(topic)
             if not route.readable:
-                raise PermissionDenied(
+                raise PermissionDeniedError(
                     f"topic {topic!r} has no readable queue; check its permission and that its brokers run",
                     endpoint=str(session.access),
                     topic=topic,

@@ -9,7 +9,7 @@ from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._transport.grpcio import GrpcioTransport
 from aiorocketmq._transport.interface import DuplexStream, Metadata, Take
 from aiorocketmq.config import Timeouts
-from aiorocketmq.errors import LeaseLost, UsageError
+from aiorocketmq.errors import LeaseLostError, UsageError
 from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.producer import Producer
 from aiorocketmq.push_consumer import PushConsumer
@@ -162,7 +162,7 @@ def push(
         group="billing",
         subscriptions=["orders"],
         handler=handler,
-        grace=1,
+        shutdown_timeout=1,
         transport=transport,
         timeouts=Timeouts(stop=2),
     )
@@ -228,7 +228,7 @@ async def test_a_change_cancelled_at_any_point_leaves_a_message_that_can_be_acke
                     await message.extend(40)
             try:
                 await message.ack()
-            except LeaseLost:  # the change took effect, and its new handle never came
+            except LeaseLostError:  # the change took effect, and its new handle never came
                 continue
             acked.add(message.body)
     nothing_is_left(still)

@@ -1,7 +1,7 @@
 """One message's chain of handles (live-lessons.md, 1 to 3)."""
 
 import pytest
-from aiorocketmq._core.lease import Lease, LeaseState, Outcome, Step, StepNotAllowed
+from aiorocketmq._core.lease import Lease, LeaseState, Outcome, Step, StepNotAllowedError
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -31,7 +31,7 @@ def test_two_steps_never_run_at_once() -> None:
     one = lease()
     one.begin(Step.CHANGE)
     for step in Step:
-        with pytest.raises(StepNotAllowed, match="in flight"):
+        with pytest.raises(StepNotAllowedError, match="in flight"):
             one.begin(step)
 
 
@@ -39,7 +39,7 @@ def test_after_an_ack_was_sent_nothing_may_revive_the_message() -> None:
     one = lease()
     one.begin(Step.ACK)
     one.end(Outcome.UNKNOWN)
-    with pytest.raises(StepNotAllowed):
+    with pytest.raises(StepNotAllowedError):
         one.begin(Step.CHANGE)
     assert one.is_open
     assert one.begin(Step.ACK) == "h0"
@@ -60,7 +60,7 @@ def test_after_a_change_without_answer_there_is_no_second_change_that_could_copy
     one = lease()
     one.begin(Step.CHANGE)
     one.end(Outcome.UNKNOWN)
-    with pytest.raises(StepNotAllowed, match="duplicate"):
+    with pytest.raises(StepNotAllowedError, match="duplicate"):
         one.begin(Step.CHANGE)
     assert one.begin(Step.ACK) == "h0"
 
@@ -76,7 +76,7 @@ def test_after_a_forward_only_the_newest_handle_may_still_be_acked() -> None:
     one.end(Outcome.OK)
     assert not one.is_open
     for step in (Step.CHANGE, Step.FORWARD):
-        with pytest.raises(StepNotAllowed):
+        with pytest.raises(StepNotAllowedError):
             one.begin(step)
     assert one.begin(Step.ACK) == "h1"
 
@@ -86,7 +86,7 @@ def test_a_forward_without_answer_may_only_be_repeated() -> None:
     one.begin(Step.FORWARD)
     one.end(Outcome.UNKNOWN)
     for step in (Step.CHANGE, Step.ACK):
-        with pytest.raises(StepNotAllowed):
+        with pytest.raises(StepNotAllowedError):
             one.begin(step)
     assert one.begin(Step.FORWARD) == "h0"
 
@@ -98,7 +98,7 @@ def test_a_lease_that_the_server_calls_over_allows_nothing_more_and_says_so(step
     one.end(Outcome.LOST)
     assert not one.is_open
     for other in Step:
-        with pytest.raises(StepNotAllowed) as error:
+        with pytest.raises(StepNotAllowedError) as error:
             one.begin(other)
         assert error.value.lost
 
@@ -108,7 +108,7 @@ def test_a_message_that_was_given_back_is_not_touched_again() -> None:
     one.give_back()
     assert not one.is_open
     for step in Step:
-        with pytest.raises(StepNotAllowed) as error:
+        with pytest.raises(StepNotAllowedError) as error:
             one.begin(step)
         assert not error.value.lost
 
@@ -129,7 +129,7 @@ class AnyUseOfALease(RuleBasedStateMachine):
     def begin(self, step: Step) -> None:
         try:
             handle = self.lease.begin(step)
-        except StepNotAllowed:
+        except StepNotAllowedError:
             return
         self.step = step
         if step is Step.CHANGE:

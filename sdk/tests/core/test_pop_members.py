@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from aiorocketmq._core.pop_members import pop_members, unclear_members
-from aiorocketmq.connection import Surroundings, new_client_id
+from aiorocketmq.connection import Environment, new_client_id
 from hypothesis import given, strategies as st
 
 NAMES = st.text("abcXYZ019.-#_", min_size=1, max_size=8)
@@ -37,7 +37,7 @@ def test_classic_clients_are_not(client_id: str) -> None:
 
 
 def test_our_own_clients_are_told_apart() -> None:
-    ours = [new_client_id(Surroundings(), is_remoting=is_remoting) for is_remoting in (False, True)]
+    ours = [new_client_id(Environment(), is_remoting=is_remoting) for is_remoting in (False, True)]
     assert pop_members(ours) == (ours[0],)
     assert unclear_members(ours) == ()
 

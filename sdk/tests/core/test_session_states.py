@@ -6,7 +6,7 @@ from aiorocketmq._core.session_states import (
     STREAM_TABLE,
     ClientInput,
     ClientState,
-    ImpossibleStep,
+    ImpossibleStepError,
     StreamInput,
     StreamState,
     step,
@@ -24,7 +24,7 @@ def test_a_client_starts_runs_and_stops() -> None:
 def test_a_client_is_started_only_once() -> None:
     for state in ClientState:
         if state is not ClientState.NEW:
-            with pytest.raises(ImpossibleStep):
+            with pytest.raises(ImpossibleStepError):
                 step(CLIENT_TABLE, state, ClientInput.START)
 
 

@@ -14,7 +14,7 @@ import pytest
 import zstandard
 from aiorocketmq._unpacking import unpack_with_extra, unpacked_body
 from aiorocketmq.config import Compression
-from aiorocketmq.errors import MessageTooLarge
+from aiorocketmq.errors import MessageTooLargeError
 from aiorocketmq.message import Message
 from aiorocketmq.producer import Producer
 from aiorocketmq.simple_consumer import SimpleConsumer
@@ -54,10 +54,10 @@ async def test_a_body_arrives_as_it_was_sent_whether_it_was_worth_packing_or_not
 async def test_the_limit_is_for_what_travels(broker: FakeBroker) -> None:
     async with Producer(broker.endpoint, compression=Compression()) as producer:
         await producer.send(Message("orders", b"x" * (LIMIT + 1)))
-        with pytest.raises(MessageTooLarge):
+        with pytest.raises(MessageTooLargeError):
             await producer.send(Message("orders", os.urandom(LIMIT + 1)))
     async with Producer(broker.endpoint) as producer:
-        with pytest.raises(MessageTooLarge):
+        with pytest.raises(MessageTooLargeError):
             await producer.send(Message("orders", b"x" * (LIMIT + 1)))
 
 

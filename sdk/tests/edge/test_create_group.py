@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from aiorocketmq.config import Timeouts
-from aiorocketmq.errors import GroupNotFound
+from aiorocketmq.errors import GroupNotFoundError
 from aiorocketmq.message import Message
 from aiorocketmq.producer import Producer
 from aiorocketmq.push_consumer import PushConsumer
@@ -22,7 +22,9 @@ async def apache() -> Any:
 
 
 async def test_an_unknown_group_is_one_clear_error_and_is_not_created_by_itself(apache: FakeBroker) -> None:
-    with pytest.raises(GroupNotFound, match=r"'invoices'.*create the consumer group first, or mend its name"):
+    with pytest.raises(
+        GroupNotFoundError, match=r"'invoices'.*create the consumer group first, or mend its name"
+    ):
         async with SimpleConsumer(apache.endpoint, group="invoices", subscriptions=["orders"]):
             pass
     assert [group.name for group in apache.groups()] == []
@@ -68,7 +70,7 @@ async def test_a_group_that_is_there_stays_as_it_is(apache: FakeBroker) -> None:
 
 
 async def test_a_server_that_creates_no_groups_is_told_so_within_the_deadline(broker: FakeBroker) -> None:
-    with pytest.raises(GroupNotFound):
+    with pytest.raises(GroupNotFoundError):
         async with SimpleConsumer(
             broker.endpoint,
             group="nobody",

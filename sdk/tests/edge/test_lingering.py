@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 from aiorocketmq.config import Retry, Timeouts
 from aiorocketmq.errors import (
-    Busy,
-    Closed,
-    IllegalMessage,
-    MessageTooLarge,
-    PermissionDenied,
-    Refused,
+    BusyError,
+    ClosedError,
+    IllegalMessageError,
+    MessageTooLargeError,
+    PermissionDeniedError,
+    RefusedError,
     RocketMQError,
-    ServerFault,
-    TopicAway,
-    TopicNotFound,
-    Unreachable,
+    ServerError,
+    TopicNotFoundError,
+    TopicUnavailableError,
+    UnreachableError,
 )
 from aiorocketmq.hooks import Hook, SendCall, SendEvent
 from aiorocketmq.many import SendManyError
@@ -146,18 +146,18 @@ async def test_one_bad_message_of_a_batch_fails_alone(broker: FakeBroker, produc
     messages = numbered(10)
     messages[4] = Message("orders", b"bad", properties={"MSG_REGION": "reserved"})
     outcomes = await asyncio.gather(*(producer.send(message) for message in messages), return_exceptions=True)
-    assert Counter(type(outcome) for outcome in outcomes) == {SendReceipt: 9, IllegalMessage: 1}
-    assert isinstance(outcomes[4], IllegalMessage)
+    assert Counter(type(outcome) for outcome in outcomes) == {SendReceipt: 9, IllegalMessageError: 1}
+    assert isinstance(outcomes[4], IllegalMessageError)
     assert len(broker.messages("orders")) == 9
 
 
 @pytest.mark.parametrize(
     ("code", "kind", "requests"),
     [
-        ("TOPIC_NOT_FOUND", TopicAway, 3),
-        ("FORBIDDEN", PermissionDenied, 1),
-        ("BAD_REQUEST", Refused, 1 + 5),
-        ("MESSAGE_CORRUPTED", IllegalMessage, 1 + 5),
+        ("TOPIC_NOT_FOUND", TopicUnavailableError, 3),
+        ("FORBIDDEN", PermissionDeniedError, 1),
+        ("BAD_REQUEST", RefusedError, 1 + 5),
+        ("MESSAGE_CORRUPTED", IllegalMessageError, 1 + 5),
     ],
 )
 async def test_only_what_can_be_one_messages_fault_is_tried_one_by_one(
@@ -190,7 +190,7 @@ async def test_a_batch_that_may_pass_is_tried_again_as_it_was(broker: FakeBroker
 
 
 @pytest.mark.parametrize(
-    ("code", "kind"), [("TOO_MANY_REQUESTS", Busy), ("INTERNAL_SERVER_ERROR", ServerFault)]
+    ("code", "kind"), [("TOO_MANY_REQUESTS", BusyError), ("INTERNAL_SERVER_ERROR", ServerError)]
 )
 async def test_each_send_of_a_lost_batch_gets_the_error_of_its_own(
     broker: FakeBroker, producer: Producer, code: str, kind: type[RocketMQError]
@@ -225,9 +225,9 @@ async def test_closing_waits_for_a_batch_no_longer_than_the_time_to_stop(broker:
                     if isinstance(event, Stored):
                         break
             await producer.__aexit__(None, None, None)
-            with pytest.raises(Closed):
+            with pytest.raises(ClosedError):
                 await sending
-    with pytest.raises(Closed):
+    with pytest.raises(ClosedError):
         await producer.send(Message("orders", b"x"))
 
 
@@ -235,7 +235,7 @@ async def test_a_send_that_lingers_too_long_for_its_caller_gives_up_and_is_not_s
     broker: FakeBroker,
 ) -> None:
     async with Producer(broker.endpoint, topics=["orders"], linger=1.0) as producer:
-        with pytest.raises(Unreachable, match=r"within the 0.05 s") as raised:
+        with pytest.raises(UnreachableError, match=r"within the 0.05 s") as raised:
             await producer.send(Message("orders", b"x"), timeout=0.05)
         assert raised.value.timed_out
         assert not raised.value.may_have_taken_effect
@@ -246,10 +246,10 @@ async def test_a_send_that_lingers_too_long_for_its_caller_gives_up_and_is_not_s
 async def test_a_send_that_gave_up_is_in_no_later_attempt(broker: FakeBroker, others: int) -> None:
     async with Producer(broker.endpoint, topics=["orders"], linger=0) as producer:
         await broker.crash()
-        with pytest.raises(Unreachable):  # it may go out before the connection is known to be broken
+        with pytest.raises(UnreachableError):  # it may go out before the connection is known to be broken
             await producer.send(Message("orders", b"scout"), timeout=0.3)
         sends = [asyncio.create_task(producer.send(message)) for message in numbered(others)]
-        with pytest.raises(Unreachable, match=r"within the 0.5 s") as raised:
+        with pytest.raises(UnreachableError, match=r"within the 0.5 s") as raised:
             await producer.send(Message("orders", b"gave up"), timeout=0.5)
         assert not raised.value.may_have_taken_effect
         await broker.start()
@@ -264,7 +264,7 @@ async def test_a_send_that_gives_up_while_its_batch_is_under_way_may_be_stored(b
     async with Producer(broker.endpoint, topics=["orders"], linger=0) as producer:
         with (
             broker.faults.drop_reply("SendMessage", hang=True),
-            pytest.raises(Unreachable, match=r"within the 0.5 s") as raised,
+            pytest.raises(UnreachableError, match=r"within the 0.5 s") as raised,
         ):
             await producer.send(Message("orders", b"x"), timeout=0.5)
         assert raised.value.may_have_taken_effect
@@ -298,18 +298,18 @@ async def test_many_look_each_topic_up_once(broker: FakeBroker) -> None:
             await producer.send_many([*numbered(5), *numbered(5, "refunds")])
         assert fault.hits == 2
     assert [(type(error), error.topic) for error in raised.value.errors] == [
-        *[(Busy, "orders")] * 5,
-        *[(Busy, "refunds")] * 5,
+        *[(BusyError, "orders")] * 5,
+        *[(BusyError, "refunds")] * 5,
     ]
 
 
 async def test_what_the_producer_itself_refuses_does_not_enter_a_batch(
     broker: FakeBroker, producer: Producer
 ) -> None:
-    with pytest.raises(MessageTooLarge):
+    with pytest.raises(MessageTooLargeError):
         await producer.send(Message("orders", b"x" * (4 * 1024 * 1024 + 1)))
     async with Producer(broker.endpoint, linger=0, timeouts=Timeouts(start=0.5)) as other:
-        with pytest.raises(TopicNotFound):
+        with pytest.raises(TopicNotFoundError):
             await other.send(Message("nothing", b"x"))
 
 
@@ -357,7 +357,7 @@ async def test_many_of_several_kinds_have_an_outcome_each(broker: FakeBroker, pr
     with pytest.raises(SendManyError, match="2 of 7 messages were not stored") as raised:
         await producer.send_many(messages)
     kinds = [type(outcome) for outcome in raised.value.outcomes]
-    assert kinds == [*[SendReceipt] * 4, IllegalMessage, MessageTooLarge, SendReceipt]
+    assert kinds == [*[SendReceipt] * 4, IllegalMessageError, MessageTooLargeError, SendReceipt]
     assert [message.body for message in broker.messages("fifo")] == [b"1", b"2"]
 
 
@@ -414,7 +414,7 @@ async def test_no_more_requests_are_under_way_than_allowed(broker: FakeBroker) -
                     stored += isinstance(event, Stored)
                     if stored == 2:
                         break
-            with pytest.raises(Unreachable) as raised:
+            with pytest.raises(UnreachableError) as raised:
                 await producer.send(Message("orders", b"late"), timeout=0.1)
             assert not raised.value.may_have_taken_effect
             assert fault.hits == 2

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from aiorocketmq.errors import QuotaExceeded, RocketMQError, ServerFault
+from aiorocketmq.errors import QuotaExceededError, RocketMQError, ServerError
 from aiorocketmq.hooks import Event, Hook, LiteChange, LiteSyncEvent, Phase
 from aiorocketmq.simple_consumer import SimpleConsumer
 from aiorocketmq_fake import FakeBroker
@@ -74,7 +74,7 @@ async def test_a_repeated_list_is_told_as_the_first_one(lite: FakeBroker, heard:
     async with consumer_of(lite, "ann", hooks=(heard,)) as consumer:
         with (
             lite.faults.refuse("SyncLiteSubscription", "INTERNAL_SERVER_ERROR", times=1),
-            pytest.raises(ServerFault),
+            pytest.raises(ServerError),
         ):
             await consumer._lite_topics()._repeat()
         await consumer._lite_topics()._repeat()
@@ -91,7 +91,7 @@ async def test_a_list_without_names_is_told_though_no_server_is(lite: FakeBroker
 async def test_a_refused_list_has_failed(lite: FakeBroker, heard: Listening) -> None:
     async with consumer_of(lite, hooks=(heard,)) as consumer:
         refusing = lite.faults.refuse("SyncLiteSubscription", "LITE_SUBSCRIPTION_QUOTA_EXCEEDED", times=1)
-        with refusing, pytest.raises(QuotaExceeded) as raised:
+        with refusing, pytest.raises(QuotaExceededError) as raised:
             await consumer.add_lite_topics("ann")
     assert heard.told[1:] == [(Phase.INVOKE, ADD, ("ann",)), (Phase.FAIL, ADD, ("ann",))]
     assert heard.events[-1].error is raised.value
@@ -132,7 +132,7 @@ async def test_of_a_list_that_one_of_two_servers_took_nobody_knows(heard: Listen
             for broker in cluster.brokers:
                 with (
                     broker.faults.refuse("SyncLiteSubscription", code, times=1),
-                    pytest.raises(QuotaExceeded),
+                    pytest.raises(QuotaExceededError),
                 ):
                     await consumer.add_lite_topics("ann")
     answers = [phase.value for phase, _, _ in heard.told[1:] if phase is not Phase.INVOKE]

@@ -13,13 +13,13 @@ from aiorocketmq._produce.outages import Outages
 from aiorocketmq.config import Retry, Timeouts
 from aiorocketmq.errors import (
     BackgroundTaskError,
-    Busy,
-    Closed,
+    BusyError,
+    ClosedError,
     CredentialsProviderError,
-    IllegalMessage,
+    IllegalMessageError,
     RocketMQError,
-    ServerFault,
-    Unreachable,
+    ServerError,
+    UnreachableError,
 )
 from aiorocketmq.hooks import SendEvent
 from aiorocketmq.many import SendManyError
@@ -60,7 +60,7 @@ async def test_the_wait_for_a_slot_is_bounded_by_the_budget(
             async for event in events:
                 if isinstance(event, Stored):
                     break
-        with pytest.raises(Unreachable, match="all 1 slots for requests in flight are taken") as raised:
+        with pytest.raises(UnreachableError, match="all 1 slots for requests in flight are taken") as raised:
             async with asyncio.timeout(2):
                 await producer.send(ORDER)
         assert raised.value.timed_out
@@ -78,7 +78,7 @@ async def test_the_wait_for_a_turn_is_bounded_by_the_budget(hanging: FakeBroker)
             async for event in events:
                 if isinstance(event, Stored):
                     break
-        with pytest.raises(Unreachable, match="earlier sends of message group 'a'") as raised:
+        with pytest.raises(UnreachableError, match="earlier sends of message group 'a'") as raised:
             async with asyncio.timeout(2):
                 await producer.send(Message("fifo", b"2", message_group="a"))
         assert not raised.value.may_have_taken_effect
@@ -96,7 +96,7 @@ async def test_many_are_given_up_after_one_budget(broker: FakeBroker, linger: fl
             async with asyncio.timeout(5):
                 await producer.send_many([ORDER] * 1000, max_in_flight=2)
     assert len(raised.value.errors) == 1000
-    assert {type(error) for error in raised.value.errors} == {Unreachable}
+    assert {type(error) for error in raised.value.errors} == {UnreachableError}
     last = raised.value.errors[-1]
     assert "none of this send_many was stored meanwhile" in last.text
     assert not last.may_have_taken_effect
@@ -107,12 +107,12 @@ async def test_sends_share_the_attempts_of_an_outage(broker: FakeBroker, watchin
         broker.endpoint, topics=["orders"], retry=Retry(budget=1.0), hooks=[watching]
     ) as producer:
         await broker.crash()
-        with pytest.raises(Unreachable):
+        with pytest.raises(UnreachableError):
             await producer.send(ORDER)
         before = watching.told(SendEvent).count("invoke")
         outcomes = await asyncio.gather(*(producer.send(ORDER) for _ in range(200)), return_exceptions=True)
         attempts = watching.told(SendEvent).count("invoke") - before
-    assert {type(outcome) for outcome in outcomes} == {Unreachable}
+    assert {type(outcome) for outcome in outcomes} == {UnreachableError}
     assert attempts <= 20
     waited = [outcome for outcome in outcomes if "Retry.budget" in str(outcome)]
     assert len(waited) >= 180
@@ -152,7 +152,7 @@ async def test_an_earlier_attempt_that_may_be_stored_stays_in_the_error(broker: 
         with (
             broker.faults.drop_reply("SendMessage", times=1),
             broker.faults.refuse("SendMessage", "ILLEGAL_MESSAGE_TAG"),
-            pytest.raises(IllegalMessage) as raised,
+            pytest.raises(IllegalMessageError) as raised,
         ):
             await producer.send(ORDER)
     assert len(broker.messages("orders")) == 1
@@ -164,9 +164,9 @@ async def test_a_time_out_before_any_attempt_leaves_nothing_open(broker: FakeBro
     seldom = Retry(initial=2.0, maximum=2.0)
     async with Producer(broker.endpoint, topics=["orders"], retry=seldom) as producer:
         await broker.crash()
-        with pytest.raises(Unreachable):
+        with pytest.raises(UnreachableError):
             await producer.send(ORDER, timeout=0.5)
-        with pytest.raises(Unreachable, match=r"within the 0.1 s that it was given") as raised:
+        with pytest.raises(UnreachableError, match=r"within the 0.1 s that it was given") as raised:
             await producer.send(ORDER, timeout=0.1)
     assert not raised.value.may_have_taken_effect
 
@@ -176,7 +176,7 @@ async def test_one_attempt_waits_for_nobody(broker: FakeBroker) -> None:
         await broker.crash()
         for _ in range(3):
             async with asyncio.timeout(5):
-                with pytest.raises(Unreachable):
+                with pytest.raises(UnreachableError):
                     await producer.send(ORDER)
         await broker.start()
 
@@ -189,7 +189,7 @@ async def test_sends_that_wait_for_a_server_end_when_the_producer_closes(broker:
         await sends_wait(producer, 19)
     async with asyncio.timeout(5):
         outcomes = await asyncio.gather(*sends, return_exceptions=True)
-    assert {type(outcome) for outcome in outcomes} == {Closed}
+    assert {type(outcome) for outcome in outcomes} == {ClosedError}
 
 
 async def test_another_broker_takes_the_message_at_once() -> None:
@@ -240,7 +240,7 @@ async def test_a_fault_of_a_look_up_stays_when_the_next_hangs(broker: FakeBroker
         with (
             broker.faults.refuse("QueryRoute", "INTERNAL_SERVER_ERROR", times=1),
             broker.faults.drop_reply("QueryRoute", hang=True),
-            pytest.raises(ServerFault, match="INTERNAL_SERVER_ERROR") as raised,
+            pytest.raises(ServerError, match="INTERNAL_SERVER_ERROR") as raised,
         ):
             await producer.send(ORDER)
     assert not raised.value.may_have_taken_effect
@@ -298,7 +298,7 @@ async def test_waiting_sends_follow_a_topic_that_moves() -> None:
             healthy, dead = route.writable
             moved, other = bound_to(route, dead.queue.broker)[:2]
             await cluster.brokers[1].crash()
-            with pytest.raises(Unreachable):  # it may go out before the connection is known to be broken
+            with pytest.raises(UnreachableError):  # it may go out before the connection is known to be broken
                 await producer.send(Message("fifo", b"scout", message_group=moved), timeout=0.3)
             sends = [
                 asyncio.create_task(producer.send(Message("fifo", b"x", message_group=moved)))
@@ -335,7 +335,7 @@ def at(*endpoints: object) -> Route:
 async def test_an_outage_ends_when_no_route_names_its_server() -> None:
     routes = {"orders": at(HERE)}
     outages = outages_of(routes)
-    outages.failed(HERE, Unreachable("refused"), "x")
+    outages.failed(HERE, UnreachableError("refused"), "x")
     outages.follow("orders")
     assert HERE in outages
     routes["orders"] = at(THERE)
@@ -343,13 +343,13 @@ async def test_an_outage_ends_when_no_route_names_its_server() -> None:
     assert not outages
 
 
-@pytest.mark.parametrize("error", [Closed("x"), CredentialsProviderError("x"), BackgroundTaskError("x")])
+@pytest.mark.parametrize("error", [ClosedError("x"), CredentialsProviderError("x"), BackgroundTaskError("x")])
 async def test_only_answers_of_a_server_end_its_outage(error: RocketMQError) -> None:
     outages = outages_of({"orders": at(HERE)})
-    outages.failed(HERE, Unreachable("refused"), "x")
+    outages.failed(HERE, UnreachableError("refused"), "x")
     outages.failed(HERE, error, "x")
     assert HERE in outages
-    outages.failed(HERE, Busy("x"), "x")
+    outages.failed(HERE, BusyError("x"), "x")
     assert HERE not in outages
 
 
@@ -379,8 +379,8 @@ class TwoAttempts:
     async def attempt(self, chosen: RouteQueue) -> Sequence[SendReceipt | RocketMQError]:
         self.attempts += 1
         if self.attempts == 1:
-            raise Unreachable("no answer", timed_out=True, may_have_taken_effect=True)
-        return [Busy("throttled")]
+            raise UnreachableError("no answer", timed_out=True, may_have_taken_effect=True)
+        return [BusyError("throttled")]
 
 
 async def test_errors_of_single_messages_keep_what_earlier_attempts_left_open(broker: FakeBroker) -> None:
@@ -388,5 +388,5 @@ async def test_errors_of_single_messages_keep_what_earlier_attempts_left_open(br
         sender = producer._sender
         route = await sender.route("orders", sender.until())
         (outcome,) = await sender._carry_out(TwoAttempts(), route, sender.until())
-    assert isinstance(outcome, Busy)
+    assert isinstance(outcome, BusyError)
     assert outcome.may_have_taken_effect

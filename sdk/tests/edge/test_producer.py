@@ -6,16 +6,16 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from aiorocketmq.config import Retry, Timeouts
 from aiorocketmq.errors import (
-    Busy,
-    Closed,
-    IllegalMessage,
-    MessageTooLarge,
-    PermissionDenied,
+    BusyError,
+    ClosedError,
+    IllegalMessageError,
+    MessageTooLargeError,
+    PermissionDeniedError,
     RocketMQError,
-    ServerFault,
-    TopicNotFound,
-    TypeMismatch,
-    Unreachable,
+    ServerError,
+    TopicNotFoundError,
+    TypeMismatchError,
+    UnreachableError,
     UsageError,
 )
 from aiorocketmq.hooks import ClientEvent, Hook, RecallEvent, SendCall, SendEvent
@@ -146,7 +146,7 @@ async def test_a_message_of_the_wrong_type_is_refused_before_it_travels(
     broker: FakeBroker, producer: Producer, kind: str, facts: dict[str, object]
 ) -> None:
     await broker.create_topic("typed", type=kind)  # type: ignore[arg-type]
-    with pytest.raises(TypeMismatch, match=f"takes {kind} messages"):
+    with pytest.raises(TypeMismatchError, match=f"takes {kind} messages"):
         await producer.send(Message("typed", b"x", **facts))  # type: ignore[arg-type]
     assert broker.messages("typed") == ()
 
@@ -155,7 +155,7 @@ async def test_a_body_over_the_servers_limit_is_refused_before_it_travels(
     broker: FakeBroker, producer: Producer
 ) -> None:
     await producer.send(Message("orders", b"x" * 4 * 1024 * 1024))
-    with pytest.raises(MessageTooLarge, match="over the server's limit of 4194304 bytes"):
+    with pytest.raises(MessageTooLargeError, match="over the server's limit of 4194304 bytes"):
         await producer.send(Message("orders", b"x" * (4 * 1024 * 1024 + 1)))
     assert len(broker.messages("orders")) == 1
 
@@ -164,10 +164,10 @@ async def test_an_unknown_topic_is_told_within_the_deadline_and_soon_the_second_
     broker: FakeBroker,
 ) -> None:
     async with Producer(broker.endpoint, timeouts=Timeouts(start=1.0)) as producer:
-        with pytest.raises(TopicNotFound, match="'nothing'"):
+        with pytest.raises(TopicNotFoundError, match="'nothing'"):
             await producer.send(Message("nothing", b"x"))
         begun = asyncio.get_running_loop().time()
-        with pytest.raises(TopicNotFound):
+        with pytest.raises(TopicNotFoundError):
             await producer.send(Message("nothing", b"x"))
         assert asyncio.get_running_loop().time() - begun < 0.5
         await broker.create_topic("nothing")
@@ -176,7 +176,7 @@ async def test_an_unknown_topic_is_told_within_the_deadline_and_soon_the_second_
 
 async def test_a_topic_without_write_permission_is_told(broker: FakeBroker, producer: Producer) -> None:
     await broker.create_topic("closed", permission="READ")  # type: ignore[call-arg]
-    with pytest.raises(PermissionDenied, match="no writable queue"):
+    with pytest.raises(PermissionDeniedError, match="no writable queue"):
         await producer.send(Message("closed", b"x"))
 
 
@@ -195,7 +195,7 @@ async def test_what_may_pass_is_tried_again_with_the_same_id(
 
 @pytest.mark.parametrize(
     ("code", "kind"),
-    [("TOO_MANY_REQUESTS", Busy), ("INTERNAL_SERVER_ERROR", ServerFault), ("UNAUTHORIZED", None)],
+    [("TOO_MANY_REQUESTS", BusyError), ("INTERNAL_SERVER_ERROR", ServerError), ("UNAUTHORIZED", None)],
 )
 async def test_after_the_last_try_the_error_tells_its_facts(
     broker: FakeBroker, code: str, kind: type[RocketMQError] | None
@@ -207,7 +207,7 @@ async def test_after_the_last_try_the_error_tells_its_facts(
         ):
             await producer.send(Message("orders", b"x"))
     error = raised.value
-    assert isinstance(error, kind or PermissionDenied)
+    assert isinstance(error, kind or PermissionDeniedError)
     assert fault.hits == (3 if kind else 1)
     assert (error.code_name, error.topic, error.endpoint) == (code, "orders", broker.endpoint)
     assert error.request_id
@@ -215,7 +215,10 @@ async def test_after_the_last_try_the_error_tells_its_facts(
 
 
 async def test_what_cannot_pass_is_tried_once(broker: FakeBroker, producer: Producer) -> None:
-    with broker.faults.refuse("SendMessage", "ILLEGAL_MESSAGE_TAG") as fault, pytest.raises(IllegalMessage):
+    with (
+        broker.faults.refuse("SendMessage", "ILLEGAL_MESSAGE_TAG") as fault,
+        pytest.raises(IllegalMessageError),
+    ):
         await producer.send(Message("orders", b"x"))
     assert fault.hits == 1
 
@@ -233,7 +236,7 @@ async def test_a_server_that_does_not_answer_is_unreachable_and_the_effect_open(
     timeouts = Timeouts(request=0.2)
     async with Producer(broker.endpoint, retry=Retry(attempts=1), timeouts=timeouts) as producer:
         await producer.send(Message("orders", b"x"))
-        with broker.faults.drop_reply("SendMessage", hang=True), pytest.raises(Unreachable) as raised:
+        with broker.faults.drop_reply("SendMessage", hang=True), pytest.raises(UnreachableError) as raised:
             await producer.send(Message("orders", b"x"))
     assert raised.value.timed_out
     assert raised.value.may_have_taken_effect
@@ -243,7 +246,7 @@ async def test_a_server_that_does_not_answer_is_unreachable_and_the_effect_open(
 async def test_a_send_gives_up_when_its_own_time_is_over(broker: FakeBroker, producer: Producer) -> None:
     with (
         broker.faults.drop_reply("SendMessage", hang=True),
-        pytest.raises(Unreachable, match=r"'orders' was not stored within the 0.1 s") as raised,
+        pytest.raises(UnreachableError, match=r"'orders' was not stored within the 0.1 s") as raised,
     ):
         await producer.send(Message("orders", b"x"), timeout=0.1)
     error = raised.value
@@ -266,15 +269,15 @@ async def test_hooks_see_that_a_sends_own_time_is_over(broker: FakeBroker) -> No
                 raise
 
     async with Producer(broker.endpoint, hooks=[Noting()]) as producer:
-        with broker.faults.drop_reply("SendMessage", hang=True), pytest.raises(Unreachable):
+        with broker.faults.drop_reply("SendMessage", hang=True), pytest.raises(UnreachableError):
             await producer.send(Message("orders", b"x"), timeout=0.1)
-    assert [type(error) for error in seen] == [Unreachable]
+    assert [type(error) for error in seen] == [UnreachableError]
 
 
 async def test_the_budget_bounds_all_attempts(broker: FakeBroker) -> None:
     retry = Retry(budget=0.5)
     async with Producer(broker.endpoint, retry=retry, topics=["orders"]) as producer:
-        for code, kind in (("TOO_MANY_REQUESTS", Busy), ("INTERNAL_SERVER_ERROR", ServerFault)):
+        for code, kind in (("TOO_MANY_REQUESTS", BusyError), ("INTERNAL_SERVER_ERROR", ServerError)):
             begun = asyncio.get_running_loop().time()
             with broker.faults.refuse("SendMessage", code) as fault, pytest.raises(kind):
                 await producer.send(Message("orders", b"x"))
@@ -307,7 +310,7 @@ async def test_when_some_of_many_fail_the_error_has_an_outcome_for_each(
     with pytest.raises(SendManyError, match="1 of 3 messages were not stored") as raised:
         await producer.send_many(messages)
     kinds = [type(outcome) for outcome in raised.value.outcomes]
-    assert kinds == [SendReceipt, MessageTooLarge, SendReceipt]
+    assert kinds == [SendReceipt, MessageTooLargeError, SendReceipt]
     assert len(broker.messages("orders")) == 2
 
 
@@ -401,7 +404,7 @@ async def test_a_send_in_flight_when_the_producer_closes_ends_with_closed_and_no
                 sending = asyncio.create_task(producer.send(Message("orders", b"x")))
                 await until(events, Stored)
             await producer.__aexit__(None, None, None)
-            with pytest.raises(Closed):
+            with pytest.raises(ClosedError):
                 await sending
 
 

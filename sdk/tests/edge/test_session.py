@@ -13,14 +13,14 @@ from aiorocketmq._transport.interface import Metadata
 from aiorocketmq._upkeep import Periods, Upkeep
 from aiorocketmq.config import Credentials, Retry, Timeouts
 from aiorocketmq.connection import Connection
-from aiorocketmq.errors import Closed, RocketMQError, Unreachable
+from aiorocketmq.errors import ClosedError, RocketMQError, UnreachableError
 from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.producer import Producer
 from aiorocketmq.push_consumer import PushConsumer
 from aiorocketmq.simple_consumer import SimpleConsumer
 from aiorocketmq.wire import messages as pb
 from aiorocketmq_fake import FakeBroker
-from aiorocketmq_fake.core.events import PollParked, Refused
+from aiorocketmq_fake.core.events import PollParked, RefusedError
 
 Awaiting = Callable[[type[object]], AbstractAsyncContextManager[None]]
 
@@ -166,10 +166,10 @@ async def test_two_heartbeats_without_answer_make_a_new_connection(
         broker.endpoint, topics=["orders"], timeouts=timeouts, transport=overheard
     ) as producer:
         with broker.faults.drop_reply("Heartbeat", hang=True, times=2):
-            with pytest.raises(Unreachable):
+            with pytest.raises(UnreachableError):
                 await producer._session._upkeep.beat()
             assert overheard.reconnections == 0
-            with pytest.raises(Unreachable):
+            with pytest.raises(UnreachableError):
                 await producer._session._upkeep.beat()
         assert overheard.reconnections == 1
         await producer.send(Message("orders", b"x"))
@@ -210,7 +210,7 @@ async def test_a_failed_send_isolates_its_server_until_a_heartbeat_is_answered(
     broker: FakeBroker,
 ) -> None:
     async with Producer(broker.endpoint, topics=["orders"], retry=Retry(attempts=1)) as producer:
-        with broker.faults.fail("SendMessage", times=1), pytest.raises(Unreachable):
+        with broker.faults.fail("SendMessage", times=1), pytest.raises(UnreachableError):
             await producer.send(Message("orders", b"x"))
         assert len(producer._session.isolated) == 1
         await producer.send(Message("orders", b"x"))
@@ -242,7 +242,7 @@ async def test_clients_share_one_connection_and_leave_it_open(
             await message.ack()
         assert len(overheard._channels) == 1
     assert overheard._channels == {}
-    with pytest.raises(Closed, match="the connection was closed"):
+    with pytest.raises(ClosedError, match="the connection was closed"):
         async with Producer(rocketmq):
             pass
 
@@ -337,9 +337,9 @@ async def test_the_end_of_a_client_leaves_no_task_behind(broker: FakeBroker) -> 
 async def test_a_send_that_waits_for_a_route_when_the_producer_closes_ends_with_closed(
     broker: FakeBroker, awaiting: Awaiting
 ) -> None:
-    async with Producer(broker.endpoint) as producer, awaiting(Refused):
+    async with Producer(broker.endpoint) as producer, awaiting(RefusedError):
         sending = asyncio.create_task(producer.send(Message("nothing-yet", b"x")))
-    with pytest.raises(Closed):
+    with pytest.raises(ClosedError):
         await sending
 
 
@@ -354,7 +354,7 @@ async def test_polls_of_several_topics_end_with_closed_when_the_consumer_closes(
         polling = asyncio.create_task(consumer.receive(wait=20))
     async with asyncio.timeout(5):
         (outcome,) = await asyncio.gather(polling, return_exceptions=True)
-    assert outcome == [] or isinstance(outcome, Closed)
+    assert outcome == [] or isinstance(outcome, ClosedError)
 
 
 async def test_a_cancelled_wait_for_a_route_leaves_the_question_to_the_others(broker: FakeBroker) -> None:
@@ -374,7 +374,7 @@ async def test_a_server_that_answers_no_settings_gets_a_new_stream(broker: FakeB
     async with Producer(broker.endpoint, topics=["orders"], timeouts=timeouts) as producer:
         (link,) = producer._session.links.values()
         silent = broker.faults.drop_reply("Telemetry", hang=True)
-        with silent, pytest.raises(Unreachable, match="did not answer our settings in time"):
+        with silent, pytest.raises(UnreachableError, match="did not answer our settings in time"):
             await link.resync()
         await settled(producer)
         await producer.send(Message("orders", b"x"))

@@ -9,11 +9,11 @@ from typing import Any, Protocol, TypeVar
 import pytest
 from aiorocketmq.config import Timeouts
 from aiorocketmq.errors import (
-    Closed,
-    LeaseLost,
-    PermissionDenied,
+    ClosedError,
+    LeaseLostError,
+    PermissionDeniedError,
     RocketMQError,
-    Unreachable,
+    UnreachableError,
     UsageError,
 )
 from aiorocketmq.hooks import AckEvent, ChangeEvent, DeliverEvent, Event, ReceiveEvent, SettingsEvent
@@ -118,11 +118,11 @@ async def test_a_message_whose_lease_ends_comes_again_and_its_old_delivery_is_lo
         await still.clock.advance(seconds=31)
         (again,) = await consumer.receive(wait=5)
         assert (again.message_id, again.attempt) == (message.message_id, 2)
-        with pytest.raises(LeaseLost) as raised:
+        with pytest.raises(LeaseLostError) as raised:
             await message.ack()
         assert (raised.value.topic, raised.value.group) == ("orders", "billing")
         assert message.is_settled
-        with pytest.raises(LeaseLost, match="lease is over"):
+        with pytest.raises(LeaseLostError, match="lease is over"):
             await message.extend(10)
         await again.ack()
 
@@ -243,7 +243,7 @@ async def test_when_some_of_many_acks_fail_the_error_has_an_outcome_for_each(sti
         new = await one(consumer, producer)
         with pytest.raises(AckManyError, match="1 of 3 messages were not acknowledged") as raised:
             await consumer.ack([old, again, new])
-        assert [(message, type(error)) for message, error in raised.value.failed] == [(old, LeaseLost)]
+        assert [(message, type(error)) for message, error in raised.value.failed] == [(old, LeaseLostError)]
         assert [error for _, error in raised.value.outcomes[1:]] == [None, None]
         assert still.leases() == ()
 
@@ -326,7 +326,10 @@ async def test_observers_see_polls_deliveries_and_settling(broker: FakeBroker, w
         first = message.receipt_handle
         await message.extend(60)
         second = message.receipt_handle
-        with broker.faults.refuse("AckMessage", "INVALID_RECEIPT_HANDLE", times=1), pytest.raises(LeaseLost):
+        with (
+            broker.faults.refuse("AckMessage", "INVALID_RECEIPT_HANDLE", times=1),
+            pytest.raises(LeaseLostError),
+        ):
             await message.ack()
     told = watching.told
     assert told(ReceiveEvent) == ["invoke", "ok"]
@@ -356,7 +359,7 @@ async def test_a_poll_in_flight_ends_with_the_consumer_empty_or_closed(
         polling = asyncio.create_task(consumer.receive(wait=20))
     async with asyncio.timeout(5):
         (outcome,) = await asyncio.gather(polling, return_exceptions=True)
-    assert outcome == [] or isinstance(outcome, Closed)
+    assert outcome == [] or isinstance(outcome, ClosedError)
 
 
 async def test_what_arrived_before_a_poll_broke_off_is_handed_out(
@@ -373,10 +376,10 @@ async def test_a_poll_whose_answer_is_lost_says_that_it_may_have_taken_messages(
     broker: FakeBroker, watching: Watching, awaiting: Awaiting
 ) -> None:
     async with watched_by(watching, broker) as consumer:
-        with broker.faults.fail("ReceiveMessage"), pytest.raises(Unreachable) as raised:
+        with broker.faults.fail("ReceiveMessage"), pytest.raises(UnreachableError) as raised:
             await consumer.receive(wait=5)
         assert raised.value.may_have_taken_effect
-        with broker.faults.refuse("ReceiveMessage", "FORBIDDEN"), pytest.raises(PermissionDenied):
+        with broker.faults.refuse("ReceiveMessage", "FORBIDDEN"), pytest.raises(PermissionDeniedError):
             await consumer.receive(wait=5)
         async with awaiting(PollParked):
             polling = asyncio.create_task(consumer.receive(wait=20))
@@ -397,7 +400,7 @@ async def test_an_error_of_one_of_several_topics_is_raised_when_no_other_has_mes
     async with SimpleConsumer(
         broker.endpoint, group="billing", subscriptions=["orders", "refunds"]
     ) as consumer:
-        with broker.faults.refuse("ReceiveMessage", "FORBIDDEN"), pytest.raises(PermissionDenied):
+        with broker.faults.refuse("ReceiveMessage", "FORBIDDEN"), pytest.raises(PermissionDeniedError):
             await consumer.receive(wait=5)
         with broker.faults.refuse("ReceiveMessage", "FORBIDDEN", topic="refunds"):
             await producer.send(Message("orders", b"x"))

@@ -7,8 +7,8 @@ from typing import TypeVar
 
 import pytest
 from aiorocketmq.errors import (
-    Closed,
-    IllegalFilter,
+    ClosedError,
+    IllegalFilterError,
     UsageError,
 )
 from aiorocketmq.message import Message
@@ -52,7 +52,7 @@ async def test_only_messages_that_satisfy_an_sql_expression_arrive(
 async def test_an_expression_that_the_server_cannot_read_is_told(broker: FakeBroker) -> None:
     wanted = {"orders": Sql("amount LIKE 1")}
     async with SimpleConsumer(broker.endpoint, group="billing", subscriptions=wanted) as consumer:
-        with pytest.raises(IllegalFilter, match="'LIKE' stands at position 7"):
+        with pytest.raises(IllegalFilterError, match="'LIKE' stands at position 7"):
             await consumer.receive(wait=5)
 
 
@@ -123,9 +123,9 @@ async def test_after_the_end_everything_says_closed(broker: FakeBroker, producer
         await producer.send(Message("orders", b"x"))
         (message,) = await consumer.receive(wait=5)
     assert [client.group for client in broker.clients()] == [""]
-    with pytest.raises(Closed):
+    with pytest.raises(ClosedError):
         await consumer.receive()
-    with pytest.raises(Closed):
+    with pytest.raises(ClosedError):
         await message.ack()
 
 

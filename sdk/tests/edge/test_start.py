@@ -12,15 +12,15 @@ import pytest
 from aiorocketmq.config import Credentials, Timeouts, Tls
 from aiorocketmq.connection import Connection
 from aiorocketmq.errors import (
-    Closed,
-    GroupNotFound,
-    NotServed,
-    PermissionDenied,
-    Refused,
+    ClosedError,
+    GroupNotFoundError,
+    NotSupportedError,
+    PermissionDeniedError,
+    RefusedError,
     RocketMQError,
-    ServerFault,
-    TopicNotFound,
-    Unreachable,
+    ServerError,
+    TopicNotFoundError,
+    UnreachableError,
     UsageError,
 )
 from aiorocketmq.message import Message
@@ -28,7 +28,7 @@ from aiorocketmq.producer import Producer
 from aiorocketmq.simple_consumer import SimpleConsumer
 from aiorocketmq.wire import messages as pb
 from aiorocketmq_fake import FakeBroker, ServerTls
-from aiorocketmq_fake.core.events import Refused as CommandRefused
+from aiorocketmq_fake.core.events import RefusedError as CommandRefused
 
 Awaiting = Callable[[type[object]], AbstractAsyncContextManager[None]]
 
@@ -66,10 +66,10 @@ async def start_error(endpoint: str, timeouts: Timeouts, **options: object) -> R
         await consumer.__aenter__()
     assert time.monotonic() - begun < timeouts.start + 1.0
     assert tasks_of_clients() == []
-    with pytest.raises(Closed):
+    with pytest.raises(ClosedError):
         await consumer.receive()
     error = raised.value
-    assert not isinstance(error, Closed)
+    assert not isinstance(error, ClosedError)
     assert endpoint in str(error)
     assert "\n" not in str(error)
     return error
@@ -89,7 +89,7 @@ def closed_port() -> int:
 
 async def test_an_unknown_host(soon: Timeouts) -> None:
     error = await start_error("no-such-host.invalid:8081", soon)
-    assert isinstance(error, Unreachable)
+    assert isinstance(error, UnreachableError)
     assert "unknown" in str(error)
     assert "'orders'" in str(error)
     assert "'billing'" in str(error)
@@ -101,13 +101,13 @@ async def test_an_unknown_host(soon: Timeouts) -> None:
 
 async def test_a_port_where_nobody_listens(soon: Timeouts) -> None:
     error = await start_error(f"127.0.0.1:{closed_port()}", soon)
-    assert isinstance(error, Unreachable)
+    assert isinstance(error, UnreachableError)
     assert "nothing listens there" in str(error)
 
 
 async def test_an_ipv6_address_where_nobody_listens(soon: Timeouts) -> None:
     error = await start_error(f"[::1]:{closed_port()}", soon)
-    assert isinstance(error, Unreachable)
+    assert isinstance(error, UnreachableError)
 
 
 async def test_the_port_of_a_name_server(serve: Serve, soon: Timeouts) -> None:
@@ -124,7 +124,7 @@ async def test_the_port_of_a_name_server(serve: Serve, soon: Timeouts) -> None:
 
     async with serve(name_server) as endpoint:
         error = await start_error(endpoint, soon)
-    assert isinstance(error, Unreachable)
+    assert isinstance(error, UnreachableError)
     assert "it is a name server or broker port of the classic protocol" in str(error)
     assert "8081" in str(error)
 
@@ -153,14 +153,14 @@ async def test_a_web_server(serve: Serve, soon: Timeouts) -> None:
 
     async with serve(web) as endpoint:
         error = await start_error(endpoint, soon)
-    assert isinstance(error, Unreachable)
+    assert isinstance(error, UnreachableError)
     assert "not the gRPC port of a RocketMQ proxy" in str(error)
 
 
 async def test_an_undecodable_route_is_named_when_time_is_over(serve_grpc: ServeGrpc, soon: Timeouts) -> None:
     async with serve_grpc(QueryRoute=[GARBAGE]) as endpoint:
         error = await start_error(endpoint, soon)
-    assert isinstance(error, ServerFault)
+    assert isinstance(error, ServerError)
     assert "the answer of" in str(error)
     assert "to QueryRoute (topic 'orders', group 'billing')" in str(error)
     assert "could not be decoded" in str(error)
@@ -171,7 +171,7 @@ async def test_an_undecodable_telemetry_frame_is_named_when_time_is_over(
 ) -> None:
     async with serve_grpc(QueryRoute=[route_to()], Telemetry=[GARBAGE]) as endpoint:
         error = await start_error(endpoint, soon)
-    assert isinstance(error, ServerFault)
+    assert isinstance(error, ServerError)
     assert "settings" in str(error)
     assert "could not be decoded" in str(error)
 
@@ -181,7 +181,7 @@ async def test_a_route_beyond_the_bounds_is_refused_in_one_sentence(
 ) -> None:
     async with serve_grpc(QueryRoute=[route_to(port=65536)]) as endpoint:
         error = await start_error(endpoint, soon)
-    assert isinstance(error, ServerFault)
+    assert isinstance(error, ServerError)
     assert "'127.0.0.1:65536' has the port '65536'; a port is a number from 1 to 65535" in str(error)
 
 
@@ -199,7 +199,7 @@ async def test_a_start_goes_on_after_answers_that_could_not_be_decoded(serve_grp
 async def test_a_server_of_another_grpc_service(serve_grpc: ServeGrpc, soon: Timeouts) -> None:
     async with serve_grpc() as endpoint:
         error = await start_error(endpoint, soon)
-    assert isinstance(error, NotServed)
+    assert isinstance(error, NotSupportedError)
 
 
 async def test_a_server_that_greets_in_http2_and_then_sends_garbage(serve: Serve, soon: Timeouts) -> None:
@@ -211,7 +211,7 @@ async def test_a_server_that_greets_in_http2_and_then_sends_garbage(serve: Serve
 
     async with serve(garbled) as endpoint:
         error = await start_error(endpoint, soon)
-    assert isinstance(error, Unreachable | ServerFault)
+    assert isinstance(error, UnreachableError | ServerError)
 
 
 async def test_a_server_that_sends_garbage_at_once(serve: Serve, soon: Timeouts) -> None:
@@ -222,7 +222,7 @@ async def test_a_server_that_sends_garbage_at_once(serve: Serve, soon: Timeouts)
 
     async with serve(garbled) as endpoint:
         error = await start_error(endpoint, soon)
-    assert isinstance(error, Unreachable)
+    assert isinstance(error, UnreachableError)
 
 
 async def test_a_server_that_accepts_and_stays_silent(serve: Serve, soon: Timeouts) -> None:
@@ -231,7 +231,7 @@ async def test_a_server_that_accepts_and_stays_silent(serve: Serve, soon: Timeou
 
     async with serve(silent) as endpoint:
         error = await start_error(endpoint, soon)
-    assert isinstance(error, Unreachable)
+    assert isinstance(error, UnreachableError)
 
 
 async def test_a_server_that_hangs_up_at_once(serve: Serve, soon: Timeouts) -> None:
@@ -240,13 +240,13 @@ async def test_a_server_that_hangs_up_at_once(serve: Serve, soon: Timeouts) -> N
 
     async with serve(hangs_up) as endpoint:
         error = await start_error(endpoint, soon)
-    assert isinstance(error, Unreachable)
+    assert isinstance(error, UnreachableError)
 
 
 async def test_a_server_that_speaks_tls_when_plain_text_is_asked_for(soon: Timeouts) -> None:
     async with FakeBroker(tls=ServerTls.self_made()) as broker:
         error = await start_error(broker.endpoint, soon)
-    assert isinstance(error, Unreachable)
+    assert isinstance(error, UnreachableError)
     assert "it speaks TLS; give tls=Tls()" in str(error)
 
 
@@ -254,14 +254,14 @@ async def test_a_server_that_speaks_plain_text_when_tls_is_asked_for(
     broker: FakeBroker, soon: Timeouts
 ) -> None:
     error = await start_error(broker.endpoint, soon, tls=Tls())
-    assert isinstance(error, Unreachable)
+    assert isinstance(error, UnreachableError)
     assert "it speaks plain text, not TLS; leave tls out" in str(error)
 
 
 async def test_a_certificate_that_nobody_vouches_for(soon: Timeouts) -> None:
     async with FakeBroker(tls=ServerTls.self_made()) as broker:
         error = await start_error(broker.endpoint, soon, tls=Tls())
-    assert isinstance(error, Unreachable)
+    assert isinstance(error, UnreachableError)
     assert "certificate is not trusted" in str(error)
 
 
@@ -297,13 +297,13 @@ def test_a_malformed_endpoint_is_refused_by_the_line_that_wrote_it(endpoint: str
 async def test_an_unknown_topic(broker: FakeBroker, soon: Timeouts) -> None:
     await broker.delete_topic("orders")
     error = await start_error(broker.endpoint, soon)
-    assert isinstance(error, TopicNotFound)
+    assert isinstance(error, TopicNotFoundError)
     assert error.topic == "orders"
     assert "create the topic first" in str(error)
 
 
 async def test_an_unknown_topic_of_a_producer(broker: FakeBroker, soon: Timeouts) -> None:
-    with pytest.raises(TopicNotFound, match="'nothing'"):
+    with pytest.raises(TopicNotFoundError, match="'nothing'"):
         async with Producer(broker.endpoint, topics=["orders", "nothing"], timeouts=soon):
             pass
 
@@ -312,7 +312,7 @@ async def test_an_unknown_group_where_the_server_refuses_it() -> None:
     async with FakeBroker(profile="apache-5.5") as broker:
         await broker.create_topic("orders")
         error = await start_error(broker.endpoint, Timeouts(start=5.0, request=2.0))
-    assert isinstance(error, GroupNotFound)
+    assert isinstance(error, GroupNotFoundError)
     assert error.group == "billing"
     assert "create the consumer group first" in str(error)
 
@@ -320,14 +320,14 @@ async def test_an_unknown_group_where_the_server_refuses_it() -> None:
 async def test_credentials_that_the_server_refuses(broker: FakeBroker, soon: Timeouts) -> None:
     with broker.faults.refuse("QueryRoute", "UNAUTHORIZED", "no such user"):
         error = await start_error(broker.endpoint, soon, credentials=Credentials("key", "secret"))
-    assert isinstance(error, PermissionDenied)
+    assert isinstance(error, PermissionDeniedError)
     assert "no such user" in str(error)
 
 
 async def test_settings_that_the_server_refuses(broker: FakeBroker, soon: Timeouts) -> None:
     with broker.faults.fail("Telemetry", "INVALID_ARGUMENT"):
         error = await start_error(broker.endpoint, soon)
-    assert isinstance(error, Refused)
+    assert isinstance(error, RefusedError)
 
 
 async def test_a_topic_that_appears_while_the_client_starts_is_waited_for(
@@ -360,7 +360,7 @@ async def test_a_server_that_comes_up_while_the_client_starts_is_found(broker: F
 
 
 async def test_a_producer_without_topics_still_shows_that_there_is_no_server(soon: Timeouts) -> None:
-    with pytest.raises(Unreachable, match="nothing listens there"):
+    with pytest.raises(UnreachableError, match="nothing listens there"):
         async with Producer(f"127.0.0.1:{closed_port()}", timeouts=soon):
             pass
 
@@ -375,7 +375,7 @@ async def test_a_cancelled_start_leaves_nothing_behind(serve: Serve) -> None:
             async with asyncio.timeout(0.3):
                 await producer.__aenter__()
     assert tasks_of_clients() == []
-    with pytest.raises(Closed):
+    with pytest.raises(ClosedError):
         await producer.send(Message("orders", b"x"))
 
 
@@ -390,11 +390,11 @@ async def test_a_client_is_started_once(broker: FakeBroker) -> None:
 
 async def test_a_client_that_is_not_open_says_so(broker: FakeBroker) -> None:
     producer = Producer(broker.endpoint)
-    with pytest.raises(Closed, match="is not open yet"):
+    with pytest.raises(ClosedError, match="is not open yet"):
         await producer.send(Message("orders", b"x"))
     async with producer:
         pass
-    with pytest.raises(Closed, match="was closed"):
+    with pytest.raises(ClosedError, match="was closed"):
         await producer.send(Message("orders", b"x"))
 
 
@@ -404,7 +404,7 @@ async def test_an_address_that_only_the_server_can_reach_is_named_with_its_remed
         broker.endpoint, timeouts=Timeouts(start=1.5, request=0.5), address_map=lambda _: f"127.0.0.1:{port}"
     )
     async with wrong:
-        with pytest.raises(Unreachable, match="address_map=") as raised:
+        with pytest.raises(UnreachableError, match="address_map=") as raised:
             async with Producer(wrong, topics=["orders"]):
                 pass
     assert f"127.0.0.1:{port}" in str(raised.value)
@@ -429,7 +429,7 @@ async def test_a_server_that_answers_settings_with_a_status_says_why(
 ) -> None:
     with broker.faults.refuse("Telemetry", "UNAUTHORIZED", "no such user"):
         error = await start_error(broker.endpoint, soon)
-    assert isinstance(error, PermissionDenied)
+    assert isinstance(error, PermissionDeniedError)
     assert "no such user" in str(error)
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from aiorocketmq.config import Retry, Timeouts
-from aiorocketmq.errors import TopicAway, TopicNotFound, TypeMismatch, refusal
+from aiorocketmq.errors import TopicNotFoundError, TopicUnavailableError, TypeMismatchError, refusal
 from aiorocketmq.message import Message
 from aiorocketmq.producer import Producer
 from aiorocketmq.simple_consumer import SimpleConsumer
@@ -29,7 +29,7 @@ async def test_a_batch_outlasts_it_too(broker: Any) -> None:
 async def test_who_loses_patience_hears_that_another_try_may_help(broker: Any) -> None:
     async with Producer(broker.endpoint, topics=["orders"], retry=Retry(attempts=2)) as producer:
         broker.faults.refuse("SendMessage", "TOPIC_NOT_FOUND", times=2)
-        with pytest.raises(TopicAway, match="look whether its brokers run") as raised:
+        with pytest.raises(TopicUnavailableError, match="look whether its brokers run") as raised:
             await producer.send(Message("orders", b"x"))
     assert raised.value.may_retry
     assert not raised.value.may_have_taken_effect
@@ -38,24 +38,24 @@ async def test_who_loses_patience_hears_that_another_try_may_help(broker: Any) -
 async def test_a_receive_says_so_too(broker: Any) -> None:
     async with SimpleConsumer(broker.endpoint, group="billing", subscriptions=["orders"]) as consumer:
         broker.faults.refuse("ReceiveMessage", "TOPIC_NOT_FOUND", times=1)
-        with pytest.raises(TopicAway):
+        with pytest.raises(TopicUnavailableError):
             await consumer.receive(wait=1)
 
 
 async def test_a_topic_that_never_was_is_not_away(broker: Any) -> None:
-    with pytest.raises(TopicNotFound) as raised:
+    with pytest.raises(TopicNotFoundError) as raised:
         async with Producer(broker.endpoint, topics=["nowhere"], timeouts=Timeouts(start=0.5)):
             pass
-    assert not isinstance(raised.value, TopicAway)
+    assert not isinstance(raised.value, TopicUnavailableError)
     assert not raised.value.may_retry
 
 
 @pytest.mark.parametrize(
     ("text", "known", "kind"),
     [
-        (SAID, True, TopicAway),
-        (SAID, False, TopicNotFound),
-        (SAID.replace("UNSPECIFIED", "FIFO"), True, TypeMismatch),
+        (SAID, True, TopicUnavailableError),
+        (SAID, False, TopicNotFoundError),
+        (SAID.replace("UNSPECIFIED", "FIFO"), True, TypeMismatchError),
     ],
 )
 def test_a_mismatch_with_no_type_at_all_is_an_unknown_topic(

@@ -9,7 +9,7 @@ from typing import Protocol
 import pytest
 from aiorocketmq._core.transactions import Decisions
 from aiorocketmq._produce.transactions import CHECKS_AT_ONCE
-from aiorocketmq.errors import TransactionUnconfirmed, Unreachable
+from aiorocketmq.errors import TransactionUnconfirmedError, UnreachableError
 from aiorocketmq.hooks import Event, Hook, TransactionCheckEvent, TransactionEndEvent
 from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.producer import Producer
@@ -188,7 +188,7 @@ async def test_an_end_that_the_server_did_not_take_is_told_again_when_it_asks_wh
                 if not succeeds:
                     raise LookupError
 
-        expected = TransactionUnconfirmed if succeeds else LookupError
+        expected = TransactionUnconfirmedError if succeeds else LookupError
         with broker.faults.fail("EndTransaction", times=1), pytest.raises(expected):
             await work()
         await until_asked(broker, events)
@@ -203,7 +203,7 @@ async def test_a_check_right_after_the_end_is_not_answered(broker: FakeBroker, w
     """A second commit would deliver the message twice (R9.11)."""
     checker = Checker(Resolution.COMMIT)
     async with checked_producer(broker, checker, watching) as producer, broker.events.subscribe() as events:
-        with broker.faults.fail("EndTransaction", times=1), pytest.raises(TransactionUnconfirmed):
+        with broker.faults.fail("EndTransaction", times=1), pytest.raises(TransactionUnconfirmedError):
             async with producer.transaction(PAYMENT):
                 pass
         with broker.faults.delay("EndTransaction", 0.0) as ends:
@@ -215,7 +215,7 @@ async def test_a_check_right_after_the_end_is_not_answered(broker: FakeBroker, w
 async def test_a_half_message_whose_block_never_ran_is_rolled_back_without_asking(broker: FakeBroker) -> None:
     checker = Checker(Resolution.COMMIT)
     async with checked_producer(broker, checker) as producer, broker.events.subscribe() as events:
-        with broker.faults.drop_reply("SendMessage"), pytest.raises(Unreachable):
+        with broker.faults.drop_reply("SendMessage"), pytest.raises(UnreachableError):
             async with producer.transaction(PAYMENT):
                 raise AssertionError("the block ran")
         await until_asked(broker, events)

@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 import pytest
 from aiorocketmq.config import Retry
 from aiorocketmq.errors import (
-    Busy,
-    ServerFault,
-    TransactionUnconfirmed,
-    TypeMismatch,
-    Unreachable,
+    BusyError,
+    ServerError,
+    TransactionUnconfirmedError,
+    TypeMismatchError,
+    UnreachableError,
     UsageError,
 )
 from aiorocketmq.hooks import Hook, SendCall, SendEvent, TransactionEndEvent
@@ -104,14 +104,17 @@ async def test_a_block_that_is_cancelled_is_left_to_the_checker(
 async def test_a_commit_whose_answer_is_lost_is_not_repeated_and_says_so(
     broker: FakeBroker, producer: Producer
 ) -> None:
-    with broker.faults.drop_reply("EndTransaction") as fault, pytest.raises(TransactionUnconfirmed) as raised:
+    with (
+        broker.faults.drop_reply("EndTransaction") as fault,
+        pytest.raises(TransactionUnconfirmedError) as raised,
+    ):
         async with producer.transaction(PAYMENT):
             pass
     error = raised.value
     assert fault.hits == 1
     assert (error.topic, error.endpoint, error.may_have_taken_effect) == ("payments", broker.endpoint, True)
     assert not error.may_retry
-    assert isinstance(error.__cause__, Unreachable)
+    assert isinstance(error.__cause__, UnreachableError)
     assert "do not repeat the transaction" in str(error)
     assert bodies(broker) == [b"42"]
 
@@ -121,7 +124,7 @@ async def test_a_commit_that_the_server_refuses_tells_the_servers_facts(
 ) -> None:
     with (
         broker.faults.refuse("EndTransaction", "INTERNAL_SERVER_ERROR", "cannot found transaction data"),
-        pytest.raises(TransactionUnconfirmed, match="cannot found transaction data") as raised,
+        pytest.raises(TransactionUnconfirmedError, match="cannot found transaction data") as raised,
     ):
         async with producer.transaction(PAYMENT):
             pass
@@ -167,7 +170,7 @@ async def test_closing_the_producer_during_a_commit_leaves_it_unconfirmed(broker
                 working = asyncio.create_task(work())
                 await ended(events)
             await producer.__aexit__(None, None, None)
-            with pytest.raises(TransactionUnconfirmed, match="was closed"):
+            with pytest.raises(TransactionUnconfirmedError, match="was closed"):
                 await working
 
 
@@ -176,7 +179,7 @@ async def test_a_half_message_whose_answer_is_lost_is_not_sent_again(
 ) -> None:
     ran = False
     async with broker.events.subscribe() as events:
-        with broker.faults.drop_reply("SendMessage") as fault, pytest.raises(Unreachable):
+        with broker.faults.drop_reply("SendMessage") as fault, pytest.raises(UnreachableError):
             async with producer.transaction(PAYMENT):
                 ran = True
         assert fault.hits == 1
@@ -186,7 +189,7 @@ async def test_a_half_message_whose_answer_is_lost_is_not_sent_again(
 
 
 @pytest.mark.parametrize(
-    ("code", "tries", "kind"), [("TOO_MANY_REQUESTS", 3, Busy), ("HA_NOT_AVAILABLE", 1, ServerFault)]
+    ("code", "tries", "kind"), [("TOO_MANY_REQUESTS", 3, BusyError), ("HA_NOT_AVAILABLE", 1, ServerError)]
 )
 async def test_a_half_message_is_tried_again_only_where_it_cannot_be_stored_already(
     broker: FakeBroker, producer: Producer, code: str, tries: int, kind: type[Exception]
@@ -261,7 +264,7 @@ async def test_a_topic_of_another_type_is_refused_before_the_block_runs(
     broker: FakeBroker, producer: Producer
 ) -> None:
     await broker.create_topic("orders")
-    with pytest.raises(TypeMismatch, match="takes NORMAL messages, not TRANSACTION"):
+    with pytest.raises(TypeMismatchError, match="takes NORMAL messages, not TRANSACTION"):
         async with producer.transaction(Message("orders", b"x")):
             raise AssertionError("the block ran")
 

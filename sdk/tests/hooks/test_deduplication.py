@@ -19,7 +19,7 @@ from aiorocketmq.deduplication import (
     RedisStore,
     SqliteStore,
 )
-from aiorocketmq.errors import Closed
+from aiorocketmq.errors import ClosedError
 from aiorocketmq.hooks import AckEvent, Event, Hook, Phase
 from aiorocketmq.message import Message, MessageQueue, ReceivedMessage
 from aiorocketmq.producer import Producer
@@ -177,7 +177,7 @@ async def test_a_sqlite_store_outlives_its_process_and_is_open_only_inside_its_b
     async with SqliteStore(tmp_path / "handled.db") as store:
         await store.claim("m", "a", 60)
         await store.done("m", "a", 60)
-    with pytest.raises(Closed):
+    with pytest.raises(ClosedError):
         await store.claim("m", "b", 60)
     async with SqliteStore(tmp_path / "handled.db") as again:
         assert await again.claim("m", "b", 60) is Claim.DONE

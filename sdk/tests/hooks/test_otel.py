@@ -12,7 +12,7 @@ from aiorocketmq._metrics_export import PATH
 from aiorocketmq._transport.grpcio import GrpcioTransport
 from aiorocketmq._transport.interface import DuplexStream, Metadata
 from aiorocketmq.config import Credentials, Retry
-from aiorocketmq.errors import Unreachable
+from aiorocketmq.errors import UnreachableError
 from aiorocketmq.hooks import AckEvent, Event, Hook, Phase
 from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.otel import OpenTelemetryHook
@@ -165,12 +165,12 @@ async def test_a_failed_send_says_why_and_how_often_it_was_tried(
     broker: FakeBroker, telescope: Telescope
 ) -> None:
     async with Producer(broker.endpoint, hooks=[telescope.hook], retry=Retry(attempts=3)) as producer:
-        with broker.faults.fail("SendMessage"), pytest.raises(Unreachable):
+        with broker.faults.fail("SendMessage"), pytest.raises(UnreachableError):
             await producer.send(Message("orders", b"x"))
     sent = telescope.span("send orders")
     assert sent.status.status_code is StatusCode.ERROR
     assert sent.attributes is not None
-    assert sent.attributes["error.type"] == "Unreachable"
+    assert sent.attributes["error.type"] == "UnreachableError"
     assert [event.name for event in sent.events] == ["attempt failed"] * 3
 
 

@@ -10,7 +10,7 @@ from aiorocketmq._transport.grpcio import _OPTIONS, GrpcioTransport
 from aiorocketmq._transport.interface import Metadata, Take
 from aiorocketmq.config import Credentials, Timeouts
 from aiorocketmq.connection import Connection
-from aiorocketmq.errors import GroupNotFound, Refused, TopicNotFound, UsageError
+from aiorocketmq.errors import GroupNotFoundError, RefusedError, TopicNotFoundError, UsageError
 from aiorocketmq.hooks import AckEvent, ChangeEvent, Event, ForwardEvent, Hook, Phase
 from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.producer import Producer
@@ -233,7 +233,7 @@ async def test_8_an_unknown_group_is_one_error_with_its_remedy_or_created_on_req
     topic, group = await place.topic(), place.name("group")
     await sent(place, topic, b"1")
     if not place.is_old:  # servers before 5.5 take any group
-        with pytest.raises(GroupNotFound, match="create the consumer group first"):
+        with pytest.raises(GroupNotFoundError, match="create the consumer group first"):
             async with SimpleConsumer(place.endpoint, group=group, subscriptions=[topic]):
                 pass
     async with SimpleConsumer(
@@ -276,10 +276,10 @@ async def test_10_the_address_that_a_server_names_can_be_replaced(place: Place) 
 
 async def test_11_an_error_keeps_code_and_words_of_the_server(place: Place) -> None:
     topic = place.name("topic")
-    with pytest.raises(TopicNotFound) as raised:
+    with pytest.raises(TopicNotFoundError) as raised:
         async with Producer(place.endpoint, topics=[topic], timeouts=Timeouts(start=1)):
             pass
-    assert isinstance(raised.value, Refused)
+    assert isinstance(raised.value, RefusedError)
     assert raised.value.code == 40402
     assert topic in str(raised.value)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from aiorocketmq.config import CacheLimits, Credentials, Retry, Timeouts, Tls
 from aiorocketmq.connection import Connection
-from aiorocketmq.errors import Closed
+from aiorocketmq.errors import ClosedError
 
 
 @pytest.mark.parametrize("bad", [0, -1, float("nan"), float("inf")])
@@ -108,7 +108,7 @@ async def test_a_closed_connection_says_so(anyio_backend: str) -> None:
     connection = Connection("localhost:8081")
     async with connection:
         pass
-    with pytest.raises(Closed, match="the connection was closed"):
+    with pytest.raises(ClosedError, match="the connection was closed"):
         connection.open_transport()
     await connection.close()
 

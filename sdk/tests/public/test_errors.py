@@ -5,14 +5,14 @@ from aiorocketmq import errors
 from aiorocketmq._core.codes import Code, code_name
 from aiorocketmq.errors import (
     ERROR_OF_CODE,
-    Busy,
-    Closed,
-    LeaseLost,
-    Refused,
+    BusyError,
+    ClosedError,
+    LeaseLostError,
+    RefusedError,
     RocketMQError,
-    ServerFault,
-    TopicNotFound,
-    Unreachable,
+    ServerError,
+    TopicNotFoundError,
+    UnreachableError,
     UsageError,
     refusal,
 )
@@ -34,7 +34,7 @@ def test_every_code_of_the_wire_that_is_an_error_has_its_class() -> None:
 @pytest.mark.parametrize("code", sorted(set(Code) - NO_ERRORS))
 def test_every_refusal_is_one_sentence_that_carries_its_facts(code: Code) -> None:
     error = refusal(code, "so it said", request_id="r1", endpoint="h:1", topic="orders", group="billing")
-    assert isinstance(error, Refused | Busy)
+    assert isinstance(error, RefusedError | BusyError)
     assert (error.code, error.code_name) == (code, code.name)
     facts = (error.request_id, error.endpoint, error.topic, error.group, error.server_text)
     assert facts == ("r1", "h:1", "orders", "billing", "so it said")
@@ -57,7 +57,7 @@ def test_a_servers_text_becomes_one_printable_line() -> None:
 
 def test_a_code_that_the_contract_does_not_know_is_still_a_refusal() -> None:
     error = refusal(49999, "")
-    assert type(error) is Refused
+    assert type(error) is RefusedError
     assert error.code_name == "49999"
     assert code_name(20000) == "OK"
 
@@ -80,16 +80,16 @@ def test_only_what_may_pass_later_may_be_retried() -> None:
 
 def test_only_a_failing_server_or_a_lost_answer_leaves_the_effect_open() -> None:
     open_ended = {kind for kind in ERROR_OF_CODE.values() if kind.may_have_taken_effect}
-    assert open_ended == {ServerFault}
-    assert Unreachable("x", may_have_taken_effect=True).may_have_taken_effect
-    assert not Unreachable("x").may_have_taken_effect
+    assert open_ended == {ServerError}
+    assert UnreachableError("x", may_have_taken_effect=True).may_have_taken_effect
+    assert not UnreachableError("x").may_have_taken_effect
 
 
 def test_the_branches_are_told_apart_by_what_the_caller_can_do() -> None:
-    branches = (UsageError, Refused, Busy, Unreachable, Closed)
+    branches = (UsageError, RefusedError, BusyError, UnreachableError, ClosedError)
     assert all(each.__mro__[1] is RocketMQError for each in branches)
-    assert issubclass(TopicNotFound, Refused)
-    assert issubclass(LeaseLost, Refused)
+    assert issubclass(TopicNotFoundError, RefusedError)
+    assert issubclass(LeaseLostError, RefusedError)
 
 
 def test_the_tree_in_the_module_text_names_every_class() -> None:
@@ -102,7 +102,7 @@ def test_the_tree_in_the_module_text_names_every_class() -> None:
 
 def test_an_error_of_many_sends_carries_both_kinds_in_order() -> None:
     receipt = SendReceipt(message_id="m", topic="t", queue=None, offset=0)
-    passing, final = Busy("busy"), Closed("closed")
+    passing, final = BusyError("busy"), ClosedError("closed")
     error = SendManyError("x", outcomes=(passing, receipt, final))
     assert (error.receipts, error.errors) == ((receipt,), (passing, final))
     assert error.may_retry
@@ -110,7 +110,7 @@ def test_an_error_of_many_sends_carries_both_kinds_in_order() -> None:
 
 
 def test_an_error_of_many_acks_names_those_that_failed() -> None:
-    lost = LeaseLost("lost")
+    lost = LeaseLostError("lost")
     error = AckManyError("x", outcomes=(("first", None), ("second", lost)))  # type: ignore[arg-type]
     assert error.failed == (("second", lost),)
     assert not error.may_retry

@@ -5,14 +5,14 @@ from aiorocketmq._core.endpoint import parse_endpoint
 from aiorocketmq._failures import error_of
 from aiorocketmq._transport.interface import Failure, TransportError
 from aiorocketmq.errors import (
-    Busy,
-    GroupNotFound,
-    NotServed,
-    PermissionDenied,
-    Refused,
+    BusyError,
+    GroupNotFoundError,
+    NotSupportedError,
+    PermissionDeniedError,
+    RefusedError,
     RocketMQError,
-    ServerFault,
-    Unreachable,
+    ServerError,
+    UnreachableError,
 )
 
 ENDPOINT = parse_endpoint("mq:8081")
@@ -32,14 +32,14 @@ def error(failure: Failure, text: str = "it said so", *, was_sent: bool = True) 
 @pytest.mark.parametrize(
     ("failure", "kind"),
     [
-        (Failure.UNREACHABLE, Unreachable),
-        (Failure.TIMEOUT, Unreachable),
-        (Failure.CANCELLED, Unreachable),
-        (Failure.REFUSED, Refused),
-        (Failure.UNIMPLEMENTED, NotServed),
-        (Failure.UNAUTHENTICATED, PermissionDenied),
-        (Failure.EXHAUSTED, Busy),
-        (Failure.INTERNAL, ServerFault),
+        (Failure.UNREACHABLE, UnreachableError),
+        (Failure.TIMEOUT, UnreachableError),
+        (Failure.CANCELLED, UnreachableError),
+        (Failure.REFUSED, RefusedError),
+        (Failure.UNIMPLEMENTED, NotSupportedError),
+        (Failure.UNAUTHENTICATED, PermissionDeniedError),
+        (Failure.EXHAUSTED, BusyError),
+        (Failure.INTERNAL, ServerError),
     ],
 )
 def test_every_failure_has_its_error_with_all_facts(failure: Failure, kind: type[RocketMQError]) -> None:
@@ -66,8 +66,8 @@ def test_a_request_that_never_left_cannot_have_taken_effect(was_sent: bool) -> N
 
 
 def test_settings_of_an_unknown_group_are_told_from_other_refusals_by_their_text() -> None:
-    assert type(error(Failure.REFUSED, "group not found: billing")) is GroupNotFound
-    assert type(error(Failure.REFUSED, "topic is blank")) is Refused
+    assert type(error(Failure.REFUSED, "group not found: billing")) is GroupNotFoundError
+    assert type(error(Failure.REFUSED, "topic is blank")) is RefusedError
 
 
 def test_a_text_of_several_lines_becomes_one() -> None:

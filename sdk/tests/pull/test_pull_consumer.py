@@ -9,7 +9,7 @@ from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._transport.grpcio import GrpcioTransport
 from aiorocketmq._transport.interface import Metadata, Take
 from aiorocketmq.config import Compression
-from aiorocketmq.errors import Closed, NotServed, ServerFault, UsageError
+from aiorocketmq.errors import ClosedError, NotSupportedError, ServerError, UsageError
 from aiorocketmq.hooks import AssignEvent, CommitEvent, DeliverEvent, Event, Hook, SeekEvent
 from aiorocketmq.message import Message, MessageQueue
 from aiorocketmq.producer import Producer
@@ -214,7 +214,7 @@ async def test_negative_offsets_of_a_server_are_refused_or_mean_none(broker: Fak
     async with PullConsumer(broker.endpoint, group="audit", transport=transport) as consumer:
         [queue, _] = await consumer.queues("orders")
         consumer.assign([queue])
-        with pytest.raises(ServerFault, match="is -5, which must be 0 or more"):
+        with pytest.raises(ServerError, match="is -5, which must be 0 or more"):
             await consumer.seek(queue, Offset.END)
         transport.answers["GetOffset"] = pb.GetOffsetResponse(status=OK, offset=-1)
         assert await consumer.committed(queue) is None
@@ -356,7 +356,7 @@ async def test_a_server_without_pull_calls_is_one_clear_error() -> None:
     async with FakeBroker(profile="apache-5.5") as broker:
         await broker.create_group("audit")
         consumer = PullConsumer(broker.endpoint, group="audit")
-        with pytest.raises(NotServed) as raised:
+        with pytest.raises(NotSupportedError) as raised:
             async with consumer:
                 pass
 
@@ -402,7 +402,7 @@ async def test_what_is_wrong_is_said_where_it_is_written() -> None:
         consumer(start=datetime(2026, 1, 1))  # the point of the test
     with pytest.raises(ValueError, match="must not be consumed"):
         consumer(filters=["%RETRY%audit"])
-    with pytest.raises(Closed, match="inside its `async with`"):
+    with pytest.raises(ClosedError, match="inside its `async with`"):
         await consumer().queues("orders")
 
 

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 from aiorocketmq._handling import Handler
 from aiorocketmq._push.handlers import Handlers, handlers_by_topic
-from aiorocketmq.errors import ServerFault
+from aiorocketmq.errors import ServerError
 from aiorocketmq.hooks import HandleCall, Hook
 from aiorocketmq.message import MessageQueue, ReceivedMessage
 
@@ -180,5 +180,5 @@ async def test_a_message_of_a_topic_that_nobody_asked_for_is_a_failure() -> None
     """A worker that raised would keep the message, and renew its lease, for ever."""
     calls: list[str] = []
     failure = await handlers(partial(bare, calls)).run(message("elsewhere"))
-    assert isinstance(failure, ServerFault)
+    assert isinstance(failure, ServerError)
     assert (failure.topic, calls) == ("elsewhere", [])

@@ -11,7 +11,7 @@ from aiorocketmq._leases import LeaseKeeper
 from aiorocketmq._push.held import lane_of
 from aiorocketmq._tasks import Watch
 from aiorocketmq.clock import ClockUser
-from aiorocketmq.errors import LeaseLost, Unreachable, UsageError
+from aiorocketmq.errors import LeaseLostError, UnreachableError, UsageError
 from aiorocketmq.message import MessageQueue, ReceivedMessage
 
 LEASE = 3600.0
@@ -178,7 +178,7 @@ async def test_a_failed_renewal_is_repeated_in_time_beside_another_lease(
     keeper: LeaseKeeper, server: Server, clock: HandClock, leased: Leased
 ) -> None:
     """The timer was set for the other lease already, which is due later than the next try."""
-    server.failures = [Unreachable("gone")]
+    server.failures = [UnreachableError("gone")]
     keeper.hold(leased("first"))
     await clock.pass_by(0.4 * LEASE)
     keeper.hold(leased("other"))
@@ -231,7 +231,7 @@ async def test_a_slow_renewal_counts_from_when_it_was_sent(
     assert server.times("01") == [1000 + 0.5 * LEASE, 1000 + LEASE]
 
 
-@pytest.mark.parametrize("error", [LeaseLost("over"), UsageError("in doubt")])
+@pytest.mark.parametrize("error", [LeaseLostError("over"), UsageError("in doubt")])
 async def test_a_lost_lease_is_let_go(
     keeper: LeaseKeeper,
     server: Server,

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from aiorocketmq.errors import Closed, QuotaExceeded, ServerFault, UsageError
+from aiorocketmq.errors import ClosedError, QuotaExceededError, ServerError, UsageError
 from aiorocketmq.message import Message
 from aiorocketmq.producer import Producer
 from aiorocketmq.pull_consumer import Offset
@@ -103,7 +103,7 @@ async def test_a_group_begins_in_a_lite_topic_where_it_is_told_to(
 
 async def test_more_than_the_quota_is_refused_and_changes_nothing(lite_broker: FakeBroker, seen: Any) -> None:
     async with consumer_of(lite_broker, seen, "a", "b", "c") as consumer:
-        with pytest.raises(QuotaExceeded, match="6 lite topics are more than the 5"):
+        with pytest.raises(QuotaExceededError, match="6 lite topics are more than the 5"):
             await consumer.add_lite_topics("d", "e", "f")
         assert consumer.lite_topics == {"a", "b", "c"}
 
@@ -157,7 +157,7 @@ async def test_the_full_list_is_told_again_and_again(
     async with consumer_of(lite_broker, seen, "alice") as consumer:
         with (
             lite_broker.faults.refuse("SyncLiteSubscription", "INTERNAL_SERVER_ERROR", times=1),
-            pytest.raises(ServerFault),
+            pytest.raises(ServerError),
         ):
             await consumer._lite_topics()._repeat()
         await consumer._lite_topics()._repeat()
@@ -183,7 +183,7 @@ async def test_what_is_wrong_is_said_where_it_is_written(broker: FakeBroker, see
     with pytest.raises(ValueError, match="lite topic 'a b' must consist of"):
         PushConsumer("127.0.0.1:1", group="g", subscriptions=["a"], lite_topics=["a b"], handler=seen)
     plain = PushConsumer(broker.endpoint, group="billing", subscriptions=["orders"], handler=seen)
-    with pytest.raises(Closed):
+    with pytest.raises(ClosedError):
         await plain.add_lite_topics("x")
     async with plain:
         assert plain.lite_topics == frozenset()

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from aiorocketmq.errors import Closed
+from aiorocketmq.errors import ClosedError
 from aiorocketmq.message import Message
 from aiorocketmq.producer import Producer
 from aiorocketmq.push_consumer import PushConsumer
@@ -84,9 +84,9 @@ async def test_only_subscribed_topics_can_be_paused(consumer: PushConsumer) -> N
 
 async def test_a_consumer_that_is_not_open_cannot_be_paused(broker: FakeBroker, seen: Any) -> None:
     consumer = PushConsumer(broker.endpoint, group="billing", subscriptions=["orders"], handler=seen)
-    with pytest.raises(Closed):
+    with pytest.raises(ClosedError):
         consumer.pause()
-    with pytest.raises(Closed):
+    with pytest.raises(ClosedError):
         _ = consumer.statistics
     assert consumer.paused == frozenset()
 

@@ -450,7 +450,7 @@ async def test_a_handler_that_outlasts_the_grace_is_cancelled_and_its_message_gi
     seen.hold(b"1")
     await send(producer, b"1")
     async with PushConsumer(
-        broker.endpoint, group="billing", subscriptions=["orders"], handler=seen, grace=0.01
+        broker.endpoint, group="billing", subscriptions=["orders"], handler=seen, shutdown_timeout=0.01
     ):
         await seen.starts(1)
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from aiorocketmq.config import CacheLimits, Compression, Timeouts
-from aiorocketmq.errors import Closed, PermissionDenied, TopicNotFound, UsageError
+from aiorocketmq.errors import ClosedError, PermissionDeniedError, TopicNotFoundError, UsageError
 from aiorocketmq.hooks import AckEvent, Event, HandleEvent, Hook, Phase
 from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.producer import Producer
@@ -28,8 +28,8 @@ async def test_what_is_wrong_is_said_where_it_is_written() -> None:
         consumer(subscriptions=[])
     with pytest.raises(ValueError, match="concurrency must be an integer"):
         consumer(concurrency=0)
-    with pytest.raises(ValueError, match="grace must be seconds"):
-        consumer(grace=-1)
+    with pytest.raises(ValueError, match="shutdown_timeout must be seconds"):
+        consumer(shutdown_timeout=-1)
     with pytest.raises(ValueError, match="handler_timeout must be seconds"):
         consumer(handler_timeout=0)
     with pytest.raises(ValueError, match="invisible must be 10 to 43200"):
@@ -46,14 +46,14 @@ async def test_an_unknown_topic_is_an_error_that_names_it(broker: FakeBroker, se
         handler=seen,
         timeouts=Timeouts(start=0.5),  # a new topic may become known late, so that long it is asked for
     )
-    with pytest.raises(TopicNotFound, match="nowhere"):
+    with pytest.raises(TopicNotFoundError, match="nowhere"):
         async with consumer:
             pass
 
 
 async def test_a_consumer_runs_once_and_only_inside_its_block(broker: FakeBroker, seen: Any) -> None:
     consumer = PushConsumer(broker.endpoint, group="billing", subscriptions=["orders"], handler=seen)
-    with pytest.raises(Closed, match="inside its `async with`"):
+    with pytest.raises(ClosedError, match="inside its `async with`"):
         await consumer.run()
     async with consumer:
         pass
@@ -147,7 +147,7 @@ async def test_a_subscription_that_the_server_refuses_changes_nothing(
     ) as consumer:
         with (
             broker.faults.refuse("QueryRoute", "FORBIDDEN", topic="secrets"),
-            pytest.raises(PermissionDenied, match="secrets"),
+            pytest.raises(PermissionDeniedError, match="secrets"),
         ):
             await consumer.subscribe("secrets")
         await producer.send(Message("orders", b"1"))
@@ -165,7 +165,7 @@ async def test_a_topic_that_is_not_assigned_is_not_declared_either(
     ) as consumer:
         with (
             broker.faults.refuse("QueryAssignment", "FORBIDDEN", topic="refunds"),
-            pytest.raises(PermissionDenied),
+            pytest.raises(PermissionDeniedError),
         ):
             await consumer.subscribe("refunds")
         assert consumer._session.declaration.all_topics == ("orders",)

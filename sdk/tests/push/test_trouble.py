@@ -8,7 +8,7 @@ from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._transport.grpcio import GrpcioTransport
 from aiorocketmq._transport.interface import Metadata
 from aiorocketmq.config import Timeouts
-from aiorocketmq.errors import PermissionDenied
+from aiorocketmq.errors import PermissionDeniedError
 from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.producer import Producer
 from aiorocketmq.push_consumer import PushConsumer
@@ -164,7 +164,7 @@ async def test_a_start_that_fails_gives_back_what_it_has_received_already(
         start = asyncio.create_task(consumer.__aenter__())
         await seen.starts(1)
         network.go_on.set()
-        with pytest.raises(PermissionDenied, match="refunds"):
+        with pytest.raises(PermissionDeniedError, match="refunds"):
             await start
 
     assert [change.invisible for change in history.of(LeaseChanged)] == [0.0]
@@ -202,7 +202,7 @@ async def test_a_handler_that_clings_on_after_its_grace_settles_nothing_twice(
 
     await send(producer, b"1")
     async with PushConsumer(
-        broker.endpoint, group="billing", subscriptions=["orders"], handler=handle, grace=0.01
+        broker.endpoint, group="billing", subscriptions=["orders"], handler=handle, shutdown_timeout=0.01
     ):
         await started.wait()
 

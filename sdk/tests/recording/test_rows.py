@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from aiorocketmq._recording.rows import fingerprint
-from aiorocketmq.errors import Busy, RocketMQError, ServerFault, TopicAway, Unreachable
+from aiorocketmq.errors import BusyError, RocketMQError, ServerError, TopicUnavailableError, UnreachableError
 from aiorocketmq.hooks import (
     AckEvent,
     ChangeEvent,
@@ -224,10 +224,10 @@ def test_a_fault_without_kind_or_of_no_known_state_is_refused(
 @pytest.mark.parametrize(
     ("error", "result"),
     [
-        (Unreachable("gone"), "away"),
-        (ServerFault("broken", code=50_001), "away"),
-        (TopicAway("forgotten", code=40_402), "away"),
-        (Busy("later", code=42_900), None),
+        (UnreachableError("gone"), "away"),
+        (ServerError("broken", code=50_001), "away"),
+        (TopicUnavailableError("forgotten", code=40_402), "away"),
+        (BusyError("later", code=42_900), None),
         (None, None),
     ],
 )

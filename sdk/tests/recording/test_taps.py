@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aiorocketmq import _telling
 from aiorocketmq.config import Compression
-from aiorocketmq.errors import LeaseLost, PermissionDenied
+from aiorocketmq.errors import LeaseLostError, PermissionDeniedError
 from aiorocketmq.hooks import AckEvent, DeliverEvent, Event, HandleEvent, Hook, SendEvent
 from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.producer import Producer
@@ -69,7 +69,7 @@ async def live(broker: FakeBroker, *hooks: Hook) -> None:
         await producer.send(Message("later", b"in a minute", delay=60.0))
         async with producer.transaction(Message("sure", b"half")):
             pass
-        with broker.faults.refuse("SendMessage", "FORBIDDEN"), pytest.raises(PermissionDenied):
+        with broker.faults.refuse("SendMessage", "FORBIDDEN"), pytest.raises(PermissionDeniedError):
             await producer.send(Message("plain", b"unwanted"))
         all_handled = asyncio.Event()
         handled: list[ReceivedMessage] = []
@@ -90,7 +90,7 @@ async def live(broker: FakeBroker, *hooks: Hook) -> None:
             messages = await simple.receive(max_messages=6, invisible=30, wait=5)
             await messages[0].extend(60)
             await messages[1].release()
-            with broker.faults.refuse("AckMessage", "INVALID_RECEIPT_HANDLE"), pytest.raises(LeaseLost):
+            with broker.faults.refuse("AckMessage", "INVALID_RECEIPT_HANDLE"), pytest.raises(LeaseLostError):
                 await messages[2].ack()
             await simple.ack([messages[0], *messages[3:]])
         async with PullConsumer(endpoint, group="pull", start=Offset.BEGIN, hooks=hooks) as pull:

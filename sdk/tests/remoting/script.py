@@ -11,7 +11,7 @@ from typing import Any
 
 from aiorocketmq import MessageQueue, PullConsumer
 from aiorocketmq._core.endpoint import Address
-from aiorocketmq._core.remoting.frame import RESPONSE, Frame, FrameReader, MalformedFrame, encode
+from aiorocketmq._core.remoting.frame import RESPONSE, Frame, FrameReader, MalformedFrameError, encode
 from aiorocketmq._remoting.codes import RequestCode, ResponseCode
 
 QUEUE = MessageQueue("T", "broker-a", 0)
@@ -32,7 +32,7 @@ class Server:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         frames = FrameReader()
-        with suppress(ConnectionError, MalformedFrame):
+        with suppress(ConnectionError, MalformedFrameError):
             while data := await reader.read(65536):
                 for frame in frames.feed(data):
                     self.seen.append(frame)

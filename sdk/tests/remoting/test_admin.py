@@ -14,7 +14,14 @@ from aiorocketmq._core.remoting.frame import RESPONSE, Frame
 from aiorocketmq._remoting.signing import sign
 from aiorocketmq.admin import Admin, ExponentialBackoff, QueueRange, TopicRoute, TopicType
 from aiorocketmq.config import Credentials
-from aiorocketmq.errors import Closed, NotServed, Refused, RocketMQError, TopicNotFound, Unreachable
+from aiorocketmq.errors import (
+    ClosedError,
+    NotSupportedError,
+    RefusedError,
+    RocketMQError,
+    TopicNotFoundError,
+    UnreachableError,
+)
 
 
 class Server(Protocol):
@@ -77,7 +84,7 @@ async def test_a_topic_is_made_on_every_master_and_awaited_at_the_name_server(se
 async def test_a_route_that_never_appears_is_told(serve: Serve) -> None:
     namesrv = await serve(Cluster(await serve(answer), misses=10**6).reply)
     async with Admin(f"namesrv://{namesrv.address}", timeout=0.1) as admin:
-        with pytest.raises(Unreachable, match="'orders' was created, but no route") as caught:
+        with pytest.raises(UnreachableError, match="'orders' was created, but no route") as caught:
             await admin.create_topic("orders")
     assert caught.value.may_have_taken_effect
 
@@ -251,7 +258,7 @@ async def test_groups_of_all_masters_are_listed_once(serve: Serve) -> None:
 async def test_an_unknown_topic_is_told_with_its_name(serve: Serve) -> None:
     namesrv = await serve(Cluster(await serve(answer), misses=1).reply)
     async with Admin(f"namesrv://{namesrv.address}") as admin:
-        with pytest.raises(TopicNotFound, match="topic 'orders'"):
+        with pytest.raises(TopicNotFoundError, match="topic 'orders'"):
             await admin.route("orders")
 
 
@@ -262,21 +269,25 @@ async def test_the_next_name_server_is_asked_when_one_is_down(serve: Serve) -> N
 
 
 async def test_all_name_servers_down_is_one_sentence() -> None:
-    with pytest.raises(Unreachable, match=r"none of the name servers 127\.0\.0\.1:1;127\.0\.0\.1:2 answered"):
+    with pytest.raises(
+        UnreachableError, match=r"none of the name servers 127\.0\.0\.1:1;127\.0\.0\.1:2 answered"
+    ):
         async with Admin("namesrv://127.0.0.1:1;127.0.0.1:2"):
             raise AssertionError("entered")
 
 
 async def test_a_broker_in_the_place_of_a_name_server_is_told(serve: Serve) -> None:
     broker = await serve(lambda frame: answer(frame, 3, remark="request type 106 not supported"))
-    with pytest.raises(NotServed, match="is no name server; if it is a broker, give Admin 'broker://"):
+    with pytest.raises(
+        NotSupportedError, match="is no name server; if it is a broker, give Admin 'broker://"
+    ):
         async with Admin(f"namesrv://{broker.address}"):
             raise AssertionError("entered")
 
 
 async def test_a_name_server_without_brokers_is_told(serve: Serve) -> None:
     namesrv = await serve(Cluster().reply)
-    with pytest.raises(Unreachable, match="knows no broker"):
+    with pytest.raises(UnreachableError, match="knows no broker"):
         async with Admin(f"namesrv://{namesrv.address}"):
             raise AssertionError("entered")
 
@@ -291,14 +302,14 @@ async def test_an_answer_that_cannot_be_read_is_told(serve: Serve) -> None:
 async def test_a_refusal_of_a_master_reaches_the_caller(serve: Serve) -> None:
     broker = await serve(lambda frame: answer(frame, 29, remark="name is bad"))
     async with Admin(f"broker://{broker.address}") as admin:
-        with pytest.raises(Refused, match=r"group 'billing'.*name is bad"):
+        with pytest.raises(RefusedError, match=r"group 'billing'.*name is bad"):
             await admin.create_group("billing")
 
 
 async def test_a_broken_connection_is_made_anew_for_the_next_call(serve: Serve) -> None:
     broker = await serve(lambda frame: b"" if frame.code == 207 else answer(frame))
     async with Admin(f"broker://{broker.address}") as admin:
-        with pytest.raises(Unreachable):
+        with pytest.raises(UnreachableError):
             await admin.delete_group("billing")
         await admin.create_group("billing")
     assert broker.connections == 3, "two for the call that failed, one for the next"
@@ -309,7 +320,7 @@ async def test_an_admin_outside_its_block_is_closed(serve: Serve) -> None:
     admin = Admin(f"broker://{broker.address}")
     async with admin:
         pass
-    with pytest.raises(Closed, match="async with"):
+    with pytest.raises(ClosedError, match="async with"):
         await admin.create_group("billing")
 
 

@@ -10,7 +10,7 @@ import pytest
 from aiorocketmq import Admin, MessageQueue
 from aiorocketmq._core.remoting.frame import Frame
 from aiorocketmq._core.remoting.records import COMPRESSED, Record, masked_crc
-from aiorocketmq.errors import MalformedAnswerError, NotFound, PermissionDenied
+from aiorocketmq.errors import MalformedAnswerError, NotFoundError, PermissionDeniedError
 
 from sdk.tests.core.remoting.encoding import encode_records
 from sdk.tests.remoting.brokers import FIRST, SECOND, Broker, reply, table
@@ -76,7 +76,7 @@ async def test_a_message_is_found_by_the_place_in_its_brokers_id(serve: Serve) -
     async with Admin(f"broker://{server.address}") as admin:
         message_id = store.records[0].offset_message_id
         assert (await admin.message("orders", message_id.lower())).offset == 4
-        with pytest.raises(NotFound, match=f"no message '{message_id[:-1]}1'"):
+        with pytest.raises(NotFoundError, match=f"no message '{message_id[:-1]}1'"):
             await admin.message("orders", f"{message_id[:-1]}1")
     assert [frame.code for frame in server.seen if frame.code in (33, 12)] == [33, 33, 12]
 
@@ -84,7 +84,7 @@ async def test_a_message_is_found_by_the_place_in_its_brokers_id(serve: Serve) -
 async def test_an_id_that_names_another_machine_is_only_looked_up(serve: Serve) -> None:
     server = await serve(Store().broker)
     async with Admin(f"broker://{server.address}") as admin:
-        with pytest.raises(NotFound):
+        with pytest.raises(NotFoundError):
             await admin.message("orders", "0A0000010000000100000000000000FF")
     assert [frame.code for frame in server.seen if frame.code in (33, 12)] == [12]
 
@@ -182,7 +182,7 @@ async def test_a_refusal_in_one_queue_ends_the_search(serve: Serve) -> None:
     store.broker.answers[202] = lambda frame: reply(frame, body=table(spans))
     server = await serve(store.broker)
     async with Admin(f"broker://{server.address}") as admin:
-        with pytest.raises(PermissionDenied):
+        with pytest.raises(PermissionDeniedError):
             await admin.messages("orders")
 
 

@@ -19,12 +19,12 @@ from aiorocketmq import (
     TopicType,
 )
 from aiorocketmq.errors import (
-    GroupNotFound,
+    GroupNotFoundError,
     MalformedAnswerError,
-    NotServed,
-    ServerFault,
-    TopicNotFound,
-    Unreachable,
+    NotSupportedError,
+    ServerError,
+    TopicNotFoundError,
+    UnreachableError,
 )
 
 from sdk.tests.remoting.brokers import FIRST, NEW, OLD, SECOND, Broker, reply, table
@@ -84,7 +84,7 @@ async def test_a_route_that_does_not_follow_is_told(serve: Serve) -> None:
     broker.address = str(server.address)
     async with Admin(f"namesrv://{server.address}", timeout=0.1) as admin:
         with pytest.raises(
-            Unreachable, match="'orders' was altered, but no route to it shows that"
+            UnreachableError, match="'orders' was altered, but no route to it shows that"
         ) as caught:
             await admin.alter_topic("orders", queues=3)
     assert caught.value.may_have_taken_effect
@@ -104,7 +104,7 @@ async def test_an_unknown_topic_is_refused_on_each_way(serve: Serve, version: in
             lambda: admin.messages("refunds"),
             lambda: admin.messages("refunds", key="1"),
         ):
-            with pytest.raises(TopicNotFound, match="'refunds'"):
+            with pytest.raises(TopicNotFoundError, match="'refunds'"):
                 await call()
     assert broker.changes == []
 
@@ -112,7 +112,7 @@ async def test_an_unknown_topic_is_refused_on_each_way(serve: Serve, version: in
 async def test_a_name_server_in_the_place_of_a_broker_serves_no_topics(serve: Serve) -> None:
     server = await serve(lambda frame: reply(frame, 3))
     async with Admin(f"broker://{server.address}") as admin:
-        with pytest.raises(NotServed):
+        with pytest.raises(NotSupportedError):
             await admin.describe_topic("orders")
 
 
@@ -211,9 +211,9 @@ async def test_altering_a_group_leaves_what_is_not_given_and_its_attributes(serv
         ):
             with pytest.raises(ValueError, match=r"."):
                 await call()
-        with pytest.raises(GroupNotFound, match="no group 'shipping'"):
+        with pytest.raises(GroupNotFoundError, match="no group 'shipping'"):
             await admin.alter_group("shipping", max_attempts=3)
-        with pytest.raises(GroupNotFound, match="no group 'shipping'"):
+        with pytest.raises(GroupNotFoundError, match="no group 'shipping'"):
             await admin.describe_group("shipping")
     policy = {"type": "CUSTOMIZED", "customizedRetryPolicy": {"next": [1000]}}
     assert [json.loads(frame.body) for frame in broker.changes] == [
@@ -250,7 +250,7 @@ async def test_producers_are_told_and_none_is_no_error(serve: Serve) -> None:
         broker.answers[204] = lambda frame: reply(frame, 1, remark="the producer group[shop] not exist")
         assert await admin.producers("shop") == ()
         broker.answers[204] = lambda frame: reply(frame, 1)
-        with pytest.raises(ServerFault, match="group 'shop'"):
+        with pytest.raises(ServerError, match="group 'shop'"):
             await admin.producers("shop")
 
 

@@ -10,7 +10,7 @@ import pytest
 from aiorocketmq._core.endpoint import Address
 from aiorocketmq._core.remoting.frame import ONE_WAY, RESPONSE, Frame, encode
 from aiorocketmq._remoting.connection import RemotingConnection
-from aiorocketmq.errors import Busy, Closed, TopicNotFound, Unreachable
+from aiorocketmq.errors import BusyError, ClosedError, TopicNotFoundError, UnreachableError
 
 
 class Server(Protocol):
@@ -62,7 +62,9 @@ async def test_no_answer_in_time_is_an_error_and_the_connection_stays_usable(ser
 
     server = await serve(reply)
     async with RemotingConnection(server.address) as connection:
-        with pytest.raises(Unreachable, match=r"no answer from .* to request 1 within 0\.02 s") as caught:
+        with pytest.raises(
+            UnreachableError, match=r"no answer from .* to request 1 within 0\.02 s"
+        ) as caught:
             await connection.request(1, timeout=0.02)
         assert caught.value.timed_out
         assert caught.value.may_have_taken_effect
@@ -79,7 +81,9 @@ async def test_a_connection_that_stays_silent_is_given_up_and_who_waits_is_told(
         await unanswered(connection)
         assert not connection.is_open
         assert lost == ["lost"]
-        with pytest.raises(Unreachable, match=r"is silent: it answered nothing for two requests") as caught:
+        with pytest.raises(
+            UnreachableError, match=r"is silent: it answered nothing for two requests"
+        ) as caught:
             await held
         assert not caught.value.timed_out
 
@@ -96,7 +100,7 @@ async def test_a_request_without_an_answer_ends_no_connection_on_which_others_ar
 
 
 async def unanswered(connection: RemotingConnection) -> None:
-    with pytest.raises(Unreachable, match="no answer") as caught:
+    with pytest.raises(UnreachableError, match="no answer") as caught:
         await connection.request(1, timeout=0.02)
     assert caught.value.timed_out
 
@@ -105,14 +109,14 @@ async def test_a_refusal_is_raised_by_call_and_returned_by_request(serve: Serve)
     server = await serve(lambda frame: Frame(code=17, opaque=frame.opaque, flag=RESPONSE, remark="no route"))
     async with RemotingConnection(server.address) as connection:
         assert (await connection.request(105, timeout=5)).code == 17
-        with pytest.raises(TopicNotFound, match="no route"):
+        with pytest.raises(TopicNotFoundError, match="no route"):
             await connection.call(105, timeout=5, topic="orders")
 
 
 async def test_throttling_is_raised_as_busy(serve: Serve) -> None:
     server = await serve(lambda frame: Frame(code=2, opaque=frame.opaque, flag=RESPONSE, remark="[OVERLOAD]"))
     async with RemotingConnection(server.address) as connection:
-        with pytest.raises(Busy, match="OVERLOAD"):
+        with pytest.raises(BusyError, match="OVERLOAD"):
             await connection.call(105, timeout=5)
 
 
@@ -122,22 +126,22 @@ async def test_a_connection_that_ends_fails_everybody_who_waits(serve: Serve) ->
         outcomes = await asyncio.gather(
             connection.request(1, timeout=5), connection.request(2, timeout=5), return_exceptions=True
         )
-        assert [type(outcome) for outcome in outcomes] == [Unreachable, Unreachable]
+        assert [type(outcome) for outcome in outcomes] == [UnreachableError, UnreachableError]
         assert not connection.is_open
-        with pytest.raises(Unreachable, match="closed the connection before any answer; give the port"):
+        with pytest.raises(UnreachableError, match="closed the connection before any answer; give the port"):
             await connection.request(1, timeout=5)
 
 
 async def test_a_peer_that_speaks_something_else_is_told_from_a_silent_one(serve: Serve) -> None:
     server = await serve(lambda frame: b"SSH-2.0-OpenSSH_9.6\r\n")
     async with RemotingConnection(server.address) as connection:
-        with pytest.raises(Unreachable, match="does not speak the classic RocketMQ protocol"):
+        with pytest.raises(UnreachableError, match="does not speak the classic RocketMQ protocol"):
             await connection.request(1, timeout=5)
 
 
 async def test_a_port_that_nobody_listens_on_is_named() -> None:
     with pytest.raises(
-        Unreachable, match=r"no connection to 127\.0\.0\.1:1 .*is the server running there"
+        UnreachableError, match=r"no connection to 127\.0\.0\.1:1 .*is the server running there"
     ) as caught:
         async with RemotingConnection(Address("127.0.0.1", 1)):
             raise AssertionError("entered")
@@ -175,11 +179,11 @@ async def test_a_request_of_the_peer_is_handed_on_and_answered_as_unknown(serve:
 async def test_a_connection_outside_its_block_is_closed(serve: Serve) -> None:
     server = await serve(ok)
     connection = RemotingConnection(server.address)
-    with pytest.raises(Closed, match="async with"):
+    with pytest.raises(ClosedError, match="async with"):
         await connection.request(1, timeout=5)
     async with connection:
         await connection.request(1, timeout=5)
-    with pytest.raises(Closed, match="was closed"):
+    with pytest.raises(ClosedError, match="was closed"):
         await connection.request(1, timeout=5)
 
 

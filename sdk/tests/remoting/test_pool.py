@@ -16,7 +16,7 @@ from aiorocketmq._core.remoting.frame import RESPONSE, Frame, FrameReader, encod
 from aiorocketmq._remoting.pool import Pool
 from aiorocketmq._remoting.tls import ssl_context
 from aiorocketmq.config import Credentials, Tls
-from aiorocketmq.errors import Closed, Unreachable
+from aiorocketmq.errors import ClosedError, UnreachableError
 
 Serve = Callable[[Callable[[Frame], Any]], Awaitable[Any]]
 
@@ -36,7 +36,7 @@ async def test_all_requests_to_a_server_share_one_connection(serve: Serve) -> No
     assert (server.connections, len(server.seen)) == (1, 20)
     assert pool.is_open(server.address)
     await pool.close()
-    with pytest.raises(Closed, match="were closed"):
+    with pytest.raises(ClosedError, match="were closed"):
         await pool.call(server.address, 1, timeout=5)
 
 
@@ -51,9 +51,9 @@ async def test_an_address_that_cannot_be_reached_is_tried_once_for_all_who_wait(
     pool = Pool(credentials=nobody, mapped=mapped)
     calls = [pool.call(Address("broker", 10911), 1, timeout=5) for _ in range(50)]
     outcomes = await asyncio.gather(*calls, return_exceptions=True)
-    assert all(isinstance(error, Unreachable) for error in outcomes)
+    assert all(isinstance(error, UnreachableError) for error in outcomes)
     assert len(tries) == 1
-    with pytest.raises(Unreachable):
+    with pytest.raises(UnreachableError):
         await pool.call(Address("broker", 10911), 1, timeout=5)
     assert len(tries) == 2
 
@@ -96,7 +96,7 @@ async def test_behind_a_silent_connection_a_held_request_is_made_once_more_and_o
     await pool.connect(server.address)
     held = asyncio.ensure_future(pool.call(server.address, 11, timeout=60))
     for _ in range(2):
-        with pytest.raises(Unreachable, match="no answer"):
+        with pytest.raises(UnreachableError, match="no answer"):
             await pool.call(server.address, 1, timeout=0.02)
     assert (await held).code == 0
     assert Counter(frame.code for frame in server.seen) == {11: 2, 1: 2}
@@ -132,6 +132,6 @@ async def test_requests_travel_by_tls_both_ways() -> None:
             assert (await pool.call(address, 1, timeout=5)).code == 0
             await pool.close()
         wrong = Pool(credentials=nobody, ssl=ssl_context(tls), server_name="other.test")
-        with pytest.raises(Unreachable, match=r"no TLS with .*check tls= and the server's certificate"):
+        with pytest.raises(UnreachableError, match=r"no TLS with .*check tls= and the server's certificate"):
             await wrong.call(address, 1, timeout=5)
         await wrong.close()

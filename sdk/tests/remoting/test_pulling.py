@@ -11,12 +11,12 @@ from aiorocketmq._core.remoting.bodies import java_hash
 from aiorocketmq._core.remoting.frame import Frame
 from aiorocketmq._remoting.codes import RequestCode, ResponseCode
 from aiorocketmq.errors import (
-    IllegalFilter,
-    NotServed,
-    PermissionDenied,
-    ServerFault,
-    TopicNotFound,
-    Unreachable,
+    IllegalFilterError,
+    NotSupportedError,
+    PermissionDeniedError,
+    ServerError,
+    TopicNotFoundError,
+    UnreachableError,
 )
 from aiorocketmq.hooks import Event, Hook, SeekEvent
 from aiorocketmq.pull_consumer import Offset
@@ -127,7 +127,10 @@ async def test_an_offset_that_the_broker_moves_is_an_event_and_logged(
 
 @pytest.mark.parametrize(
     ("code", "error"),
-    [(ResponseCode.NO_PERMISSION, PermissionDenied), (ResponseCode.SUBSCRIPTION_PARSE_FAILED, IllegalFilter)],
+    [
+        (ResponseCode.NO_PERMISSION, PermissionDeniedError),
+        (ResponseCode.SUBSCRIPTION_PARSE_FAILED, IllegalFilterError),
+    ],
 )
 async def test_what_is_refused_for_good_ends_the_reading(
     start: Start, code: int, error: type[Exception]
@@ -145,7 +148,7 @@ async def test_an_sql_expression_is_checked_before_the_first_pull(start: Start) 
     server = await start(Script(refuse))
     async with consumer(server, filters={"T": Sql("a >")}) as reader:
         reader.assign([QUEUE])
-        with pytest.raises(IllegalFilter, match="line 1"):
+        with pytest.raises(IllegalFilterError, match="line 1"):
             await reader.poll(10)
     assert not requests(server, RequestCode.PULL_MESSAGE)
     (asked,) = requests(server, RequestCode.CHECK_CLIENT_CONFIG)
@@ -189,11 +192,11 @@ async def test_a_server_that_is_no_name_server_is_one_clear_error(start: Start, 
     broker = await start(
         Script({RequestCode.GET_BROKER_CLUSTER_INFO: lambda frame: answer(frame, 3, remark="not supported")})
     )
-    with pytest.raises(NotServed, match="is no name server"):
+    with pytest.raises(NotSupportedError, match="is no name server"):
         async with consumer(broker):
             pass
     silent = await serve(lambda frame: None)
-    with pytest.raises(Unreachable, match=r"no answer from|no name server could be reached"):
+    with pytest.raises(UnreachableError, match=r"no answer from|no name server could be reached"):
         async with consumer(silent, timeouts=Timeouts(start=0.2, request=0.1)):
             pass
     assert silent.seen
@@ -203,7 +206,7 @@ async def test_a_topic_that_stays_unknown_is_told_within_the_start(start: Start)
     server = await start(
         Script({RequestCode.GET_ROUTEINFO_BY_TOPIC: lambda frame: answer(frame, 17, remark="No topic route")})
     )
-    with pytest.raises(TopicNotFound, match="No topic route"):
+    with pytest.raises(TopicNotFoundError, match="No topic route"):
         async with consumer(server, topics=["T"], timeouts=Timeouts(start=0.3)):
             pass
     assert len(requests(server, RequestCode.GET_ROUTEINFO_BY_TOPIC)) > 1
@@ -219,7 +222,7 @@ async def test_a_broker_without_an_address_is_away(start: Start) -> None:
     script = Script()
     server = await start(script)
     async with consumer(server) as reader:
-        with pytest.raises(Unreachable, match="know no address of broker 'broker-b'"):
+        with pytest.raises(UnreachableError, match="know no address of broker 'broker-b'"):
             await reader.committed(QUEUE._replace(broker="broker-b"))
 
 
@@ -232,6 +235,6 @@ async def test_a_server_fault_is_tried_again(start: Start) -> None:
 
     server = await start(Script({RequestCode.QUERY_CONSUMER_OFFSET: fail_once}))
     async with consumer(server) as reader:
-        with pytest.raises(ServerFault):
+        with pytest.raises(ServerError):
             await reader.committed(QUEUE)
         assert await reader.committed(QUEUE) == 4

@@ -17,7 +17,7 @@ from aiorocketmq._core.remoting.properties import write_properties
 from aiorocketmq._core.remoting.records import Record
 from aiorocketmq._push import queue_consumption
 from aiorocketmq._remoting.codes import RequestCode, ResponseCode
-from aiorocketmq.errors import PermissionDenied, UsageError
+from aiorocketmq.errors import PermissionDeniedError, UsageError
 from aiorocketmq.message import ReceivedMessage
 from aiorocketmq.pull_consumer import Offset
 
@@ -207,7 +207,7 @@ async def test_what_a_handler_did_not_end_within_the_grace_is_not_committed(star
     broker = await Broker().start(start)
     broker.add(b"a", b"slow", b"c")
     handler = Handler(lambda message: asyncio.Event().wait() if message.body == b"slow" else None)
-    async with consuming(broker, handler, grace=0):
+    async with consuming(broker, handler, shutdown_timeout=0):
         await handler.until(3)
     assert broker.committed() == 1
     assert not requests(broker.server, RequestCode.CONSUMER_SEND_MSG_BACK)
@@ -568,7 +568,7 @@ async def test_what_ends_the_reading_of_a_queue_ends_run(start: Start) -> None:
     broker.script.answers[RequestCode.PULL_MESSAGE] = lambda frame: answer(
         frame, ResponseCode.NO_PERMISSION, remark="not for you"
     )
-    with pytest.raises(PermissionDenied, match="not for you"):
+    with pytest.raises(PermissionDeniedError, match="not for you"):
         async with consuming(broker, Handler()) as consumer, asyncio.timeout(10):
             await consumer.run()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from aiorocketmq._remoting.codes import ResponseCode
 from aiorocketmq._remoting.refusals import ERROR_OF_RESPONSE, remoting_refusal
-from aiorocketmq.errors import Busy, Refused, TopicNotFound
+from aiorocketmq.errors import BusyError, RefusedError, TopicNotFoundError
 
 
 def test_every_code_but_success_has_its_error() -> None:
@@ -14,7 +14,7 @@ def test_every_code_but_success_has_its_error() -> None:
 
 def test_an_error_tells_who_refused_what_and_what_to_do() -> None:
     error = remoting_refusal(17, "No topic route info\nsee http://…", address="h:1", topic="orders")
-    assert type(error) is TopicNotFound
+    assert type(error) is TopicNotFoundError
     assert str(error) == (
         "the server at h:1 refused (topic 'orders') with TOPIC_NOT_EXIST (17): No topic route info; "
         "create the topic first, or mend its name"
@@ -23,7 +23,7 @@ def test_an_error_tells_who_refused_what_and_what_to_do() -> None:
     assert error.server_text.endswith("http://…")
 
 
-@pytest.mark.parametrize(("code", "kind"), [(2, Busy), (215, Busy), (4711, Refused)])
+@pytest.mark.parametrize(("code", "kind"), [(2, BusyError), (215, BusyError), (4711, RefusedError)])
 def test_throttling_may_be_retried_and_an_unknown_code_is_a_refusal(code: int, kind: type[Exception]) -> None:
     error = remoting_refusal(code, None, address="h:1")
     assert type(error) is kind

@@ -11,7 +11,7 @@ from aiorocketmq import Producer, PushConsumer, Retry, Timeouts
 from aiorocketmq._core.remoting.frame import Frame
 from aiorocketmq._remoting.codes import RequestCode, ResponseCode
 from aiorocketmq._remoting.replicas import goes_on
-from aiorocketmq.errors import Unreachable
+from aiorocketmq.errors import UnreachableError
 from aiorocketmq.hooks import Event, Hook, SeekEvent
 from aiorocketmq.message import Message, ReceivedMessage
 
@@ -217,7 +217,7 @@ async def test_a_replica_that_knows_no_offset_does_not_say_that_there_is_none(
         if known is not None:
             assert await reader.committed(QUEUE) == known
         else:
-            with pytest.raises(Unreachable, match="no replica stands in for it"):
+            with pytest.raises(UnreachableError, match="no replica stands in for it"):
                 await reader.committed(QUEUE)
 
 
@@ -281,7 +281,9 @@ async def test_a_producer_says_that_masters_are_away_and_sends_when_one_is_back(
     )
     pair.at_master.answers[RequestCode.SEND_MESSAGE_V2] = lambda frame: sent._replace(opaque=frame.opaque)
     async with Producer(f"namesrv://{pair.names.address}", retry=Retry(budget=0.3)) as producer:
-        with pytest.raises(Unreachable, match="masters of topic 'T' are away, and replicas take no messages"):
+        with pytest.raises(
+            UnreachableError, match="masters of topic 'T' are away, and replicas take no messages"
+        ):
             await producer.send(Message("T", b"x"))
         pair.knows_master = True
         assert (await producer.send(Message("T", b"x"))).offset == 3

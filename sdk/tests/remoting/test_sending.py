@@ -15,12 +15,12 @@ from aiorocketmq._core.remoting.properties import read_properties, write_propert
 from aiorocketmq._core.remoting.records import Record
 from aiorocketmq._remoting.codes import RequestCode, ResponseCode
 from aiorocketmq.errors import (
-    IllegalMessage,
+    IllegalMessageError,
     MalformedAnswerError,
-    NotServed,
-    ServerFault,
-    TransactionUnconfirmed,
-    Unreachable,
+    NotSupportedError,
+    ServerError,
+    TransactionUnconfirmedError,
+    UnreachableError,
     UsageError,
 )
 from aiorocketmq.message import ReceivedMessage
@@ -132,7 +132,9 @@ async def test_an_old_broker_delays_by_levels(start: Start, delay: float, level:
 async def test_what_an_old_broker_would_deliver_at_once_is_refused(start: Start) -> None:
     server = await start(scripted(version=OLD))
     async with producer(server) as sender:
-        with pytest.raises(NotServed, match=r"older than 5\.0 and delays messages by 1, 5, 10 or 30 seconds"):
+        with pytest.raises(
+            NotSupportedError, match=r"older than 5\.0 and delays messages by 1, 5, 10 or 30 seconds"
+        ):
             await sender.send(Message("T", b"x", delay=3))
     assert not requests(server, RequestCode.SEND_MESSAGE_V2)
 
@@ -151,12 +153,12 @@ async def test_a_new_broker_is_told_the_instant(start: Start) -> None:
     [
         (
             Message("T", b"x", properties={"UNIQ_KEY": "mine"}),
-            IllegalMessage,
+            IllegalMessageError,
             "'UNIQ_KEY' is the system's own",
         ),
-        (Message("T", b"x", properties={"p": "v" * 32_768}), IllegalMessage, "has at most 32,767"),
-        (Message("T", b"x", priority=3), NotServed, "travel over gRPC only"),
-        (Message("T", b"x", lite_topic="l"), NotServed, "travel over gRPC only"),
+        (Message("T", b"x", properties={"p": "v" * 32_768}), IllegalMessageError, "has at most 32,767"),
+        (Message("T", b"x", priority=3), NotSupportedError, "travel over gRPC only"),
+        (Message("T", b"x", lite_topic="l"), NotSupportedError, "travel over gRPC only"),
     ],
 )
 async def test_what_cannot_travel_is_refused_and_not_sent(
@@ -206,7 +208,7 @@ async def test_a_half_message_whose_connection_broke_is_not_sent_again(start: St
         return Resolution.ROLLBACK
 
     async with producer(server, group="g", transaction_checker=check) as sender:
-        with pytest.raises(Unreachable):
+        with pytest.raises(UnreachableError):
             async with sender.transaction(Message("T", b"x")):
                 pytest.fail("nothing is known to be stored")
     assert len(requests(server, RequestCode.SEND_MESSAGE_V2)) == 1
@@ -258,7 +260,7 @@ async def test_a_commit_that_was_not_confirmed_is_not_made_twice(start: Start) -
         return Resolution.COMMIT
 
     async with producer(server, group="g", transaction_checker=check) as sender:
-        with pytest.raises(TransactionUnconfirmed) as caught:
+        with pytest.raises(TransactionUnconfirmedError) as caught:
             async with sender.transaction(Message("T", b"x")):
                 pass
     assert caught.value.may_have_taken_effect
@@ -324,7 +326,7 @@ async def test_a_broker_that_fails_is_tried_again_and_its_text_reaches_the_user(
         scripted(lambda frame: answer(frame, ResponseCode.SYSTEM_ERROR, remark="disk on fire"))
     )
     async with producer(server, retry=Retry(attempts=2, initial=0.01)) as sender:
-        with pytest.raises(ServerFault, match="disk on fire"):
+        with pytest.raises(ServerError, match="disk on fire"):
             await sender.send(Message("T", b"x"))
     assert len(requests(server, RequestCode.SEND_MESSAGE_V2)) == 2
 

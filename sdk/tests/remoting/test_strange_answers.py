@@ -23,12 +23,12 @@ from aiorocketmq import (
 from aiorocketmq._core.remoting.frame import ONE_WAY, Frame, encode
 from aiorocketmq._remoting.codes import RequestCode, ResponseCode
 from aiorocketmq.errors import (
-    GroupNotFound,
+    GroupNotFoundError,
     MalformedAnswerError,
-    NotServed,
-    PermissionDenied,
-    ServerFault,
-    TopicNotFound,
+    NotSupportedError,
+    PermissionDeniedError,
+    ServerError,
+    TopicNotFoundError,
 )
 from aiorocketmq.hooks import Event, Hook, SeekEvent
 
@@ -104,10 +104,10 @@ def refused(code: int) -> Reply:
 
 
 REFUSALS = [
-    (ResponseCode.NO_PERMISSION, PermissionDenied, "check the credentials, their rights"),
-    (ResponseCode.VERSION_NOT_SUPPORTED, NotServed, "use a server that serves it|is no name server"),
-    (ResponseCode.TOPIC_NOT_EXIST, TopicNotFound, "create the topic first, or mend its name"),
-    (ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, GroupNotFound, "create the consumer group first"),
+    (ResponseCode.NO_PERMISSION, PermissionDeniedError, "check the credentials, their rights"),
+    (ResponseCode.VERSION_NOT_SUPPORTED, NotSupportedError, "use a server that serves it|is no name server"),
+    (ResponseCode.TOPIC_NOT_EXIST, TopicNotFoundError, "create the topic first, or mend its name"),
+    (ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, GroupNotFoundError, "create the consumer group first"),
 ]
 STEPS = [
     *((use, at) for use in USES for at in (ROUTE, BEAT)),
@@ -161,7 +161,7 @@ async def test_administration_that_is_refused_or_answered_with_garbage_is_one_cl
     for code in sorted(codes):
         async with administering(serve, Broker(answers={code: refused(16)})) as (_, admin):
             error = await error_of(ADMINISTRATION[call](admin))  # type: ignore[arg-type]  # of any result
-            assert isinstance(error, PermissionDenied)
+            assert isinstance(error, PermissionDeniedError)
             assert "NO_PERMISSION (16): the reason; check the credentials" in str(error)
         garbage = Broker(answers={code: lambda frame: answer(frame, body=b"\xff{")})
         async with administering(serve, garbage) as (_, admin):
@@ -201,7 +201,7 @@ async def test_a_group_that_brokers_do_not_create_is_told_although_they_take_its
     """With autoCreateSubscriptionGroup=false, only a pull says that the group is missing."""
     script = Script({LIST: refused(ResponseCode.SYSTEM_ERROR), PULL: refused(26)})
     error = await error_of(USES[use](await start(script)))
-    assert isinstance(error, GroupNotFound)
+    assert isinstance(error, GroupNotFoundError)
     assert error.group == "g"
 
 
@@ -375,5 +375,5 @@ async def test_a_fault_of_the_server_is_tried_again_and_told_while_it_lasts(star
 
 async def test_a_send_that_every_broker_fails_at_is_one_error_within_its_budget(start: Start) -> None:
     error = await error_of(send(await start(Script({RequestCode.SEND_MESSAGE_V2: refused(1)}))))
-    assert isinstance(error, ServerFault)
+    assert isinstance(error, ServerError)
     assert "SYSTEM_ERROR (1): the reason; try again, and look at the server's log" in str(error)

@@ -25,12 +25,12 @@ from aiorocketmq import (
     SimpleConsumer,
     Timeouts,
     Tls,
-    Unreachable,
+    UnreachableError,
 )
 from aiorocketmq._core.endpoint import Address
 from aiorocketmq._core.remoting.frame import MAX_FRAME, ONE_WAY, RESPONSE, Frame, encode
 from aiorocketmq._remoting.connection import RemotingConnection
-from aiorocketmq.errors import NotServed
+from aiorocketmq.errors import NotSupportedError
 from aiorocketmq_fake import FakeBroker, ServerTls
 
 from sdk.tests.listening import Peer, listening
@@ -206,7 +206,7 @@ async def test_a_peer_of_another_kind_is_one_clear_error(peer: str, client: str)
     behaviour, told = WRONG[peer]
     async with listening(behaviour) as endpoint:
         error = await error_of(over_remoting(endpoint, SOON)[client], endpoint, within=10)
-    assert isinstance(error, Unreachable)
+    assert isinstance(error, UnreachableError)
     assert re.search(told, str(error))
 
 
@@ -215,7 +215,7 @@ async def test_a_peer_of_another_kind_is_one_clear_error(peer: str, client: str)
 async def test_a_peer_that_answers_nothing_is_given_up_in_time(peer: str, client: str) -> None:
     async with listening(SILENT[peer]) as endpoint:
         error = await error_of(over_remoting(endpoint, IMPATIENT)[client], endpoint, within=10)
-    assert isinstance(error, Unreachable)
+    assert isinstance(error, UnreachableError)
     assert error.timed_out
     assert "within 0.1 s; check that the server runs and its load, or allow more time" in str(error)
 
@@ -245,7 +245,7 @@ async def test_a_broker_in_the_place_of_a_name_server_is_told_at_once(serve: Ser
     server = await serve(lambda frame: answer(frame, 3, remark=" request type 105 not supported"))
     endpoint = str(server.address)
     error = await error_of(over_remoting(endpoint, Timeouts(start=60.0))[client], endpoint, within=20)
-    assert isinstance(error, NotServed)
+    assert isinstance(error, NotSupportedError)
     assert f"is no name server; if it is a broker, give Admin 'broker://{endpoint}', and clients" in str(
         error
     )
@@ -339,9 +339,9 @@ async def test_a_frame_that_does_not_end_ends_the_connection() -> None:
         held = asyncio.ensure_future(connection.request(11, timeout=60))
         async with asyncio.timeout(20):
             while connection.is_open:
-                with pytest.raises(Unreachable, match=r"no answer|has not ended an answer"):
+                with pytest.raises(UnreachableError, match=r"no answer|has not ended an answer"):
                     await connection.request(1, timeout=0.1)
-            with pytest.raises(Unreachable, match=r"has not ended an answer within 0\.2 s; try again"):
+            with pytest.raises(UnreachableError, match=r"has not ended an answer within 0\.2 s; try again"):
                 await held
     assert lost == [None]
 

@@ -19,7 +19,13 @@ from aiorocketmq import (
     SimpleConsumer,
     TopicType,
 )
-from aiorocketmq.errors import GroupNotFound, NotFound, Refused, TopicNotFound, Unreachable
+from aiorocketmq.errors import (
+    GroupNotFoundError,
+    NotFoundError,
+    RefusedError,
+    TopicNotFoundError,
+    UnreachableError,
+)
 
 from sdk.tests.servers.test_beside_java import java_member
 from sdk.tests.servers.test_shared_queues import News
@@ -47,7 +53,7 @@ async def indexed(admin: Admin, topic: str, message_id: str) -> None:
         while True:
             try:
                 await admin.message(topic, message_id)
-            except NotFound:
+            except NotFoundError:
                 await asyncio.sleep(0.05)
             else:
                 return
@@ -68,7 +74,7 @@ async def test_a_topic_is_described_and_altered(place: Place) -> None:
         assert (settings.type, settings.read_queues) == (TopicType.FIFO, 3)
         assert (settings.readable, settings.writable) == (True, False)
         assert [span.queue.id for span in described.queues] == [0, 1, 2]
-        with pytest.raises(Refused):
+        with pytest.raises(RefusedError):
             await admin.alter_topic("TBW102", queues=3)
 
 
@@ -107,7 +113,7 @@ async def test_messages_are_found_by_id_key_and_time(place: Place) -> None:
         found = await admin.messages(topic, since=middle, limit=100)
         assert sorted(int(each.body) for each in found) == list(range(5, 40))
         assert len(await admin.messages(topic, limit=7)) == 7
-        with pytest.raises(NotFound, match="no message 'nothing'"):
+        with pytest.raises(NotFoundError, match="no message 'nothing'"):
             await admin.message(topic, "nothing")
 
 
@@ -217,7 +223,7 @@ async def test_what_is_unknown_is_one_clear_error(place: Place) -> None:
             lambda: admin.message("nowhere", "1"),
             lambda: admin.messages("nowhere"),
         ):
-            with pytest.raises(TopicNotFound, match="nowhere"):
+            with pytest.raises(TopicNotFoundError, match="nowhere"):
                 await unknown_topic()
         for unknown_group in (
             lambda: admin.describe_group("nobody"),
@@ -225,7 +231,7 @@ async def test_what_is_unknown_is_one_clear_error(place: Place) -> None:
             lambda: admin.progress("nobody"),
             lambda: admin.reset_offset("nobody", topic, to="end"),
         ):
-            with pytest.raises(GroupNotFound, match="nobody"):
+            with pytest.raises(GroupNotFoundError, match="nobody"):
                 await unknown_group()
         with pytest.raises(ValueError, match="no queue 9"):
             await admin.reset_offset(group, topic, to={MessageQueue(topic, "broker-a", 9): 0})
@@ -233,7 +239,7 @@ async def test_what_is_unknown_is_one_clear_error(place: Place) -> None:
             await admin.reset_offset(group, topic, to={MessageQueue(topic, "broker-a", 0): 1})
         assert "nobody" not in await admin.groups(), "asking for a group must not create it"
     for endpoint in (f"namesrv://{place.endpoint}", f"broker://{place.endpoint}"):
-        with pytest.raises(Unreachable, match="speaks HTTP/2"):
+        with pytest.raises(UnreachableError, match="speaks HTTP/2"):
             async with Admin(endpoint, timeout=2.0) as admin:
                 await admin.describe_topic(topic)
 

@@ -26,7 +26,7 @@ import pytest
 from aiorocketmq import (
     AckManyError,
     Connection,
-    LeaseLost,
+    LeaseLostError,
     Message,
     Producer,
     PushConsumer,
@@ -68,7 +68,7 @@ MESSAGE_GROUPS = 32
 """So many that each queue has some."""
 SENDERS = 32
 """Tasks that send through one producer."""
-EXPECTED = (AckManyError, LeaseLost)
+EXPECTED = (AckManyError, LeaseLostError)
 """Errors of acknowledgements after an outage: the message is redelivered."""
 
 
@@ -189,7 +189,7 @@ class Clients:
                 handler=self._handle,
                 hooks=[self._watched(name)],
                 invisible=10.0,
-                grace=5.0,
+                shutdown_timeout=5.0,
             )
         )
         self._begin(self._receiving, self._run(consumer, name))

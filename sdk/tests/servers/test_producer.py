@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from aiorocketmq.config import Compression
-from aiorocketmq.errors import MessageTooLarge, TypeMismatch
+from aiorocketmq.errors import MessageTooLargeError, TypeMismatchError
 from aiorocketmq.message import Message, MessageType, ReceivedMessage
 from aiorocketmq.producer import Producer
 from aiorocketmq.simple_consumer import SimpleConsumer
@@ -56,9 +56,9 @@ async def test_a_message_arrives_with_all_that_was_sent(place: Place, wire: str)
 async def test_what_a_server_refuses_is_one_error_that_says_why(place: Place) -> None:
     topic, fifo = await place.topic(), await place.topic(kind="FIFO")
     async with Producer(place.endpoint, topics=[topic, fifo]) as producer:
-        with pytest.raises(TypeMismatch, match=fifo):
+        with pytest.raises(TypeMismatchError, match=fifo):
             await producer.send(Message(fifo, b"without a message group"))
-        with pytest.raises(MessageTooLarge, match=topic):
+        with pytest.raises(MessageTooLargeError, match=topic):
             await producer.send(Message(topic, bytes(4 * 1024 * 1024 + 1)))
         assert (await producer.send(Message(topic, b"fine"))).topic == topic
 

@@ -4,7 +4,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from aiorocketmq.errors import NotServed
+from aiorocketmq.errors import NotSupportedError
 from aiorocketmq.message import Message
 from aiorocketmq.producer import Producer
 from aiorocketmq.pull_consumer import PullConsumer
@@ -22,7 +22,8 @@ async def test_committed_messages_are_behind_a_reader_that_comes_back(place: Pla
             await producer.send(Message(topic, b"%d" % number))
     if not place.serves_pulls:
         with pytest.raises(
-            NotServed, match=f"{place.endpoint} does not serve pull consumers.*or a server that serves"
+            NotSupportedError,
+            match=f"{place.endpoint} does not serve pull consumers.*or a server that serves",
         ):
             async with PullConsumer(place.endpoint, group=group):
                 pass

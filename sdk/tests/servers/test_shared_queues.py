@@ -26,7 +26,13 @@ from aiorocketmq import (
     Timeouts,
 )
 from aiorocketmq.allocation import Allocation, AveragelyByCircle, ConsistentHash
-from aiorocketmq.errors import IllegalFilter, QueueRevokedError, TopicNotFound, Unreachable, UsageError
+from aiorocketmq.errors import (
+    IllegalFilterError,
+    QueueRevokedError,
+    TopicNotFoundError,
+    UnreachableError,
+    UsageError,
+)
 from aiorocketmq.hooks import AssignEvent, Event, Hook
 from aiorocketmq.pull_consumer import Offset, PullBatch
 from anyio import run_process
@@ -202,7 +208,7 @@ async def test_a_filter_that_the_server_cannot_read_ends_the_reading(place: Plac
     await send(place, topic, 0, 2)
     async with PullConsumer(place.namesrv, group=group, filters={topic: Sql("number >")}) as consumer:
         consumer.assign(await consumer.queues(topic))
-        with pytest.raises(IllegalFilter):
+        with pytest.raises(IllegalFilterError):
             await read(consumer, 1)
 
 
@@ -405,10 +411,10 @@ async def test_the_programs_of_the_page_run(place: Place, capsys: pytest.Capture
 
 async def test_what_cannot_be_is_one_clear_error(place: Place) -> None:
     group, timeouts = await place.group(), Timeouts(start=1.0)
-    with pytest.raises(TopicNotFound, match="nowhere"):
+    with pytest.raises(TopicNotFoundError, match="nowhere"):
         async with PullConsumer(place.namesrv, group=group, topics=["nowhere"], timeouts=timeouts):
             pass
-    with pytest.raises(Unreachable, match="speaks HTTP/2"):
+    with pytest.raises(UnreachableError, match="speaks HTTP/2"):
         async with PullConsumer(f"namesrv://{place.endpoint}", group=group, timeouts=timeouts):
             pass
     with pytest.raises(UsageError, match="does not speak the remoting protocol"):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from aiorocketmq.config import Timeouts
-from aiorocketmq.errors import Unreachable
+from aiorocketmq.errors import UnreachableError
 from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.otel import OpenTelemetryHook
 from aiorocketmq.producer import Producer
@@ -66,7 +66,7 @@ async def test_broken_stream_it_is_opened_again_and_nothing_stops(profile: str, 
 
 FORK = """
 import asyncio, os, sys
-from aiorocketmq import Closed, Message, Producer
+from aiorocketmq import ClosedError, Message, Producer
 
 async def main():
     async with Producer(sys.argv[1], topics=[sys.argv[2]]) as producer:
@@ -75,7 +75,7 @@ async def main():
         if not child:
             try:
                 asyncio.run(producer.send(Message(sys.argv[2], b"child")))
-            except Closed:
+            except ClosedError:
                 os._exit(42)
             os._exit(1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 42
@@ -109,7 +109,7 @@ async def test_dead_endpoint_it_is_an_error_within_the_deadline() -> None:
         free.bind(("127.0.0.1", 0))
         endpoint = f"127.0.0.1:{free.getsockname()[1]}"
     began = time.monotonic()
-    with pytest.raises(Unreachable, match=f"{endpoint}.*nothing listens there"):
+    with pytest.raises(UnreachableError, match=f"{endpoint}.*nothing listens there"):
         async with Producer(endpoint, topics=["orders"], timeouts=Timeouts(start=1.0)):
             pass
     assert time.monotonic() - began < 10
@@ -134,7 +134,7 @@ async def test_stop_with_messages_in_flight_it_loses_none_and_is_soon_over(
         subscriptions=[topic],
         handler=never_ends,
         concurrency=5,
-        grace=0.2,
+        shutdown_timeout=0.2,
         invisible=600,
     )
     async with consumer:

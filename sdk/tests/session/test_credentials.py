@@ -9,7 +9,7 @@ import pytest
 from aiorocketmq._credentials import FRESH, MARGIN, CredentialSource
 from aiorocketmq.config import Credentials
 from aiorocketmq.connection import Connection
-from aiorocketmq.errors import PermissionDenied
+from aiorocketmq.errors import PermissionDeniedError
 from aiorocketmq.message import Message
 from aiorocketmq.producer import Producer
 from aiorocketmq.simple_consumer import SimpleConsumer
@@ -110,7 +110,7 @@ async def test_credentials_that_stay_refused_are_an_error_and_no_storm_of_questi
     async with Producer(broker.endpoint, credentials=same) as producer:
         with broker.faults.refuse("SendMessage", "UNAUTHORIZED"):
             for _ in range(20):
-                with pytest.raises(PermissionDenied):
+                with pytest.raises(PermissionDeniedError):
                     await producer.send(Message("orders", b"x"))
     assert vault.asked <= 2
 
@@ -119,7 +119,7 @@ async def test_what_may_not_be_done_is_no_question_of_credentials(broker: FakeBr
     vault = Vault()
     async with Producer(broker.endpoint, credentials=vault) as producer:
         producer._session.connection.credential_source._asked_at -= 10
-        with broker.faults.refuse("SendMessage", "FORBIDDEN"), pytest.raises(PermissionDenied):
+        with broker.faults.refuse("SendMessage", "FORBIDDEN"), pytest.raises(PermissionDeniedError):
             await producer.send(Message("orders", b"x"))
     assert vault.asked == 1
 

@@ -10,7 +10,7 @@ import pytest
 from aiorocketmq._core.session_states import StreamState
 from aiorocketmq.config import Retry, Timeouts
 from aiorocketmq.connection import Connection
-from aiorocketmq.errors import RocketMQError, Unreachable
+from aiorocketmq.errors import RocketMQError, UnreachableError
 from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.producer import Producer
 from aiorocketmq.push_consumer import PushConsumer
@@ -114,7 +114,7 @@ async def test_a_half_open_connection_is_noticed_by_heartbeats_and_replaced(
         before = wire.connections
         wire.freeze()
         for _ in range(2):
-            with pytest.raises(Unreachable):
+            with pytest.raises(UnreachableError):
                 await producer._session._upkeep.beat()
         await wire.connected(before + 1)
         await until_ready(producer)

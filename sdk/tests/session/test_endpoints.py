@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from aiorocketmq.config import Timeouts, Tls
 from aiorocketmq.connection import Connection
-from aiorocketmq.errors import RocketMQError, Unreachable
+from aiorocketmq.errors import RocketMQError, UnreachableError
 from aiorocketmq.message import Message
 from aiorocketmq.producer import Producer
 from aiorocketmq.simple_consumer import SimpleConsumer
@@ -58,7 +58,7 @@ async def test_a_new_server_that_cannot_be_reached_leaves_the_old_route_in_force
         Producer(rocketmq, topics=["orders"]) as producer,
     ):
         used = "127.0.0.1:1"
-        with pytest.raises(Unreachable):
+        with pytest.raises(UnreachableError):
             await producer._session.routes.refresh()
         receipt = await producer.send(Message("orders", b"1"))
     assert receipt.endpoint == broker.endpoint

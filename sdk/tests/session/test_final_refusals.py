@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from aiorocketmq import (
-    GroupNotFound,
+    GroupNotFoundError,
     Health,
-    IllegalFilter,
+    IllegalFilterError,
     Message,
-    PermissionDenied,
+    PermissionDeniedError,
     Producer,
     PullConsumer,
     PushConsumer,
@@ -21,8 +21,8 @@ from aiorocketmq import (
     SimpleConsumer,
     Sql,
     Timeouts,
-    TopicNotFound,
-    TypeMismatch,
+    TopicNotFoundError,
+    TypeMismatchError,
 )
 from aiorocketmq_fake import FakeBroker
 
@@ -69,7 +69,7 @@ async def test_a_misspelt_group_ends_run_within_the_start_timeout(profile: str) 
     settings = {"autoCreateSubscriptionGroup": False} if profile == "apache-5.5-cluster" else {}
     async with FakeBroker(profile=profile, settings=settings) as broker:
         await broker.create_topic("orders")
-        with pytest.raises(GroupNotFound, match="biling"):
+        with pytest.raises(GroupNotFoundError, match="biling"):
             await run(push(broker, "biling", timeouts=Timeouts(start=1.0)))
 
 
@@ -78,7 +78,7 @@ async def test_an_illegal_sql_filter_ends_run_at_once(profile: str) -> None:
     async with FakeBroker(profile=profile) as broker:
         await broker.create_topic("orders")
         await broker.create_group("billing")
-        with pytest.raises(IllegalFilter):
+        with pytest.raises(IllegalFilterError):
             await run(push(broker, wanted=Sql("amount > ' AND")))
 
 
@@ -87,10 +87,10 @@ async def test_a_failure_outside_of_run_is_raised_when_the_block_is_left(broker:
     consumer = push(broker, wanted=Sql("amount > ' AND"))
     consumer._session.on_failure.append(stopped.set)
     async with asyncio.timeout(PATIENCE):
-        with pytest.raises(IllegalFilter):
+        with pytest.raises(IllegalFilterError):
             async with consumer:
                 await stopped.wait()
-    assert isinstance(consumer.health().failure, IllegalFilter)
+    assert isinstance(consumer.health().failure, IllegalFilterError)
     assert not consumer.is_ready
 
 
@@ -111,9 +111,9 @@ async def test_an_error_of_the_block_itself_is_not_replaced(broker: FakeBroker) 
 @pytest.mark.parametrize(
     ("code", "kind"),
     [
-        ("FORBIDDEN", PermissionDenied),
-        ("ILLEGAL_FILTER_EXPRESSION", IllegalFilter),
-        ("MESSAGE_PROPERTY_CONFLICT_WITH_TYPE", TypeMismatch),
+        ("FORBIDDEN", PermissionDeniedError),
+        ("ILLEGAL_FILTER_EXPRESSION", IllegalFilterError),
+        ("MESSAGE_PROPERTY_CONFLICT_WITH_TYPE", TypeMismatchError),
     ],
 )
 async def test_a_refusal_for_good_ends_a_consumer_that_has_worked(
@@ -136,7 +136,7 @@ async def run_refused_later(broker: FakeBroker, consumer: PushConsumer, code: st
 async def test_a_group_that_vanishes_is_waited_for_and_then_final(
     broker: FakeBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with pytest.raises(GroupNotFound):
+    with pytest.raises(GroupNotFoundError):
         await run_refused_later(broker, push(broker, timeouts=HURRIED), "CONSUMER_GROUP_NOT_FOUND")
     assert "gives up in 0.5 s" in caplog.text
 
@@ -179,12 +179,12 @@ def simple(broker: FakeBroker, group: str = "billing", wanted: Any = "*", **opti
 
 
 async def test_an_illegal_filter_ends_an_iteration_at_once(broker: FakeBroker) -> None:
-    with pytest.raises(IllegalFilter):
+    with pytest.raises(IllegalFilterError):
         await first_of(simple(broker, wanted=Sql("amount > ' AND")))
 
 
 async def test_a_misspelt_group_ends_an_iteration_within_the_start_timeout(broker: FakeBroker) -> None:
-    with pytest.raises(GroupNotFound):
+    with pytest.raises(GroupNotFoundError):
         await first_of(simple(broker, "biling", timeouts=HURRIED))
 
 
@@ -259,7 +259,7 @@ async def test_a_forbidden_topic_ends_a_pull_consumer_that_has_worked(broker: Fa
             assert len(await anext(consumer)) == 1
             with broker.faults.refuse("PullMessage", "FORBIDDEN"):
                 await producer.send(Message("orders", b"y"))
-                with pytest.raises(PermissionDenied):
+                with pytest.raises(PermissionDeniedError):
                     [batch async for batch in consumer]
 
 
@@ -315,7 +315,7 @@ async def test_an_outage_shows_in_health_and_is_over_with_it(broker: FakeBroker)
 
 
 async def test_topics_unknown_at_the_start_are_an_error_within_the_start_timeout(broker: FakeBroker) -> None:
-    with pytest.raises(TopicNotFound):
+    with pytest.raises(TopicNotFoundError):
         async with PushConsumer(
             broker.endpoint, group="billing", subscriptions=["unknown"], handler=accept, timeouts=HURRIED
         ):

@@ -87,7 +87,7 @@ async def test_every_client_of_the_parent_says_in_the_child_that_it_belongs_to_t
     *children, last = await output_of(CHILD_USES_ITS_PARENTS_CLIENTS, broker)
     assert len(children) == 5
     for line in children:
-        assert line.startswith("Closed: ")
+        assert line.startswith("ClosedError: ")
         assert "belongs to the process that this one was forked from" in line
     assert last == "the parent goes on"
 

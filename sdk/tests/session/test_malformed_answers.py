@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from aiorocketmq import (
-    LeaseLost,
+    LeaseLostError,
     MalformedAnswerError,
     Message,
     Producer,
@@ -221,7 +221,7 @@ async def test_garbage_stops_no_iteration(broker: FakeBroker) -> None:
         try:
             async with asyncio.timeout(PATIENCE):
                 async for message in consumer.messages(wait=1):
-                    with suppress(LeaseLost):  # time passed between delivery and ack
+                    with suppress(LeaseLostError):  # time passed between delivery and ack
                         await message.ack()
                         bodies.discard(message.body)
                     if not bodies:

@@ -286,7 +286,11 @@ async def test_a_loop_that_always_fails_ends_run_with_its_error(loop: str, impat
     faults = Faults(f"push: {loop}", 1, for_ever=True)
     async with brokers() as broker, faults.injected():
         consumer = PushConsumer(
-            broker.endpoint, group="billing", subscriptions=["orders"], handler=lambda message: None, grace=0
+            broker.endpoint,
+            group="billing",
+            subscriptions=["orders"],
+            handler=lambda message: None,
+            shutdown_timeout=0,
         )
 
         async def run() -> None:

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 from aiorocketmq import (
     Connection,
-    IllegalFilter,
+    IllegalFilterError,
     Message,
     Producer,
     PullConsumer,
@@ -18,7 +18,7 @@ from aiorocketmq import (
     ReceivedMessage,
     SimpleConsumer,
     Sql,
-    Unreachable,
+    UnreachableError,
     UsageError,
 )
 from aiorocketmq._tasks import MOST_CRASHES, Tasks, Watch
@@ -148,7 +148,7 @@ async def test_a_route_under_way_keeps_its_streams(broker: FakeBroker) -> None:
                 assert len(session.links) == 2
             # Its stream is opened again after the answer that never came, and now it comes.
             async with asyncio.timeout(PATIENCE):
-                with suppress(Unreachable):
+                with suppress(UnreachableError):
                     await slow
                 addresses.append(other.endpoint)
                 await session.routes.fetch("refunds")
@@ -252,7 +252,7 @@ async def test_a_refusal_of_one_source_is_raised_though_another_has_messages(bro
                 await producer.send(Message("orders", b"%d" % number))
                 await consumer.ack(await consumer.receive(wait=1))
 
-        with pytest.raises(IllegalFilter):
+        with pytest.raises(IllegalFilterError):
             await receive()
 
 

@@ -12,8 +12,8 @@ from aiorocketmq._core.headers import date_text
 from aiorocketmq._transport.grpcio import GrpcioTransport
 from aiorocketmq._transport.interface import Metadata
 from aiorocketmq.config import Credentials, Timeouts
-from aiorocketmq.connection import Connection, Surroundings
-from aiorocketmq.errors import Unreachable
+from aiorocketmq.connection import Connection, Environment
+from aiorocketmq.errors import UnreachableError
 from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.producer import Producer
 from aiorocketmq.push_consumer import PushConsumer
@@ -50,7 +50,7 @@ async def test_after_a_jump_of_the_wall_clock_ids_stay_unique_and_signatures_hav
             broker.endpoint,
             transport=transport,
             credentials=Credentials("key", "secret"),
-            surroundings=Surroundings(wall=lambda: 1_800_000_000.0 + moved),
+            environment=Environment(wall=lambda: 1_800_000_000.0 + moved),
         ) as rocketmq,
         Producer(rocketmq) as producer,
     ):
@@ -71,9 +71,9 @@ async def test_a_jump_of_the_wall_clock_ends_no_lease_in_a_push_consumers_hands(
         moved = 86_400.0
         await handled.put(message.attempt)
 
-    surroundings = Surroundings(wall=lambda: time.time() + moved)
+    environment = Environment(wall=lambda: time.time() + moved)
     async with (
-        Connection(broker.endpoint, surroundings=surroundings) as rocketmq,
+        Connection(broker.endpoint, environment=environment) as rocketmq,
         Producer(broker.endpoint) as producer,
         PushConsumer(
             rocketmq, group="billing", subscriptions=["orders"], handler=handle, concurrency=1
@@ -98,7 +98,7 @@ async def test_a_loop_that_stood_still_longer_than_a_heartbeat_may_take_keeps_it
         beat = asyncio.get_running_loop().create_task(producer._session._upkeep.beat())
         await asyncio.sleep(0)
         time.sleep(0.6)  # noqa: ASYNC251 - a program that blocks its loop is what is tested
-        with suppress(Unreachable):
+        with suppress(UnreachableError):
             await beat
         assert transport.reconnections == 0
         await producer.send(Message("orders", b"x"))

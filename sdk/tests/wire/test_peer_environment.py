@@ -9,7 +9,7 @@ import pytest
 from tools.peer_environment import (
     APACHE_CLIENT,
     PYTHON,
-    PeerUnavailable,
+    PeerUnavailableError,
     apache_python,
     cache_folder,
     python_of,
@@ -30,7 +30,7 @@ def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_without_an_index_and_a_cache_the_reason_is_one_sentence(empty_cache: Path) -> None:
     with pytest.raises(
-        PeerUnavailable, match=rf"index versions {APACHE_CLIENT}` failed: ERROR"
+        PeerUnavailableError, match=rf"index versions {APACHE_CLIENT}` failed: ERROR"
     ) as unavailable:
         apache_python()
     assert "\n" not in str(unavailable.value)

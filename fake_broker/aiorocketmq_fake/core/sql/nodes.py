@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from aiorocketmq_fake.core.sql.dialect import SqlDialect
-from aiorocketmq_fake.core.sql.values import NotComparable, Value, equals, precedes
+from aiorocketmq_fake.core.sql.values import NotComparableError, Value, equals, precedes
 
 Read = Callable[[str], str | None]
 """Tells the text of a property, None when the message has none of that name."""
@@ -21,7 +21,7 @@ class Node(Protocol):
     """A part of an expression."""
 
     def evaluate(self, read: Read) -> Value:
-        """Answer for the message whose properties `read` tells. NotComparable rejects it where the dialect
+        """Answer for the message whose properties `read` tells. NotComparableError rejects it where the dialect
         says so."""
         ...
 
@@ -131,7 +131,7 @@ class Equal:
         """Whether they are."""
         try:
             return equals(self.left.evaluate(read), self.right.evaluate(read), self.dialect)
-        except NotComparable:
+        except NotComparableError:
             if self.dialect.errors_reject:
                 raise
             return None
@@ -150,7 +150,7 @@ class Ordered:
         """Whether it does."""
         try:
             sign = precedes(self.left.evaluate(read), self.right.evaluate(read), self.dialect)
-        except NotComparable:
+        except NotComparableError:
             if self.dialect.errors_reject:
                 raise
             return None

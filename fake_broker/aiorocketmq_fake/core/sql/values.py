@@ -23,12 +23,12 @@ _HEX_DOUBLE = re.compile(
 _BLANKS = "".join(map(chr, range(33)))
 
 
-class NotComparable(Exception):
+class NotComparableError(Exception):
     """Two values cannot be compared: the text is no number."""
 
 
 def equals(left: Value, right: Value, dialect: SqlDialect) -> bool | None:
-    """Compare by `=`: None is unknown. Raises NotComparable."""
+    """Compare by `=`: None is unknown. Raises NotComparableError."""
     if left is None or right is None:
         if not dialect.nulls_compare or (left is None and right is not None):
             return None
@@ -41,7 +41,7 @@ def equals(left: Value, right: Value, dialect: SqlDialect) -> bool | None:
 
 def precedes(left: Value, right: Value, dialect: SqlDialect) -> int | None:
     """Compare by order: negative, 0 or positive like left minus right; None is unknown. Raises
-    NotComparable."""
+    NotComparableError."""
     if left is None or right is None:
         return None
     if isinstance(left, str) and isinstance(right, str):
@@ -60,7 +60,7 @@ def _alike(
             return _is_true(left), bool(right)
         if isinstance(right, str):
             if not dialect.booleans_at_the_left_convert:
-                raise NotComparable
+                raise NotComparableError
             return bool(left), _is_true(right)
         return (left, right) if isinstance(left, bool) and isinstance(right, bool) else None
     if isinstance(left, str):
@@ -78,7 +78,7 @@ def _number_like(text: str, other: str | float, dialect: SqlDialect) -> float:
     number = _long(text)
     narrow = dialect.small_integers_are_narrow and isinstance(other, int) and abs(other) <= INTEGER_MAX
     if narrow and not -INTEGER_MAX - 1 <= number <= INTEGER_MAX:
-        raise NotComparable
+        raise NotComparableError
     return number
 
 
@@ -94,7 +94,7 @@ def _long(text: str) -> int:
             number = -int(digits) if text[0] == "-" else int(digits)
             if -LONG_MAX - 1 <= number <= LONG_MAX:
                 return number
-    raise NotComparable
+    raise NotComparableError
 
 
 def _double(text: str) -> float:
@@ -107,7 +107,7 @@ def _double(text: str) -> float:
             return float.fromhex(text[:-1] if text[-1] in "fFdD" else text)
         except OverflowError:
             return copysign(float("inf"), -1 if text[0] == "-" else 1)
-    raise NotComparable
+    raise NotComparableError
 
 
 def _sign(left: float, right: float) -> int:

@@ -12,7 +12,7 @@ from zlib import crc32
 
 from aiorocketmq_fake.core.model import StoredMessage
 from aiorocketmq_fake.edge.storage.codec import UNREADABLE, read_message, write_message
-from aiorocketmq_fake.edge.storage.errors import CannotKeep, DamagedData, DataInUse
+from aiorocketmq_fake.edge.storage.errors import DamagedDataError, DataInUseError, PersistenceError
 from aiorocketmq_fake.edge.storage.mark import Mark, beside
 from aiorocketmq_fake.edge.storage.pages import Row
 
@@ -63,7 +63,8 @@ class Database:
     def __init__(self, path: Path) -> None:
         """Open or create, for this user alone.
 
-        DataInUse where another broker has it, DamagedData where it is no data file, OSError where it cannot be written.
+        DataInUseError where another broker has it, DamagedDataError where it is no data file, OSError where it cannot
+        be written.
         """
         self.path = path
         self._count: int | None = None
@@ -76,13 +77,13 @@ class Database:
                 self._mark = stack.enter_context(closing(Mark(path)))
                 self._writer = stack.enter_context(closing(_connect(path)))
                 self._reader = stack.enter_context(closing(_connect(path)))
-            except DataInUse:
+            except DataInUseError:
                 raise
             except (OSError, sqlite3.OperationalError) as error:
                 why = error.strerror if isinstance(error, OSError) else error
-                raise CannotKeep(path.parent, str(why)) from error
+                raise PersistenceError(path.parent, str(why)) from error
             except sqlite3.DatabaseError as error:
-                raise DamagedData(path, str(error)) from error
+                raise DamagedDataError(path, str(error)) from error
             self._open = stack.pop_all()
 
     def close(self) -> None:
@@ -102,23 +103,23 @@ class Database:
             return self._reader.execute("SELECT 1 FROM checkpoint").fetchone() is None and not self.about()
 
     def check_complete(self) -> None:
-        """DamagedData where fewer commands are there than were written: the end of the write-ahead log is lost."""
+        """DamagedDataError where fewer commands are there than were written: the end of the write-ahead log is lost."""
         with self._damage():
             found, written = _upto(self._reader), self._mark.read()
         if written is None:
             if found:
                 what = f"{self._mark.path.name} is missing, which says how much was written"
-                raise DamagedData(self.path, what)
+                raise DamagedDataError(self.path, what)
         elif found < written:
             what = f"{written - found} of the {written} commands that were written are missing at its end"
-            raise DamagedData(self.path, what)
+            raise DamagedDataError(self.path, what)
 
     def check(self) -> None:
-        """Let SQLite look through its own structure; DamagedData where it is not sound."""
+        """Let SQLite look through its own structure; DamagedDataError where it is not sound."""
         with self._damage():
             (verdict,) = self._reader.execute("PRAGMA quick_check(1)").fetchone()
         if verdict != "ok":
-            raise DamagedData(self.path, str(verdict).splitlines()[-1])
+            raise DamagedDataError(self.path, str(verdict).splitlines()[-1])
 
     def saved(self) -> Saved | None:
         """Return the last checkpoint, None where there is none."""
@@ -127,7 +128,7 @@ class Database:
         if row is None:
             return None
         if crc32(row[1]) != row[0]:
-            raise DamagedData(self.path, "its checkpoint has another checksum than it was written with")
+            raise DamagedDataError(self.path, "its checkpoint has another checksum than it was written with")
         return Saved(row[1], row[2])
 
     def outline(self) -> str | None:
@@ -139,7 +140,7 @@ class Database:
     def journal(self, *, strict: bool = True) -> Iterator[bytes]:
         """Go through the batches of commands since the last checkpoint, in order.
 
-        A batch that is not as it was written is passed over, unless `strict` makes it DamagedData.
+        A batch that is not as it was written is passed over, unless `strict` makes it DamagedDataError.
         """
         last = 0
         with self._damage():
@@ -149,9 +150,9 @@ class Database:
                 if crc32(commands) != crc:
                     if not strict:
                         continue
-                    raise DamagedData(self.path, f"batch {number} of its journal has another checksum")
+                    raise DamagedDataError(self.path, f"batch {number} of its journal has another checksum")
                 if strict and number != last + 1:
-                    raise DamagedData(self.path, f"its journal has a gap after batch {last}")
+                    raise DamagedDataError(self.path, f"its journal has a gap after batch {last}")
                 last = number
                 yield commands
 
@@ -159,7 +160,9 @@ class Database:
         """Read the messages of a queue from one place to before another."""
         found = self._rows(number, first, until)
         if [place for place, _ in found] != list(range(first, first + len(found))):
-            raise DamagedData(self.path, f"messages of its queue {number} are missing after place {first}")
+            raise DamagedDataError(
+                self.path, f"messages of its queue {number} are missing after place {first}"
+            )
         return [message for _, message in found]
 
     def _rows(self, number: int, first: int, until: int) -> list[tuple[int, StoredMessage]]:
@@ -172,7 +175,7 @@ class Database:
         found = []
         for key, crc, copy in rows:
             if crc32(copy) != crc:
-                raise DamagedData(
+                raise DamagedDataError(
                     self.path, f"message {key - base} of its queue {number} has another checksum"
                 )
             found.append((key - base, read_message(copy)))
@@ -288,7 +291,7 @@ class Database:
         try:
             yield
         except sqlite3.DatabaseError as error:
-            raise DamagedData(self.path, str(error)) from error
+            raise DamagedDataError(self.path, str(error)) from error
 
 
 def _upto(connection: sqlite3.Connection) -> int:
@@ -342,5 +345,5 @@ def _lock(path: Path) -> sqlite3.Connection:
         lock.close()
         if "locked" not in str(error):
             raise
-        raise DataInUse(path) from error
+        raise DataInUseError(path) from error
     return lock

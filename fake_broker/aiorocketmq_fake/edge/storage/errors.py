@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["CannotKeep", "DamagedData", "DataInUse", "ForeignData", "ForeignState"]
+__all__ = ["DamagedDataError", "DataInUseError", "ForeignDataError", "ForeignState", "PersistenceError"]
 
 
-class CannotKeep(OSError):
+class PersistenceError(OSError):
     """A data folder cannot be written."""
 
     def __init__(self, folder: Path, why: str) -> None:
@@ -17,7 +17,7 @@ class CannotKeep(OSError):
         )
 
 
-class DamagedData(OSError):
+class DamagedDataError(OSError):
     """A data file cannot be read as it was written."""
 
     def __init__(self, path: Path, what: str) -> None:
@@ -30,16 +30,16 @@ class DamagedData(OSError):
         """What is wrong with it."""
 
 
-class DataInUse(OSError):
+class DataInUseError(OSError):
     """Another broker has the data file open."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(f"{path} is used by another broker: stop that one, or give another --data folder.")
 
 
-class ForeignData(OSError):
+class ForeignDataError(OSError):
     """A data file was written by another version, under another profile or for another broker."""
 
 
-class ForeignState(ForeignData):
+class ForeignState(ForeignDataError):
     """A data file was written by a version whose state is built otherwise."""

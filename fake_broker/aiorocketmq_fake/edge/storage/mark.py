@@ -9,7 +9,7 @@ import logging
 from pathlib import Path
 from zlib import crc32
 
-from aiorocketmq_fake.edge.storage.errors import DamagedData
+from aiorocketmq_fake.edge.storage.errors import DamagedDataError
 
 __all__ = ["Mark", "beside"]
 
@@ -37,14 +37,14 @@ class Mark:
         self._file.close()
 
     def read(self) -> int | None:
-        """Return how many commands were written at least, None where nobody has said; DamagedData for no number."""
+        """Return how many commands were written at least, None if unknown; DamagedDataError if it is no number."""
         self._file.seek(0)
         text = self._file.read(_SIZE)
         if not text:
             return None
         number, _, crc = text.strip().partition(b" ")
         if not number.isdigit() or crc != _checksum(number):
-            raise DamagedData(self.path, "it is not as it was written")
+            raise DamagedDataError(self.path, "it is not as it was written")
         return int(number)
 
     def write(self, number: int) -> None:

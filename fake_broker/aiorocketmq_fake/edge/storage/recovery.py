@@ -13,7 +13,12 @@ from aiorocketmq_fake.core.broker import Broker
 from aiorocketmq_fake.edge.storage.codec import UNREADABLE, load_state, shape
 from aiorocketmq_fake.edge.storage.commands import redo, unpack
 from aiorocketmq_fake.edge.storage.database import FORMAT, Database
-from aiorocketmq_fake.edge.storage.errors import CannotKeep, DamagedData, ForeignData, ForeignState
+from aiorocketmq_fake.edge.storage.errors import (
+    DamagedDataError,
+    ForeignDataError,
+    ForeignState,
+    PersistenceError,
+)
 from aiorocketmq_fake.edge.storage.journal import Journal
 from aiorocketmq_fake.edge.storage.pages import Pager
 from aiorocketmq_fake.edge.storage.repair import cut, rebuild, set_aside
@@ -34,12 +39,12 @@ def open_data(
 ) -> tuple[Broker, Journal]:
     """Return the core that the file holds, or a new one, with the journal that keeps it from now on.
 
-    `memory` bounds what written messages take in memory, in bytes. DataInUse, ForeignData, and DamagedData unless
-    `repair` says to go on with what can be read; the damaged file is kept beside it then.
+    `memory` bounds what written messages take in memory, in bytes. DataInUseError, ForeignDataError, and
+    DamagedDataError unless `repair` says to go on with what can be read; the damaged file is kept beside it then.
     """
     try:
         found = _read(path, make, now, memory)
-    except (DamagedData, ForeignState) as damage:
+    except (DamagedDataError, ForeignState) as damage:
         if not repair:
             raise
         found = _repair(path, make, now, memory, damage)
@@ -55,7 +60,7 @@ def open_data(
         journal.checkpoint()
     except sqlite3.Error as error:
         database.close()
-        raise CannotKeep(path.parent, str(error)) from error
+        raise PersistenceError(path.parent, str(error)) from error
     return core, journal
 
 
@@ -87,11 +92,11 @@ def _read(path: Path, make: MakeCore, now: float, memory: int) -> _Found:
 
 
 def _repair(
-    path: Path, make: MakeCore, now: float, memory: int, damage: DamagedData | ForeignState
+    path: Path, make: MakeCore, now: float, memory: int, damage: DamagedDataError | ForeignState
 ) -> _Found:
     """Go on with what can be read; at the worst that is nothing."""
     copy = set_aside(path)
-    found = _cut(path, make, now, memory) if isinstance(damage, DamagedData) else None
+    found = _cut(path, make, now, memory) if isinstance(damage, DamagedDataError) else None
     if found is None:
         found = _rebuild(path, copy, make, now, memory)
     told = f"{damage} Repaired: {found.repaired}. The damaged file is kept as {copy}."
@@ -108,7 +113,7 @@ def _cut(path: Path, make: MakeCore, now: float, memory: int) -> _Found | None:
         fresh = make(now)
         _check_origin(database, fresh)
         core, kept = cut(database, pager, fresh)
-    except (DamagedData, ForeignState):
+    except (DamagedDataError, ForeignState):
         if database is not None:
             database.close()
         return None
@@ -125,7 +130,7 @@ def _rebuild(path: Path, copy: Path, make: MakeCore, now: float, memory: int) ->
     core.keep_entries(pager.new_entries)
     try:
         old = Database(copy)
-    except DamagedData:
+    except DamagedDataError:
         return _Found(core, pager, database, "nothing of it could be read")
     try:
         kept = rebuild(old, core)
@@ -148,10 +153,10 @@ def _check_origin(database: Database, fresh: Broker) -> None:
     """Refuse a file that this broker would read wrongly."""
     theirs, ours = database.about(), _about(fresh)
     if not theirs:
-        raise DamagedData(database.path, "it does not say who has written it")
+        raise DamagedDataError(database.path, "it does not say who has written it")
     for name in ("profile", "broker"):
         if theirs.get(name) != ours[name]:
-            raise ForeignData(
+            raise ForeignDataError(
                 f"{database.path} was written with {name} {theirs.get(name)!r}, and this broker has {ours[name]!r}: "
                 f"start with that {name}, or give another --data folder."
             )
@@ -168,18 +173,18 @@ def _recover(database: Database, pager: Pager, fresh: Broker) -> Broker:
         database.check()
     saved = database.saved()
     if saved is None:
-        raise DamagedData(database.path, "it has no checkpoint")
+        raise DamagedDataError(database.path, "it has no checkpoint")
     try:
         core = load_state(saved.state, {"pager": pager, **fresh.transient()}, type(fresh))
     except UNREADABLE as error:
-        raise DamagedData(database.path, f"its checkpoint cannot be read ({error})") from error
+        raise DamagedDataError(database.path, f"its checkpoint cannot be read ({error})") from error
     done = 0
     for batch in database.journal():
         try:
             commands = unpack(batch)
             redo(core, commands)
         except UNREADABLE as error:
-            raise DamagedData(database.path, f"its journal cannot be done again ({error})") from error
+            raise DamagedDataError(database.path, f"its journal cannot be done again ({error})") from error
         done += len(commands)
     logger.info("%s: %s commands done again after the checkpoint", database.path, done)
     return core

@@ -15,7 +15,7 @@ from aiorocketmq_fake.core.model import StoredMessage, TopicConfig
 from aiorocketmq_fake.edge.storage.codec import UNREADABLE, load_state
 from aiorocketmq_fake.edge.storage.commands import Command, redo, unpack
 from aiorocketmq_fake.edge.storage.database import Database
-from aiorocketmq_fake.edge.storage.errors import DamagedData
+from aiorocketmq_fake.edge.storage.errors import DamagedDataError
 from aiorocketmq_fake.edge.storage.outline import Outline, read
 from aiorocketmq_fake.edge.storage.pages import Pager
 
@@ -39,11 +39,11 @@ def set_aside(path: Path) -> Path:
 
 
 def cut(database: Database, pager: Pager, fresh: Broker) -> tuple[Broker, str]:
-    """Read the checkpoint and the journal up to its first damage; DamagedData where the checkpoint is lost, too."""
+    """Read the checkpoint and the journal up to its first damage; DamagedDataError if the checkpoint is damaged."""
     database.check()
     saved = database.saved()
     if saved is None:
-        raise DamagedData(database.path, "it has no checkpoint")
+        raise DamagedDataError(database.path, "it has no checkpoint")
     try:
         core = load_state(saved.state, {"pager": pager, **fresh.transient()}, type(fresh))
         for topic in core.topics():
@@ -51,7 +51,7 @@ def cut(database: Database, pager: Pager, fresh: Broker) -> tuple[Broker, str]:
                 for _ in entries:
                     pass
     except UNREADABLE as error:
-        raise DamagedData(database.path, f"its checkpoint cannot be read ({error})") from error
+        raise DamagedDataError(database.path, f"its checkpoint cannot be read ({error})") from error
     batches = done = 0
     try:
         for batch in database.journal():
@@ -59,7 +59,7 @@ def cut(database: Database, pager: Pager, fresh: Broker) -> tuple[Broker, str]:
             redo(core, commands)
             batches += 1
             done += len(commands)
-    except (DamagedData, *UNREADABLE) as error:
+    except (DamagedDataError, *UNREADABLE) as error:
         lost = database.batches() - batches
         return core, f"{done} commands after the checkpoint were kept, {lost} later writes are lost ({error})"
     return core, f"all of it could be read, {done} commands after the checkpoint included"
@@ -84,7 +84,7 @@ def _outline(database: Database) -> Outline:
     try:
         text = database.outline()
         return NOTHING if text is None else read(text)
-    except (DamagedData, *UNREADABLE) as error:
+    except (DamagedDataError, *UNREADABLE) as error:
         logger.warning("the outline of %s cannot be read: %s", database.path, error)
         return NOTHING
 
@@ -120,5 +120,5 @@ def _readable(database: Database) -> Iterator[Command]:
                 yield from unpack(batch)
             except UNREADABLE as error:
                 logger.warning("a batch of the journal of %s cannot be read: %s", database.path, error)
-    except (DamagedData, sqlite3.DatabaseError) as error:
+    except (DamagedDataError, sqlite3.DatabaseError) as error:
         logger.warning("the journal of %s cannot be read: %s", database.path, error)

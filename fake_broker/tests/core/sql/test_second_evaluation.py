@@ -11,7 +11,7 @@ from fractions import Fraction
 import pytest
 from aiorocketmq_fake.core.sql.dialect import PUBLISHED, SERVER, SqlDialect
 from aiorocketmq_fake.core.sql.parser import parse
-from aiorocketmq_fake.core.sql.values import NotComparable
+from aiorocketmq_fake.core.sql.values import NotComparableError
 from hypothesis import given, strategies as st
 
 Properties = Mapping[str, str]
@@ -210,6 +210,6 @@ def test_an_expression_means_what_it_says(
         expected = "rejected"
     try:
         found: object = parse(spaces + sentence.text + spaces, dialect).evaluate(properties.get)
-    except NotComparable:
+    except NotComparableError:
         found = "rejected"
     assert found == expected

@@ -8,7 +8,7 @@ from aiorocketmq_fake.core import limits
 from aiorocketmq_fake.core.sql.dialect import PUBLISHED, SERVER, SqlDialect
 from aiorocketmq_fake.core.sql.parser import parse
 from aiorocketmq_fake.core.sql.tokens import KEYWORDS, SqlError
-from aiorocketmq_fake.core.sql.values import NotComparable
+from aiorocketmq_fake.core.sql.values import NotComparableError
 from hypothesis import given, strategies as st
 
 DIALECTS = pytest.mark.parametrize("dialect", [PUBLISHED, SERVER], ids=["published", "server"])
@@ -79,7 +79,7 @@ def test_any_text_is_a_filter_or_is_refused_in_one_sentence(dialect: SqlDialect,
     for properties in ({}, {"a": "1", "b": "x", "TAGS": "true"}):
         try:
             assert node.evaluate(properties.get) in (True, False, None)
-        except NotComparable:
+        except NotComparableError:
             assert dialect.errors_reject
 
 
@@ -139,6 +139,6 @@ def test_hostile_properties_are_soon_compared(dialect: SqlDialect, value: str) -
         ask = partial(parse(text, dialect).evaluate, {"a": value, "b": value}.get)
         try:
             assert ask() in (True, False, None)
-        except NotComparable:
+        except NotComparableError:
             assert dialect.errors_reject
     assert time.process_time() - began < 1.0

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 from aiorocketmq import Admin, Credentials, Message, Producer, PullConsumer, PushConsumer
-from aiorocketmq.errors import PermissionDenied
+from aiorocketmq.errors import PermissionDeniedError
 from aiorocketmq.message import ReceivedMessage
 from aiorocketmq_fake import FakeBroker, User
-from aiorocketmq_fake.core.events import Refused, SentBack
+from aiorocketmq_fake.core.events import RefusedError, SentBack
 from aiorocketmq_fake.edge.remoting.frames import Frame, encode
 from aiorocketmq_fake.edge.remoting.rights import NEEDS
 from aiorocketmq_fake.edge.remoting_codes import RequestCode
@@ -245,7 +245,7 @@ async def test_a_server_as_found_checks_more_and_less() -> None:
 async def test_a_denial_is_an_event(app: Login, guarded: FakeBroker) -> None:
     async with guarded.events.subscribe() as events:
         await app.ask(215, topic="t")
-        (refused,) = [event for event in events.take() if isinstance(event, Refused)]
+        (refused,) = [event for event in events.take() if isinstance(event, RefusedError)]
     assert refused.command == "Remoting.DELETE_TOPIC_IN_BROKER"
 
 
@@ -290,7 +290,7 @@ async def test_our_clients_work_with_just_the_rights_they_need(
                     break
             guarded.clock.jump(seconds=10)
             assert await arrived.get() == (b"2", 2)
-        with pytest.raises(PermissionDenied, match="no permission to access Topic:wide"):
+        with pytest.raises(PermissionDeniedError, match="no permission to access Topic:wide"):
             await producer.send(Message("wide", b"3"))
 
 
@@ -299,10 +299,10 @@ async def test_only_an_administrators_admin_may_create(guarded: FakeBroker) -> N
     async with Admin(namesrv, credentials=Credentials("admin", "secret")) as admin:
         await admin.create_topic("new", queues=1)
     async with Admin(namesrv, credentials=Credentials("app", "secret")) as admin:
-        with pytest.raises(PermissionDenied):
+        with pytest.raises(PermissionDeniedError):
             await admin.delete_topic("new")
     async with Admin(namesrv) as admin:
-        with pytest.raises(PermissionDenied, match="username cannot be null"):
+        with pytest.raises(PermissionDeniedError, match="username cannot be null"):
             await admin.delete_topic("new")
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from aiorocketmq import Admin, Message, Producer, PullConsumer, Tls
-from aiorocketmq.errors import Unreachable
+from aiorocketmq.errors import UnreachableError
 from aiorocketmq_fake import FakeBroker, ServerTls
 from aiorocketmq_fake.edge.remoting.frames import Frame, encode
 
@@ -153,9 +153,9 @@ async def test_our_clients_speak_tls_with_it(also_plain: bool) -> None:
             batch = await anext(aiter(consumer))
             assert [message.body for message in batch] == [large]
         if not also_plain:
-            with pytest.raises(Unreachable):
+            with pytest.raises(UnreachableError):
                 async with Admin(namesrv, timeout=2.0):
                     pass
-        with pytest.raises(Unreachable, match="check tls= and the server's certificate"):
+        with pytest.raises(UnreachableError, match="check tls= and the server's certificate"):
             async with Admin(namesrv, tls=Tls(ca=ServerTls.self_made().trust)):
                 pass

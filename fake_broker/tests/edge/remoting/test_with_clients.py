@@ -12,7 +12,7 @@ from zlib import compress
 
 import pytest
 from aiorocketmq import Admin, Broadcast, Message, Producer, PullConsumer, SimpleConsumer, Sql
-from aiorocketmq.errors import IllegalFilter, TopicNotFound
+from aiorocketmq.errors import IllegalFilterError, TopicNotFoundError
 from aiorocketmq.hooks import AssignEvent, Event, Hook
 from aiorocketmq.pull_consumer import Offset
 from aiorocketmq_fake import FakeBroker
@@ -184,7 +184,7 @@ async def test_filters_leave_messages_out(broker: FakeBroker) -> None:
             assert await read(consumer, len(bodies)) == bodies
     async with PullConsumer(namesrv(broker), group="bad", filters={"line": Sql("number >")}) as consumer:
         consumer.assign(await consumer.queues("line"))
-        with pytest.raises(IllegalFilter):
+        with pytest.raises(IllegalFilterError):
             await read(consumer, 1)
 
 
@@ -244,7 +244,7 @@ async def test_an_administrator_creates_looks_and_deletes(broker: FakeBroker) ->
         assert await admin.clients("g") == ()
         await admin.delete_group("made")
         await admin.delete_topic("new")
-        with pytest.raises(TopicNotFound):
+        with pytest.raises(TopicNotFoundError):
             await admin.route("new")
 
 

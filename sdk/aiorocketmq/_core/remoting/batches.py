@@ -13,7 +13,7 @@ from aiorocketmq._core.remoting.records import (
     COMPRESSED,
     INNER_BATCH,
     NEED_UNWRAP,
-    MalformedRecord,
+    MalformedRecordError,
     Record,
     closing_text,
     masked_crc,
@@ -43,16 +43,18 @@ def encode_batch(members: Iterable[Member]) -> bytes:
 
 
 def read_batch(body: bytes) -> Iterator[Member]:
-    """Yield the members of a batch; MalformedRecord at the first damage, after the members before it."""
+    """Yield the members of a batch; MalformedRecordError at the first damage, after the members before it."""
     start = 0
     while start < len(body):
         body_start = start + _HEAD.size
         if body_start > len(body):
-            raise MalformedRecord(start, f"{len(body) - start} bytes are too few for a message")
+            raise MalformedRecordError(start, f"{len(body) - start} bytes are too few for a message")
         size, _, _, flag, body_size = _HEAD.unpack_from(body, start)
         end, body_end = start + size, body_start + body_size
         if body_size < 0 or end > len(body):
-            raise MalformedRecord(start, f"its {size} bytes with a body of {body_size} are not all there")
+            raise MalformedRecordError(
+                start, f"its {size} bytes with a body of {body_size} are not all there"
+            )
         yield Member(body[body_start:body_end], closing_text(body, body_end, end, start), flag)
         start = end
 
@@ -63,14 +65,14 @@ def unwrapped(
     """Yield the messages of an inner batch, or `record` itself if it is none.
 
     Members have the offsets that follow the record's own, their own flag, properties and body, and everything else of
-    the record; the bits of SYSFLAG that tell how to read the record's body are cleared. Raises MalformedRecord, whose
-    position counts within the decompressed body, after the members before the damage."""
+    the record; the bits of SYSFLAG that tell how to read the record's body are cleared. Raises MalformedRecordError,
+    whose position counts within the decompressed body, after the members before the damage."""
     if record.sysflag & _WRAPPED != _WRAPPED:
         yield record
         return
     body, corruption = plain_body(record, limit, unpacker)
     if corruption is not None:
-        raise MalformedRecord(0, corruption)
+        raise MalformedRecordError(0, corruption)
     count = 0
     for member in read_batch(body):
         yield record._replace(
@@ -84,7 +86,7 @@ def unwrapped(
         count += 1
     declared = record.properties().get("INNER_NUM", str(count))
     if declared != str(count):
-        raise MalformedRecord(len(body), f"an inner batch of {count} messages declares {declared!r:.20}")
+        raise MalformedRecordError(len(body), f"an inner batch of {count} messages declares {declared!r:.20}")
 
 
 def _encode_member(member: Member) -> bytes:

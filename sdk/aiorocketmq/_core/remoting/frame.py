@@ -34,11 +34,11 @@ _NUMBER = re.compile(r"-?[0-9]{1,19}")
 _NO_FIELDS: Mapping[str, str] = MappingProxyType({})
 
 
-class MalformedFrame(ValueError):
+class MalformedFrameError(ValueError):
     """The bytes are no frame of this protocol; nothing after them can be read either."""
 
 
-class OtherProtocol(MalformedFrame):
+class OtherProtocol(MalformedFrameError):
     """The bytes are those of another protocol, whose name is the text: HTTP, HTTP/2 or TLS."""
 
 
@@ -116,7 +116,7 @@ class FrameReader:
         return bool(self._pending)
 
     def feed(self, data: bytes) -> Iterator[Frame]:
-        """Every frame that is complete with `data`; MalformedFrame when the stream cannot be of frames."""
+        """Every frame that is complete with `data`; MalformedFrameError when the stream cannot be of frames."""
         if self._pending:
             self._pending += data
             if len(self._pending) < self._needed:
@@ -142,29 +142,29 @@ class FrameReader:
         self._pending += data[start:]
 
 
-def _no_frame(start: bytes, length: int) -> MalformedFrame:
+def _no_frame(start: bytes, length: int) -> MalformedFrameError:
     if start[0] in _TLS_RECORDS and start[1] == _TLS_MAJOR:
         return OtherProtocol("TLS")
     if start[:4] == b"HTTP":
         return OtherProtocol("HTTP")
-    return MalformedFrame(f"a frame cannot be {length} bytes long")
+    return MalformedFrameError(f"a frame cannot be {length} bytes long")
 
 
 def decode(data: bytes, start: int = 0, end: int | None = None) -> Frame:
-    """The frame whose bytes after the length field are `data[start:end]`; raises MalformedFrame."""
+    """The frame whose bytes after the length field are `data[start:end]`; raises MalformedFrameError."""
     end = len(data) if end is None else end
     if end - start < 4:
-        raise MalformedFrame("a frame ends before its header's length")
+        raise MalformedFrameError("a frame ends before its header's length")
     serialization, size = data[start], int.from_bytes(data[start + 1 : start + 4], "big")
     start += 4
     if size > end - start:
-        raise MalformedFrame(f"a header of {size} bytes does not fit a frame of {end - start + 4}")
+        raise MalformedFrameError(f"a header of {size} bytes does not fit a frame of {end - start + 4}")
     header, body = data[start : start + size], data[start + size : end]
     if serialization == _JSON:
         return _from_json(header, body)
     if serialization == _BINARY:
         return _from_binary(header, body)
-    raise MalformedFrame(f"header serialization {serialization} is unknown")
+    raise MalformedFrameError(f"header serialization {serialization} is unknown")
 
 
 def _json_header(frame: Frame) -> bytes:
@@ -183,19 +183,19 @@ def _from_json(header: bytes, body: bytes) -> Frame:
         text = header.decode().strip()
         values, end = _DECODER.raw_decode(text)
     except (ValueError, RecursionError) as error:
-        raise MalformedFrame("a header is not JSON text") from error
+        raise MalformedFrameError("a header is not JSON text") from error
     if end < len(text):
-        raise MalformedFrame("a header is more than JSON text")
+        raise MalformedFrameError("a header is more than JSON text")
     if not isinstance(values, dict):
-        raise MalformedFrame("a JSON header is not an object")
+        raise MalformedFrameError("a JSON header is not an object")
     get = values.get
     fields, remark, language = get("extFields") or {}, get("remark"), get("language")
     if not isinstance(fields, dict):
-        raise MalformedFrame("extFields of a JSON header is not an object")
+        raise MalformedFrameError("extFields of a JSON header is not an object")
     code, opaque, flag, version = get("code", 0), get("opaque", 0), get("flag", 0), get("version", 0)
     for number in (code, opaque, flag, version):
         if type(number) is not int or not -0x80000000 <= number <= 0x7FFFFFFF:
-            raise MalformedFrame(f"{number!r:.40} in a JSON header is no 32-bit integer")
+            raise MalformedFrameError(f"{number!r:.40} in a JSON header is no 32-bit integer")
     return Frame(
         code,
         opaque,
@@ -217,7 +217,7 @@ def _text(value: object) -> str:
     try:
         return json.dumps(value)
     except RecursionError as error:
-        raise MalformedFrame("a JSON header is nested too deeply") from error
+        raise MalformedFrameError("a JSON header is nested too deeply") from error
 
 
 def _language(number: object) -> str:
@@ -254,12 +254,12 @@ def _long_text(text: str) -> bytes:
 
 def _from_binary(header: bytes, body: bytes) -> Frame:
     if len(header) < _MIN_BINARY_HEADER:
-        raise MalformedFrame(f"a binary header of {len(header)} bytes is too short")
+        raise MalformedFrameError(f"a binary header of {len(header)} bytes is too short")
     code, language, version, opaque, flag = struct.unpack_from(">hbhii", header)
     remark, position = _slice(header, 13, 4)
     fields, end = _slice(header, position, 4)
     if end != len(header):
-        raise MalformedFrame(f"a binary header ends {len(header) - end} bytes after its fields")
+        raise MalformedFrameError(f"a binary header ends {len(header) - end} bytes after its fields")
     return Frame(
         code=code,
         opaque=opaque,
@@ -284,7 +284,7 @@ def _slice(data: bytes, position: int, width: int) -> tuple[bytes, int]:
     start = position + width
     size = int.from_bytes(data[position:start], "big", signed=True)
     if start > len(data) or size < 0 or start + size > len(data):
-        raise MalformedFrame("a binary header is cut short")
+        raise MalformedFrameError("a binary header is cut short")
     return data[start : start + size], start + size
 
 
@@ -292,4 +292,4 @@ def _decoded(text: bytes) -> str:
     try:
         return text.decode()
     except UnicodeDecodeError as error:
-        raise MalformedFrame("text of a binary header is not UTF-8") from error
+        raise MalformedFrameError("text of a binary header is not UTF-8") from error

@@ -36,7 +36,7 @@ _LAYOUTS = tuple(
 )
 
 
-class MalformedRecord(ValueError):
+class MalformedRecordError(ValueError):
     """The bytes are no message of this protocol from `position` on."""
 
     def __init__(self, position: int, reason: str) -> None:
@@ -114,8 +114,8 @@ class Record(NamedTuple):
 def read_records(body: bytes) -> Iterator[Record]:
     """Yield the messages of a pull or pop body in their order.
 
-    Raises MalformedRecord at the first damage, after the messages before it; other exceptions never. A wrong checksum
-    is no damage here: see `Record.is_intact`."""
+    Raises MalformedRecordError at the first damage, after the messages before it; other exceptions never. A wrong
+    checksum is no damage here: see `Record.is_intact`."""
     start = 0
     while start < len(body):
         record, start = _record(body, start)
@@ -130,19 +130,19 @@ def masked_crc(body: bytes) -> int:
 def closing_text(data: bytes, position: int, end: int, start: int) -> str:
     """Return the text behind the two-byte length at `position`, which must reach `end` exactly.
 
-    Raises MalformedRecord for the message that begins at `start` if it does not, or is no UTF-8."""
+    Raises MalformedRecordError for the message that begins at `start` if it does not, or is no UTF-8."""
     text_start = position + 2
     if text_start > end or text_start + (data[position] << 8 | data[position + 1]) != end:
-        raise MalformedRecord(start, f"its parts do not add up to its size of {end - start} bytes")
+        raise MalformedRecordError(start, f"its parts do not add up to its size of {end - start} bytes")
     return text_at(data, text_start, end, start)
 
 
 def text_at(data: bytes, position: int, end: int, start: int) -> str:
-    """Return the text between `position` and `end`; MalformedRecord for the message at `start` if it is no UTF-8."""
+    """Return the text from `position` to `end`; MalformedRecordError for the message at `start` if it is no UTF-8."""
     try:
         return data[position:end].decode()
     except UnicodeDecodeError:
-        raise MalformedRecord(start, f"the text at byte {position} is not UTF-8") from None
+        raise MalformedRecordError(start, f"the text at byte {position} is not UTF-8") from None
 
 
 def _record(data: bytes, start: int) -> tuple[Record, int]:
@@ -151,24 +151,24 @@ def _record(data: bytes, start: int) -> tuple[Record, int]:
     One long function: calls are expensive on the path of every message."""
     size = len(data)
     if size - start < _MIN_SIZE:
-        raise MalformedRecord(start, f"{size - start} bytes are too few for a message")
+        raise MalformedRecordError(start, f"{size - start} bytes are too few for a message")
     layout = _LAYOUTS[data[start + _SYSFLAG_LOW_BYTE] >> 4 & 3]
     body_start = start + layout.size
     if body_start > size:
-        raise MalformedRecord(start, "it is cut short")
+        raise MalformedRecordError(start, "it is cut short")
     (
         total, magic, crc, queue_id, flag, queue_offset, commit_log_offset, sysflag, born_ms, born_address,
         stored_ms, store_address, reconsume_times, prepared_transaction_offset, body_size,
     ) = layout.unpack_from(data, start)  # fmt: skip
     if magic != V1 and magic != V2:
-        raise MalformedRecord(start, f"magic number {magic:#010x} is unknown")
+        raise MalformedRecordError(start, f"magic number {magic:#010x} is unknown")
     end = start + total
     if end > size:
-        raise MalformedRecord(start, f"{size - start} of its {total} bytes are there")
+        raise MalformedRecordError(start, f"{size - start} of its {total} bytes are there")
     body_end = body_start + body_size
     topic_start = body_end + (1 if magic == V1 else 2)
     if body_size < 0 or topic_start > end:
-        raise MalformedRecord(start, f"a body of {body_size} bytes does not fit its {total} bytes")
+        raise MalformedRecordError(start, f"a body of {body_size} bytes does not fit its {total} bytes")
     topic_size = data[body_end] if magic == V1 else data[body_end] << 8 | data[body_end + 1]
     topic_end = topic_start + topic_size
     # Lengths are read as unsigned: a negative one cannot add up either.

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from aiorocketmq._core.remoting.batches import Member, encode_batch, read_batch, unwrapped
-from aiorocketmq._core.remoting.records import MalformedRecord, Record
+from aiorocketmq._core.remoting.records import MalformedRecordError, Record
 from hypothesis import given, strategies as st
 
 from sdk.tests.core.remoting.encoding import MEMBERS, checksum
@@ -36,11 +36,11 @@ def inner_batch(*members: Member, sysflag: int = 0xC0, inner_num: str | None = N
     )
 
 
-def members_before_damage(data: bytes) -> tuple[list[Member], MalformedRecord | None]:
+def members_before_damage(data: bytes) -> tuple[list[Member], MalformedRecordError | None]:
     received: list[Member] = []
     try:
         received.extend(read_batch(data))
-    except MalformedRecord as error:
+    except MalformedRecordError as error:
         return received, error
     return received, None
 
@@ -94,7 +94,7 @@ def test_random_bytes_are_members_or_malformed(data: bytes) -> None:
     ],
 )
 def test_a_malformed_member_names_the_damage(data: bytes, reason: str) -> None:
-    with pytest.raises(MalformedRecord, match=reason):
+    with pytest.raises(MalformedRecordError, match=reason):
         list(read_batch(data))
 
 
@@ -140,18 +140,18 @@ def test_members_before_the_damage_of_an_inner_batch_are_yielded() -> None:
     wrapper = inner_batch(JAVA_MEMBER, JAVA_MEMBER)
     members: Iterator[Record] = unwrapped(wrapper._replace(body=wrapper.body[:-1]))
     assert next(members).body == JAVA_MEMBER.body
-    with pytest.raises(MalformedRecord, match="byte 41"):
+    with pytest.raises(MalformedRecordError, match="byte 41"):
         next(members)
 
 
 def test_an_inner_batch_that_lost_a_member_is_malformed() -> None:
-    with pytest.raises(MalformedRecord, match="an inner batch of 1 messages declares '2'"):
+    with pytest.raises(MalformedRecordError, match="an inner batch of 1 messages declares '2'"):
         list(unwrapped(inner_batch(JAVA_MEMBER, inner_num="2")))
 
 
 def test_an_inner_batch_that_cannot_be_decompressed_is_malformed() -> None:
     wrapper = inner_batch(JAVA_MEMBER, sysflag=0xC1)
-    with pytest.raises(MalformedRecord, match="cut short"):
+    with pytest.raises(MalformedRecordError, match="cut short"):
         list(unwrapped(wrapper._replace(body=wrapper.body[:-1])))
-    with pytest.raises(MalformedRecord, match="unpacks to more than 10 bytes"):
+    with pytest.raises(MalformedRecordError, match="unpacks to more than 10 bytes"):
         list(unwrapped(wrapper, limit=10))

@@ -12,7 +12,7 @@ from aiorocketmq._core.remoting.frame import (
     RESPONSE,
     Frame,
     FrameReader,
-    MalformedFrame,
+    MalformedFrameError,
     OtherProtocol,
     Serialization,
     decode,
@@ -87,7 +87,7 @@ def test_frames_are_found_however_the_network_cuts_them(frames: list[Frame], dat
 
 @given(content=st.binary(max_size=200))
 def test_any_bytes_are_a_frame_or_malformed_and_nothing_else(content: bytes) -> None:
-    with contextlib.suppress(MalformedFrame):
+    with contextlib.suppress(MalformedFrameError):
         assert type(decode(content)) is Frame
 
 
@@ -97,7 +97,7 @@ def test_a_damaged_header_is_a_frame_or_malformed_and_nothing_else(
 ) -> None:
     damaged = bytearray(encode(wanted, Serialization.BINARY))
     damaged[min(position, len(damaged) - 1)] = byte
-    with contextlib.suppress(MalformedFrame):
+    with contextlib.suppress(MalformedFrameError):
         assert {type(found) for found in FrameReader().feed(bytes(damaged))} <= {Frame}
 
 
@@ -118,7 +118,7 @@ def test_a_damaged_header_is_a_frame_or_malformed_and_nothing_else(
     ],
 )  # fmt: skip
 def test_a_stream_that_is_none_of_frames_is_malformed(stream: bytes, told: str) -> None:
-    with pytest.raises(MalformedFrame, match=told):
+    with pytest.raises(MalformedFrameError, match=told):
         list(FrameReader().feed(stream))
 
 

@@ -7,7 +7,7 @@ import struct
 
 import pytest
 from aiorocketmq._core.endpoint import Address
-from aiorocketmq._core.remoting.records import MalformedRecord, Record, read_records
+from aiorocketmq._core.remoting.records import MalformedRecordError, Record, read_records
 from hypothesis import example, given, strategies as st
 
 from sdk.tests.core.remoting.encoding import checksum, encode_record, encode_records, records
@@ -56,12 +56,12 @@ IPV6_RECORD = Record(
 NON_ASCII_RECORD = Record(0, 0, "größe", b"\xff", "schlüssel\x01größe\x02")
 
 
-def messages_before_damage(data: bytes) -> tuple[list[Record], MalformedRecord | None]:
+def messages_before_damage(data: bytes) -> tuple[list[Record], MalformedRecordError | None]:
     """Return what `data` yields, and the error that ended it."""
     received: list[Record] = []
     try:
         received.extend(read_records(data))
-    except MalformedRecord as error:
+    except MalformedRecordError as error:
         return received, error
     return received, None
 
@@ -205,7 +205,7 @@ def patched(position: int, replacement: bytes) -> bytes:
     ],
 )
 def test_a_malformed_record_names_the_damage(data: bytes, reason: str) -> None:
-    with pytest.raises(MalformedRecord, match=reason):
+    with pytest.raises(MalformedRecordError, match=reason):
         list(read_records(data))
 
 
