@@ -6,6 +6,9 @@ takes seconds in which no client is answered, and by default one comes each time
 
 import gc
 
+__all__ = ["spare_the_log"]
+
+
 _OLD_ROUNDS = 1_000
 """The oldest objects are walked after so many walks over younger ones: after some seven million that stayed."""
 

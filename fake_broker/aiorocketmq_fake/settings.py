@@ -7,6 +7,9 @@ from difflib import get_close_matches
 from aiorocketmq_fake.core import limits
 from aiorocketmq_fake.core.profile import Profile
 
+__all__ = ["SETTINGS", "Kind", "Setting", "listed", "with_settings"]
+
+
 Value = bool | int | float | str
 
 

@@ -9,6 +9,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TypeAlias
 
+__all__ = ["CacheLimits", "Compression", "Credentials", "CredentialsProvider", "Retry", "Timeouts", "Tls"]
+
 
 def check_seconds(name: str, value: float) -> None:
     """Raise ValueError unless `value` is a duration above 0."""

@@ -30,6 +30,9 @@ from aiorocketmq.clock import Clock
 from aiorocketmq.config import Credentials, CredentialsProvider, Timeouts, Tls, check_client_properties
 from aiorocketmq.errors import ClosedError
 
+__all__ = ["AddressMap", "Connection", "ConnectionOptions", "Environment"]
+
+
 AddressMap: TypeAlias = Mapping[str, str] | Callable[[str], str]
 """From the `host:port` that a server names to the one to use instead; what a mapping lacks stays as it is."""
 

@@ -26,6 +26,17 @@ from aiorocketmq._uninterrupted import uninterrupted
 from aiorocketmq.hooks import HandleCall, Hook
 from aiorocketmq.message import ReceivedMessage
 
+__all__ = [
+    "Claim",
+    "DeduplicationHook",
+    "DeduplicationStore",
+    "MemoryStore",
+    "RedisStore",
+    "SqliteStore",
+    "message_id_key",
+]
+
+
 logger = logging.getLogger(__name__)
 
 _LAST_SECONDS = 3.0

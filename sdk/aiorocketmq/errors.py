@@ -42,6 +42,38 @@ from typing import ClassVar
 from aiorocketmq._core.bounds import clipped, one_line
 from aiorocketmq._core.codes import Code, code_name
 
+__all__ = [
+    "BackgroundTaskError",
+    "BusyError",
+    "ClosedError",
+    "CredentialsProviderError",
+    "GroupNotFoundError",
+    "IllegalDurationError",
+    "IllegalFilterError",
+    "IllegalMessageError",
+    "IllegalNameError",
+    "LeaseLostError",
+    "MalformedAnswerError",
+    "MessageTooLargeError",
+    "NotFoundError",
+    "NotSupportedError",
+    "OffsetNotFoundError",
+    "PermissionDeniedError",
+    "QueueRevokedError",
+    "QuotaExceededError",
+    "RefusedError",
+    "RocketMQError",
+    "ServerError",
+    "SessionLostError",
+    "TopicNotFoundError",
+    "TopicUnavailableError",
+    "TransactionLostError",
+    "TransactionUnconfirmedError",
+    "TypeMismatchError",
+    "UnreachableError",
+    "UsageError",
+]
+
 
 class RocketMQError(Exception):
     """The root of all errors that this library raises on its own."""

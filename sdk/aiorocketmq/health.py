@@ -8,6 +8,8 @@ from datetime import datetime
 
 from aiorocketmq.errors import RocketMQError
 
+__all__ = ["Health"]
+
 
 @dataclass(frozen=True, slots=True)
 class Health:

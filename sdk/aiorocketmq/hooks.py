@@ -28,6 +28,39 @@ from aiorocketmq.errors import RocketMQError
 from aiorocketmq.message import Message, MessageQueue, ReceivedMessage, SendReceipt
 from aiorocketmq.subscription import Sql, Tags
 
+__all__ = [
+    "AckEvent",
+    "AssignEvent",
+    "ChangeEvent",
+    "ChangeReason",
+    "ClientEvent",
+    "ClientIdentity",
+    "CommitEvent",
+    "DeliverEvent",
+    "Event",
+    "ForwardEvent",
+    "Grain",
+    "HandleCall",
+    "HandleEvent",
+    "Hook",
+    "LiteChange",
+    "LiteSyncEvent",
+    "LockEvent",
+    "Phase",
+    "RecallEvent",
+    "ReceiveEvent",
+    "Role",
+    "SeekEvent",
+    "SendCall",
+    "SendEvent",
+    "SettingsEvent",
+    "SettleEvent",
+    "TransactionCheckEvent",
+    "TransactionEndEvent",
+    "around_handle",
+    "around_send",
+]
+
 
 class Role(Enum):
     """Which kind of client it is."""

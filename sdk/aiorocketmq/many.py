@@ -5,6 +5,8 @@ from __future__ import annotations
 from aiorocketmq.errors import RocketMQError
 from aiorocketmq.message import ReceivedMessage, SendReceipt
 
+__all__ = ["AckManyError", "SendManyError"]
+
 
 class SendManyError(RocketMQError):
     """Some of many messages were not stored."""

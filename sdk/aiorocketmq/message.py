@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from aiorocketmq._core.endpoint import Endpoint
     from aiorocketmq._core.lease import Lease
 
+__all__ = ["Message", "MessageQueue", "MessageType", "ReceivedMessage", "SendReceipt"]
+
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
 

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
     from aiorocketmq._otel.metrics import Instruments, ServerMetrics
 
+__all__ = ["OpenTelemetryHook"]
+
 
 class OpenTelemetryHook(Hook):
     """Traces every send, poll, handler call and settlement, and measures them.

@@ -24,6 +24,9 @@ from aiorocketmq.many import SendManyError
 from aiorocketmq.message import Message, MessageType, ReceivedMessage, SendReceipt
 from aiorocketmq.transaction import Transaction
 
+__all__ = ["MAX_LINGER", "Producer"]
+
+
 logger = logging.getLogger(__name__)
 
 MAX_LINGER = 1.0

@@ -45,6 +45,9 @@ from aiorocketmq.message import ReceivedMessage, SendReceipt
 if TYPE_CHECKING:
     from aiorocketmq._recording.writer import Writer
 
+__all__ = ["Recorder"]
+
+
 FACTS_PER_BLOCK = 512
 BYTES_PER_BLOCK = 4 << 20
 """Facts keep the bodies of their messages alive until they are written: they are handed over by count or by size."""

@@ -34,6 +34,9 @@ from aiorocketmq.message import ReceivedMessage
 from aiorocketmq.subscription import EVERYTHING, Filter, Subscriptions, filter_of, subscriptions_by_topic
 from aiorocketmq.wire import messages as pb
 
+__all__ = ["SimpleConsumer"]
+
+
 logger = logging.getLogger(__name__)
 
 

@@ -9,6 +9,8 @@ from typing import TypeAlias
 from aiorocketmq._core.names import check_group, check_topic
 from aiorocketmq._core.tags import parse_tags
 
+__all__ = ["Filter", "Sql", "Subscriptions", "Tags", "dead_letters"]
+
 
 @dataclass(frozen=True, slots=True)
 class Tags:
