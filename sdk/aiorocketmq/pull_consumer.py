@@ -319,15 +319,33 @@ class PullConsumer:
             )
         return lags
 
-    def pause(self, queue: MessageQueue) -> None:
-        """Hand out nothing more of `queue` until resume(). Raises UsageError for a queue that is not assigned."""
-        fetching = self._assigned(queue)
-        fetching.positions.pause(queue)
+    def pause(self, *queues: MessageQueue) -> None:
+        """Deliver nothing more of these queues, or of all that are assigned now, until resume() or the queue is revoked.
 
-    async def resume(self, queue: MessageQueue) -> None:
-        """Undo pause(). Raises UsageError for a queue that is not assigned."""
-        fetching = self._assigned(queue)
-        await fetching.resume(queue)
+        A batch that was fetched waits. Raises UsageError for a queue that is not assigned, and pauses none then, and
+        ClosedError outside of `async with`."""
+        for queue in self._chosen(queues):
+            self._open().positions.pause(queue)
+
+    def resume(self, *queues: MessageQueue) -> None:
+        """Deliver these queues again, or all that are assigned; no effect on those that are not paused.
+
+        Raises as pause() does."""
+        for queue in self._chosen(queues):
+            self._open().resume(queue)
+
+    @property
+    def paused(self) -> frozenset[MessageQueue]:
+        """The assigned queues that are paused; none outside of `async with`."""
+        if self._fetching is None:
+            return frozenset()
+        positions = self._fetching.positions
+        return frozenset(queue for queue in positions.queues if positions.is_paused(queue))
+
+    def _chosen(self, queues: tuple[MessageQueue, ...]) -> tuple[MessageQueue, ...]:
+        for queue in queues:
+            self._assigned(queue)
+        return queues or tuple(self._open().positions.queues)
 
     async def commit(self, what: PullBatch | Mapping[MessageQueue, int] | None = None) -> None:
         """Store the group's progress: a batch and all before it, given offsets, or the position of every queue.

@@ -112,11 +112,11 @@ class Fetching:
         if telling.is_watched:
             telling.event(CommitEvent(client=telling.client, queue=queue, offset=offset))
 
-    async def resume(self, queue: MessageQueue) -> None:
+    def resume(self, queue: MessageQueue) -> None:
         """Deliver and fetch again after a pause."""
         self.positions.resume(queue)
         self._wake[queue].set()
-        await self._tell()
+        self._session.spawn(self._tell, name="report a resumption")
 
     async def position(self, queue: MessageQueue) -> int:
         """Next offset that the user gets; waits until a fresh queue has its first one."""

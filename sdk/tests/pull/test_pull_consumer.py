@@ -274,10 +274,39 @@ async def test_a_paused_queue_waits_while_others_go_on(broker: FakeBroker, produ
         [batch] = await read(consumer, 5)
         assert batch.queue == second
         assert await consumer.poll(0) is None
-        await consumer.resume(first)
+        assert consumer.paused == {first}
+        consumer.resume(first)
         [batch] = await read(consumer, 5)
+        assert not consumer.paused
 
     assert batch.queue == first
+
+
+async def test_without_queues_pause_and_resume_mean_all_that_are_assigned(
+    broker: FakeBroker, producer: Producer
+) -> None:
+    await send(producer, 10)
+    async with PullConsumer(broker.endpoint, group="audit") as consumer:
+        first, second = await consumer.queues("orders")
+        consumer.assign([first, second])
+        consumer.pause()
+        assert consumer.paused == {first, second}
+        assert await consumer.poll(0.05) is None
+        consumer.resume()
+        batches = await read(consumer, 10)
+
+    assert {batch.queue for batch in batches} == {first, second}
+
+
+async def test_pausing_a_queue_that_is_not_assigned_pauses_none(broker: FakeBroker) -> None:
+    async with PullConsumer(broker.endpoint, group="audit") as consumer:
+        first, second = await consumer.queues("orders")
+        consumer.assign([first])
+        with pytest.raises(UsageError, match="not assigned"):
+            consumer.pause(first, second)
+        assert not consumer.paused
+    with pytest.raises(ClosedError):
+        consumer.pause()
 
 
 async def test_poll_returns_none_when_nothing_comes_in_time(broker: FakeBroker) -> None:
