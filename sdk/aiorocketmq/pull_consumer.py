@@ -320,7 +320,7 @@ class PullConsumer:
         return lags
 
     def pause(self, *queues: MessageQueue) -> None:
-        """Deliver nothing more of these queues, or of all that are assigned now, until resume() or the queue is revoked.
+        """Deliver nothing more of these queues, or of all that are assigned now, until resume() or revocation.
 
         A batch that was fetched waits. Raises UsageError for a queue that is not assigned, and pauses none then, and
         ClosedError outside of `async with`."""

@@ -80,6 +80,7 @@ BACK_TOO_LATE = {("INV-FAILED", "failed.hours-later"), ("INV-RECALL", "recall.co
 """Messages that come back when they are forgotten, as the how-to says."""
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_following_finds_what_the_audit_of_the_whole_finds(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -181,6 +182,7 @@ class Crashed(Exception):
     """As if the process had ended here."""
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_whatever_is_interrupted_is_done_again_and_nothing_is_told_twice(
     parts: list[dict[str, Rows]],
@@ -253,6 +255,7 @@ def steps(out: Path) -> Iterator[int]:
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300 + 120 * KILLS)
 def test_neither_kill_nor_restart_loses_or_repeats_a_finding(
     parts: list[dict[str, Rows]], expected: Counter[tuple[Any, ...]], spark: SparkSession, tmp_path: Path

@@ -12,9 +12,17 @@ from spark_checks.tests.judgements.engine import judged
 pytestmark = pytest.mark.spark
 
 ENTRIES = battery.entries()
+QUICK = {"pages", "scenes", "message-or-queue", "small-planted"}
+"""Recordings that every run of the tests judges; the others are slow."""
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
+@pytest.mark.parametrize(
+    "entry",
+    [
+        pytest.param(entry, id=entry.name, marks=() if entry.name in QUICK else pytest.mark.slow)
+        for entry in ENTRIES
+    ],
+)
 def test_judgements_are_those_expected(entry: battery.Entry, spark: SparkSession) -> None:
     lines = differences(entry, judged([str(entry.path)], spark, entry.narrowing))
     assert not lines, "\n".join(lines)

@@ -20,7 +20,7 @@ from aiorocketmq.push_consumer import PushConsumer
 from aiorocketmq.simple_consumer import SimpleConsumer
 from aiorocketmq.wire import messages as pb
 from aiorocketmq_fake import FakeBroker
-from aiorocketmq_fake.core.events import PollParked, RefusedError
+from aiorocketmq_fake.core.events import PollParked, Refused
 
 Awaiting = Callable[[type[object]], AbstractAsyncContextManager[None]]
 
@@ -337,7 +337,7 @@ async def test_the_end_of_a_client_leaves_no_task_behind(broker: FakeBroker) -> 
 async def test_a_send_that_waits_for_a_route_when_the_producer_closes_ends_with_closed(
     broker: FakeBroker, awaiting: Awaiting
 ) -> None:
-    async with Producer(broker.endpoint) as producer, awaiting(RefusedError):
+    async with Producer(broker.endpoint) as producer, awaiting(Refused):
         sending = asyncio.create_task(producer.send(Message("nothing-yet", b"x")))
     with pytest.raises(ClosedError):
         await sending

@@ -14,7 +14,7 @@ from aiorocketmq import Admin, Credentials, Message, Producer, PullConsumer, Pus
 from aiorocketmq.errors import PermissionDeniedError
 from aiorocketmq.message import ReceivedMessage
 from aiorocketmq_fake import FakeBroker, User
-from aiorocketmq_fake.core.events import RefusedError, SentBack
+from aiorocketmq_fake.core.events import Refused, SentBack
 from aiorocketmq_fake.edge.remoting.frames import Frame, encode
 from aiorocketmq_fake.edge.remoting.rights import NEEDS
 from aiorocketmq_fake.edge.remoting_codes import RequestCode
@@ -245,7 +245,7 @@ async def test_a_server_as_found_checks_more_and_less() -> None:
 async def test_a_denial_is_an_event(app: Login, guarded: FakeBroker) -> None:
     async with guarded.events.subscribe() as events:
         await app.ask(215, topic="t")
-        (refused,) = [event for event in events.take() if isinstance(event, RefusedError)]
+        (refused,) = [event for event in events.take() if isinstance(event, Refused)]
     assert refused.command == "Remoting.DELETE_TOPIC_IN_BROKER"
 
 
