@@ -216,7 +216,7 @@ class QueueConsumption:
         self.paused -= set(topics)
         for queue in self.queues:
             if queue.topic in topics and queue not in self._held_back:
-                self._session.spawn(self._fetching.resume, queue, name="resume a queue")
+                self._fetching.resume(queue)
 
     def _pause(self, is_meant: Callable[[MessageQueue], bool]) -> None:
         for queue in self.queues:
@@ -334,7 +334,7 @@ class QueueConsumption:
         elif not is_far and queue in self._held_back:
             self._held_back.discard(queue)
             if queue.topic not in self.paused:
-                self._session.spawn(self._fetching.resume, queue, name="resume a queue")
+                self._fetching.resume(queue)
 
     def _is_lost(self, handed: Handed) -> bool:
         """Whether the queue is read by another member by now, or from elsewhere: no handler sees the message here."""
