@@ -5,6 +5,6 @@ Names are imported when they are first used: the command line's help must not wa
 The names, with their modules, are those of `__init__.pyi`.
 """
 
-from lazy_loader import attach_stub
+from aiorocketmq._lazy_exports import lazy_exports
 
-__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = lazy_exports(__name__, __file__)
