@@ -15,10 +15,10 @@ import anyio
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.session_states import CLIENT_TABLE, ClientInput, ClientState, ImpossibleStepError, step
 from aiorocketmq._forks import watch
+from aiorocketmq._network import Environment, Network, loop_time, new_client_id
 from aiorocketmq._tasks import MOST_CRASHES, Arguments, Result, Tasks, Watch
 from aiorocketmq._telling import Telling
 from aiorocketmq._uninterrupted import uninterrupted
-from aiorocketmq.connection import Connection, Environment, loop_time, new_client_id
 from aiorocketmq.errors import BackgroundTaskError, ClosedError, RocketMQError, UsageError
 from aiorocketmq.health import Health
 from aiorocketmq.hooks import ClientEvent, ClientIdentity, Hook, Phase, Role
@@ -31,21 +31,21 @@ class Client(ABC):
 
     def __init__(
         self,
-        connection: Connection,
+        network: Network,
         *,
-        owns_connection: bool,
+        owns_network: bool,
         role: Role,
         group: str | None,
         hooks: Sequence[Hook],
     ) -> None:
-        self.connection = connection
-        self._owns_connection = owns_connection
+        self.network = network
+        self._owns_network = owns_network
         self.role = role
         self.group = group
         """The consumer group, where there is one."""
-        self.timeouts = connection.timeouts
-        self.namespace = connection.namespace
-        self.access: Endpoint = connection.endpoint
+        self.timeouts = network.timeouts
+        self.namespace = network.namespace
+        self.access: Endpoint = network.endpoint
         self.hooks = tuple(hooks)
         self.client_id = ""
         self.telling = Telling(self.hooks, ClientIdentity("", role, group))
@@ -102,7 +102,7 @@ class Client(ABC):
             ) from None
         watch(self)
         self.started_at = loop_time()
-        self.client_id = new_client_id(self.environment, is_remoting=self.connection.is_remoting)
+        self.client_id = new_client_id(self.environment, is_remoting=self.network.is_remoting)
         self.telling.client = ClientIdentity(self.client_id, self.role, self.group)
         self._emit_life(Phase.INVOKE, running=True)
         try:
@@ -152,8 +152,8 @@ class Client(ABC):
             await self._say_goodbye()
         await self._tasks.end(spare=caller)
         await self._disconnect()
-        if self._owns_connection:
-            await self.connection.close()
+        if self._owns_network:
+            await self.network.close()
 
     @property
     def is_running(self) -> bool:
@@ -209,7 +209,7 @@ class Client(ABC):
     @property
     def environment(self) -> Environment:
         """Wall clock and chance."""
-        return self.connection.environment
+        return self.network.environment
 
     def log_facts(self) -> dict[str, object]:
         """What every log record of this client carries."""

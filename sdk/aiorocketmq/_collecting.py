@@ -72,7 +72,7 @@ class Collecting:
         self._group = session.group
         self._namespace = session.namespace
         self._keep_wire = session.telling.keeps_wire
-        self._max_unpacked = session.connection.max_decompressed_body
+        self._max_unpacked = session.network.max_decompressed_body
         self.messages = [] if messages is None else messages
         self.is_cut = False
         """Whether the answer went on behind the messages that were kept."""
@@ -156,7 +156,7 @@ class Collecting:
         await uninterrupted(self._unpack_aside(scope), hurry=hurry)
 
     async def _unpack_aside(self, scope: anyio.CancelScope) -> None:
-        loop, executor = asyncio.get_running_loop(), self._session.connection.executor
+        loop, executor = asyncio.get_running_loop(), self._session.network.executor
         aside = self._aside
         try:
             with scope:

@@ -41,7 +41,7 @@ async def check_reader(session: Session, topics: Iterable[str]) -> None:
 async def _settings_of(session: Session, group: str) -> ServerSettings | None:
     """What the server allows `group`; None where it cannot be asked, for instance because the group is gone."""
     asking = Session(
-        session.connection, Declaration(client_type="SIMPLE_CONSUMER", group=group), role=Role.SIMPLE
+        session.network, Declaration(client_type="SIMPLE_CONSUMER", group=group), role=Role.SIMPLE
     )
     try:
         await asking.start()

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from aiorocketmq._core.route import RouteQueue
 from aiorocketmq._core.settings import Declaration, FilterText
+from aiorocketmq._network import Network
 from aiorocketmq._receiving import receive
 from aiorocketmq._session import Session
-from aiorocketmq.connection import Connection
 from aiorocketmq.errors import GroupNotFoundError, IllegalFilterError, RocketMQError, ServerError
 from aiorocketmq.hooks import Role
 
@@ -19,13 +19,13 @@ _NO_FILTER = FilterText("((", is_sql=True)
 """Not SQL: servers look the group up, and create it, before they read the filter; so nothing is taken."""
 
 
-async def make_group(connection: Connection, group: str, topic: str) -> None:
+async def make_group(network: Network, group: str, topic: str) -> None:
     """Let the server create `group` where it does so by itself, without taking a message.
 
     A receive creates the group, settings do not (live-broker-session.md 2.4); and a receive needs settings of some
     kind, which are those of a short-lived producer here. Raises what hinders the way to the server; that a server
     creates no groups shows at the consumer's own start."""
-    session = Session(connection, Declaration(client_type="PRODUCER", topics=(topic,)), role=Role.PRODUCER)
+    session = Session(network, Declaration(client_type="PRODUCER", topics=(topic,)), role=Role.PRODUCER)
     await session.start()
     try:
         session.group = group

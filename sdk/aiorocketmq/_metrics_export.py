@@ -48,7 +48,7 @@ class MetricsExport:
         while True:
             pause = self._period
             try:
-                endpoint = self._session.connection.mapped(parse_endpoint(target))
+                endpoint = self._session.network.mapped(parse_endpoint(target))
                 for source in self._sources:
                     payload = source(self._session.client_id)
                     if payload is not None:

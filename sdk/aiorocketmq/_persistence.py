@@ -6,8 +6,8 @@ import logging
 
 from aiorocketmq._client import Client
 from aiorocketmq._core.pauses import failure_pause
+from aiorocketmq._network import loop_time
 from aiorocketmq._tasks import Watch
-from aiorocketmq.connection import loop_time
 from aiorocketmq.errors import (
     BusyError,
     ClosedError,
@@ -63,7 +63,7 @@ class Persistence:
         if isinstance(error, REFUSED) or self._is_final_at_first(error):
             return None
         if isinstance(error, ClosedError) and (
-            self._session.connection.is_closed or not self._session.is_running
+            self._session.network.is_closed or not self._session.is_running
         ):
             return None
         if isinstance(error, _NOT_FOUND):

@@ -13,9 +13,9 @@ from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.retries import start_delay
 from aiorocketmq._core.route import Route, RouteQueue
 from aiorocketmq._failures import malformed_answer
+from aiorocketmq._network import loop_time
 from aiorocketmq._retrying import retried
 from aiorocketmq._standing import Standing
-from aiorocketmq.connection import loop_time
 from aiorocketmq.errors import MalformedAnswerError, RocketMQError, TopicNotFoundError, UnreachableError
 from aiorocketmq.wire import messages as pb
 
@@ -64,7 +64,7 @@ class Routes:
 
     async def fetch(self, topic: str) -> Route:
         """Ask once, introduce ourselves to every endpoint that is new, and keep the route."""
-        return await self._keep(topic, self._session.connection.shared(await self._query(topic)))
+        return await self._keep(topic, self._session.network.shared(await self._query(topic)))
 
     async def _keep(self, topic: str, route: Route) -> Route:
         await self.introduce(route.endpoints)
@@ -82,7 +82,7 @@ class Routes:
         failure: RocketMQError | None = None
         for topic, route in tuple(self.cached.items()):
             try:
-                known = self._session.connection.fresh_route(topic, age=age)
+                known = self._session.network.fresh_route(topic, age=age)
                 if known is None:
                     await self.fetch(topic)
                 elif known is not route:
@@ -115,7 +115,7 @@ class Routes:
 
     def mapped(self, queue: RouteQueue) -> RouteQueue:
         """A queue with the endpoint that is to be used for it."""
-        endpoint = self._session.connection.mapped(queue.endpoint)
+        endpoint = self._session.network.mapped(queue.endpoint)
         return queue if endpoint is queue.endpoint else replace(queue, endpoint=endpoint)
 
     async def _look_up_for_all(self, topic: str) -> Route | RocketMQError:

@@ -28,6 +28,7 @@ from aiorocketmq._core.settings import LITE_PUSH, LITE_SIMPLE, Backoff, Declarat
 from aiorocketmq._credentials import Signing
 from aiorocketmq._links import Link
 from aiorocketmq._metrics_export import MetricsExport
+from aiorocketmq._network import Network
 from aiorocketmq._rounds import Job, Member, Work
 from aiorocketmq._routes import Routes
 from aiorocketmq._start import FirstCall, start_within
@@ -38,7 +39,7 @@ from aiorocketmq.clock import Clock
 from aiorocketmq.connection import (
     Connection,
     ConnectionOptions,
-    as_connection,
+    network_of,
 )
 from aiorocketmq.errors import (
     PermissionDeniedError,
@@ -68,7 +69,7 @@ class Session(Client):
 
     def __init__(
         self,
-        endpoint: str | Connection,
+        endpoint: str | Connection | Network,
         declaration: Declaration,
         *,
         role: Role,
@@ -77,20 +78,18 @@ class Session(Client):
         first_call: FirstCall | None = None,
         options: ConnectionOptions | None = None,
     ) -> None:
-        connection, owns_connection = as_connection(endpoint, options or {})
-        if connection.is_remoting:
+        network, owns_network = network_of(endpoint, options or {})
+        if network.is_remoting:
             raise UsageError(
                 f"a {role.value} client does not speak the remoting protocol: give the address of a gRPC proxy, "
-                f"such as 'host:8081', instead of name servers ({connection.endpoint})",
+                f"such as 'host:8081', instead of name servers ({network.endpoint})",
                 group=declaration.group,
             )
-        super().__init__(
-            connection, owns_connection=owns_connection, role=role, group=declaration.group, hooks=hooks
-        )
+        super().__init__(network, owns_network=owns_network, role=role, group=declaration.group, hooks=hooks)
         self.declaration = replace(
             declaration,
-            request_timeout=self.connection.timeouts.request,
-            client_properties=self.connection.client_properties,
+            request_timeout=self.network.timeouts.request,
+            client_properties=self.network.client_properties,
         )
         self.settings = ServerSettings(backoff=Backoff(max_attempts=declaration.attempts))
         if not declaration.is_producer:
@@ -116,7 +115,7 @@ class Session(Client):
         self._adjusted: set[frozenset[str]] = set()
         """Sets of fields of settings whose adjustment was warned of."""
         self._made_calling: Calling | None = None
-        self._signing = Signing(self.connection.credential_source)
+        self._signing = Signing(self.network.credential_source)
 
     # Life
 
@@ -125,7 +124,7 @@ class Session(Client):
         await start_within(self, self.routes, self._first_call)
 
     def _opened(self) -> None:
-        self._rounds = self.connection.rounds.join(self._tasks)
+        self._rounds = self.network.rounds.join(self._tasks)
         self._upkeep.begin(self._rounds)
 
     async def _say_goodbye(self) -> None:
@@ -171,7 +170,7 @@ class Session(Client):
     @property
     def clock(self) -> Clock:
         """What leases and retries in ordered groups go by."""
-        return self.connection.clock
+        return self.network.clock
 
     @property
     def transport(self) -> Transport:
@@ -363,7 +362,7 @@ class Session(Client):
     async def reconnect(self, endpoint: Endpoint, grace: float = 0.0) -> None:
         """Make the connection to `endpoint` anew, and its stream; calls under way have `grace` seconds to end."""
         logger.warning("connecting to %s anew", endpoint, extra=self.log_facts())
-        await self.connection.reconnect(endpoint, grace)
+        await self.network.reconnect(endpoint, grace)
         link = self.links.get(endpoint)
         if link is not None:
             await link.renew()
@@ -404,9 +403,9 @@ class Session(Client):
             request_prefix=f"{self.environment.random.getrandbits(64):016x}",
         )
         return Calling(
-            self.connection.open_transport(),
+            self.network.open_transport(),
             headers,
             wall=self.environment.wall,
-            closed=lambda: self._closed() if self._is_over or self.connection.is_closed else None,
+            closed=lambda: self._closed() if self._is_over or self.network.is_closed else None,
             knows=self.routes.cached.__contains__,
         )

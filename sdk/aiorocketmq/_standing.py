@@ -11,17 +11,17 @@ from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.headers import Headers
 from aiorocketmq._core.settings import Declaration
 from aiorocketmq._links import Link
+from aiorocketmq._network import Environment, Network
 from aiorocketmq._tasks import Arguments, Result, Watch
 from aiorocketmq._transport.interface import Transport
 from aiorocketmq.config import Timeouts
-from aiorocketmq.connection import Connection, Environment
 from aiorocketmq.wire import messages as pb
 
 
 class Standing(Protocol):
     """A client's standing with its servers; `Session` is it."""
 
-    connection: Connection
+    network: Network
     timeouts: Timeouts
     access: Endpoint
     declaration: Declaration

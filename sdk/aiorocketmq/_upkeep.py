@@ -9,10 +9,10 @@ from functools import partial
 from aiorocketmq._calls import HEARTBEAT
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.half_open import Beat
+from aiorocketmq._network import loop_time
 from aiorocketmq._rounds import Member
 from aiorocketmq._routes import Routes
 from aiorocketmq._standing import Standing
-from aiorocketmq.connection import loop_time
 from aiorocketmq.errors import RocketMQError, SessionLostError, UnreachableError
 from aiorocketmq.wire import messages as pb
 
@@ -47,7 +47,7 @@ class Upkeep:
             periods.routes, partial(self._routes.refresh, age=periods.routes * _FRESH), name="routes"
         )
         member.every(periods.settings, session.write_settings, name="settings")
-        if callable(session.connection.credentials):
+        if callable(session.network.credentials):
             member.every(periods.credentials, session.sign, name="credentials")
 
     async def beat(self) -> None:
@@ -86,6 +86,6 @@ class Upkeep:
         except RocketMQError as error:
             beat = Beat.ANSWERED
             failure = error
-        if session.connection.watch(endpoint).should_reconnect(beat, loop_time(), begun=begun):
+        if session.network.watch(endpoint).should_reconnect(beat, loop_time(), begun=begun):
             await session.reconnect(endpoint)
         return failure

@@ -2,52 +2,33 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
-import random
-import socket
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
-from functools import cache
 from types import TracebackType
-from typing import Literal, TypeAlias, TypedDict
-from uuid import getnode
-from weakref import WeakValueDictionary
+from typing import Literal, Self, TypedDict, Unpack
 
-from aiorocketmq._core.bodies import DEFAULT_MAX_UNPACKED
-from aiorocketmq._core.endpoint import NAMESRV, Endpoint, endpoint_of, parse_endpoint, parse_name_servers
-from aiorocketmq._core.half_open import HalfOpenWatch
-from aiorocketmq._core.message_ids import MessageIds
-from aiorocketmq._core.route import Route
-from aiorocketmq._credentials import CredentialSource
-from aiorocketmq._forks import watch
-from aiorocketmq._loop_clock import LoopClock
-from aiorocketmq._rounds import Rounds
+from aiorocketmq._network import AddressMap, Environment, Network, names_servers
 from aiorocketmq._transport.interface import Transport
 from aiorocketmq.clock import Clock
-from aiorocketmq.config import Credentials, CredentialsProvider, Timeouts, Tls, check_client_properties
-from aiorocketmq.errors import ClosedError
+from aiorocketmq.config import Credentials, CredentialsProvider, Timeouts, Tls
 
 __all__ = ["AddressMap", "Connection", "ConnectionOptions", "Environment"]
 
 
-AddressMap: TypeAlias = Mapping[str, str] | Callable[[str], str]
-"""From the `host:port` that a server names to the one to use instead; what a mapping lacks stays as it is."""
+class ConnectionOptions(TypedDict, total=False):
+    """What a client that owns its connection takes for it; see `Connection`."""
 
-_ONE_TIME = 1.0
-"""Seconds within which requests to reconnect mean the same broken connection."""
-
-
-@dataclass(slots=True)
-class Environment:
-    """What a client takes from the world: wall clock, chance, name of the machine. Simulations bring their own."""
-
-    wall: Callable[[], float] = time.time
-    random: random.Random = field(default_factory=random.Random)
-    host: str = field(default_factory=socket.gethostname)
-    """The name of this machine, which servers show with clients and messages."""
+    credentials: Credentials | CredentialsProvider | None
+    tls: Tls | None
+    namespace: str
+    address_map: AddressMap | None
+    timeouts: Timeouts | None
+    client_properties: Mapping[str, str] | None
+    executor: Executor | None
+    max_decompressed_body: int
+    transport: Literal["auto", "grpcio"] | Transport
+    environment: Environment | None
+    clock: Clock | None
 
 
 class Connection:
@@ -68,64 +49,12 @@ class Connection:
     by `executor` (threads or processes; default the event loop's own threads), which the caller shuts down, after its
     clients were closed."""
 
-    def __init__(
-        self,
-        endpoint: str,
-        *,
-        credentials: Credentials | CredentialsProvider | None = None,
-        tls: Tls | None = None,
-        namespace: str = "",
-        address_map: AddressMap | None = None,
-        timeouts: Timeouts | None = None,
-        client_properties: Mapping[str, str] | None = None,
-        executor: Executor | None = None,
-        max_decompressed_body: int = DEFAULT_MAX_UNPACKED,
-        transport: Literal["auto", "grpcio"] | Transport = "auto",
-        environment: Environment | None = None,
-        clock: Clock | None = None,
-    ) -> None:
-        self.is_remoting = is_remoting(endpoint)
-        """Whether its clients speak the remoting protocol, to the brokers that name servers name."""
-        self.endpoint = parse_name_servers(endpoint) if self.is_remoting else parse_endpoint(endpoint)
-        if self.is_remoting and namespace:
-            raise ValueError(
-                "namespace is not known to name servers: leave it out, and write it into topics and groups "
-                f"('{namespace}%orders')"
-            )
-        self.credentials = credentials
-        self.tls = tls
-        self.namespace = namespace
-        self.timeouts = timeouts or Timeouts()
-        self.client_properties = dict(client_properties or {})
-        check_client_properties(self.client_properties)
-        if not max_decompressed_body >= 1:
-            raise ValueError(f"max_decompressed_body must be bytes from 1, not {max_decompressed_body!r}")
-        self.executor = executor
-        self.max_decompressed_body = max_decompressed_body
-        self.environment = environment or Environment()
-        self.clock: Clock = clock or LoopClock()
-        self._address_map = address_map
-        if isinstance(address_map, Mapping):
-            for target in address_map.values():
-                parse_endpoint(target)
-        if isinstance(transport, str) and transport not in ("auto", "grpcio"):
-            raise ValueError(f"transport must be 'auto', 'grpcio' or an object, not {transport!r}")
-        self._given_transport = transport
-        self._transport: Transport | None = None
-        self._is_closed = False
-        self._is_orphaned = False
-        self.credential_source = CredentialSource(credentials, wall=self.environment.wall)
-        """Who is asked for the credentials."""
-        self.rounds = Rounds(self.environment.random)
-        """The regular jobs of all clients."""
-        self._watches: dict[Endpoint, HalfOpenWatch] = {}
-        self._reconnected_at: dict[Endpoint, float] = {}
-        self._routes: WeakValueDictionary[str, Route] = WeakValueDictionary()
-        self._asked_at: dict[str, float] = {}
+    def __init__(self, endpoint: str, **options: Unpack[ConnectionOptions]) -> None:
+        self._network = Network(endpoint, **options)
 
-    async def __aenter__(self) -> Connection:
-        if not self.is_remoting:
-            self.open_transport()
+    async def __aenter__(self) -> Self:
+        if not self._network.is_remoting:
+            self._network.open_transport()
         return self
 
     async def __aexit__(
@@ -133,128 +62,35 @@ class Connection:
     ) -> None:
         await self.close()
 
-    def open_transport(self) -> Transport:
-        """The network connections, made ready where they are not yet; raises ClosedError after `close`."""
-        if self._is_closed:
-            why = (
-                "belongs to the process that this one was forked from" if self._is_orphaned else "was closed"
-            )
-            raise ClosedError(f"the connection {why}; make a new one", endpoint=str(self.endpoint))
-        if self._transport is None:
-            self._transport = self._new_transport()
-            watch(self)
-        return self._transport
+    @property
+    def endpoint(self) -> str:
+        """The address or addresses, in one form for all ways to write them."""
+        return str(self._network.endpoint)
 
     @property
     def is_closed(self) -> bool:
         """Whether `close` was called."""
-        return self._is_closed
+        return self._network.is_closed
 
     async def close(self) -> None:
         """Close the network connections; clients that still use them get ClosedError. Calling it twice is harmless."""
-        self._is_closed = True
-        transport, self._transport = self._transport, None
-        if transport is not None:
-            await transport.close()
-
-    def orphan(self) -> None:
-        """Be closed in a process that was forked from the one that opened it; its sockets stay with that one."""
-        self._is_closed = self._is_orphaned = True
-
-    def shared(self, route: Route) -> Route:
-        """The same route as another client has it, so that many clients of a topic keep one."""
-        self._asked_at[route.topic] = loop_time()
-        known = self._routes.get(route.topic)
-        if known == route:
-            return known
-        self._routes[route.topic] = route
-        return route
-
-    def fresh_route(self, topic: str, *, age: float) -> Route | None:
-        """What another client has learnt about `topic` in the last `age` seconds."""
-        if loop_time() - self._asked_at.get(topic, float("-inf")) >= age:
-            return None
-        return self._routes.get(topic)
-
-    def watch(self, endpoint: Endpoint) -> HalfOpenWatch:
-        """Who learns from heartbeats to `endpoint` whether its connection is dead."""
-        return self._watches.setdefault(endpoint, HalfOpenWatch())
-
-    async def reconnect(self, endpoint: Endpoint, grace: float = 0.0) -> None:
-        """Make the network connection to `endpoint` anew, once for all clients that ask for it at about one time."""
-        now = loop_time()
-        if self._transport is not None and now - self._reconnected_at.get(endpoint, -_ONE_TIME) >= _ONE_TIME:
-            self._reconnected_at[endpoint] = now
-            await self._transport.reconnect(endpoint, grace)
-
-    def mapped(self, endpoint: Endpoint) -> Endpoint:
-        """The endpoint to use for one that a server names."""
-        if self._address_map is None:
-            return endpoint
-        look_up = self._address_map if callable(self._address_map) else self._from_mapping
-        mapped = [parse_endpoint(look_up(str(address))) for address in endpoint.addresses]
-        return endpoint_of(tuple(dict.fromkeys(address for each in mapped for address in each.addresses)))
-
-    def _from_mapping(self, address: str) -> str:
-        assert isinstance(self._address_map, Mapping)  # the caller has looked
-        return self._address_map.get(address, address)
-
-    def _new_transport(self) -> Transport:
-        if not isinstance(self._given_transport, str):
-            return self._given_transport
-        # Imported late: grpc takes most of the import time, and a connection may bring its own transport.
-        from aiorocketmq._transport.grpcio import GrpcioTransport
-
-        return GrpcioTransport(self.tls)
-
-
-class ConnectionOptions(TypedDict, total=False):
-    """What a client that owns its connection takes for it; see `Connection`."""
-
-    credentials: Credentials | CredentialsProvider | None
-    tls: Tls | None
-    namespace: str
-    address_map: AddressMap | None
-    timeouts: Timeouts | None
-    client_properties: Mapping[str, str] | None
-    executor: Executor | None
-    max_decompressed_body: int
-    transport: Literal["auto", "grpcio"] | Transport
-    environment: Environment | None
-    clock: Clock | None
+        await self._network.close()
 
 
 def is_remoting(endpoint: str | Connection) -> bool:
     """Whether a client's first parameter means name servers, and with them the remoting protocol."""
     if isinstance(endpoint, Connection):
-        return endpoint.is_remoting
-    return str(endpoint).strip().startswith(NAMESRV)
+        return endpoint._network.is_remoting
+    return names_servers(endpoint)
 
 
-def as_connection(endpoint: str | Connection, options: ConnectionOptions) -> tuple[Connection, bool]:
-    """The connection that a client's first parameter means, and whether the client owns it."""
+def network_of(endpoint: str | Connection | Network, options: ConnectionOptions) -> tuple[Network, bool]:
+    """The network connections that a client's first parameter means, and whether the client owns them."""
+    if isinstance(endpoint, Network):
+        return endpoint, False
     if isinstance(endpoint, Connection):
         if options:
             names = ", ".join(sorted(options))
             raise TypeError(f"{names} belong to the Connection; give them when it is made")
-        return endpoint, False
-    return Connection(endpoint, **options), True
-
-
-@cache
-def process_message_ids() -> MessageIds:
-    """The one source of message ids of this process; a forked child gets one of its own, lest both mint the same."""
-    os.register_at_fork(after_in_child=process_message_ids.cache_clear)
-    return MessageIds(getnode().to_bytes(6, "big"), os.getpid())
-
-
-def new_client_id(environment: Environment, *, is_remoting: bool) -> str:
-    """A name for one client, unique among all: servers keep settings and consumers by it. Its form tells others of the
-    group which protocol the client speaks; see `_core.pop_members`."""
-    number = "" if is_remoting else "0@"
-    return f"{environment.host}@{os.getpid()}@{number}{environment.random.getrandbits(48):012x}"
-
-
-def loop_time() -> float:
-    """The event loop's clock, in seconds."""
-    return asyncio.get_running_loop().time()
+        return endpoint._network, False
+    return Network(endpoint, **options), True

@@ -16,6 +16,7 @@ from aiorocketmq._core.settings import FilterText
 from aiorocketmq._core.stop_states import ConsumerLife
 from aiorocketmq._handling import Handler
 from aiorocketmq._lite import LiteFrom, LiteTopics
+from aiorocketmq._network import loop_time
 from aiorocketmq._pull.interface import Broadcast, Offset
 from aiorocketmq._pull.sharing import checked_sharing
 from aiorocketmq._push.counting import PushStatistics
@@ -27,7 +28,7 @@ from aiorocketmq._signal import Signal
 from aiorocketmq._uninterrupted import uninterrupted
 from aiorocketmq.allocation import Allocation
 from aiorocketmq.config import CacheLimits
-from aiorocketmq.connection import Connection, ConnectionOptions, is_remoting, loop_time
+from aiorocketmq.connection import Connection, ConnectionOptions, is_remoting
 from aiorocketmq.errors import ClosedError, RocketMQError, UsageError
 from aiorocketmq.health import Health
 from aiorocketmq.hooks import Hook

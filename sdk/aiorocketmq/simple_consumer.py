@@ -242,7 +242,7 @@ class SimpleConsumer:
 
     async def _make_group(self) -> None:
         topic = next(iter(self._session.declaration.subscriptions))
-        await make_group(self._session.connection, self.group, topic)
+        await make_group(self._session.network, self.group, topic)
 
     @property
     def lite_topics(self) -> frozenset[str]:

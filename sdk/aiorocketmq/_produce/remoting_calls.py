@@ -244,10 +244,10 @@ class RemotingSendCalls:
 
     async def _check(self, address: Address, frame: Frame, record: Record, fields: Mapping[str, str]) -> None:
         queue = MessageQueue(record.topic, frame.fields.get("bname", ""), record.queue_id)
-        connection = self._session.connection
-        message, is_packed = received(record, queue, "", connection.max_decompressed_body)
+        network = self._session.network
+        message, is_packed = received(record, queue, "", network.max_decompressed_body)
         if is_packed:
-            await unpack(message, record, connection)
+            await unpack(message, record, network)
         transaction_id = frame.fields.get("transactionId") or message.message_id
         ended = {
             **fields,

@@ -14,6 +14,7 @@ from aiorocketmq._core.bodies import packed
 from aiorocketmq._core.codes import Code
 from aiorocketmq._core.retries import send_delay
 from aiorocketmq._core.route import QueueChoice, Route, RouteQueue
+from aiorocketmq._network import process_message_ids
 from aiorocketmq._produce.batch_sending import BatchSending, Parcel
 from aiorocketmq._produce.interface import Half, SendCalls
 from aiorocketmq._produce.outages import Outages
@@ -21,7 +22,6 @@ from aiorocketmq._produce.sending import Sending
 from aiorocketmq._produce.turns import Turns, acquired
 from aiorocketmq._retrying import retried
 from aiorocketmq.config import Compression, Retry
-from aiorocketmq.connection import process_message_ids
 from aiorocketmq.errors import (
     BusyError,
     MessageTooLargeError,

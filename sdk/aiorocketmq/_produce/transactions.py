@@ -9,10 +9,10 @@ from typing import TypeAlias
 
 from aiorocketmq._client import Client
 from aiorocketmq._core.transactions import Answer, Decisions, Resolution
+from aiorocketmq._network import loop_time
 from aiorocketmq._produce.interface import EndCall, Half
 from aiorocketmq._produce.sender import Sender
 from aiorocketmq._produce.telling import told
-from aiorocketmq.connection import loop_time
 from aiorocketmq.errors import ClosedError, RocketMQError, TransactionUnconfirmedError
 from aiorocketmq.hooks import (
     SendCall,

@@ -49,7 +49,7 @@ class GrpcPullCalls:
         """Raise NotSupportedError, with the remedy, unless the server knows the calls; any refusal shows that it does.
 
         Made before our settings are sent: servers that do not know pull consumers end the stream of those."""
-        endpoint = self._session.connection.endpoint
+        endpoint = self._session.network.endpoint
         request = pb.GetOffsetRequest(group=self._session.resource(self._group))
         try:
             await self._session.call_early(endpoint, GET_OFFSET, request, group=self._group)
@@ -211,7 +211,7 @@ class GrpcPullCalls:
             raise refusal(
                 status.code,
                 status.message,
-                endpoint=str(self._session.connection.endpoint),
+                endpoint=str(self._session.network.endpoint),
                 topic=queue.topic,
                 group=self._group,
             )

@@ -140,7 +140,7 @@ class RemotingPullCalls:
         if next_offset <= offset or not answer.body:
             why = f"it leads from offset {offset} to {next_offset} with {len(answer.body)} bytes of messages"
             raise self._session.malformed(f"a pull from {queue}", ValueError(why))
-        limit = self._session.connection.max_decompressed_body
+        limit = self._session.network.max_decompressed_body
         try:
             found = [
                 each
@@ -234,8 +234,8 @@ class RemotingPullCalls:
     async def _messages(
         self, queue: MessageQueue, found: Sequence[Record], wanted: FilterText
     ) -> tuple[tuple[ReceivedMessage, ...], tuple[int, ...]]:
-        connection = self._session.connection
-        limit = connection.max_decompressed_body
+        network = self._session.network
+        limit = network.max_decompressed_body
         tags = self._tags_of(wanted)
         messages: list[ReceivedMessage] = []
         log_offsets: list[int] = []
@@ -245,7 +245,7 @@ class RemotingPullCalls:
             if tags and not matches_tags(tags, message.tag):
                 continue
             if is_packed:
-                await unpack(message, record, connection)
+                await unpack(message, record, network)
             if self._is_handed:
                 message.attempt = record.reconsume_times + 1
                 if queue.topic.startswith(RETRY):

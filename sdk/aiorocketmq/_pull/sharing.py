@@ -14,6 +14,7 @@ import anyio
 from aiorocketmq._client import Client
 from aiorocketmq._core.assignment import assignment_change
 from aiorocketmq._core.pauses import FIRST_PAUSE
+from aiorocketmq._network import loop_time
 from aiorocketmq._persistence import Persistence
 from aiorocketmq._pull.fetching import Fetching
 from aiorocketmq._pull.interface import Broadcast, Offset
@@ -21,7 +22,6 @@ from aiorocketmq._pull.locking import QueueLocks
 from aiorocketmq._pull.remoting_calls import RemotingPullCalls
 from aiorocketmq._tasks import Watch
 from aiorocketmq.allocation import Allocation, Averagely, check_allocation, share
-from aiorocketmq.connection import loop_time
 from aiorocketmq.errors import RocketMQError, ServerError, UnreachableError
 from aiorocketmq.message import MessageQueue
 

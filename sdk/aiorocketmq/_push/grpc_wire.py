@@ -80,7 +80,7 @@ class GrpcPush:
         await self._session.declare(replace(self._session.declaration, subscriptions=dict(filters)))
 
     async def _make_group(self) -> None:
-        await make_group(self._session.connection, self._parts.group, next(iter(self._parts.filters)))
+        await make_group(self._session.network, self._parts.group, next(iter(self._parts.filters)))
 
     async def _taken_away(self, endpoint: Endpoint, command: pb.TelemetryCommand) -> None:
         if self.lite is not None:

@@ -91,7 +91,7 @@ class QueueConsumption:
         self._wanted = wanted
         self._limits = parts.limits
         self._ordered = ordered
-        self._clock = session.connection.clock
+        self._clock = session.network.clock
         self.counts = Counts()
         self.held: set[Handed] = set()
         self._size = 0

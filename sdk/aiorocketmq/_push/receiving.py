@@ -15,6 +15,7 @@ from aiorocketmq._core.pauses import poll_length, scan_pause
 from aiorocketmq._core.receive_cache import ReceiveCache
 from aiorocketmq._core.route import RouteQueue
 from aiorocketmq._core.settings import FilterText
+from aiorocketmq._network import loop_time
 from aiorocketmq._persistence import REFUSED, SHORT_POLL, Persistence
 from aiorocketmq._push.assignments import assignments
 from aiorocketmq._receiving import receive
@@ -23,7 +24,6 @@ from aiorocketmq._rounds import Job
 from aiorocketmq._session import Session
 from aiorocketmq._signal import Signal
 from aiorocketmq._tasks import Watch
-from aiorocketmq.connection import loop_time
 from aiorocketmq.errors import RocketMQError
 from aiorocketmq.hooks import AssignEvent, Grain
 from aiorocketmq.message import MessageQueue, ReceivedMessage, Settler

@@ -7,13 +7,13 @@ from datetime import datetime
 from functools import partial
 
 from aiorocketmq._core.settings import FilterText
+from aiorocketmq._network import loop_time
 from aiorocketmq._pull.interface import RETRY, Broadcast, Offset, Wanted
 from aiorocketmq._pull.wires import remoting
 from aiorocketmq._push.interface import Parts
 from aiorocketmq._push.queue_consumption import QueueConsumption
 from aiorocketmq._retrying import retried
 from aiorocketmq.allocation import Allocation
-from aiorocketmq.connection import loop_time
 from aiorocketmq.errors import GroupNotFoundError, RocketMQError, TopicNotFoundError
 
 ROUTE_APPEARS = 5.0

@@ -9,8 +9,8 @@ from types import MappingProxyType
 from aiorocketmq._core.bodies import unpacked_at_once
 from aiorocketmq._core.remoting.compression import plain_body
 from aiorocketmq._core.remoting.records import COMPRESSED, Record
+from aiorocketmq._network import Network
 from aiorocketmq._unpacking import unpack_with_extra
-from aiorocketmq.connection import Connection
 from aiorocketmq.message import MessageQueue, MessageType, ReceivedMessage
 
 SYSTEM_PROPERTIES = frozenset(
@@ -63,11 +63,11 @@ def plain(record: Record, limit: int) -> tuple[bytes, str | None]:
     return plain_body(record, limit, unpack_with_extra)
 
 
-async def unpack(message: ReceivedMessage, record: Record, connection: Connection) -> None:
+async def unpack(message: ReceivedMessage, record: Record, network: Network) -> None:
     """Decompress what `received` has left as it came, in another thread."""
     loop = asyncio.get_running_loop()
     message.body, message.corruption = await loop.run_in_executor(
-        connection.executor, plain, record, connection.max_decompressed_body
+        network.executor, plain, record, network.max_decompressed_body
     )
 
 

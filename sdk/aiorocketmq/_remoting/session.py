@@ -25,7 +25,7 @@ from aiorocketmq._remoting.routes import READABLE, BrokerAddresses, Route
 from aiorocketmq._remoting.tls import ssl_context
 from aiorocketmq._retrying import retried
 from aiorocketmq._tasks import Watch
-from aiorocketmq.connection import Connection, ConnectionOptions, as_connection
+from aiorocketmq.connection import Connection, ConnectionOptions, network_of
 from aiorocketmq.errors import (
     BusyError,
     MalformedAnswerError,
@@ -66,8 +66,8 @@ class RemotingSession(Client):
         heartbeat: Callable[[str], bytes] | None = None,
         options: ConnectionOptions | None = None,
     ) -> None:
-        connection, owns_connection = as_connection(endpoint, options or {})
-        super().__init__(connection, owns_connection=owns_connection, role=role, group=group, hooks=hooks)
+        network, owns_network = network_of(endpoint, options or {})
+        super().__init__(network, owns_network=owns_network, role=role, group=group, hooks=hooks)
         self.topics = tuple(topics)
         self.isolated: set[Endpoint] = set()
         """Brokers that sends avoid, because a request failed there and no heartbeat has been answered since."""
@@ -89,9 +89,9 @@ class RemotingSession(Client):
     # Life
 
     async def _open(self) -> None:
-        tls = self.connection.tls
+        tls = self.network.tls
         self._open_pool = Pool(
-            credentials=self.connection.credential_source.now,
+            credentials=self.network.credential_source.now,
             ssl=None if tls is None else await asyncio.to_thread(ssl_context, tls),
             server_name=None if tls is None else tls.server_name,
             mapped=self._mapped,
@@ -447,7 +447,7 @@ class RemotingSession(Client):
             listener()
 
     def _mapped(self, address: Address) -> Address:
-        return self.connection.mapped(endpoint_of((address,))).addresses[0]
+        return self.network.mapped(endpoint_of((address,))).addresses[0]
 
     @property
     def _pool(self) -> Pool:

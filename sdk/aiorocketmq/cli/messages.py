@@ -204,11 +204,12 @@ async def _receive(
     from aiorocketmq.simple_consumer import SimpleConsumer
 
     try:
-        consumer = SimpleConsumer(server.connection(), group=group, subscriptions={topic: wanted})
+        connection = server.connection()
+        consumer = SimpleConsumer(connection, group=group, subscriptions={topic: wanted})
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     left = limit
-    async with consumer._session.connection, consumer:
+    async with connection, consumer:
         while left is None or left > 0:
             messages = await consumer.receive(
                 max_messages=32 if left is None else min(left, 32), invisible=invisible, wait=wait

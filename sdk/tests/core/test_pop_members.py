@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from aiorocketmq._core.pop_members import pop_members, unclear_members
-from aiorocketmq.connection import Environment, new_client_id
+from aiorocketmq._network import new_client_id
+from aiorocketmq.connection import Environment
 from hypothesis import given, strategies as st
 
 NAMES = st.text("abcXYZ019.-#_", min_size=1, max_size=8)

@@ -110,9 +110,9 @@ async def test_idle_consumers_of_one_connection_share_timer_routes_and_socket(br
         own = [task for task in asyncio.all_tasks() if task.get_name().startswith("push: ")]
         assert len(own) == 2 * len(consumers)
         assert len({id(each._session.routes.cached["orders"]) for each in consumers}) == 1
-        assert rocketmq.rounds._timer is not None
+        assert rocketmq._network.rounds._timer is not None
         await asyncio.gather(*(each.__aexit__(None, None, None) for each in consumers))
-        assert rocketmq.rounds._timer is None
+        assert rocketmq._network.rounds._timer is None
 
 
 async def test_one_dead_connection_is_made_anew_once_for_all_who_ask(broker: FakeBroker) -> None:
@@ -122,13 +122,13 @@ async def test_one_dead_connection_is_made_anew_once_for_all_who_ask(broker: Fak
         SimpleConsumer(rocketmq, group="billing", subscriptions=["orders"]) as second,
     ):
         (endpoint,) = first._session.links
-        before = rocketmq.open_transport()._channels[endpoint]  # type: ignore[attr-defined]  # grpcio's
+        before = rocketmq._network.open_transport()._channels[endpoint]  # type: ignore[attr-defined]  # grpcio's
         await first._session.reconnect(endpoint)
         await first.receive(wait=0)
-        after = rocketmq.open_transport()._channels[endpoint]  # type: ignore[attr-defined]  # grpcio's
+        after = rocketmq._network.open_transport()._channels[endpoint]  # type: ignore[attr-defined]  # grpcio's
         await second._session.reconnect(endpoint)
         assert before is not after
-        assert rocketmq.open_transport()._channels.get(endpoint) is after  # type: ignore[attr-defined]  # grpcio's
+        assert rocketmq._network.open_transport()._channels.get(endpoint) is after  # type: ignore[attr-defined]  # grpcio's
 
 
 async def test_a_signal_wakes_all_who_wait_and_lets_later_ones_pass() -> None:

@@ -5,6 +5,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from aiorocketmq._core.endpoint import parse_endpoint
+from aiorocketmq._network import Network
 from aiorocketmq.config import CacheLimits, Credentials, Retry, Timeouts, Tls
 from aiorocketmq.connection import Connection
 from aiorocketmq.errors import ClosedError
@@ -94,11 +96,11 @@ def test_a_connection_refuses_bad_parameters_when_it_is_made() -> None:
 
 
 def test_an_address_map_replaces_what_it_knows_and_keeps_the_rest() -> None:
-    mapped = Connection("localhost:8081", address_map={"10.0.0.5:8081": "localhost:18081"})
-    known, other = Connection("10.0.0.5:8081").endpoint, Connection("10.0.0.6:8081").endpoint
+    mapped = Network("localhost:8081", address_map={"10.0.0.5:8081": "localhost:18081"})
+    known, other = parse_endpoint("10.0.0.5:8081"), parse_endpoint("10.0.0.6:8081")
     assert str(mapped.mapped(known)) == "localhost:18081"
     assert mapped.mapped(other) == other
-    by_function = Connection(
+    by_function = Network(
         "localhost:8081", address_map=lambda address: address.replace("10.0.0.", "127.0.0.")
     )
     assert str(by_function.mapped(known)) == "127.0.0.5:8081"
@@ -109,14 +111,14 @@ async def test_a_closed_connection_says_so(anyio_backend: str) -> None:
     async with connection:
         pass
     with pytest.raises(ClosedError, match="the connection was closed"):
-        connection.open_transport()
+        connection._network.open_transport()
     await connection.close()
 
 
 def test_a_forked_child_mints_other_message_ids_than_its_parent() -> None:
     program = """
 import os
-from aiorocketmq.connection import process_message_ids
+from aiorocketmq._network import process_message_ids
 process_message_ids().next(0)
 reader, writer = os.pipe()
 if os.fork() == 0:

@@ -87,7 +87,7 @@ async def test_credentials_that_a_server_refuses_are_replaced_and_the_call_is_ma
         Producer(rocketmq) as producer,
         SimpleConsumer(rocketmq, group="billing", subscriptions=["orders"]) as consumer,
     ):
-        rocketmq.credential_source._asked_at -= 10
+        rocketmq._network.credential_source._asked_at -= 10
         faults.append(broker.faults.refuse("SendMessage", "UNAUTHORIZED", "the token has expired"))
         await producer.send(Message("orders", b"x"))
         assert vault.asked == 2
@@ -118,7 +118,7 @@ async def test_credentials_that_stay_refused_are_an_error_and_no_storm_of_questi
 async def test_what_may_not_be_done_is_no_question_of_credentials(broker: FakeBroker) -> None:
     vault = Vault()
     async with Producer(broker.endpoint, credentials=vault) as producer:
-        producer._session.connection.credential_source._asked_at -= 10
+        producer._session.network.credential_source._asked_at -= 10
         with broker.faults.refuse("SendMessage", "FORBIDDEN"), pytest.raises(PermissionDeniedError):
             await producer.send(Message("orders", b"x"))
     assert vault.asked == 1

@@ -155,7 +155,7 @@ async def test_garbage_as_answer_to_regular_jobs_is_shown_and_over_soon(broker: 
             await session.write_settings()
             await session.write_settings()
         else:
-            session.connection._asked_at.clear()  # or routes would be taken for fresh
+            session.network._asked_at.clear()  # or routes would be taken for fresh
             for job in [job for job in session._rounds.jobs if job is not None]:  # type: ignore[union-attr]
                 job.plan(0.0)
         await until(lambda: transport.garbled == 2)
