@@ -219,7 +219,7 @@ def real(session: nox.Session) -> None:
 def mutants(session: nox.Session) -> None:
     """Break the fake in one way at a time and name the conformance case that objects."""
     install(session, "test", extras="all")
-    session.run("python", "-m", "aiorocketmq_conformance.mutants", *session.posargs)
+    session.run("python", "-m", "conformance.tests.mutants", *session.posargs)
 
 
 @nox.session
@@ -238,7 +238,7 @@ def soak(session: nox.Session) -> None:
     """Run all clients for 30 minutes under a fault every few seconds: nothing is lost; `-- --minutes N`, or
     `-- --garble 0.01` for damaged answers instead of faults."""
     install(session, extras="all")
-    session.run("python", "-m", "aiorocketmq_conformance.soak", *session.posargs)
+    session.run("python", "-m", "tools.soak", *session.posargs)
 
 
 @nox.session

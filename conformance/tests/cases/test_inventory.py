@@ -5,8 +5,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from aiorocketmq_conformance.mutants.catalogue import MUTANTS
 from aiorocketmq_conformance.registry import Level, load
+
+from conformance.tests.mutants.catalogue import MUTANTS
 
 INVENTORY = tomllib.loads(Path(__file__).with_name("inventory.toml").read_text(encoding="utf-8"))
 STEMS = {case.stem for case in load()}

@@ -2,16 +2,17 @@
 
 from pathlib import Path
 
-from aiorocketmq_conformance.mutants.catalogue import MUTANTS, UNPROVEN
-from aiorocketmq_conformance.mutants.kills import read, record
-from aiorocketmq_conformance.mutants.mutant import Mutant
-from aiorocketmq_conformance.mutants.proof import Trial
 from aiorocketmq_conformance.registry import Level, load
 from aiorocketmq_conformance.results import CaseResult
 from aiorocketmq_conformance.verdicts import Verdict
 
+from conformance.tests.mutants.catalogue import MUTANTS, UNPROVEN
+from conformance.tests.mutants.kills import read, record
+from conformance.tests.mutants.mutant import Mutant
+from conformance.tests.mutants.proof import Trial
+
 RECORDED = Path(__file__).parents[3] / "docs" / "reference" / "mutants.json"
-AGAIN = "python -m aiorocketmq_conformance.mutants --record docs/reference/mutants.json, with the names of new ones"
+AGAIN = "python -m conformance.tests.mutants --record docs/reference/mutants.json, with the names of new ones"
 
 
 def test_every_mutant_was_tried_and_none_survived() -> None:

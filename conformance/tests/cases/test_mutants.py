@@ -1,9 +1,10 @@
 """The cases can fail: each named defect of the fake is found out by the cases that are there to find it."""
 
 import pytest
-from aiorocketmq_conformance.mutants.catalogue import MUTANTS, UNPROVEN
-from aiorocketmq_conformance.mutants.mutant import Mutant
-from aiorocketmq_conformance.mutants.proof import try_mutant, unproven, victims
+
+from conformance.tests.mutants.catalogue import MUTANTS, UNPROVEN
+from conformance.tests.mutants.mutant import Mutant
+from conformance.tests.mutants.proof import try_mutant, unproven, victims
 
 
 @pytest.mark.filterwarnings("ignore")

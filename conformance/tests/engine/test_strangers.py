@@ -21,9 +21,6 @@ from aiorocketmq.wire.methods import METHODS, Method
 from aiorocketmq_conformance.blocks import Blocks, Step
 from aiorocketmq_conformance.cases.stage import Stage, on_stage
 from aiorocketmq_conformance.cases.transacting import NEEDS, always, open_bank
-from aiorocketmq_conformance.mutants.mutant import Mutant
-from aiorocketmq_conformance.mutants.proof import BrokenFake
-from aiorocketmq_conformance.mutants.transactions import ChecksLost
 from aiorocketmq_conformance.registry import Case, Level, load
 from aiorocketmq_conformance.runner import Run
 from aiorocketmq_conformance.verdicts import Verdict
@@ -32,6 +29,10 @@ from aiorocketmq_fake.core.broker import Broker
 from aiorocketmq_fake.core.codes import TopicType
 from aiorocketmq_fake.core.model import OutgoingMessage, SendOutcome, TopicConfig
 from aiorocketmq_fake.core.profiles import PROFILES
+
+from conformance.tests.mutants.mutant import Mutant
+from conformance.tests.mutants.proof import BrokenFake
+from conformance.tests.mutants.transactions import ChecksLost
 
 SERVICE = "apache.rocketmq.v2.MessagingService"
 

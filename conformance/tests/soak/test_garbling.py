@@ -13,7 +13,9 @@ import pytest
 from aiorocketmq import Message, Producer, PullConsumer, PushConsumer, ReceivedMessage, SimpleConsumer
 from aiorocketmq.wire import messages as pb
 from aiorocketmq.wire.methods import METHODS, Method
-from aiorocketmq_conformance.soak.garbling import (
+from aiorocketmq_fake import FakeBroker
+
+from tools.soak.garbling import (
     DAMAGES,
     OVERSIZED,
     Garbling,
@@ -21,7 +23,6 @@ from aiorocketmq_conformance.soak.garbling import (
     stand_in,
     states_nothing,
 )
-from aiorocketmq_fake import FakeBroker
 
 STATUS = pb.Status(code=pb.Code.OK, message="OK")
 ANSWERS = {

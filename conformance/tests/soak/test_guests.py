@@ -5,13 +5,14 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from aiorocketmq_conformance.soak import guests as guests_module
-from aiorocketmq_conformance.soak.guests import Guests
-from aiorocketmq_conformance.soak.ledger import Ledger
-from aiorocketmq_conformance.soak.load import GROUPS, NORMAL, prepare
 from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.core.choices import LiteService
 from aiorocketmq_fake.core.profiles import PROFILES
+
+from tools.soak import guests as guests_module
+from tools.soak.guests import Guests
+from tools.soak.ledger import Ledger
+from tools.soak.load import GROUPS, NORMAL, prepare
 
 LITE_PROFILE = next(name for name, each in PROFILES.items() if each.lite_service is LiteService.SERVED)
 

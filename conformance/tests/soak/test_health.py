@@ -6,7 +6,8 @@ import logging
 from dataclasses import dataclass, field
 
 import pytest
-from aiorocketmq_conformance.soak.health import LONGEST, HealthWatch, Watched, listed, listening
+
+from tools.soak.health import LONGEST, HealthWatch, Watched, listed, listening
 
 logger = logging.getLogger("aiorocketmq._push.receiving")
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 from aiorocketmq import Message, Producer
-from aiorocketmq_conformance.soak.ledger import Ledger
 from aiorocketmq_fake import FakeBroker
+
+from tools.soak.ledger import Ledger
 
 
 @pytest.fixture

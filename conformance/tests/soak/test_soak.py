@@ -8,14 +8,15 @@ from random import Random
 from typing import Any
 
 import pytest
-from aiorocketmq_conformance.soak import faults, run
-from aiorocketmq_conformance.soak.__main__ import closing_line
-from aiorocketmq_conformance.soak.faults import STRIKES
-from aiorocketmq_conformance.soak.health import HealthWatch
-from aiorocketmq_conformance.soak.ledger import Balance, Ledger
-from aiorocketmq_conformance.soak.load import GROUPS, NORMAL, Load, prepare
-from aiorocketmq_conformance.soak.run import Plan, Soaked, soak
 from aiorocketmq_fake import FakeBroker
+
+from tools.soak import faults, run
+from tools.soak.__main__ import closing_line
+from tools.soak.faults import STRIKES
+from tools.soak.health import HealthWatch
+from tools.soak.ledger import Balance, Ledger
+from tools.soak.load import GROUPS, NORMAL, Load, prepare
+from tools.soak.run import Plan, Soaked, soak
 
 
 @pytest.mark.slow

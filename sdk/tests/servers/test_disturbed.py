@@ -36,8 +36,8 @@ from aiorocketmq import (
     Timeouts,
 )
 from aiorocketmq.hooks import Event, Hook, Phase, ReceiveEvent, SendEvent
-from aiorocketmq_conformance.soak.ledger import Ledger
 
+from tools.soak.ledger import Ledger
 from tools.wire import Wire
 
 if TYPE_CHECKING:

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from aiorocketmq import Recorder, Timeouts
 from aiorocketmq_conformance.demo.audit import audit, is_installed
-from aiorocketmq_conformance.soak.guests import Guests
-from aiorocketmq_conformance.soak.ledger import Ledger
-from aiorocketmq_conformance.soak.load import ATTEMPTS, GROUPS, LITE, STRICT, TOPICS, VISITOR, Load
+
+from tools.soak.guests import Guests
+from tools.soak.ledger import Ledger
+from tools.soak.load import ATTEMPTS, GROUPS, LITE, STRICT, TOPICS, VISITOR, Load
 
 if TYPE_CHECKING:
     from sdk.tests.conftest import Place

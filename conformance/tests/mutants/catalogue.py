@@ -1,0 +1,78 @@
+"""Every mutant, and the cases that no mutant is to be found out by."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterator, Mapping
+
+from conformance.tests import mutants
+from conformance.tests.mutants.mutant import Mutant
+
+
+def _found() -> Iterator[Mutant]:
+    """The mutants of every module of this package: each keeps its own in one tuple."""
+    for info in sorted(pkgutil.iter_modules(mutants.__path__), key=lambda info: info.name):
+        if info.name in {"__main__", "catalogue", "kills", "proof"}:
+            continue
+        module = importlib.import_module(f"{mutants.__name__}.{info.name}")
+        for value in vars(module).values():
+            if isinstance(value, tuple) and value and all(isinstance(one, Mutant) for one in value):
+                yield from value
+
+
+MUTANTS = tuple(_found())
+
+_LIBRARY = "judges the client library, whose own tests break it; no broker is asked"
+
+UNPROVEN: Mapping[str, str] = {
+    **{f"life.sdk-start-bad-endpoint[{kind}]": _LIBRARY for kind in ("producer", "push", "simple")},
+    **dict.fromkeys(
+        ("life.tls[on]", "life.tls[plain]"),
+        "the port answers before any core is asked; its own tests hold ports of one kind against it",
+    ),
+    **dict.fromkeys(
+        ("pull.filter-check[legal]", "pull.filter-check[illegal]"),
+        "the remoting port compiles it before any core is asked; its own tests ask it for both kinds",
+    ),
+    "limit.unknown-field": "the protobuf runtime drops such fields before anybody of ours sees them",
+    **dict.fromkeys(
+        (
+            "auth.stale-date",
+            "limit.validation-first",
+            "filter.sql-float-int",
+            "offset.new-group-start",
+            "offset.reset-not-retry",
+            "reb.topic-recreated",
+        ),
+        "informational: it is recorded and never fails",
+    ),
+    "filter.sql-absent": "every target that the suite brings serves SQL filters",
+    **dict.fromkeys(
+        (
+            "life.close-idempotent",
+            "life.sdk-no-topics",
+            "fifo.accelerator",
+            "simple.unsubscribe",
+            "push.attempt-id-kept",
+            "push.cache-bytes",
+            "push.cache-count",
+            "push.close-drains",
+            "push.corrupt-body",
+            "push.receive-throttled",
+            "push.subscribe-later",
+            "push.threads",
+            "push.unsubscribe",
+            "send.batch-partial-status",
+            "send.retry-keeps-id",
+            "send.tx-not-retried",
+            "timing.fifo-step",
+        ),
+        _LIBRARY,
+    ),
+    **{
+        f"life.sdk-start-missing[{part}]": _LIBRARY
+        for part in ("endpoint", "group", "handler", "concurrency", "timeouts", "topic")
+    },
+}
+"""Cases that no mutant kills, each with its reason."""

@@ -1,0 +1,352 @@
+"""Cores that break what delayed messages, recalls and batches promise."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import floor
+
+from aiorocketmq_fake.core.broker import Broker
+from aiorocketmq_fake.core.codes import Code, Refusal, Resolution
+from aiorocketmq_fake.core.model import (
+    Delivery,
+    EndTransactionRequest,
+    OutgoingMessage,
+    ReceiveRequest,
+    SendOutcome,
+)
+
+from conformance.tests.mutants.mutant import SESSION, Mutant
+from conformance.tests.mutants.sending import TypesUnchecked
+from conformance.tests.mutants.tampering import Tampering, content
+
+
+class _Times(Tampering):
+    """Stores messages due at another time, and delivers them with the one that was asked for."""
+
+    def time(self, asked: float) -> float | None:
+        """When to deliver what is due at `asked`; None for at once."""
+        raise NotImplementedError
+
+    def stored(self, message: OutgoingMessage) -> OutgoingMessage:
+        asked = message.delivery_timestamp
+        if asked is None:
+            return message
+        time = self.time(asked)
+        return replace(message, delivery_timestamp=self.now - 1.0 if time is None else time)
+
+
+class DelaysIgnored(_Times):
+    """Delayed messages are delivered at once."""
+
+    def time(self, asked: float) -> None:
+        return None
+
+
+class DelaysRoundedDown(_Times):
+    """Delivery times are rounded down to the second."""
+
+    def time(self, asked: float) -> float:
+        return float(floor(asked))
+
+
+class DelaysInMinutes(_Times):
+    """What is left of a delay is taken sixty times as long."""
+
+    def time(self, asked: float) -> float:
+        return self.now + (asked - self.now) * 60 if self.now < asked < self.now + 1_000.0 else asked
+
+
+class PastNeverComes(Tampering):
+    """Messages whose time is past are taken and lost."""
+
+    def send(
+        self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str = ""
+    ) -> tuple[SendOutcome, ...]:
+        times = [one.delivery_timestamp for one in messages]
+        if any(time is not None and time <= now for time in times):
+            return tuple(SendOutcome(Code.OK, one.message_id, one.message_id, 0, 0) for one in messages)
+        return super().send(messages, now=now, client_id=client_id)
+
+
+class OneOfEachTime(Broker):
+    """Only the first message of a delivery time is ever delivered."""
+
+    def send(
+        self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str = ""
+    ) -> tuple[SendOutcome, ...]:
+        outcomes = super().send(messages, now=now, client_id=client_id)
+        time = messages[0].delivery_timestamp
+        if time is not None and time > now:
+            times = self.__dict__.setdefault("_times", set())
+            if time in times:
+                Broker.recall(self, messages[0].topic, outcomes[0].recall_handle, now=now)
+            times.add(time)
+        return outcomes
+
+
+class DelaysLostOnRestart(Broker):
+    """A restart loses the messages that wait for their time."""
+
+    def restart(self, *, now: float) -> None:
+        super().restart(now=now)
+        for topic in list(self._state.topics):
+            self._delays.forget_topic(topic)
+
+
+class DelaysRepeat(Tampering):
+    """A delayed message that is delivered again is stored once more."""
+
+    def delivered(self, request: ReceiveRequest, delivery: Delivery) -> Delivery:
+        message = delivery.message.content
+        if delivery.attempt == 2 and message.delivery_timestamp is not None:
+            Broker.send(self, (message,), now=self.now)
+        return delivery
+
+
+class FieldsOfDelaysLost(Tampering):
+    """Delayed messages do not tell what time they were due."""
+
+    def delivered(self, request: ReceiveRequest, delivery: Delivery) -> Delivery:
+        return content(delivery, delivery_timestamp=None)
+
+
+class LastInFirstOut(_Times):
+    """All delays are the same five seconds."""
+
+    def time(self, asked: float) -> float:
+        return self.now + 5.0 if asked > self.now else asked
+
+
+class WaitingHoldsUp(_Times):
+    """What is due at once waits ten seconds as well."""
+
+    def time(self, asked: float) -> float:
+        return max(asked, self.now + 10.0)
+
+
+class TagsOfDelaysLost(Tampering):
+    """Delayed messages come without their tag."""
+
+    def stored(self, message: OutgoingMessage) -> OutgoingMessage:
+        return message if message.delivery_timestamp is None else replace(message, tag="a")
+
+
+class RecallsIgnored(Broker):
+    """A recall is answered OK and does nothing."""
+
+    def recall(self, topic: str, handle: str, *, now: float, client_id: str = "") -> str:
+        _, message_id = self._delays._read(topic, handle)
+        return message_id
+
+
+class RecallsTakeAll(Broker):
+    """A recall takes every message of the topic that waits."""
+
+    def recall(self, topic: str, handle: str, *, now: float, client_id: str = "") -> str:
+        message_id = super().recall(topic, handle, now=now, client_id=client_id)
+        self._delays.forget_topic(topic)
+        return message_id
+
+
+class RecallsAlwaysOk(Broker):
+    """Every recall is answered OK, whatever the handle and the topic."""
+
+    def recall(self, topic: str, handle: str, *, now: float, client_id: str = "") -> str:
+        try:
+            return super().recall(topic, handle, now=now, client_id=client_id)
+        except Refusal:
+            return "unknown"
+
+
+class RecalledTwiceComes(Broker):
+    """A second recall brings the message back."""
+
+    def recall(self, topic: str, handle: str, *, now: float, client_id: str = "") -> str:
+        try:
+            return super().recall(topic, handle, now=now, client_id=client_id)
+        except Refusal:
+            message = OutgoingMessage(topic, b"recalled", "back", delivery_timestamp=now)
+            Broker.send(self, (message,), now=now)
+            raise
+
+
+class RecalledComeBack(Broker):
+    """A restart brings recalled messages back."""
+
+    def recall(self, topic: str, handle: str, *, now: float, client_id: str = "") -> str:
+        self.__dict__.setdefault("_recalled", set()).add(topic)
+        return super().recall(topic, handle, now=now, client_id=client_id)
+
+    def restart(self, *, now: float) -> None:
+        super().restart(now=now)
+        for topic in self.__dict__.get("_recalled", ()):
+            Broker.send(self, (OutgoingMessage(topic, b"recalled", "back", delivery_timestamp=now),), now=now)
+
+
+class RecallsLoseTheLate(Broker):
+    """A recall that comes too late is refused, and takes the message all the same."""
+
+    def recall(self, topic: str, handle: str, *, now: float, client_id: str = "") -> str:
+        at, _ = self._delays._read(topic, handle)
+        super().recall(topic, handle, now=now, client_id=client_id)
+        if at / 1000 - now < 0.5:
+            raise Refusal(Code.MESSAGE_NOT_FOUND, "It is too late.")
+        return "recalled"
+
+
+class HandlesForAll(Broker):
+    """Every receipt has a recall handle."""
+
+    def send(
+        self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str = ""
+    ) -> tuple[SendOutcome, ...]:
+        outcomes = super().send(messages, now=now, client_id=client_id)
+        return tuple(replace(one, recall_handle=one.recall_handle or "handle") for one in outcomes)
+
+
+class BatchesBackwards(Broker):
+    """Batches are stored last message first."""
+
+    def send(
+        self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str = ""
+    ) -> tuple[SendOutcome, ...]:
+        return tuple(reversed(super().send(messages[::-1], now=now, client_id=client_id)))
+
+
+class BatchesShareFields(Tampering):
+    """All messages of a batch have the id, tag, keys and properties of the first."""
+
+    def send(
+        self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str = ""
+    ) -> tuple[SendOutcome, ...]:
+        first = messages[0] if messages else None
+        shared = tuple(replace(first, body=one.body) for one in messages) if first else messages
+        return super().send(shared, now=now, client_id=client_id)
+
+
+class BatchesOneByOne(Broker):
+    """A batch is taken message by message: what comes before a bad one is stored."""
+
+    def send(
+        self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str = ""
+    ) -> tuple[SendOutcome, ...]:
+        if not messages:
+            return super().send(messages, now=now, client_id=client_id)
+        return tuple(
+            outcome
+            for one in messages
+            for outcome in super(BatchesOneByOne, self).send((one,), now=now, client_id=client_id)
+        )
+
+
+class BatchedDelaysAtOnce(Broker):
+    """Delayed messages of a batch are delivered at once."""
+
+    def send(
+        self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str = ""
+    ) -> tuple[SendOutcome, ...]:
+        if len(messages) > 1:
+            messages = tuple(
+                one if one.delivery_timestamp is None else replace(one, delivery_timestamp=now)
+                for one in messages
+            )
+        return super().send(messages, now=now, client_id=client_id)
+
+
+class BatchedHalvesVisible(Broker):
+    """Transactional messages of a batch are delivered at once."""
+
+    def send(
+        self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str = ""
+    ) -> tuple[SendOutcome, ...]:
+        outcomes = super().send(messages, now=now, client_id=client_id)
+        if len(messages) > 1:
+            for half in self.half_messages():
+                request = EndTransactionRequest(client_id, half.topic, half.transaction_id, Resolution.COMMIT)
+                Broker.end_transaction(self, request, now=now)
+        return outcomes
+
+
+class FirstOffsetWrong(Broker):
+    """Receipts of batches tell the offset of the last message."""
+
+    def send(
+        self, messages: tuple[OutgoingMessage, ...], *, now: float, client_id: str = ""
+    ) -> tuple[SendOutcome, ...]:
+        outcomes = super().send(messages, now=now, client_id=client_id)
+        return tuple(replace(one, offset=one.offset + len(messages) - 1) for one in outcomes)
+
+
+EARLY = ("delay.not-before*", "delay.horizon-accept")
+DELAYS = (
+    Mutant(
+        "MU43",
+        (
+            *EARLY,
+            "delay.not-late*",
+            "delay.filter",
+            "delay.same-due-100",
+            "delay.restart",
+            "delay.other-traffic",
+        ),
+        core=DelaysIgnored,
+    ),
+    Mutant("MU44", ("delay.sub-second",), core=DelaysRoundedDown),
+    Mutant("MU45", ("delay.not-late*", "delay.async", "delay.filter"), core=DelaysInMinutes),
+    Mutant("MU46", ("delay.past*", "delay.other-traffic"), core=PastNeverComes),
+    Mutant("MU47", ("delay.same-due-100", "recall.only-target"), core=OneOfEachTime),
+    Mutant("MU48", ("delay.retry-after-due",), core=DelaysRepeat),
+    Mutant("MU49", ("delay.restart",), core=DelaysLostOnRestart),
+    Mutant(
+        "MU50",
+        ("delay.horizon-refuse",),
+        changes={"max_delay": 1e9},
+        defect="The horizon of delays is not enforced.",
+    ),
+    Mutant(
+        "MU51",
+        ("recall.before-due", "recall.twice", "recall.only-target", "recall.restart"),
+        core=RecallsIgnored,
+    ),
+    Mutant("MU52", ("recall.only-target", "recall.before-due"), core=RecallsTakeAll),
+    Mutant("mu-delay-fields", ("delay.fields",), core=FieldsOfDelaysLost),
+    Mutant("mu-delay-one-span", ("delay.due-order", "delay.long"), core=LastInFirstOut),
+    Mutant("mu-delay-blocks", ("delay.other-traffic", "delay.past*"), core=WaitingHoldsUp),
+    Mutant("mu-delay-tags", ("delay.filter",), core=TagsOfDelaysLost),
+    Mutant("mu-delay-anywhere", ("delay.missing-time", "recall.wrong-type-topic"), core=TypesUnchecked),
+    Mutant(
+        "mu-recall-always-ok",
+        ("recall.after-due", "recall.garbage*", "recall.foreign-topic"),
+        core=RecallsAlwaysOk,
+    ),
+    Mutant(
+        "mu-recall-disabled-ok",
+        ("recall.disabled",),
+        core=RecallsAlwaysOk,
+        profile="apache-5.5",
+        defect="A server that recalls nothing answers OK.",
+    ),
+    Mutant("mu-recall-twice", ("recall.twice",), core=RecalledTwiceComes),
+    Mutant("mu-recall-restart", ("recall.restart",), core=RecalledComeBack),
+    Mutant("mu-recall-race", ("recall.race",), core=RecallsLoseTheLate),
+    Mutant(
+        "mu-recall-handles",
+        ("recall.handle", "send.receipt", "delay.past*"),
+        spares=SESSION,
+        core=HandlesForAll,
+    ),
+    Mutant("mu-batch-backwards", ("send.batch-same-topic", "send.batch-own-fields"), core=BatchesBackwards),
+    Mutant(
+        "mu-batch-shares-fields", ("send.batch-own-fields", "send.batch-receipts"), core=BatchesShareFields
+    ),
+    Mutant("mu-batch-one-by-one", ("send.batch-one-bad", "send.batch-empty-second"), core=BatchesOneByOne),
+    Mutant("mu-batch-delays", ("send.batch-delayed",), core=BatchedDelaysAtOnce),
+    Mutant("mu-batch-halves", ("send.batch-half",), core=BatchedHalvesVisible),
+    Mutant(
+        "mu-batch-offset",
+        ("send.batch-receipt-one",),
+        core=FirstOffsetWrong,
+        profile="apache-5.5",
+        spares=SESSION,
+    ),
+)

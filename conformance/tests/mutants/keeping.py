@@ -1,0 +1,269 @@
+"""Cores that break what retention and the moves of groups are promised."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from aiorocketmq_fake.core.broker import Broker
+from aiorocketmq_fake.core.codes import Code, OffsetPolicy
+from aiorocketmq_fake.core.lease_ends import LeaseEnds
+from aiorocketmq_fake.core.leases import Lease
+from aiorocketmq_fake.core.model import (
+    AckRequest,
+    AckResult,
+    Delivery,
+    Parked,
+    Pulled,
+    PullRequest,
+    Received,
+    ReceiveRequest,
+)
+from aiorocketmq_fake.core.snapshots import OffsetSnapshot
+
+from conformance.tests.mutants.mutant import SESSION, Mutant
+from conformance.tests.mutants.pulling import TamperingPulls
+from conformance.tests.mutants.tampering import Tampering
+
+
+class NothingExpires(Broker):
+    """Messages are kept for good."""
+
+    def keep(self, *, now: float, retention: float | None = None, disk_used: float | None = None) -> None:
+        super().keep(now=now, disk_used=disk_used)
+
+
+class ExpiresEarly(Broker):
+    """Messages are kept half as long as they should be."""
+
+    def keep(self, *, now: float, retention: float | None = None, disk_used: float | None = None) -> None:
+        super().keep(now=now, retention=retention and retention / 2, disk_used=disk_used)
+
+
+class _Reviving(LeaseEnds):
+    def is_kept(self, lease: Lease) -> bool:
+        return True
+
+
+class DeletedComeBack(Broker):
+    """What was deleted in a consumer's hands comes back."""
+
+    _ends_class = _Reviving
+
+
+class StuckBehindMin(Broker):
+    """A group that stands before the first message left gets nothing any more."""
+
+    def receive(self, request: ReceiveRequest, *, now: float) -> Received | Parked:
+        self.advance(now)
+        if any(one.offset < one.min_offset for one in self.offsets(request.group)):
+            request = replace(request, batch_size=0, polling=5.0)
+        return super().receive(request, now=now)
+
+    def pull_classic(self, request: PullRequest, *, now: float, commit: int | None = None) -> Pulled | Parked:
+        queue = self.queue(request.topic, request.queue_id)
+        if queue is not None and request.offset < queue.min_offset:
+            return Pulled(Code.MESSAGE_NOT_FOUND, "", (), request.offset)
+        return super().pull_classic(request, now=now, commit=commit)
+
+
+class ReadIsGone(TamperingPulls):
+    """What one group has committed is gone for all."""
+
+    def pulling(self, request: PullRequest) -> PullRequest:
+        read = [each.offset for each in self.offsets() if each.topic == request.topic]
+        return replace(request, offset=max([request.offset, *read]))
+
+
+class ResetsIgnored(Broker):
+    """A group that is to be moved stays where it is."""
+
+    def reset_offset(
+        self, group: str, topic: str, policy: OffsetPolicy, *, now: float, timestamp: float | None = None
+    ) -> tuple[int, ...]:
+        return ()
+
+
+class ResetsToTheEnd(Broker):
+    """A group that is moved lands at the end, wherever it was to go."""
+
+    def reset_offset(
+        self, group: str, topic: str, policy: OffsetPolicy, *, now: float, timestamp: float | None = None
+    ) -> tuple[int, ...]:
+        return super().reset_offset(group, topic, OffsetPolicy.END, now=now)
+
+
+class ResetsToTheBeginning(Broker):
+    """A group that is moved lands at the beginning, wherever it was to go."""
+
+    def reset_offset(
+        self, group: str, topic: str, policy: OffsetPolicy, *, now: float, timestamp: float | None = None
+    ) -> tuple[int, ...]:
+        return super().reset_offset(group, topic, OffsetPolicy.BEGINNING, now=now)
+
+
+class ResetsAllGroups(Broker):
+    """A move takes every group along."""
+
+    def reset_offset(
+        self, group: str, topic: str, policy: OffsetPolicy, *, now: float, timestamp: float | None = None
+    ) -> tuple[int, ...]:
+        for other in self.groups():
+            super().reset_offset(other.config.name, topic, policy, now=now, timestamp=timestamp)
+        return super().reset_offset(group, topic, policy, now=now, timestamp=timestamp)
+
+
+class OldAcksCount(Tampering):
+    """Acks from before a move take away what is read again."""
+
+    _gone: frozenset[str] = frozenset()
+
+    def ack(self, request: AckRequest, *, now: float) -> AckResult:
+        self._gone |= {entry.message_id for entry in request.entries}
+        return super().ack(request, now=now)
+
+    def handed(self, request: ReceiveRequest, answer: Received) -> Received:
+        kept: list[Delivery] = []
+        for delivery in answer.deliveries:
+            if delivery.message.content.message_id in self._gone:
+                self.settle(request.client_id, request.group, delivery)
+            else:
+                kept.append(delivery)
+        return Received(answer.code, answer.message, tuple(kept))
+
+
+class _Forgetful(LeaseEnds):
+    def bring_back(self, lease: Lease) -> None:
+        return
+
+
+class ProgressAtReceive(Broker):
+    """What was received counts as consumed, acked or not."""
+
+    _ends_class = _Forgetful
+
+
+class ProgressPerClient(Broker):
+    """Every client begins where its group began."""
+
+    _known: frozenset[str] = frozenset()
+
+    def receive(self, request: ReceiveRequest, *, now: float) -> Received | Parked:
+        groups = {group for group, _ in map(self._split, self._known)}
+        if request.group in groups and f"{request.group}@{request.client_id}" not in self._known:
+            self.reset_offset(request.group, request.topic, OffsetPolicy.BEGINNING, now=now)
+        self._known |= {f"{request.group}@{request.client_id}"}
+        return super().receive(request, now=now)
+
+    def _split(self, known: str) -> tuple[str, str]:
+        group, _, client = known.partition("@")
+        return group, client
+
+
+class ProgressUntilTermination(Broker):
+    """A group begins anew when its last client has left."""
+
+    def terminate(self, client_id: str, group: str, *, now: float) -> None:
+        super().terminate(client_id, group, now=now)
+        for place in self.offsets(group):
+            self.reset_offset(group, place.topic, OffsetPolicy.BEGINNING, now=now)
+
+
+class ProgressUntilRestart(Broker):
+    """A restart forgets how far groups have come."""
+
+    def restart(self, *, now: float) -> None:
+        super().restart(now=now)
+        for place in self.offsets():
+            self.reset_offset(place.group, place.topic, OffsetPolicy.BEGINNING, now=now)
+
+
+class BeginsAtTheSecondReceive(Broker):
+    """A group begins where it asks the second time."""
+
+    _asked: tuple[str, ...] = ()
+
+    def receive(self, request: ReceiveRequest, *, now: float) -> Received | Parked:
+        self._asked += (request.group,)
+        if self._asked.count(request.group) == 2:
+            self.reset_offset(request.group, request.topic, OffsetPolicy.END, now=now)
+        return super().receive(request, now=now)
+
+
+class LagWithoutEnd(Broker):
+    """Progress is told one message behind."""
+
+    def offsets(self, group: str | None = None) -> tuple[OffsetSnapshot, ...]:
+        return tuple(
+            OffsetSnapshot(one.group, one.topic, one.queue_id, one.offset - 1, one.min_offset, one.max_offset)
+            for one in super().offsets(group)
+        )
+
+
+KEEPING = (
+    Mutant(
+        "mu-nothing-expires",
+        (
+            "keep.expires",
+            "keep.unconsumed-deleted",
+            "keep.progress-behind-min",
+            "keep.inflight-over-expiry",
+            "pull.trimmed-offset",
+        ),
+        core=NothingExpires,
+    ),
+    Mutant("mu-expires-early", ("keep.before-expiry",), core=ExpiresEarly),
+    Mutant("mu-deleted-come-back", ("keep.inflight-over-expiry",), core=DeletedComeBack),
+    Mutant(
+        "mu-stuck-behind-min",
+        ("keep.progress-behind-min", "keep.expires[remoting]"),
+        core=StuckBehindMin,
+    ),
+    Mutant("mu-read-is-gone", ("keep.read-stays",), core=ReadIsGone),
+    Mutant(
+        "mu-resets-ignored",
+        (
+            "offset.reset-back-time",
+            "offset.reset-forward",
+            "offset.reset-middle",
+            "offset.reset-ordered",
+            "offset.reset-repeat",
+            "offset.reset-one-group",
+        ),
+        core=ResetsIgnored,
+    ),
+    Mutant(
+        "mu-resets-to-the-end",
+        (
+            "keep.acked-stays",
+            "offset.reset-back-time",
+            "offset.reset-middle",
+            "offset.reset-repeat",
+            "offset.reset-ordered",
+        ),
+        core=ResetsToTheEnd,
+    ),
+    Mutant(
+        "mu-resets-to-the-beginning",
+        (
+            "offset.reset-forward",
+            "offset.reset-middle",
+            "offset.reset-repeat",
+            "offset.reset-inflight-ack",
+            "offset.reset-future-ordered",
+        ),
+        core=ResetsToTheBeginning,
+    ),
+    Mutant("MU81", ("offset.reset-one-group",), core=ResetsAllGroups),
+    Mutant("MU82", ("offset.reset-inflight-ack",), core=OldAcksCount),
+    Mutant("MU79", ("offset.resume-unacked", "offset.restart"), core=ProgressAtReceive),
+    Mutant("MU80", ("offset.resume-other-client",), core=ProgressPerClient),
+    Mutant("mu-progress-until-termination", ("offset.resume",), core=ProgressUntilTermination),
+    Mutant("mu-progress-until-restart", ("offset.restart",), core=ProgressUntilRestart),
+    Mutant(
+        "mu-begins-at-second-receive",
+        ("offset.new-group-after-prime",),
+        spares=SESSION,
+        core=BeginsAtTheSecondReceive,
+    ),
+    Mutant("mu-lag-behind", ("offset.lag-zero", "offset.lag-counts"), core=LagWithoutEnd),
+)

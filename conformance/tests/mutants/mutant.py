@@ -1,0 +1,42 @@
+"""What a mutant is: one deliberate defect of the fake, and the cases that must object to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from aiorocketmq_conformance.probe.proxy import Meddling
+from aiorocketmq_fake.core.broker import Broker
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One deliberate defect of the fake."""
+
+    name: str
+    """MU and its number in inventory section 7; `mu-` and words where that list has none."""
+    kills: tuple[str, ...]
+    """Globs of the cases that must fail on it."""
+    spares: tuple[str, ...] = (
+        "life.settings-simple",
+        "life.heartbeat-ok[simple]",
+        "send.body-roundtrip[cjk]",
+    )
+    """Cases that must still pass: a mutant that breaks everything proves little."""
+    core: type[Broker] = Broker
+    profile: str = "documented"
+    changes: Mapping[str, object] = field(default_factory=dict)
+    """Fields of the profile with other values."""
+    meddling: Meddling | None = None
+    defect: str = ""
+    """In words, where the core's docstring does not say it."""
+
+    @property
+    def told(self) -> str:
+        """What is wrong, in one sentence."""
+        return self.defect or (self.core.__doc__ or "").partition("\n")[0]
+
+
+ROUNDTRIP = "send.body-roundtrip[cjk]"
+SEND = ("send.receipt",)
+SESSION = ("life.settings-simple", "life.heartbeat-ok[simple]")

@@ -1,0 +1,199 @@
+"""Cores whose order records are broken: what blocks an ordered group, and what comes next."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from heapq import heappush
+
+from aiorocketmq_fake.core.broker import Broker
+from aiorocketmq_fake.core.consumption import Consumption
+from aiorocketmq_fake.core.filters import Filter
+from aiorocketmq_fake.core.lanes import Lane, LaneOrder
+from aiorocketmq_fake.core.leases import Lease, Order, Skipped
+from aiorocketmq_fake.core.model import AckRequest, AckResult, Parked, Received, ReceiveRequest, StoredMessage
+from aiorocketmq_fake.core.receiving import Receiving
+from aiorocketmq_fake.core.topics import Queue
+
+from conformance.tests.mutants.mutant import Mutant
+from conformance.tests.mutants.settling import AnyHandleAcks
+
+
+def broken(records: type[LaneOrder], what: str) -> type[Broker]:
+    """A core whose ordered groups keep their order in such records."""
+
+    class Reading(Consumption):
+        __slots__ = ()
+
+        def order(self, queue: Queue) -> Order:
+            if queue.id not in self.orders:
+                self.orders[queue.id] = records(queue, self.position(queue))
+            return self.orders[queue.id]
+
+    class Receives(Receiving):
+        def _consumption(self, request: ReceiveRequest, apart: bool) -> Consumption:
+            consumption = super()._consumption(request, apart)
+            if not isinstance(consumption, Reading):
+                state, key = self._state, (request.group, request.topic)
+                consumption = Reading(state.profile, consumption.group, consumption.topic)
+                state.consumptions[key] = consumption
+            return consumption
+
+    class Unordered(Broker):
+        _receiving_class = Receives
+
+    Unordered.__doc__ = what
+    return Unordered
+
+
+class NothingBlocks(LaneOrder):
+    """Lanes are open while their messages are in flight."""
+
+    every = 1
+    """Of so many takes one finds the lanes open."""
+    _takes = 0
+
+    def take(
+        self, limit: int, wanted: Filter | None, attempt_id: str, skipped: Skipped
+    ) -> list[tuple[StoredMessage, int]]:
+        self._takes += 1
+        if self._takes % self.every:
+            return super().take(limit, wanted, attempt_id, skipped)
+        held = {key: dict(lane.flight) for key, lane in self.lanes.items()}
+        for key, lane in self.lanes.items():
+            lane.flight.clear()
+            if lane.waiting:
+                heappush(self._ready, (lane.waiting[0].offset, key))
+        taken = super().take(limit, wanted, attempt_id, skipped)
+        for key, flight in held.items():
+            self.lanes.setdefault(key, Lane()).flight.update(flight)
+        return taken
+
+
+class SometimesOpen(NothingBlocks):
+    """Every third take finds the lanes open."""
+
+    every = 3
+
+
+class AnyAckOpens(LaneOrder):
+    """One ack opens the lane although others of its batch are in flight."""
+
+    def settle(self, message: StoredMessage) -> bool:
+        lane = self.lanes.get(message.content.message_group)
+        if lane is not None:
+            for offset in list(lane.flight):
+                if offset != message.offset:
+                    del lane.flight[offset]
+        return super().settle(message)
+
+
+class HeadSkipped(LaneOrder):
+    """A message whose lease ended is passed over."""
+
+    def ended(self, message: StoredMessage, counted: bool) -> bool:
+        return self.settle(message)
+
+
+class ToTheTail(LaneOrder):
+    """A message whose lease ended goes behind the others of its group."""
+
+    def ended(self, message: StoredMessage, counted: bool) -> bool:
+        lane = self.lanes.get(message.content.message_group)
+        if lane is None or message.offset not in lane.flight:
+            return False
+        del lane.flight[message.offset]
+        while (found := self._scan()) is not None:
+            self.lanes.setdefault(found.content.message_group, Lane()).waiting.append(found)
+        lane.waiting.append(message)
+        return self._reopen(message.content.message_group, lane)
+
+
+class RepeatsCount(LaneOrder):
+    """A receive repeated with its attempt id counts as an attempt."""
+
+    def release(self, attempt_id: str) -> list[Lease]:
+        leases = super().release(attempt_id)
+        for lease in leases:
+            self._counts[lease.message.offset] += 1
+        return leases
+
+
+class NewIdsOvertake(LaneOrder):
+    """A receive with a new attempt id takes over what others hold."""
+
+    def release(self, attempt_id: str) -> list[Lease]:
+        others = [known for known in list(self._attempts) if known != attempt_id]
+        return [
+            lease for known in [attempt_id, *others] for lease in super(NewIdsOvertake, self).release(known)
+        ]
+
+
+class OrderedBlocksTopic(Broker):
+    """What an ordered group holds of one queue blocks it on all."""
+
+    def receive(self, request: ReceiveRequest, *, now: float) -> Received | Parked:
+        ordered = {one.config.name for one in self.groups() if one.config.ordered}
+        if request.group in ordered and self.leases(request.group):
+            request = replace(request, batch_size=0, polling=5.0)
+        return super().receive(request, now=now)
+
+
+class DeadHeadBlocks(Broker):
+    """A dead-lettered head keeps its group blocked."""
+
+    def receive(self, request: ReceiveRequest, *, now: float) -> Received | Parked:
+        if self.dead_letters(request.group):
+            request = replace(request, batch_size=0)
+        return super().receive(request, now=now)
+
+
+class OlderHandlesRelease(AnyHandleAcks):
+    """An ack of an earlier delivery releases an ordered group's next message."""
+
+    def ack(self, request: AckRequest, *, now: float) -> AckResult:
+        ordered = {one.config.name for one in self.groups() if one.config.ordered}
+        if request.group in ordered and any(lease.attempt > 1 for lease in self.leases(request.group)):
+            return super().ack(request, now=now)
+        return Broker.ack(self, request, now=now)
+
+
+ORDERING = (
+    Mutant(
+        "MU31",
+        ("fifo.unacked-blocks", "fifo.first-ack-only", "fifo.gap-ack"),
+        core=broken(NothingBlocks, "The next message is delivered while the head is in flight."),
+    ),
+    Mutant(
+        "MU32",
+        ("fifo.gap-ack",),
+        core=broken(AnyAckOpens, "A group is released when any message of the batch is acked."),
+    ),
+    Mutant(
+        "MU33",
+        ("fifo.unacked-blocks", "fifo.change-shorter", "fifo.change-middle"),
+        core=broken(HeadSkipped, "After its lease the head is skipped."),
+    ),
+    Mutant(
+        "MU34",
+        ("fifo.change-shorter", "fifo.consumer-crash"),
+        core=broken(ToTheTail, "A message that failed goes to the tail of its group."),
+    ),
+    Mutant("MU36", ("fifo.other-queue-progress",), core=OrderedBlocksTopic),
+    Mutant("MU37", ("fifo.exhausted-unblocks", "dlq.fifo-continues"), core=DeadHeadBlocks),
+    Mutant("MU38", ("fifo.old-handle-after-redelivery",), core=OlderHandlesRelease),
+    Mutant(
+        "MU39",
+        ("fifo.reentrant-attempt-id",),
+        core=broken(RepeatsCount, "The same attempt id raises the attempt number."),
+    ),
+    Mutant(
+        "MU40",
+        ("fifo.new-attempt-id-blocked",),
+        core=broken(NewIdsOvertake, "A new attempt id may overtake."),
+    ),
+    Mutant(
+        "MU102",
+        ("fifo.one-inflight-consumer",),
+        core=broken(SometimesOpen, "Two simultaneous receives may take neighbours of one message group."),
+    ),
+)

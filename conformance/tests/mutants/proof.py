@@ -1,0 +1,104 @@
+"""The meta-run: every mutant has to be found out by the cases that the catalogue names, and every case to find one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+
+from aiorocketmq_conformance.brokers.fake import BundledFake
+from aiorocketmq_conformance.declaration import DECLARATIONS
+from aiorocketmq_conformance.probe.proxy import meddling_proxy
+from aiorocketmq_conformance.registry import Case, Level, load
+from aiorocketmq_conformance.results import CaseResult
+from aiorocketmq_conformance.runner import Run
+from aiorocketmq_conformance.target import Target
+from aiorocketmq_conformance.verdicts import Verdict
+from aiorocketmq_fake.core.profiles import PROFILES
+
+from conformance.tests.mutants.catalogue import MUTANTS, UNPROVEN
+from conformance.tests.mutants.mutant import Mutant
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What became of one mutant."""
+
+    mutant: Mutant
+    killers: tuple[CaseResult, ...]
+    """The cases that were to fail."""
+    spared: tuple[CaseResult, ...]
+    """The cases that were to pass."""
+
+    @property
+    def is_killed(self) -> bool:
+        """Whether any case found it out."""
+        return any(result.verdict is Verdict.FAIL for result in self.killers)
+
+    @property
+    def complaints(self) -> tuple[str, ...]:
+        """What went otherwise than the catalogue says; empty when the mutant was found out."""
+        survived = [result for result in self.killers if result.verdict is not Verdict.FAIL]
+        hurt = [result for result in self.spared if result.verdict is not Verdict.PASS]
+        return (
+            *(f"{one.case.id} did not fail: {one.verdict.value} {one.detail}".strip() for one in survived),
+            *(f"{one.case.id} did not pass: {one.verdict.value} {one.detail}".strip() for one in hurt),
+            *(() if self.killers else ("the catalogue names no case that exists",)),
+        )
+
+
+class BrokenFake(BundledFake):
+    """The bundled fake with one defect."""
+
+    def __init__(self, mutant: Mutant) -> None:
+        profile = replace(PROFILES[mutant.profile], **mutant.changes)  # type: ignore[arg-type]  # fields by name
+        super().__init__(profile, declaration=DECLARATIONS[f"fake-{mutant.profile}"], core=mutant.core)
+        self.spec = f"mutant:{mutant.name}"
+        self._meddling = mutant.meddling
+
+    @asynccontextmanager
+    async def open(self, case: Case) -> AsyncIterator[Target]:
+        """As for the whole fake, with the proxy between where the mutant has one."""
+        async with super().open(case) as target:
+            if self._meddling is None:
+                yield target
+                return
+            async with meddling_proxy(target.endpoint, self._meddling) as endpoint:
+                target.endpoint = endpoint
+                yield target
+
+
+def victims(mutant: Mutant) -> list[Case]:
+    """The cases that must fail on `mutant`."""
+    return load().select(mutant.kills)
+
+
+def unproven() -> dict[str, str]:
+    """Cases that no mutant is to be found out by, with the reason on record, "" where there is none."""
+    proven = {case.id for mutant in MUTANTS for case in victims(mutant)}
+    return {case.id: _reason(case) for case in load().select() if case.id not in proven}
+
+
+def _reason(case: Case) -> str:
+    if case.level is Level.INFORMATIONAL:
+        return "is recorded and never judged"
+    return UNPROVEN.get(case.id, "")
+
+
+async def try_mutant(mutant: Mutant) -> Trial:
+    """Run the cases that must fail on it, and those that must not."""
+    killers, spared = victims(mutant), load().select(mutant.spares)
+    async with BrokenFake(mutant) as broker:
+        results = {one.case.id: one for one in (await Run([*killers, *spared], broker).finish()).results}
+    return Trial(
+        mutant, tuple(results[case.id] for case in killers), tuple(results[case.id] for case in spared)
+    )
+
+
+async def prove(mutants: Sequence[Mutant], tell: Callable[[Trial], None]) -> list[Trial]:
+    """Try the mutants one after the other; `tell` hears of each."""
+    trials = []
+    for mutant in mutants:
+        trials.append(await try_mutant(mutant))
+        tell(trials[-1])
+    return trials

@@ -1,0 +1,347 @@
+"""Cores that break what the calls by offset are promised."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
+
+from aiorocketmq_fake.core.broker import Broker
+from aiorocketmq_fake.core.choices import ALL_RPCS
+from aiorocketmq_fake.core.codes import Code, OffsetPolicy, Refusal
+from aiorocketmq_fake.core.model import (
+    FilterExpression,
+    OffsetQuery,
+    Output,
+    Parked,
+    PollAnswered,
+    Pulled,
+    PullRequest,
+)
+from aiorocketmq_fake.core.snapshots import QueueSnapshot
+
+from conformance.tests.mutants.mutant import Mutant
+
+
+class TamperingPulls(Broker):
+    """A core whose every pull passes through `pulling` and `pulled`."""
+
+    def pulling(self, request: PullRequest) -> PullRequest:
+        """Change a pull on its way in."""
+        return request
+
+    def pulled(self, answer: Pulled) -> Pulled:
+        """Change its answer on the way out."""
+        return answer
+
+    def pull(self, request: PullRequest, *, now: float) -> Pulled | Parked:
+        found = super().pull(self.pulling(request), now=now)
+        return found if isinstance(found, Parked) else self.pulled(found)
+
+    def pull_classic(self, request: PullRequest, *, now: float, commit: int | None = None) -> Pulled | Parked:
+        found = super().pull_classic(self.pulling(request), now=now, commit=commit)
+        return found if isinstance(found, Parked) else self.pulled(found)
+
+    def take_outputs(self) -> tuple[Output, ...]:
+        return tuple(
+            replace(output, result=self.pulled(output.result))
+            if isinstance(output, PollAnswered) and isinstance(output.result, Pulled)
+            else output
+            for output in super().take_outputs()
+        )
+
+
+class PullsHide(TamperingPulls):
+    """What was pulled once is not pulled again."""
+
+    _seen: int = 0
+
+    def pulling(self, request: PullRequest) -> PullRequest:
+        return replace(request, offset=max(request.offset, self._seen), polling=0.0)
+
+    def pulled(self, answer: Pulled) -> Pulled:
+        self._seen = max(self._seen, answer.next_offset)
+        return answer
+
+
+class PullsTake(Broker):
+    """A pull moves the group."""
+
+    def pull(self, request: PullRequest, *, now: float) -> Pulled | Parked:
+        return self._moved(request, super().pull(request, now=now), now)
+
+    def pull_classic(self, request: PullRequest, *, now: float, commit: int | None = None) -> Pulled | Parked:
+        return self._moved(request, super().pull_classic(request, now=now, commit=commit), now)
+
+    def _moved(self, request: PullRequest, found: Pulled | Parked, now: float) -> Pulled | Parked:
+        if isinstance(found, Pulled):
+            self.update_offset(request.group, request.topic, request.queue_id, found.next_offset, now=now)
+        return found
+
+
+class PullsSkip(TamperingPulls):
+    """The offset to go on at is one too high."""
+
+    def pulled(self, answer: Pulled) -> Pulled:
+        return replace(answer, next_offset=answer.next_offset + 1)
+
+
+class PullsUnfiltered(TamperingPulls):
+    """Pulls ignore their filter."""
+
+    def pulling(self, request: PullRequest) -> PullRequest:
+        return replace(request, filter=FilterExpression())
+
+
+class PullsImpatient(TamperingPulls):
+    """A pull at the end of a queue does not wait."""
+
+    def pulling(self, request: PullRequest) -> PullRequest:
+        return replace(request, polling=0.0)
+
+
+class PullsAnywhere(TamperingPulls):
+    """A pull outside of the queue is served as if it were the first message."""
+
+    def pulling(self, request: PullRequest) -> PullRequest:
+        ends = [message.offset for message in self.messages(request.topic)]
+        inside = ends and ends[0] <= request.offset <= ends[-1] + 1
+        return request if inside or not ends else replace(request, offset=ends[0])
+
+
+class TamperingCommits(Broker):
+    """A core that writes offsets down as `written` says, over either wire."""
+
+    def written(
+        self, group: str, topic: str, queue_id: int, offset: int, now: float
+    ) -> Iterable[tuple[str, int]]:
+        """The groups whose offset is written, each with the offset."""
+        raise NotImplementedError
+
+    def update_offset(self, group: str, topic: str, queue_id: int, offset: int, *, now: float) -> None:
+        for name, number in self.written(group, topic, queue_id, offset, now):
+            super().update_offset(name, topic, queue_id, number, now=now)
+
+    def commit_classic(self, group: str, topic: str, queue_id: int, offset: int, *, now: float) -> bool:
+        write = super().commit_classic
+        done = [
+            write(name, topic, queue_id, number, now=now)
+            for name, number in self.written(group, topic, queue_id, offset, now)
+        ]
+        return all(done)
+
+
+class OffsetsOnlyGrow(TamperingCommits):
+    """A smaller offset is not written down."""
+
+    def written(
+        self, group: str, topic: str, queue_id: int, offset: int, now: float
+    ) -> Iterable[tuple[str, int]]:
+        with suppress(Refusal):
+            offset = max(offset, self.get_offset(group, topic, queue_id, now=now))
+        return ((group, offset),)
+
+
+class OffsetsShared(TamperingCommits):
+    """An offset is written down for every group."""
+
+    def written(
+        self, group: str, topic: str, queue_id: int, offset: int, now: float
+    ) -> Iterable[tuple[str, int]]:
+        return [(other.config.name, offset) for other in self.groups()]
+
+
+class NoOffsetIsZero(Broker):
+    """A group that wrote nothing down is told 0."""
+
+    def get_offset(self, group: str, topic: str, queue_id: int, *, now: float) -> int:
+        try:
+            return super().get_offset(group, topic, queue_id, now=now)
+        except Refusal:
+            return 0
+
+
+class OffsetsShifted(Broker):
+    """Offsets are read back one too high."""
+
+    def get_offset(self, group: str, topic: str, queue_id: int, *, now: float) -> int:
+        return super().get_offset(group, topic, queue_id, now=now) + 1
+
+
+class OffsetsUntilRestart(Broker):
+    """A restart forgets the offsets that were written down."""
+
+    def restart(self, *, now: float) -> None:
+        super().restart(now=now)
+        for place in self.offsets():
+            self.update_offset(place.group, place.topic, place.queue_id, 0, now=now)
+
+
+class QueriesAnswerOne(Broker):
+    """Every query for an offset is answered 1, over remoting the one for a queue's end one too high."""
+
+    def query_offset(self, query: OffsetQuery, *, now: float) -> int:
+        return 1
+
+    def queue(self, topic: str, queue_id: int) -> QueueSnapshot | None:
+        found = super().queue(topic, queue_id)
+        return None if found is None else replace(found, max_offset=found.max_offset + 1)
+
+
+class ResetsMoveAll(Broker):
+    """A reset of one group moves every group."""
+
+    def reset_offset(
+        self, group: str, topic: str, policy: OffsetPolicy, *, now: float, timestamp: float | None = None
+    ) -> tuple[int, ...]:
+        for other in self.groups():
+            moved = super().reset_offset(other.config.name, topic, policy, now=now, timestamp=timestamp)
+        return moved
+
+
+class PullsWakeOne(TamperingPulls):
+    """A message wakes the waiting pull of one group only."""
+
+    _woken: str = ""
+
+    def pulling(self, request: PullRequest) -> PullRequest:
+        self._woken = self._woken or request.group
+        return request if request.group == self._woken else replace(request, polling=0.0)
+
+
+class LastQueueMissed(TamperingPulls):
+    """Pulls of a topic's last queue find nothing, unless it is the only one."""
+
+    def pulling(self, request: PullRequest) -> PullRequest:
+        topic = self.topic(request.topic)
+        is_last = topic is not None and request.queue_id == topic.read_queues - 1 > 0
+        return replace(request, filter=FilterExpression("nothing"), polling=0.0) if is_last else request
+
+
+class PullsForgive(TamperingPulls):
+    """A pull of what does not exist is served from the first queue of a topic that does."""
+
+    def pulling(self, request: PullRequest) -> PullRequest:
+        if self.queue(request.topic, request.queue_id) is not None:
+            return request
+        topics = sorted(each.config.name for each in self.topics())
+        topic = request.topic if request.topic in topics else topics[0]
+        return replace(request, topic=topic, queue_id=0)
+
+
+class PullsNeedGroups(Broker):
+    """A pull of a group that does not exist is refused."""
+
+    def pull_classic(self, request: PullRequest, *, now: float, commit: int | None = None) -> Pulled | Parked:
+        if not self.has_group(request.group):
+            raise Refusal(
+                Code.CONSUMER_GROUP_NOT_FOUND, f"The consumer group {request.group} does not exist."
+            )
+        return super().pull_classic(request, now=now, commit=commit)
+
+
+class CommitsOfNothing(Broker):
+    """A commit for what does not exist is taken, and forgotten."""
+
+    def has_group(self, group: str) -> bool:
+        return True
+
+    def commit_classic(self, group: str, topic: str, queue_id: int, offset: int, *, now: float) -> bool:
+        with suppress(Refusal):
+            return super().commit_classic(group, topic, queue_id, offset, now=now)
+        return True
+
+
+class CarriedCommitsGrow(Broker):
+    """What a pull carries is committed only where it is more than before."""
+
+    def pull_classic(self, request: PullRequest, *, now: float, commit: int | None = None) -> Pulled | Parked:
+        place = request.group, request.topic, request.queue_id
+        with suppress(Refusal):
+            commit = commit and max(commit, self.get_offset(*place, now=now))
+        return super().pull_classic(request, now=now, commit=commit)
+
+
+class ResetsUntold(Broker):
+    """Members of a group that is moved are not notified."""
+
+    def reset_queue(self, group: str, topic: str, queue_id: int, offset: int, *, now: float) -> None:
+        self.update_offset(group, topic, queue_id, offset, now=now)
+
+
+class ResetsForEver(Broker):
+    """A group that was moved once commits no more."""
+
+    _moved: frozenset[str] = frozenset()
+
+    def reset_queue(self, group: str, topic: str, queue_id: int, offset: int, *, now: float) -> None:
+        super().reset_queue(group, topic, queue_id, offset, now=now)
+        self._moved |= {group}
+
+    def commit_classic(self, group: str, topic: str, queue_id: int, offset: int, *, now: float) -> bool:
+        return group not in self._moved and super().commit_classic(group, topic, queue_id, offset, now=now)
+
+
+PULLING = (
+    Mutant(
+        "mu-pull-as-if-served",
+        ("pull.absent-is-clean*",),
+        profile="apache-5.5",
+        changes={"served_rpcs": ALL_RPCS},
+        defect="calls that the server does not claim are answered all the same",
+    ),
+    Mutant("MU94", ("pull.repeatable", "pull.no-ack-replays"), core=PullsHide),
+    Mutant("mu-pull-takes", ("pull.not-shared-with-pop",), core=PullsTake),
+    Mutant(
+        "mu-pull-skips",
+        ("pull.from-offset", "pull.next-offset-chain", "pull.repeatable", "pull.batch-cap"),
+        core=PullsSkip,
+    ),
+    Mutant(
+        "mu-pull-unfiltered",
+        (
+            "pull.filter-advances",
+            "pull.filter-held",
+            "pull.filter-tags[one]",
+            "pull.filter-tags[none]",
+            "pull.filter-tags[same-hash]",
+            "pull.declared-filter",
+        ),
+        core=PullsUnfiltered,
+    ),
+    Mutant("mu-pull-impatient", ("pull.empty-waits", "pull.empty-wakes"), core=PullsImpatient),
+    Mutant(
+        "mu-pull-batches",
+        ("pull.batch-cap",),
+        changes={"receive_batch_max": 1000},
+        defect="the batch of a pull is not limited",
+    ),
+    Mutant("mu-pull-anywhere", ("pull.illegal-offset*", "pull.trimmed-offset"), core=PullsAnywhere),
+    Mutant("mu-offsets-only-grow", ("pull.update-backwards",), core=OffsetsOnlyGrow),
+    Mutant("mu-offsets-shared", ("pull.offset-per-group",), core=OffsetsShared),
+    Mutant(
+        "mu-no-offset-is-zero",
+        ("pull.get-offset-none", "pull.young-queue-start", "keep.new-group-behind-min"),
+        core=NoOffsetIsZero,
+    ),
+    Mutant("mu-offsets-shifted", ("pull.update-get-offset",), core=OffsetsShifted),
+    Mutant("mu-offsets-until-restart", ("pull.offset-survives-restart",), core=OffsetsUntilRestart),
+    Mutant(
+        "mu-queries-answer-one",
+        ("pull.query-begin-end", "pull.query-time", "pull.time-bounds"),
+        core=QueriesAnswerOne,
+    ),
+    Mutant("mu-resets-move-all", ("offset.reset-one-group*",), core=ResetsMoveAll),
+    Mutant("mu-pulls-wake-one", ("pull.groups-woken",), core=PullsWakeOne),
+    Mutant("mu-last-queue-missed", ("lb.queues-all-served*", "strategy.shares*"), core=LastQueueMissed),
+    Mutant("mu-pulls-forgive", ("pull.unknown-topic", "pull.unknown-queue"), core=PullsForgive),
+    Mutant("mu-pulls-need-groups", ("pull.unknown-group",), core=PullsNeedGroups),
+    Mutant("mu-commits-of-nothing", ("pull.commit-unknown*",), core=CommitsOfNothing),
+    Mutant("mu-carried-commits-grow", ("pull.commit-carried",), core=CarriedCommitsGrow),
+    Mutant(
+        "mu-resets-untold",
+        ("offset.reset-running", "offset.reset-late-commit", "offset.reset-locked*"),
+        core=ResetsUntold,
+    ),
+    Mutant("mu-resets-for-ever", ("offset.reset-running",), core=ResetsForEver),
+)

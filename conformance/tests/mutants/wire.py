@@ -1,0 +1,36 @@
+"""Defects of what the core does not decide, made by a proxy in front of the fake: headers, frames, digests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from aiorocketmq.wire import messages as pb
+from aiorocketmq_conformance.probe.proxy import Headers
+
+
+def anonymous(headers: Headers) -> Headers:
+    """Give callers without a client id one of the proxy's own."""
+    if any(key == "x-mq-client-id" and value for key, value in headers):
+        return headers
+    return [*headers, ("x-mq-client-id", "anonymous")]
+
+
+def no_time_stamp(frames: list[pb.ReceiveMessageResponse]) -> Iterable[pb.ReceiveMessageResponse]:
+    """Drop the delivery time stamp."""
+    return [frame for frame in frames if frame.WhichOneof("content") != "delivery_timestamp"]
+
+
+def wrong_digest(frames: list[pb.ReceiveMessageResponse]) -> Iterable[pb.ReceiveMessageResponse]:
+    """Tell the digest of nothing with every body."""
+    for frame in frames:
+        if frame.HasField("message"):
+            frame.message.system_properties.body_digest.checksum = "D41D8CD98F00B204E9800998ECF8427E"
+        yield frame
+
+
+def everything_normal(frames: list[pb.ReceiveMessageResponse]) -> Iterable[pb.ReceiveMessageResponse]:
+    """Tell NORMAL as the type of every message."""
+    for frame in frames:
+        if frame.HasField("message"):
+            frame.message.system_properties.message_type = pb.MessageType.NORMAL
+        yield frame
