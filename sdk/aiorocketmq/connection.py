@@ -7,8 +7,8 @@ from concurrent.futures import Executor
 from types import TracebackType
 from typing import Literal, Self, TypedDict, Unpack
 
-from aiorocketmq._network import AddressMap, Environment, Network, names_servers
 from aiorocketmq._transport.interface import Transport
+from aiorocketmq._transport.network import AddressMap, Environment, Network, names_servers
 from aiorocketmq.clock import Clock
 from aiorocketmq.config import Credentials, CredentialsProvider, Timeouts, Tls
 

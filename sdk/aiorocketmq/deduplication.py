@@ -17,12 +17,12 @@ from collections.abc import Callable
 
 import anyio
 
+from aiorocketmq._aio.shielding import uninterrupted
 from aiorocketmq._core.outcomes import RetryLater
 from aiorocketmq._deduplication.interface import Claim as Claim, DeduplicationStore as DeduplicationStore
 from aiorocketmq._deduplication.memory import MemoryStore as MemoryStore
 from aiorocketmq._deduplication.redis import RedisStore as RedisStore
 from aiorocketmq._deduplication.sqlite import SqliteStore as SqliteStore
-from aiorocketmq._uninterrupted import uninterrupted
 from aiorocketmq.hooks import HandleCall, Hook
 from aiorocketmq.message import ReceivedMessage
 

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
+from aiorocketmq._aio.frozen import fact
 from aiorocketmq._core.transactions import Resolution
-from aiorocketmq._facts import fact
 from aiorocketmq.errors import RocketMQError
 from aiorocketmq.message import Message, MessageQueue, ReceivedMessage, SendReceipt
 from aiorocketmq.subscription import Sql, Tags

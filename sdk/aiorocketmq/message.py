@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from aiorocketmq._core.names import check_topic
 from aiorocketmq._core.route import MessageQueue as MessageQueue
-from aiorocketmq._settler import SettlerOf
 from aiorocketmq.errors import UsageError
 
 if TYPE_CHECKING:
     from aiorocketmq._core.endpoint import Endpoint
     from aiorocketmq._core.lease import Lease
+    from aiorocketmq._core.settler import SettlerOf
 
 __all__ = ["Message", "MessageQueue", "MessageType", "ReceivedMessage", "SendReceipt"]
 
@@ -195,7 +195,6 @@ class SendReceipt:
 
 
 Settler: TypeAlias = "SettlerOf[ReceivedMessage]"
-"""What settles received messages."""
 
 
 class ReceivedMessage:

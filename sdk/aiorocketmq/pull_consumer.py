@@ -11,24 +11,25 @@ from typing import Self, Unpack
 
 import anyio
 
-from aiorocketmq._client import Client
-from aiorocketmq._convert import filter_text
+from aiorocketmq._aio.shielding import uninterrupted
+from aiorocketmq._aio.tasks import Watch
 from aiorocketmq._core.names import check_group
+from aiorocketmq._core.offset import Offset
 from aiorocketmq._core.pauses import failure_pause
 from aiorocketmq._core.pull_positions import lag
 from aiorocketmq._core.settings import FilterText
 from aiorocketmq._pull.asked import Asked
 from aiorocketmq._pull.batch import PullBatch
 from aiorocketmq._pull.fetching import Fetched, Fetching, tell_delivery
-from aiorocketmq._pull.interface import Broadcast, Offset, PullCalls, Wanted
+from aiorocketmq._pull.interface import Broadcast, PullCalls, Wanted
 from aiorocketmq._pull.kept_commits import KeptCommits
 from aiorocketmq._pull.locking import QueueLocks
 from aiorocketmq._pull.remoting_calls import RemotingPullCalls
 from aiorocketmq._pull.sharing import RebalanceListener, Sharing, checked_sharing
 from aiorocketmq._pull.wires import grpc, remoting
 from aiorocketmq._remoting.session import RemotingSession
-from aiorocketmq._tasks import Watch
-from aiorocketmq._uninterrupted import uninterrupted
+from aiorocketmq._session.client import Client
+from aiorocketmq._session.conversion import filter_text
 from aiorocketmq.allocation import Allocation
 from aiorocketmq.connection import Connection, ConnectionOptions, is_remoting
 from aiorocketmq.errors import ClosedError, QueueRevokedError, RocketMQError, UsageError

@@ -9,23 +9,24 @@ from typing import Self, Unpack
 
 import anyio
 
-from aiorocketmq._convert import filter_text
+from aiorocketmq._aio.event import Signal
+from aiorocketmq._aio.shielding import uninterrupted
+from aiorocketmq._consume.handlers import Handler
+from aiorocketmq._consume.lite_topics import LiteFrom, LiteTopics
 from aiorocketmq._core.names import check_group
+from aiorocketmq._core.offset import Offset
 from aiorocketmq._core.outcomes import DeadLetter, RetryLater
 from aiorocketmq._core.settings import FilterText
 from aiorocketmq._core.stop_states import ConsumerLife
-from aiorocketmq._handling import Handler
-from aiorocketmq._lite import LiteFrom, LiteTopics
-from aiorocketmq._network import loop_time
-from aiorocketmq._pull.interface import Broadcast, Offset
+from aiorocketmq._pull.interface import Broadcast
 from aiorocketmq._pull.sharing import checked_sharing
 from aiorocketmq._push.counting import PushStatistics
 from aiorocketmq._push.grpc_wire import GrpcPush
 from aiorocketmq._push.handlers import Handlers, handlers_by_topic
 from aiorocketmq._push.interface import Parts, PushWire, Running
 from aiorocketmq._push.remoting_wire import RemotingPush
-from aiorocketmq._signal import Signal
-from aiorocketmq._uninterrupted import uninterrupted
+from aiorocketmq._session.conversion import filter_text
+from aiorocketmq._transport.network import loop_time
 from aiorocketmq.allocation import Allocation
 from aiorocketmq.config import CacheLimits
 from aiorocketmq.connection import Connection, ConnectionOptions, is_remoting

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Literal
 from aiorocketmq._recording import facts as told
 from aiorocketmq._recording.facts import Fact, packed, plain
 from aiorocketmq._recording.rows import by_topic, has_stopped, stored
-from aiorocketmq._telling import AckEnd, Acking, Answer, Sent, Tap
+from aiorocketmq._session.emitting import AckEnd, Acking, Answer, Sent, Tap
 from aiorocketmq.errors import RocketMQError, UsageError
 from aiorocketmq.hooks import (
     AssignEvent,

@@ -8,23 +8,23 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Self, Unpack
 
-from aiorocketmq._convert import filter_text
+from aiorocketmq._aio.shielding import uninterrupted
+from aiorocketmq._consume.dead_letters import check_reader
+from aiorocketmq._consume.group_creation import make_group
+from aiorocketmq._consume.handlers import Handler, as_coroutine_function, watched
+from aiorocketmq._consume.leases import LeaseKeeper
+from aiorocketmq._consume.lite_topics import LiteFrom, LiteTopics
+from aiorocketmq._consume.settle import LONGEST_LEASE, Settling
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.names import check_group
 from aiorocketmq._core.outcomes import RetryLater
 from aiorocketmq._core.settings import LITE_SIMPLE, Declaration
-from aiorocketmq._dead_letters import check_reader
-from aiorocketmq._group import make_group
-from aiorocketmq._handling import Handler, as_coroutine_function, watched
-from aiorocketmq._leases import LeaseKeeper
-from aiorocketmq._lite import LiteFrom, LiteTopics
-from aiorocketmq._persistence import Persistence
-from aiorocketmq._retrying import retried
-from aiorocketmq._session import Session
-from aiorocketmq._settling import LONGEST_LEASE, Settling
+from aiorocketmq._session.conversion import filter_text
+from aiorocketmq._session.persistence import Persistence
+from aiorocketmq._session.retrying import retried
+from aiorocketmq._session.session import Session
 from aiorocketmq._simple.loops import Loops
 from aiorocketmq._simple.polls import Polls
-from aiorocketmq._uninterrupted import uninterrupted
 from aiorocketmq.connection import Connection, ConnectionOptions
 from aiorocketmq.errors import UsageError
 from aiorocketmq.health import Health

@@ -120,7 +120,7 @@ def test_a_phase_longer_than_allowed_or_without_end_is_not_allowed(watch: Health
 
 def test_a_background_task_that_failed_is_noted(watch: HealthWatch) -> None:
     with listening(watch):
-        logging.getLogger("aiorocketmq._tasks").error(
+        logging.getLogger("aiorocketmq._aio.tasks").error(
             "background task %r failed", "push: receive", exc_info=ValueError("odd")
         )
     assert watch.failed_tasks == ["background task 'push: receive' failed: ValueError('odd')"]

@@ -12,6 +12,7 @@ from aiorocketmq._admin.masters import Masters, gathered, number_of, reading
 from aiorocketmq._admin.offsets import search
 from aiorocketmq._admin.topics import stats
 from aiorocketmq._admin.values import QueueSpan
+from aiorocketmq._aio.decompression import unpack_with_extra
 from aiorocketmq._core.bodies import DEFAULT_MAX_UNPACKED
 from aiorocketmq._core.endpoint import Address
 from aiorocketmq._core.remoting.batches import unwrapped
@@ -20,7 +21,6 @@ from aiorocketmq._core.remoting.records import Record, read_records
 from aiorocketmq._core.route import MessageQueue
 from aiorocketmq._remoting.codes import RequestCode, ResponseCode
 from aiorocketmq._remoting.messages import plain, received
-from aiorocketmq._unpacking import unpack_with_extra
 from aiorocketmq.errors import NotFoundError
 from aiorocketmq.message import ReceivedMessage
 

@@ -9,7 +9,7 @@ from aiorocketmq._core.batches import OVERHEAD
 from aiorocketmq._core.route import RouteQueue
 from aiorocketmq._produce.interface import Outgoing, SendCalls
 from aiorocketmq._produce.sending import phase_of
-from aiorocketmq._telling import Sent
+from aiorocketmq._session.emitting import Sent
 from aiorocketmq.errors import RocketMQError
 from aiorocketmq.hooks import Phase
 from aiorocketmq.message import Message, SendReceipt

@@ -9,10 +9,10 @@ from functools import partial
 
 import anyio
 
-from aiorocketmq._client import Client
 from aiorocketmq._core.batches import Batches
 from aiorocketmq._produce.batch_sending import BatchSending, Parcel
 from aiorocketmq._produce.sender import Sender
+from aiorocketmq._session.client import Client
 from aiorocketmq.errors import ClosedError, RocketMQError
 from aiorocketmq.message import Message, MessageType, SendReceipt
 

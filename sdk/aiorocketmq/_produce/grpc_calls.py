@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from aiorocketmq import _convert
-from aiorocketmq._calls import END_TRANSACTION, RECALL, SEND
-from aiorocketmq._collecting import lone_message
+from aiorocketmq._consume.collect import lone_message
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.route import Route, RouteQueue
 from aiorocketmq._core.settings import ServerSettings
 from aiorocketmq._core.transactions import Resolution
 from aiorocketmq._produce.interface import CheckHandler, Outgoing, miscounted
-from aiorocketmq._session import Session
+from aiorocketmq._session import conversion
+from aiorocketmq._session.calls import END_TRANSACTION, RECALL, SEND
+from aiorocketmq._session.session import Session
 from aiorocketmq.errors import RocketMQError, refusal
 from aiorocketmq.message import SendReceipt
 from aiorocketmq.wire import messages as pb
@@ -155,14 +155,14 @@ class GrpcSendCalls:
         from_check: bool,
     ) -> None:
         session = self._session
-        request = _convert.end_to_wire(
+        request = conversion.end_to_wire(
             session.resource(topic), message_id, transaction_id, resolution, from_check=from_check
         )
         await session.call(endpoint, END_TRANSACTION, request, topic=topic)
 
     def _fill(self, travelling: pb.Message, outgoing: Outgoing, chosen: RouteQueue, now: float) -> None:
         session, half = self._session, outgoing.half
-        _convert.fill_message(
+        conversion.fill_message(
             travelling,
             outgoing.message,
             message_id=outgoing.message_id,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
-from aiorocketmq._client import Client
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.route import Route, RouteQueue
 from aiorocketmq._core.settings import ServerSettings
 from aiorocketmq._core.transactions import Resolution
+from aiorocketmq._session.client import Client
 from aiorocketmq.errors import RocketMQError, ServerError
 from aiorocketmq.message import Message, MessageType, ReceivedMessage, SendReceipt
 

@@ -14,13 +14,13 @@ from aiorocketmq._core.bodies import packed
 from aiorocketmq._core.codes import Code
 from aiorocketmq._core.retries import send_delay
 from aiorocketmq._core.route import QueueChoice, Route, RouteQueue
-from aiorocketmq._network import process_message_ids
 from aiorocketmq._produce.batch_sending import BatchSending, Parcel
 from aiorocketmq._produce.interface import Half, SendCalls
 from aiorocketmq._produce.outages import Outages
 from aiorocketmq._produce.sending import Sending
 from aiorocketmq._produce.turns import Turns, acquired
-from aiorocketmq._retrying import retried
+from aiorocketmq._session.retrying import retried
+from aiorocketmq._transport.network import process_message_ids
 from aiorocketmq.config import Compression, Retry
 from aiorocketmq.errors import (
     BusyError,

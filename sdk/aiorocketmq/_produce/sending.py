@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aiorocketmq._core.route import RouteQueue
 from aiorocketmq._produce.interface import Half, Outgoing, SendCalls
-from aiorocketmq._telling import Sent
+from aiorocketmq._session.emitting import Sent
 from aiorocketmq.errors import RocketMQError
 from aiorocketmq.hooks import Phase
 from aiorocketmq.message import Message, MessageType, SendReceipt

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from aiorocketmq._client import Client
+from aiorocketmq._session.client import Client
 from aiorocketmq.errors import RocketMQError
 from aiorocketmq.hooks import Event, Phase
 

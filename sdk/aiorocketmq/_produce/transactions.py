@@ -7,12 +7,12 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-from aiorocketmq._client import Client
 from aiorocketmq._core.transactions import Answer, Decisions, Resolution
-from aiorocketmq._network import loop_time
 from aiorocketmq._produce.interface import EndCall, Half
 from aiorocketmq._produce.sender import Sender
 from aiorocketmq._produce.telling import told
+from aiorocketmq._session.client import Client
+from aiorocketmq._transport.network import loop_time
 from aiorocketmq.errors import ClosedError, RocketMQError, TransactionUnconfirmedError
 from aiorocketmq.hooks import (
     SendCall,

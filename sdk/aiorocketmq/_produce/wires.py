@@ -12,7 +12,7 @@ from aiorocketmq._core.settings import Declaration
 from aiorocketmq._produce.grpc_calls import GrpcSendCalls
 from aiorocketmq._produce.remoting_calls import RemotingSendCalls
 from aiorocketmq._remoting.session import RemotingSession
-from aiorocketmq._session import Session
+from aiorocketmq._session.session import Session
 from aiorocketmq.config import Retry
 from aiorocketmq.connection import Connection, ConnectionOptions
 from aiorocketmq.hooks import Hook, Role

@@ -12,14 +12,15 @@ from datetime import datetime
 from functools import partial
 from typing import NoReturn
 
-from aiorocketmq._client import Client
+from aiorocketmq._aio.tasks import Watch
+from aiorocketmq._core.offset import Offset
 from aiorocketmq._core.pull_positions import PullPositions, PullTicket
 from aiorocketmq._core.settings import FilterText
-from aiorocketmq._persistence import Persistence
-from aiorocketmq._pull.interface import RETRY, Offset, PullCalls
-from aiorocketmq._retrying import retried
-from aiorocketmq._tasks import Watch
-from aiorocketmq._telling import Answer
+from aiorocketmq._pull.interface import RETRY, PullCalls
+from aiorocketmq._session.client import Client
+from aiorocketmq._session.emitting import Answer
+from aiorocketmq._session.persistence import Persistence
+from aiorocketmq._session.retrying import retried
 from aiorocketmq.errors import RocketMQError, UsageError
 from aiorocketmq.hooks import AssignEvent, CommitEvent, Grain, SeekEvent
 from aiorocketmq.message import MessageQueue, ReceivedMessage

@@ -6,21 +6,22 @@ import logging
 from collections.abc import Callable
 from datetime import datetime
 
-from aiorocketmq._calls import GET_OFFSET, PULL, QUERY_OFFSET, UPDATE_OFFSET
-from aiorocketmq._collecting import Collecting
-from aiorocketmq._convert import (
+from aiorocketmq._consume.collect import Collecting
+from aiorocketmq._consume.receive import MARGIN
+from aiorocketmq._core.offset import Offset
+from aiorocketmq._core.route import RouteQueue
+from aiorocketmq._core.settings import FilterText
+from aiorocketmq._pull.interface import Pulled, Wanted, check_offset
+from aiorocketmq._session.calls import GET_OFFSET, PULL, QUERY_OFFSET, UPDATE_OFFSET
+from aiorocketmq._session.conversion import (
     filter_to_wire,
     microseconds_of,
     queue_to_wire,
     seconds_to_wire,
     set_microseconds,
 )
-from aiorocketmq._core.route import RouteQueue
-from aiorocketmq._core.settings import FilterText
-from aiorocketmq._failures import malformed_answer
-from aiorocketmq._pull.interface import Offset, Pulled, Wanted, check_offset
-from aiorocketmq._receiving import MARGIN
-from aiorocketmq._session import Session
+from aiorocketmq._session.session import Session
+from aiorocketmq._session.transport_errors import malformed_answer
 from aiorocketmq.errors import (
     NotSupportedError,
     OffsetNotFoundError,

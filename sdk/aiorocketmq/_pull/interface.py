@@ -5,25 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
+from aiorocketmq._core.offset import Offset
 from aiorocketmq._core.settings import FilterText
 from aiorocketmq.hooks import Grain
 from aiorocketmq.message import MessageQueue, ReceivedMessage
 
 RETRY = "%RETRY%"
 """Begins the topic in which brokers keep what a group is to get again."""
-
-
-class Offset(Enum):
-    """Places in a queue that need no number."""
-
-    BEGIN = "begin"
-    """The oldest message that the server still keeps."""
-    END = "end"
-    """Behind the newest message: only what comes from now on."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,11 @@ import asyncio
 import logging
 from collections.abc import Collection
 
-from aiorocketmq._client import Client
+from aiorocketmq._aio.tasks import Watch
 from aiorocketmq._core.pauses import failure_pause
 from aiorocketmq._pull.fetching import Fetching
 from aiorocketmq._pull.interface import PullCalls
-from aiorocketmq._tasks import Watch
+from aiorocketmq._session.client import Client
 from aiorocketmq.errors import RocketMQError, UnreachableError
 from aiorocketmq.message import MessageQueue
 

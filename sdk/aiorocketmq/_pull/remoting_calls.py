@@ -9,6 +9,8 @@ from datetime import datetime
 from functools import partial
 from typing import TypeVar
 
+from aiorocketmq._aio.decompression import unpack_with_extra
+from aiorocketmq._core.offset import Offset
 from aiorocketmq._core.pop_members import pop_members, unclear_members
 from aiorocketmq._core.remoting.batches import unwrapped
 from aiorocketmq._core.remoting.bodies import check_body, parse_consumers
@@ -16,12 +18,11 @@ from aiorocketmq._core.remoting.frame import Frame
 from aiorocketmq._core.remoting.records import MalformedRecordError, Record, read_records
 from aiorocketmq._core.settings import FilterText
 from aiorocketmq._core.tags import matches_tags, parse_tags
-from aiorocketmq._pull.interface import RETRY, Offset, Pulled, Wanted, check_offset
+from aiorocketmq._pull.interface import RETRY, Pulled, Wanted, check_offset
 from aiorocketmq._remoting.codes import RequestCode, ResponseCode
 from aiorocketmq._remoting.messages import received, unpack
 from aiorocketmq._remoting.replicas import goes_on
 from aiorocketmq._remoting.session import RemotingSession
-from aiorocketmq._unpacking import unpack_with_extra
 from aiorocketmq.errors import BusyError, OffsetNotFoundError, RefusedError, UnreachableError, UsageError
 from aiorocketmq.message import MessageQueue, ReceivedMessage
 

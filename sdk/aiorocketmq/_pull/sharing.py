@@ -11,16 +11,17 @@ from typing import Protocol
 
 import anyio
 
-from aiorocketmq._client import Client
+from aiorocketmq._aio.tasks import Watch
 from aiorocketmq._core.assignment import assignment_change
+from aiorocketmq._core.offset import Offset
 from aiorocketmq._core.pauses import FIRST_PAUSE
-from aiorocketmq._network import loop_time
-from aiorocketmq._persistence import Persistence
 from aiorocketmq._pull.fetching import Fetching
-from aiorocketmq._pull.interface import Broadcast, Offset
+from aiorocketmq._pull.interface import Broadcast
 from aiorocketmq._pull.locking import QueueLocks
 from aiorocketmq._pull.remoting_calls import RemotingPullCalls
-from aiorocketmq._tasks import Watch
+from aiorocketmq._session.client import Client
+from aiorocketmq._session.persistence import Persistence
+from aiorocketmq._transport.network import loop_time
 from aiorocketmq.allocation import Allocation, Averagely, check_allocation, share
 from aiorocketmq.errors import RocketMQError, ServerError, UnreachableError
 from aiorocketmq.message import MessageQueue

@@ -6,14 +6,15 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
+from aiorocketmq._core.offset import Offset
 from aiorocketmq._core.remoting.bodies import BROADCASTING, CLUSTERING, consumer_data, heartbeat_body
 from aiorocketmq._core.settings import Declaration, FilterText
 from aiorocketmq._pull.broadcast import BroadcastPullCalls, OffsetFile
 from aiorocketmq._pull.grpc_calls import GrpcPullCalls
-from aiorocketmq._pull.interface import RETRY, Offset, Wanted
+from aiorocketmq._pull.interface import RETRY, Wanted
 from aiorocketmq._pull.remoting_calls import RemotingPullCalls
 from aiorocketmq._remoting.session import RemotingSession
-from aiorocketmq._session import Session
+from aiorocketmq._session.session import Session
 from aiorocketmq.connection import Connection, ConnectionOptions
 from aiorocketmq.hooks import Hook, Role
 

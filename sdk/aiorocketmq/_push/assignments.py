@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from aiorocketmq import _convert
-from aiorocketmq._calls import QUERY_ASSIGNMENT
 from aiorocketmq._core.route import RouteQueue
-from aiorocketmq._failures import malformed_answer
-from aiorocketmq._session import Session
+from aiorocketmq._session import conversion
+from aiorocketmq._session.calls import QUERY_ASSIGNMENT
+from aiorocketmq._session.session import Session
+from aiorocketmq._session.transport_errors import malformed_answer
 from aiorocketmq.wire import messages as pb
 
 
@@ -18,11 +18,11 @@ async def assignments(session: Session, topic: str) -> list[RouteQueue]:
     request = pb.QueryAssignmentRequest(
         topic=session.resource(topic),
         group=session.resource(session.group or ""),
-        endpoints=_convert.endpoint_to_wire(session.access),
+        endpoints=conversion.endpoint_to_wire(session.access),
     )
     response = await session.call(endpoint, QUERY_ASSIGNMENT, request, topic=topic, group=session.group)
     try:
-        queues = _convert.assigned_from_wire(topic, response, session.access)
+        queues = conversion.assigned_from_wire(topic, response, session.access)
     except ValueError as error:
         raise malformed_answer(
             str(error), what=QUERY_ASSIGNMENT.name, endpoint=endpoint, topic=topic, group=session.group

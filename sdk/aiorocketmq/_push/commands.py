@@ -8,10 +8,10 @@ import sys
 import threading
 import traceback
 
-from aiorocketmq._collecting import lone_message
+from aiorocketmq._consume.collect import lone_message
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._push.handlers import Handlers
-from aiorocketmq._session import Session
+from aiorocketmq._session.session import Session
 from aiorocketmq.wire import messages as pb
 
 

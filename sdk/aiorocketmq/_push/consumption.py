@@ -9,6 +9,10 @@ from itertools import groupby
 
 import anyio
 
+from aiorocketmq._aio.event import Signal
+from aiorocketmq._aio.shielding import uninterrupted
+from aiorocketmq._consume.leases import LeaseKeeper
+from aiorocketmq._consume.settle import Settling
 from aiorocketmq._core.lease import LeaseState
 from aiorocketmq._core.outcomes import (
     ACKNOWLEDGE,
@@ -22,17 +26,13 @@ from aiorocketmq._core.outcomes import (
 from aiorocketmq._core.receive_cache import ReceiveCache
 from aiorocketmq._core.settings import FilterText
 from aiorocketmq._core.stop_states import ConsumerEvent, ConsumerLife
-from aiorocketmq._leases import LeaseKeeper
 from aiorocketmq._push.counting import Counts, PushStatistics
 from aiorocketmq._push.handlers import Handlers, log_failure
 from aiorocketmq._push.held import Held, lane_of
 from aiorocketmq._push.receiving import Receiving
 from aiorocketmq._push.settlement import Settlement
 from aiorocketmq._push.workers import Workers
-from aiorocketmq._session import Session
-from aiorocketmq._settling import Settling
-from aiorocketmq._signal import Signal
-from aiorocketmq._uninterrupted import uninterrupted
+from aiorocketmq._session.session import Session
 from aiorocketmq.clock import Timer
 from aiorocketmq.config import CacheLimits
 from aiorocketmq.message import MessageQueue, ReceivedMessage

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from aiorocketmq._consume.dead_letters import check_reader
+from aiorocketmq._consume.group_creation import make_group
+from aiorocketmq._consume.lite_topics import LiteTopics
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.settings import LITE_PUSH, Declaration, FilterText
-from aiorocketmq._dead_letters import check_reader
-from aiorocketmq._group import make_group
-from aiorocketmq._lite import LiteTopics
 from aiorocketmq._push.commands import print_stacks, verify_message
 from aiorocketmq._push.consumption import Consumption
 from aiorocketmq._push.interface import Parts
-from aiorocketmq._retrying import tried_until
-from aiorocketmq._session import Session
+from aiorocketmq._session.retrying import tried_until
+from aiorocketmq._session.session import Session
 from aiorocketmq.hooks import Role
 from aiorocketmq.wire import messages as pb
 

@@ -9,8 +9,8 @@ from typing import cast
 
 import anyio
 
+from aiorocketmq._consume.handlers import Handler, as_coroutine_function
 from aiorocketmq._core.outcomes import DeadLetter, Outcome, RetryLater
-from aiorocketmq._handling import Handler, as_coroutine_function
 from aiorocketmq.errors import ServerError
 from aiorocketmq.hooks import HandleCall, Hook, around_handle
 from aiorocketmq.message import ReceivedMessage

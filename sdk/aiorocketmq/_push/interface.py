@@ -8,12 +8,12 @@ from typing import Protocol
 
 import anyio
 
-from aiorocketmq._client import Client
+from aiorocketmq._consume.lite_topics import LiteTopics
 from aiorocketmq._core.settings import FilterText
 from aiorocketmq._core.stop_states import ConsumerLife
-from aiorocketmq._lite import LiteTopics
 from aiorocketmq._push.counting import PushStatistics
 from aiorocketmq._push.handlers import Handlers
+from aiorocketmq._session.client import Client
 from aiorocketmq.config import CacheLimits
 from aiorocketmq.connection import Connection, ConnectionOptions
 from aiorocketmq.hooks import Hook

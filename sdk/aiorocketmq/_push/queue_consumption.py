@@ -13,6 +13,8 @@ from functools import partial
 
 import anyio
 
+from aiorocketmq._aio.event import Signal
+from aiorocketmq._aio.tasks import Watch
 from aiorocketmq._core.outcomes import (
     ACKNOWLEDGE,
     ForwardToDeadLetters,
@@ -40,8 +42,6 @@ from aiorocketmq._push.interface import Parts
 from aiorocketmq._push.sending_back import SendingBack
 from aiorocketmq._push.workers import Workers
 from aiorocketmq._remoting.session import RemotingSession
-from aiorocketmq._signal import Signal
-from aiorocketmq._tasks import Watch
 from aiorocketmq.allocation import Allocation
 from aiorocketmq.clock import Timer
 from aiorocketmq.errors import RocketMQError

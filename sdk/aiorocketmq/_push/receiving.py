@@ -10,20 +10,20 @@ from functools import partial
 from typing import TypeAlias
 from uuid import uuid4
 
+from aiorocketmq._aio.event import Signal
+from aiorocketmq._aio.scheduler import Job
+from aiorocketmq._aio.tasks import Watch
+from aiorocketmq._consume.receive import receive
 from aiorocketmq._core.assignment import assignment_change
 from aiorocketmq._core.pauses import poll_length, scan_pause
 from aiorocketmq._core.receive_cache import ReceiveCache
 from aiorocketmq._core.route import RouteQueue
 from aiorocketmq._core.settings import FilterText
-from aiorocketmq._network import loop_time
-from aiorocketmq._persistence import REFUSED, SHORT_POLL, Persistence
 from aiorocketmq._push.assignments import assignments
-from aiorocketmq._receiving import receive
-from aiorocketmq._retrying import retried, tried_until
-from aiorocketmq._rounds import Job
-from aiorocketmq._session import Session
-from aiorocketmq._signal import Signal
-from aiorocketmq._tasks import Watch
+from aiorocketmq._session.persistence import REFUSED, SHORT_POLL, Persistence
+from aiorocketmq._session.retrying import retried, tried_until
+from aiorocketmq._session.session import Session
+from aiorocketmq._transport.network import loop_time
 from aiorocketmq.errors import RocketMQError
 from aiorocketmq.hooks import AssignEvent, Grain
 from aiorocketmq.message import MessageQueue, ReceivedMessage, Settler

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from datetime import datetime
 from functools import partial
 
+from aiorocketmq._core.offset import Offset
 from aiorocketmq._core.settings import FilterText
-from aiorocketmq._network import loop_time
-from aiorocketmq._pull.interface import RETRY, Broadcast, Offset, Wanted
+from aiorocketmq._pull.interface import RETRY, Broadcast, Wanted
 from aiorocketmq._pull.wires import remoting
 from aiorocketmq._push.interface import Parts
 from aiorocketmq._push.queue_consumption import QueueConsumption
-from aiorocketmq._retrying import retried
+from aiorocketmq._session.retrying import retried
+from aiorocketmq._transport.network import loop_time
 from aiorocketmq.allocation import Allocation
 from aiorocketmq.errors import GroupNotFoundError, RocketMQError, TopicNotFoundError
 

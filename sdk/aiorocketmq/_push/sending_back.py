@@ -10,7 +10,7 @@ from aiorocketmq._core.pauses import failure_pause
 from aiorocketmq._core.remoting.delays import level_of
 from aiorocketmq._remoting.codes import RequestCode
 from aiorocketmq._remoting.session import RemotingSession
-from aiorocketmq._retrying import retried
+from aiorocketmq._session.retrying import retried
 from aiorocketmq.errors import BusyError, ClosedError, RocketMQError
 from aiorocketmq.message import ReceivedMessage
 

@@ -9,14 +9,14 @@ from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
+from aiorocketmq._aio.tasks import Arguments, Watch
+from aiorocketmq._consume.settle import MAX_ENTRIES, Settling
 from aiorocketmq._core.ack_batches import AckBatches
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.pauses import failure_pause
 from aiorocketmq._push.held import Held
-from aiorocketmq._retrying import retried
-from aiorocketmq._session import Session
-from aiorocketmq._settling import MAX_ENTRIES, Settling
-from aiorocketmq._tasks import Arguments, Watch
+from aiorocketmq._session.retrying import retried
+from aiorocketmq._session.session import Session
 from aiorocketmq.errors import BusyError, LeaseLostError, RocketMQError, UsageError
 from aiorocketmq.hooks import ChangeReason
 

@@ -9,12 +9,12 @@ from typing import Generic, Protocol, TypeVar
 
 import anyio
 
-from aiorocketmq._client import Client
+from aiorocketmq._aio.event import Signal
+from aiorocketmq._aio.tasks import Watch
+from aiorocketmq._consume.handlers import watched
 from aiorocketmq._core.dispatch import ConcurrentDispatch, FifoDispatch
-from aiorocketmq._handling import watched
 from aiorocketmq._push.handlers import Handlers
-from aiorocketmq._signal import Signal
-from aiorocketmq._tasks import Watch
+from aiorocketmq._session.client import Client
 from aiorocketmq.message import ReceivedMessage
 
 logger = logging.getLogger(__name__)

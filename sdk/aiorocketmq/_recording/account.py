@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from aiorocketmq._convert import Read, properties_from
 from aiorocketmq._recording import facts as told
 from aiorocketmq._recording.drains import Drained, Drains
 from aiorocketmq._recording.facts import Fact, Note, Shared
@@ -30,7 +29,8 @@ from aiorocketmq._recording.rows import (
     content_of,
     fingerprint,
 )
-from aiorocketmq._telling import KNOWN, AckEntry
+from aiorocketmq._session.conversion import Read, properties_from
+from aiorocketmq._session.emitting import KNOWN, AckEntry
 from aiorocketmq.hooks import Phase
 
 OPEN_CALLS = 65_536

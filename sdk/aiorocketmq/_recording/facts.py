@@ -12,7 +12,6 @@ import marshal
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
-from aiorocketmq._convert import Read, Travelled, properties_of
 from aiorocketmq._recording.rows import (
     NUMBERS,
     SHAPES,
@@ -25,7 +24,8 @@ from aiorocketmq._recording.rows import (
     placed,
     sent,
 )
-from aiorocketmq._telling import Answer, Sent
+from aiorocketmq._session.conversion import Read, Travelled, properties_of
+from aiorocketmq._session.emitting import Answer, Sent
 from aiorocketmq.hooks import (
     AckEvent,
     ChangeEvent,

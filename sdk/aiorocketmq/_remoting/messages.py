@@ -6,11 +6,11 @@ import asyncio
 from functools import partial
 from types import MappingProxyType
 
+from aiorocketmq._aio.decompression import unpack_with_extra
 from aiorocketmq._core.bodies import unpacked_at_once
 from aiorocketmq._core.remoting.compression import plain_body
 from aiorocketmq._core.remoting.records import COMPRESSED, Record
-from aiorocketmq._network import Network
-from aiorocketmq._unpacking import unpack_with_extra
+from aiorocketmq._transport.network import Network
 from aiorocketmq.message import MessageQueue, MessageType, ReceivedMessage
 
 SYSTEM_PROPERTIES = frozenset(

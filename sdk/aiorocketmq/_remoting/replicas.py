@@ -8,13 +8,13 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
-from aiorocketmq._client import Client
+from aiorocketmq._aio.tasks import Watch
 from aiorocketmq._core.endpoint import Address
 from aiorocketmq._core.pauses import failure_pause
 from aiorocketmq._core.remoting.frame import Frame
 from aiorocketmq._remoting.codes import ResponseCode
 from aiorocketmq._remoting.routes import MASTER, BrokerAddresses
-from aiorocketmq._tasks import Watch
+from aiorocketmq._session.client import Client
 from aiorocketmq.errors import RocketMQError, UnreachableError
 
 logger = logging.getLogger(__name__)

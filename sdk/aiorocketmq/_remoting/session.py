@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import anyio
 
-from aiorocketmq._client import Client
+from aiorocketmq._aio.tasks import Watch
 from aiorocketmq._core.endpoint import Address, Endpoint, endpoint_of
 from aiorocketmq._core.pauses import failure_pause
 from aiorocketmq._core.remoting.frame import Frame, OtherProtocol
@@ -23,8 +23,8 @@ from aiorocketmq._remoting.pool import Pool
 from aiorocketmq._remoting.replicas import Ask, Replicas, master_of
 from aiorocketmq._remoting.routes import READABLE, BrokerAddresses, Route
 from aiorocketmq._remoting.tls import ssl_context
-from aiorocketmq._retrying import retried
-from aiorocketmq._tasks import Watch
+from aiorocketmq._session.client import Client
+from aiorocketmq._session.retrying import retried
 from aiorocketmq.connection import Connection, ConnectionOptions, network_of
 from aiorocketmq.errors import (
     BusyError,

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Hashable, Iterable, Mapping
 
-from aiorocketmq._leases import LeaseKeeper
-from aiorocketmq._session import Session
-from aiorocketmq._settling import Settling
+from aiorocketmq._consume.leases import LeaseKeeper
+from aiorocketmq._consume.settle import Settling
+from aiorocketmq._session.session import Session
 from aiorocketmq.message import ReceivedMessage
 
 

@@ -7,11 +7,11 @@ import logging
 from collections import deque
 from dataclasses import replace
 
+from aiorocketmq._consume.receive import receive
+from aiorocketmq._consume.settle import Settling
 from aiorocketmq._core.route import RouteQueue
 from aiorocketmq._core.settings import FilterText
-from aiorocketmq._receiving import receive
-from aiorocketmq._session import Session
-from aiorocketmq._settling import Settling
+from aiorocketmq._session.session import Session
 from aiorocketmq.errors import PermissionDeniedError, RocketMQError, UsageError
 from aiorocketmq.message import ReceivedMessage
 

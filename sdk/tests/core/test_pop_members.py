@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from aiorocketmq._core.pop_members import pop_members, unclear_members
-from aiorocketmq._network import new_client_id
+from aiorocketmq._transport.network import new_client_id
 from aiorocketmq.connection import Environment
 from hypothesis import given, strategies as st
 

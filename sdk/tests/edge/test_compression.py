@@ -12,7 +12,7 @@ from functools import partial
 import lz4.frame
 import pytest
 import zstandard
-from aiorocketmq._unpacking import unpack_with_extra, unpacked_body
+from aiorocketmq._aio.decompression import unpack_with_extra, unpacked_body
 from aiorocketmq.config import Compression
 from aiorocketmq.errors import MessageTooLargeError
 from aiorocketmq.message import Message

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from aiorocketmq._consume.lite_topics import _fill_start
 from aiorocketmq._core.endpoint import Endpoint
-from aiorocketmq._lite import _fill_start
 from aiorocketmq._transport.grpcio import GrpcioTransport
 from aiorocketmq._transport.interface import Metadata
 from aiorocketmq.errors import UsageError

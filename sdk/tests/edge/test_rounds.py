@@ -5,9 +5,9 @@ import random
 from collections.abc import AsyncIterator
 
 import pytest
-from aiorocketmq._rounds import Rounds
-from aiorocketmq._signal import Signal
-from aiorocketmq._tasks import Tasks
+from aiorocketmq._aio.event import Signal
+from aiorocketmq._aio.scheduler import Rounds
+from aiorocketmq._aio.tasks import Tasks
 from aiorocketmq.connection import Connection
 from aiorocketmq.push_consumer import PushConsumer
 from aiorocketmq.simple_consumer import SimpleConsumer

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 
 import pytest
 from aiorocketmq._core.endpoint import Endpoint
+from aiorocketmq._session.upkeep import Periods, Upkeep
 from aiorocketmq._transport.grpcio import GrpcioTransport
 from aiorocketmq._transport.interface import Metadata
-from aiorocketmq._upkeep import Periods, Upkeep
 from aiorocketmq.config import Credentials, Retry, Timeouts
 from aiorocketmq.connection import Connection
 from aiorocketmq.errors import ClosedError, RocketMQError, UnreachableError
@@ -302,7 +302,7 @@ async def test_a_stream_that_stays_broken_is_warned_of_once(
     (link,) = producer._session.links.values()
     name = f"the settings stream to {link.endpoint}"
     failures = 0
-    with caplog.at_level(logging.DEBUG, "aiorocketmq._tasks"):
+    with caplog.at_level(logging.DEBUG, "aiorocketmq._aio.tasks"):
         await broker.crash()
         async with asyncio.timeout(20):
             with suppress(RocketMQError):

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import grpc.aio
 import pytest
 from aiorocketmq._core.endpoint import Endpoint
-from aiorocketmq._metrics_export import PATH
+from aiorocketmq._session.metrics_export import PATH
 from aiorocketmq._transport.grpcio import GrpcioTransport
 from aiorocketmq._transport.interface import DuplexStream, Metadata
 from aiorocketmq.config import Credentials, Retry

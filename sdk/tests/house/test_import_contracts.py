@@ -30,6 +30,7 @@ PLANTS = {
     "cores-only-decide": ("aiorocketmq_fake/core/planted.py", "import time"),
     "fake-edge-over-core": ("aiorocketmq_fake/core/planted.py", "import aiorocketmq_fake.edge"),
     "core-under-everything": ("aiorocketmq/_core/planted.py", "import aiorocketmq.wire"),
+    "client-layers": ("aiorocketmq/_aio/planted.py", "import aiorocketmq._session.session"),
     "grpc-behind-the-transport": ("aiorocketmq/planted.py", "import grpc"),
     "no-cycles": ("aiorocketmq/errors.py", "import aiorocketmq.message"),
 }

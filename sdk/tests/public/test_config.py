@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from aiorocketmq._core.endpoint import parse_endpoint
-from aiorocketmq._network import Network
+from aiorocketmq._transport.network import Network
 from aiorocketmq.config import CacheLimits, Credentials, Retry, Timeouts, Tls
 from aiorocketmq.connection import Connection
 from aiorocketmq.errors import ClosedError
@@ -118,7 +118,7 @@ async def test_a_closed_connection_says_so(anyio_backend: str) -> None:
 def test_a_forked_child_mints_other_message_ids_than_its_parent() -> None:
     program = """
 import os
-from aiorocketmq._network import process_message_ids
+from aiorocketmq._transport.network import process_message_ids
 process_message_ids().next(0)
 reader, writer = os.pipe()
 if os.fork() == 0:

@@ -2,7 +2,7 @@
 
 import pytest
 from aiorocketmq._core.endpoint import parse_endpoint
-from aiorocketmq._failures import error_of
+from aiorocketmq._session.transport_errors import error_of
 from aiorocketmq._transport.interface import Failure, TransportError
 from aiorocketmq.errors import (
     BusyError,

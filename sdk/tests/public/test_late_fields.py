@@ -1,8 +1,8 @@
 """Fields that handlers rarely look at are read from the wire when they are first asked for."""
 
 import pytest
-from aiorocketmq import _convert
 from aiorocketmq._core.endpoint import parse_endpoint
+from aiorocketmq._session import conversion
 from aiorocketmq.message import MessageType, ReceivedMessage
 from aiorocketmq.wire import messages as pb
 
@@ -13,7 +13,7 @@ def arrived(size: int = 1, **system: object) -> ReceivedMessage:
     message = pb.Message(topic=pb.Resource(name="orders"), body=b"x" * size, user_properties={"a": "b"})
     for name, value in {"message_id": "m1", "queue_id": 3, "queue_offset": 7, **system}.items():
         setattr(message.system_properties, name, value)
-    return _convert.message_from_wire(message, endpoint=HERE, broker="broker-a", group="billing", aside=[])
+    return conversion.message_from_wire(message, endpoint=HERE, broker="broker-a", group="billing", aside=[])
 
 
 def test_a_late_field_has_the_value_that_travelled() -> None:

@@ -6,9 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
+from aiorocketmq._core.offset import Offset
 from aiorocketmq._core.remoting.bodies import offset_file, parse_offsets
 from aiorocketmq._pull.broadcast import OffsetFile
-from aiorocketmq._pull.interface import Broadcast, Offset, Wanted
+from aiorocketmq._pull.interface import Broadcast, Wanted
 from aiorocketmq._pull.wires import remoting
 from aiorocketmq.errors import UsageError
 from aiorocketmq.message import MessageQueue

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
-from aiorocketmq._handling import Handler
+from aiorocketmq._consume.handlers import Handler
 from aiorocketmq._push.handlers import Handlers, handlers_by_topic
 from aiorocketmq.errors import ServerError
 from aiorocketmq.hooks import HandleCall, Hook

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 import pytest
+from aiorocketmq._aio.tasks import Watch
+from aiorocketmq._consume.leases import LeaseKeeper
 from aiorocketmq._core.lease import Lease, Outcome, Step
-from aiorocketmq._leases import LeaseKeeper
 from aiorocketmq._push.held import lane_of
-from aiorocketmq._tasks import Watch
 from aiorocketmq.clock import ClockUser
 from aiorocketmq.errors import LeaseLostError, UnreachableError, UsageError
 from aiorocketmq.message import MessageQueue, ReceivedMessage

@@ -122,7 +122,7 @@ async def test_a_body_that_is_decompressed_too_slowly_is_left_to_its_lease(
 ) -> None:
     """It, and what came behind it, is never handed over as it travelled."""
     monkeypatch.setattr("aiorocketmq._push.receiving.LAST_ANSWERS", 0.01)
-    monkeypatch.setattr("aiorocketmq._receiving._LAST_BODIES", 0.01)
+    monkeypatch.setattr("aiorocketmq._consume.receive._LAST_BODIES", 0.01)
     await broker.update_topic("orders", queues=1)
     await send_packed(broker.endpoint, b"1", LARGE, b"3")
     async with PushConsumer(

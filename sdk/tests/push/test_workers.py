@@ -9,7 +9,7 @@ from aiorocketmq._core.settings import Declaration
 from aiorocketmq._push.handlers import Handlers
 from aiorocketmq._push.held import Held
 from aiorocketmq._push.workers import TURNS, Workers
-from aiorocketmq._session import Session
+from aiorocketmq._session.session import Session
 from aiorocketmq.hooks import Role
 from aiorocketmq.message import MessageQueue, ReceivedMessage
 

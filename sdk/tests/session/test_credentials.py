@@ -6,7 +6,7 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from aiorocketmq._credentials import FRESH, MARGIN, CredentialSource
+from aiorocketmq._transport.credentials import FRESH, MARGIN, CredentialSource
 from aiorocketmq.config import Credentials
 from aiorocketmq.connection import Connection
 from aiorocketmq.errors import PermissionDeniedError

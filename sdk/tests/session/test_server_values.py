@@ -10,11 +10,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from aiorocketmq import _convert
 from aiorocketmq._core import bounds
 from aiorocketmq._core.endpoint import Endpoint, parse_endpoint
 from aiorocketmq._core.route import RouteQueue
 from aiorocketmq._core.settings import ServerSettings
+from aiorocketmq._session import conversion
 from aiorocketmq.errors import RocketMQError, refusal
 from aiorocketmq.message import ReceivedMessage
 from aiorocketmq.producer import Producer
@@ -121,13 +121,13 @@ def check_queues(queues: Callable[[], Iterable[RouteQueue]]) -> None:
 @MANY
 @given(some(pb.QueryRouteResponse))
 def test_any_route_is_within_the_bounds_or_refused(answer: Any) -> None:
-    check_queues(lambda: _convert.route_from_wire("t", answer, ACCESS).queues)
+    check_queues(lambda: conversion.route_from_wire("t", answer, ACCESS).queues)
 
 
 @MANY
 @given(some(pb.QueryAssignmentResponse))
 def test_any_assignment_is_within_the_bounds_or_refused(answer: Any) -> None:
-    check_queues(lambda: _convert.assigned_from_wire("t", answer, ACCESS))
+    check_queues(lambda: conversion.assigned_from_wire("t", answer, ACCESS))
 
 
 @MANY
@@ -142,12 +142,12 @@ def test_any_status_is_one_short_printable_sentence(status: Any) -> None:
 @MANY
 @given(some(pb.SystemProperties))
 def test_any_times_of_a_message_can_be_read(properties: Any) -> None:
-    message: ReceivedMessage = _convert.message_from_wire(
+    message: ReceivedMessage = conversion.message_from_wire(
         pb.Message(body=b"x", system_properties=properties), endpoint=ACCESS, broker="b", group="g", aside=[]
     )
     for moment in (message.born_at, message.stored_at, message.deliver_at):
         assert moment is None or isinstance(moment, datetime)
-    _, came, _ = _convert.properties_from(properties.SerializeToString(), None)
+    _, came, _ = conversion.properties_from(properties.SerializeToString(), None)
     for us in came[2:5]:
         assert us is None or -(2**63) <= us < 2**63
 
@@ -173,9 +173,9 @@ def test_a_time_beyond_the_years_1_to_9999_is_unknown(
         wire.system_properties.delivery_timestamp,
     ):
         timestamp.seconds, timestamp.nanos = seconds, nanos
-    message = _convert.message_from_wire(wire, endpoint=ACCESS, broker="b", group="g", aside=[])
+    message = conversion.message_from_wire(wire, endpoint=ACCESS, broker="b", group="g", aside=[])
     assert (message.born_at, message.stored_at, message.deliver_at) == (moment, moment, moment)
-    assert _convert.timestamp_us(wire.system_properties.born_timestamp) is None or moment is not None
+    assert conversion.timestamp_us(wire.system_properties.born_timestamp) is None or moment is not None
 
 
 def huge_route(queues: int, addresses: int) -> pb.QueryRouteResponse:
@@ -193,7 +193,7 @@ def test_five_thousand_addresses_cost_no_memory() -> None:
     tracemalloc.start()
     try:
         with pytest.raises(ValueError, match="5000 addresses"):
-            _convert.route_from_wire("t", answer, ACCESS)
+            conversion.route_from_wire("t", answer, ACCESS)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -213,5 +213,5 @@ def test_a_million_back_off_steps_cost_no_time() -> None:
 def test_a_route_is_of_the_topic_that_was_asked_for() -> None:
     answer = pb.QueryRouteResponse()
     answer.message_queues.add(topic=pb.Resource(name="other"), broker=pb.Broker(name="b"))
-    (queue,) = _convert.route_from_wire("t", answer, ACCESS).queues
+    (queue,) = conversion.route_from_wire("t", answer, ACCESS).queues
     assert (queue.queue.topic, queue.endpoint) == ("t", ACCESS)

@@ -24,7 +24,7 @@ from aiorocketmq import (
     RocketMQError,
     SimpleConsumer,
 )
-from aiorocketmq._tasks import MOST_CRASHES, Tasks, Watch
+from aiorocketmq._aio.tasks import MOST_CRASHES, Tasks, Watch
 from aiorocketmq_fake import FakeBroker
 from hypothesis import assume, given, settings, strategies as st
 
@@ -278,7 +278,7 @@ def test_an_exception_in_a_loop_of_a_producer_is_survived(loop: str, at: int) ->
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Back-off between crashes without its seconds: how long it is, its own test shows."""
-    monkeypatch.setattr("aiorocketmq._tasks.failure_pause", lambda crashes, **_: 0.001)
+    monkeypatch.setattr("aiorocketmq._aio.tasks.failure_pause", lambda crashes, **_: 0.001)
 
 
 @pytest.mark.parametrize("loop", ["receiving from", "the settings stream"])

@@ -21,7 +21,7 @@ from aiorocketmq import (
     UnreachableError,
     UsageError,
 )
-from aiorocketmq._tasks import MOST_CRASHES, Tasks, Watch
+from aiorocketmq._aio.tasks import MOST_CRASHES, Tasks, Watch
 from aiorocketmq_fake import FakeBroker
 
 PATIENCE = 20.0
@@ -74,7 +74,7 @@ async def test_a_task_that_swallows_its_cancellation_is_cancelled_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A call that fails in the moment of its cancellation may raise its own error instead."""
-    monkeypatch.setattr("aiorocketmq._tasks._CANCEL_AGAIN", 0.01)
+    monkeypatch.setattr("aiorocketmq._aio.tasks._CANCEL_AGAIN", 0.01)
     waits = 0
 
     async def loop(watch: Watch) -> None:
@@ -94,8 +94,8 @@ async def test_a_task_that_swallows_its_cancellation_is_cancelled_again(
 
 async def test_tasks_of_one_kind_count_their_crashes_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each works off what is there and ends, so that none would ever reach the limit by itself."""
-    monkeypatch.setattr("aiorocketmq._tasks.failure_pause", lambda crashes, **_: 0.0)
-    monkeypatch.setattr("aiorocketmq._tasks._ONE_TIME", 0.0)
+    monkeypatch.setattr("aiorocketmq._aio.tasks.failure_pause", lambda crashes, **_: 0.0)
+    monkeypatch.setattr("aiorocketmq._aio.tasks._ONE_TIME", 0.0)
     waiting = list(range(MOST_CRASHES))
 
     async def work(watch: Watch) -> None:

@@ -108,7 +108,7 @@ async def test_a_loop_that_stood_still_longer_than_a_heartbeat_may_take_keeps_it
 async def test_a_loop_that_stood_still_is_told_of(
     broker: FakeBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("aiorocketmq._rounds._STANDSTILL", 0.2)
+    monkeypatch.setattr("aiorocketmq._aio.scheduler._STANDSTILL", 0.2)
     async with Producer(broker.endpoint, topics=["orders"]) as producer:
         done = asyncio.Event()
 

@@ -9,9 +9,9 @@ from collections.abc import Callable
 import lz4.frame
 import pytest
 import zstandard
+from aiorocketmq._aio.decompression import unpack_with_extra
 from aiorocketmq._core.remoting.compression import plain_body
 from aiorocketmq._core.remoting.records import Record
-from aiorocketmq._unpacking import unpack_with_extra
 
 BODY = b"hello " * 1000
 

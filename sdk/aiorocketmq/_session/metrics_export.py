@@ -6,11 +6,11 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
+from aiorocketmq._aio.tasks import Watch
 from aiorocketmq._core.endpoint import parse_endpoint
 from aiorocketmq._core.pauses import failure_pause
 from aiorocketmq._core.settings import ServerSettings
-from aiorocketmq._standing import Standing
-from aiorocketmq._tasks import Watch
+from aiorocketmq._session.standing import Standing
 
 logger = logging.getLogger(__name__)
 

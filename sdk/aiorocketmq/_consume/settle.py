@@ -10,14 +10,14 @@ from typing import TypeVar
 
 import anyio
 
-from aiorocketmq import _convert
-from aiorocketmq._calls import ACK, CHANGE, FORWARD
 from aiorocketmq._core.codes import Code
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.lease import Lease, LeaseState, Outcome, Step, StepNotAllowedError
 from aiorocketmq._core.settings import LITE_PUSH, LITE_SIMPLE
-from aiorocketmq._session import Session
-from aiorocketmq._telling import Acking
+from aiorocketmq._session import conversion
+from aiorocketmq._session.calls import ACK, CHANGE, FORWARD
+from aiorocketmq._session.emitting import Acking
+from aiorocketmq._session.session import Session
 from aiorocketmq.errors import (
     LeaseLostError,
     MalformedAnswerError,
@@ -119,7 +119,7 @@ class Settling:
             group=self._session.resource(message.group or ""),
             topic=self._session.resource(message.topic),
             receipt_handle=_begin(message, Step.CHANGE),
-            invisible_duration=_convert.seconds_to_wire(seconds),
+            invisible_duration=conversion.seconds_to_wire(seconds),
             message_id=message.message_id,
             lite_topic=self._lite_topic(message),
             suspend=suspend or None,

@@ -6,7 +6,7 @@ Message_contra = TypeVar("Message_contra", contravariant=True)
 
 
 class SettlerOf(Protocol[Message_contra]):
-    """Settles received messages; each consumer hands its own to the messages it receives."""
+    """Settles received messages; each consumer gives its own to the messages that it receives."""
 
     async def settle_one(self, message: Message_contra) -> None:
         """Acknowledge."""
@@ -15,7 +15,7 @@ class SettlerOf(Protocol[Message_contra]):
         """Keep the message for `seconds` from now."""
 
     async def give_back(self, message: Message_contra) -> None:
-        """End the lease, so that the message comes again."""
+        """Release the lease, so that the message is redelivered."""
 
     async def abandon(self, message: Message_contra) -> None:
-        """Give the message back after its handling failed; bounded, shielded, without an error of its own."""
+        """Release the message after its handling failed; bounded, shielded, without an error of its own."""

@@ -5,15 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Coroutine
 
-from aiorocketmq import _convert
-from aiorocketmq._calls import RECEIVE
-from aiorocketmq._collecting import Collecting
+from aiorocketmq._consume.collect import Collecting
 from aiorocketmq._core.codes import Code
 from aiorocketmq._core.route import RouteQueue
 from aiorocketmq._core.settings import FilterText
-from aiorocketmq._persistence import SHORT_POLL
-from aiorocketmq._session import Session
-from aiorocketmq._telling import Answer
+from aiorocketmq._session import conversion
+from aiorocketmq._session.calls import RECEIVE
+from aiorocketmq._session.emitting import Answer
+from aiorocketmq._session.persistence import SHORT_POLL
+from aiorocketmq._session.session import Session
 from aiorocketmq.errors import (
     MalformedAnswerError,
     PermissionDeniedError,
@@ -134,12 +134,12 @@ class _Poll:
         """When the leases of the answer end, by the loop's clock and in microseconds since 1970."""
         self._request = pb.ReceiveMessageRequest(
             group=session.resource(session.group or ""),
-            message_queue=_convert.queue_to_wire(source.queue, session.namespace),
-            filter_expression=_convert.filter_to_wire(wanted),
+            message_queue=conversion.queue_to_wire(source.queue, session.namespace),
+            filter_expression=conversion.filter_to_wire(wanted),
             batch_size=max_messages,
-            invisible_duration=None if invisible is None else _convert.seconds_to_wire(invisible),
+            invisible_duration=None if invisible is None else conversion.seconds_to_wire(invisible),
             auto_renew=auto_renew,
-            long_polling_timeout=_convert.seconds_to_wire(poll),
+            long_polling_timeout=conversion.seconds_to_wire(poll),
             attempt_id=attempt_id,
         )
 
@@ -212,7 +212,7 @@ class _Poll:
         elif content == "status":
             self._status = answer.status
         elif content == "delivery_timestamp":
-            self._server_us = _convert.timestamp_us(answer.delivery_timestamp)
+            self._server_us = conversion.timestamp_us(answer.delivery_timestamp)
         else:
             raise ValueError("one of its messages has no content")
 

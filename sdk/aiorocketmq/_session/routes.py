@@ -7,15 +7,15 @@ import logging
 from dataclasses import replace
 from functools import partial
 
-from aiorocketmq import _convert
-from aiorocketmq._calls import QUERY_ROUTE
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.retries import start_delay
 from aiorocketmq._core.route import Route, RouteQueue
-from aiorocketmq._failures import malformed_answer
-from aiorocketmq._network import loop_time
-from aiorocketmq._retrying import retried
-from aiorocketmq._standing import Standing
+from aiorocketmq._session import conversion
+from aiorocketmq._session.calls import QUERY_ROUTE
+from aiorocketmq._session.retrying import retried
+from aiorocketmq._session.standing import Standing
+from aiorocketmq._session.transport_errors import malformed_answer
+from aiorocketmq._transport.network import loop_time
 from aiorocketmq.errors import MalformedAnswerError, RocketMQError, TopicNotFoundError, UnreachableError
 from aiorocketmq.wire import messages as pb
 
@@ -153,13 +153,13 @@ class Routes:
     async def _query(self, topic: str) -> Route:
         session = self._session
         request = pb.QueryRouteRequest(
-            topic=session.resource(topic), endpoints=_convert.endpoint_to_wire(session.access)
+            topic=session.resource(topic), endpoints=conversion.endpoint_to_wire(session.access)
         )
         response = await session.call_early(
             session.access, QUERY_ROUTE, request, topic=topic, group=session.group
         )
         try:
-            route = _convert.route_from_wire(topic, response, session.access)
+            route = conversion.route_from_wire(topic, response, session.access)
         except ValueError as error:
             raise malformed_answer(
                 str(error), what=QUERY_ROUTE.name, endpoint=session.access, topic=topic, group=session.group

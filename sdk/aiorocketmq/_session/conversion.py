@@ -9,6 +9,7 @@ from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import TypeAlias
 
+from aiorocketmq._aio.decompression import unpack_with_extra
 from aiorocketmq._core import bounds
 from aiorocketmq._core.bodies import DEFAULT_MAX_UNPACKED, mismatch, unpacked_at_once
 from aiorocketmq._core.endpoint import Address, Endpoint, endpoint_of
@@ -16,7 +17,6 @@ from aiorocketmq._core.lease import Lease
 from aiorocketmq._core.route import MessageQueue, Route, RouteQueue
 from aiorocketmq._core.settings import Answer, Backoff, Declaration, FilterText
 from aiorocketmq._core.transactions import Resolution
-from aiorocketmq._unpacking import unpack_with_extra
 from aiorocketmq.message import Message, MessageType, ReceivedMessage, Settler
 from aiorocketmq.subscription import Filter, Sql
 from aiorocketmq.wire import messages as pb

@@ -9,12 +9,12 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import TypeAlias
 
-from aiorocketmq._calls import SYNC_LITE
-from aiorocketmq._convert import microseconds_of
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.names import check_lite_topic
-from aiorocketmq._pull.interface import Offset
-from aiorocketmq._session import Session
+from aiorocketmq._core.offset import Offset
+from aiorocketmq._session.calls import SYNC_LITE
+from aiorocketmq._session.conversion import microseconds_of
+from aiorocketmq._session.session import Session
 from aiorocketmq.errors import QuotaExceededError, RocketMQError, UsageError
 from aiorocketmq.hooks import LiteChange, LiteSyncEvent, Phase
 from aiorocketmq.wire import messages as pb

@@ -7,10 +7,10 @@ from typing import NoReturn
 
 from google.protobuf.message import DecodeError
 
-from aiorocketmq._calls import Call, Request, Response
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.headers import Headers, HeaderSource
-from aiorocketmq._failures import error_of, malformed_answer
+from aiorocketmq._session.calls import Call, Request, Response
+from aiorocketmq._session.transport_errors import error_of, malformed_answer
 from aiorocketmq._transport.interface import Transport, TransportError
 from aiorocketmq.errors import ClosedError, RocketMQError, refusal
 from aiorocketmq.wire import messages as pb

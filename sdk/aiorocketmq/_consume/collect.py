@@ -12,13 +12,13 @@ from collections.abc import Callable
 
 import anyio
 
-from aiorocketmq._calls import Call, Request, Response
-from aiorocketmq._convert import message_from_wire
+from aiorocketmq._aio.decompression import unpacked_body
+from aiorocketmq._aio.shielding import uninterrupted
 from aiorocketmq._core.bodies import answer_limit
 from aiorocketmq._core.endpoint import Endpoint
-from aiorocketmq._session import Session
-from aiorocketmq._uninterrupted import uninterrupted
-from aiorocketmq._unpacking import unpacked_body
+from aiorocketmq._session.calls import Call, Request, Response
+from aiorocketmq._session.conversion import message_from_wire
+from aiorocketmq._session.session import Session
 from aiorocketmq.errors import RocketMQError, UsageError
 from aiorocketmq.message import ReceivedMessage, Settler
 from aiorocketmq.wire import messages as pb

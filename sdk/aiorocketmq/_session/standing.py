@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Protocol
 
-from aiorocketmq._calls import Call, Request, Response
+from aiorocketmq._aio.tasks import Arguments, Result, Watch
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.headers import Headers
 from aiorocketmq._core.settings import Declaration
-from aiorocketmq._links import Link
-from aiorocketmq._network import Environment, Network
-from aiorocketmq._tasks import Arguments, Result, Watch
+from aiorocketmq._session.calls import Call, Request, Response
+from aiorocketmq._session.settings_stream import Link
 from aiorocketmq._transport.interface import Transport
+from aiorocketmq._transport.network import Environment, Network
 from aiorocketmq.config import Timeouts
 from aiorocketmq.wire import messages as pb
 

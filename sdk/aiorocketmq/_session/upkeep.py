@@ -6,13 +6,13 @@ import asyncio
 from dataclasses import dataclass
 from functools import partial
 
-from aiorocketmq._calls import HEARTBEAT
+from aiorocketmq._aio.scheduler import Member
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.half_open import Beat
-from aiorocketmq._network import loop_time
-from aiorocketmq._rounds import Member
-from aiorocketmq._routes import Routes
-from aiorocketmq._standing import Standing
+from aiorocketmq._session.calls import HEARTBEAT
+from aiorocketmq._session.routes import Routes
+from aiorocketmq._session.standing import Standing
+from aiorocketmq._transport.network import loop_time
 from aiorocketmq.errors import RocketMQError, SessionLostError, UnreachableError
 from aiorocketmq.wire import messages as pb
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import anyio
 
+from aiorocketmq._aio.forks import watch
+from aiorocketmq._aio.shielding import uninterrupted
+from aiorocketmq._aio.tasks import MOST_CRASHES, Arguments, Result, Tasks, Watch
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.session_states import CLIENT_TABLE, ClientInput, ClientState, ImpossibleStepError, step
-from aiorocketmq._forks import watch
-from aiorocketmq._network import Environment, Network, loop_time, new_client_id
-from aiorocketmq._tasks import MOST_CRASHES, Arguments, Result, Tasks, Watch
-from aiorocketmq._telling import Telling
-from aiorocketmq._uninterrupted import uninterrupted
+from aiorocketmq._session.emitting import Telling
+from aiorocketmq._transport.network import Environment, Network, loop_time, new_client_id
 from aiorocketmq.errors import BackgroundTaskError, ClosedError, RocketMQError, UsageError
 from aiorocketmq.health import Health
 from aiorocketmq.hooks import ClientEvent, ClientIdentity, Hook, Phase, Role

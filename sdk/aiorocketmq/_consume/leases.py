@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 
+from aiorocketmq._aio.tasks import Watch
 from aiorocketmq._core.renewals import Renewals
-from aiorocketmq._tasks import Watch
 from aiorocketmq.clock import Clock, Timer
 from aiorocketmq.errors import LeaseLostError, RocketMQError, UsageError
 from aiorocketmq.message import ReceivedMessage

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 from random import Random
 from typing import TypeAlias
 
+from aiorocketmq._aio.tasks import Tasks, Watch
 from aiorocketmq._core.pauses import failure_pause
 from aiorocketmq._core.timetable import Timetable
-from aiorocketmq._tasks import Tasks, Watch
 from aiorocketmq.errors import BusyError, RocketMQError
 
 logger = logging.getLogger(__name__)

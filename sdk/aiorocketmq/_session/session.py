@@ -12,10 +12,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from aiorocketmq import _convert
-from aiorocketmq._calling import Calling
-from aiorocketmq._calls import TERMINATE, Call, Request, Response
-from aiorocketmq._client import Client
+from aiorocketmq._aio.scheduler import Job, Member, Work
 from aiorocketmq._core.bounds import Adjustment, bounded_answer
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.headers import Headers, HeaderSource
@@ -25,15 +22,18 @@ from aiorocketmq._core.session_states import (
     StreamState,
 )
 from aiorocketmq._core.settings import LITE_PUSH, LITE_SIMPLE, Backoff, Declaration, ServerSettings
-from aiorocketmq._credentials import Signing
-from aiorocketmq._links import Link
-from aiorocketmq._metrics_export import MetricsExport
-from aiorocketmq._network import Network
-from aiorocketmq._rounds import Job, Member, Work
-from aiorocketmq._routes import Routes
-from aiorocketmq._start import FirstCall, start_within
+from aiorocketmq._session import conversion
+from aiorocketmq._session.calls import TERMINATE, Call, Request, Response
+from aiorocketmq._session.client import Client
+from aiorocketmq._session.metrics_export import MetricsExport
+from aiorocketmq._session.routes import Routes
+from aiorocketmq._session.rpcs import Calling
+from aiorocketmq._session.settings_stream import Link
+from aiorocketmq._session.start import FirstCall, start_within
+from aiorocketmq._session.upkeep import Upkeep
+from aiorocketmq._transport.credentials import Signing
 from aiorocketmq._transport.interface import Transport
-from aiorocketmq._upkeep import Upkeep
+from aiorocketmq._transport.network import Network
 from aiorocketmq._version import version
 from aiorocketmq.clock import Clock
 from aiorocketmq.connection import (
@@ -289,7 +289,7 @@ class Session(Client):
     def settings_command(self) -> pb.TelemetryCommand:
         """Our settings as they are now."""
         return pb.TelemetryCommand(
-            settings=_convert.settings_to_wire(
+            settings=conversion.settings_to_wire(
                 self.declaration, self.access, self.namespace, version(), self.environment.host
             )
         )
@@ -304,7 +304,7 @@ class Session(Client):
         if not fits:
             logger.warning("%s sent settings of another kind of client, they are ignored", endpoint)
             return
-        answer, adjustments = bounded_answer(_convert.answer_from_wire(settings, self.access))
+        answer, adjustments = bounded_answer(conversion.answer_from_wire(settings, self.access))
         self._warn_of(endpoint, adjustments)
         self.settings = self.settings.merged(
             answer,

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable
 
 from aiorocketmq._core.settings import Declaration, ServerSettings
-from aiorocketmq._session import Session
+from aiorocketmq._session.session import Session
 from aiorocketmq.errors import RocketMQError, UsageError
 from aiorocketmq.hooks import Role
 from aiorocketmq.subscription import DEAD_LETTERS

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 
-from aiorocketmq._client import Client
+from aiorocketmq._aio.tasks import Watch
 from aiorocketmq._core.pauses import failure_pause
-from aiorocketmq._network import loop_time
-from aiorocketmq._tasks import Watch
+from aiorocketmq._session.client import Client
+from aiorocketmq._transport.network import loop_time
 from aiorocketmq.errors import (
     BusyError,
     ClosedError,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
+from aiorocketmq._consume.receive import receive
 from aiorocketmq._core.route import RouteQueue
 from aiorocketmq._core.settings import Declaration, FilterText
-from aiorocketmq._network import Network
-from aiorocketmq._receiving import receive
-from aiorocketmq._session import Session
+from aiorocketmq._session.session import Session
+from aiorocketmq._transport.network import Network
 from aiorocketmq.errors import GroupNotFoundError, IllegalFilterError, RocketMQError, ServerError
 from aiorocketmq.hooks import Role
 

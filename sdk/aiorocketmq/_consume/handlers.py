@@ -11,7 +11,7 @@ from typing import TypeAlias, cast
 import anyio
 import anyio.to_thread
 
-from aiorocketmq._client import Client
+from aiorocketmq._session.client import Client
 from aiorocketmq.hooks import HandleCall
 from aiorocketmq.message import ReceivedMessage
 

@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
 from aiorocketmq._core.retries import start_delay
-from aiorocketmq._failures import about
-from aiorocketmq._retrying import retried
-from aiorocketmq._routes import Routes
-from aiorocketmq._standing import Standing
+from aiorocketmq._session.retrying import retried
+from aiorocketmq._session.routes import Routes
+from aiorocketmq._session.standing import Standing
+from aiorocketmq._session.transport_errors import about
 from aiorocketmq._transport.interface import Diagnosis
 from aiorocketmq.errors import (
     BusyError,

@@ -8,14 +8,14 @@ from typing import Protocol
 
 from google.protobuf.message import DecodeError
 
-from aiorocketmq._calls import TELEMETRY
+from aiorocketmq._aio.event import Signal
+from aiorocketmq._aio.tasks import Watch
 from aiorocketmq._core.endpoint import Endpoint
 from aiorocketmq._core.headers import Headers
 from aiorocketmq._core.retries import renewal_delay
 from aiorocketmq._core.session_states import STREAM_TABLE, StreamInput, StreamState, step
-from aiorocketmq._failures import error_of, malformed_answer
-from aiorocketmq._signal import Signal
-from aiorocketmq._tasks import Watch
+from aiorocketmq._session.calls import TELEMETRY
+from aiorocketmq._session.transport_errors import error_of, malformed_answer
 from aiorocketmq._transport.interface import DuplexStream, Failure, Transport, TransportError
 from aiorocketmq.connection import Environment
 from aiorocketmq.errors import ClosedError, RocketMQError, UnreachableError, refusal

@@ -15,15 +15,15 @@ from typing import Literal, TypeAlias
 from uuid import getnode
 from weakref import WeakValueDictionary
 
+from aiorocketmq._aio.forks import watch
+from aiorocketmq._aio.loop_clock import LoopClock
+from aiorocketmq._aio.scheduler import Rounds
 from aiorocketmq._core.bodies import DEFAULT_MAX_UNPACKED
 from aiorocketmq._core.endpoint import NAMESRV, Endpoint, endpoint_of, parse_endpoint, parse_name_servers
 from aiorocketmq._core.half_open import HalfOpenWatch
 from aiorocketmq._core.message_ids import MessageIds
 from aiorocketmq._core.route import Route
-from aiorocketmq._credentials import CredentialSource
-from aiorocketmq._forks import watch
-from aiorocketmq._loop_clock import LoopClock
-from aiorocketmq._rounds import Rounds
+from aiorocketmq._transport.credentials import CredentialSource
 from aiorocketmq._transport.interface import Transport
 from aiorocketmq.clock import Clock
 from aiorocketmq.config import Credentials, CredentialsProvider, Timeouts, Tls, check_client_properties
