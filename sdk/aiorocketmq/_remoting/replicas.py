@@ -1,5 +1,5 @@
 """Reads at replicas while a broker's master is away; what replicas answer was measured, see "Replicas read" in
-docs/explanation/decisions.md."""
+docs/explanation/decisions/008-replicas-while-a-master-is-away.md."""
 
 from __future__ import annotations
 
