@@ -224,11 +224,12 @@ def mutants(session: nox.Session) -> None:
 
 @nox.session
 def durability(session: nox.Session) -> None:
-    """Kill a fake broker with a data folder in the middle of load, 200 times (`-- --times N`: that alone, N times), and
-    `audit --follow` ten times, and look for losses."""
+    """Kill a fake broker with a data folder in the middle of load, 200 times (`-- --times N`: that alone, N times),
+    damage 500 data folders (`-- --damage N`: that alone), kill `audit --follow` ten times, and look for losses."""
     install(session, "test", extras="all")
     session.run("python", "-m", "tools.durability", *session.posargs)
     if not session.posargs:
+        session.run("python", "-m", "tools.durability", "--damage", "500")
         following = ("spark_checks/tests/test_following.py", "-k", "kill")
         session.run("pytest", *following, env={"AIOROCKETMQ_KILLS": "10"})
 

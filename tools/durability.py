@@ -4,6 +4,11 @@
 stored, each acknowledged message stays consumed. The last line is `N kills, N acknowledged sends, N acknowledged
 messages, N broken promises`; the exit code is 1 where a promise was broken. `--sabotage` kills a broker that answers
 before anything is on disk: the run must find that out.
+
+`--damage 500` kills nobody, but damages so many data folders, a file of each: flipped bits, cut ends, zeroed pages,
+garbage at the end, files that are gone, that are older copies, that are another folder's. Each must be served whole or
+refused by name, and start after a repair (`tools.damage`). Its last line is `N damaged folders, N served whole, N
+refused by name, N broken promises`.
 """
 
 from __future__ import annotations
@@ -27,6 +32,8 @@ from aiorocketmq.wire import messages as pb
 from aiorocketmq.wire.methods import METHODS
 from aiorocketmq_fake import FakeBroker
 from grpc import aio
+
+from tools import damage
 
 OK = 20000
 TOPICS = {"plain": "NORMAL", "fifo": "FIFO", "later": "DELAY", "tx": "TRANSACTION"}
@@ -267,6 +274,21 @@ async def run(times: int, seed: int, each: int, *, sabotage: bool = False) -> Re
     return record
 
 
+def damaged(count: int, seed: int) -> int:
+    """Judge so many damaged folders, and tell; answers how many promises were broken."""
+    with damage.folders(seed) as known:
+        judgement = damage.judge(known, count, seed)
+    for sentence, times in judgement.said.most_common():
+        print(f"{times:5} {sentence}")
+    for sentence in judgement.broken[:20]:
+        print(sentence)
+    print(
+        f"{count} damaged folders, {judgement.served} served whole, {judgement.refused} refused by name, "
+        f"{len(judgement.broken)} broken promises"
+    )
+    return len(judgement.broken)
+
+
 def main() -> None:
     """Read the options, run, and tell."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -274,9 +296,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--each", type=int, default=10, help="look into the folder after so many kills")
     parser.add_argument("--sabotage", action="store_true", help="kill a broker that breaks the promises")
+    parser.add_argument("--damage", type=int, metavar="N", help="kill nobody; damage so many data folders")
     options = parser.parse_args()
     seed = random.randrange(1_000_000) if options.seed is None else options.seed
     print(f"seed {seed}", flush=True)
+    if options.damage is not None:
+        sys.exit(1 if damaged(options.damage, seed) else 0)
     record = asyncio.run(run(options.times, seed, options.each, sabotage=options.sabotage))
     for sentence in record.broken[:20]:
         print(sentence)

@@ -14,13 +14,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
-from zlib import crc32
 
 import pytest
 from aiorocketmq_fake.core.broker import Broker
 from aiorocketmq_fake.core.codes import Refusal
 from aiorocketmq_fake.core.profiles import PROFILES
 from aiorocketmq_fake.edge.driver import READS
+from aiorocketmq_fake.edge.storage.database import checksum
 from aiorocketmq_fake.edge.storage.errors import DamagedDataError
 from aiorocketmq_fake.edge.storage.journal import Journal
 from aiorocketmq_fake.edge.storage.recovery import open_data
@@ -165,7 +165,10 @@ def test_only_the_cores_own_classes_come_out_of_a_file(tmp_path: Path) -> None:
         state = pickle.dumps((evil, "echo"))
         connection = sqlite3.connect(tmp_path / "broker-a.db")
         with connection:
-            connection.execute("UPDATE checkpoint SET state = ?, crc = ?", (state, crc32(state)))
+            (folder,) = connection.execute("SELECT value FROM about WHERE name = 'folder'").fetchone()
+            (upto,) = connection.execute("SELECT upto FROM checkpoint").fetchone()
+            seal = checksum(folder, upto, state)
+            connection.execute("UPDATE checkpoint SET state = ?, crc = ?", (state, seal))
         connection.close()
         with pytest.raises(DamagedDataError, match="its checkpoint cannot be read"):
             opened(tmp_path, "documented", 1_000.0)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from aiorocketmq_fake.core.broker import Broker
 from aiorocketmq_fake.core.codes import Refusal
 from aiorocketmq_fake.edge.storage.codec import dump, load
+from aiorocketmq_fake.edge.storage.errors import DamagedDataError
 
-__all__ = ["Command", "Mark", "pack", "redo", "unpack"]
+__all__ = ["Command", "Mark", "in_order", "pack", "redo", "unpack"]
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +32,19 @@ def unpack(batch: bytes) -> list[Command]:
     return commands
 
 
+def in_order(batches: Iterable[tuple[int, bytes]], upto: int) -> Iterator[list[Command]]:
+    """Read batches, each with its count of all commands up to it, that must go on after the first `upto` commands.
+
+    ValueError where they do not: they are of another time than what they shall go on from.
+    """
+    for count, batch in batches:
+        commands = unpack(batch)
+        upto += len(commands)
+        if count != upto:
+            raise ValueError(f"command {upto} comes where command {count} should")
+        yield commands
+
+
 def redo(core: Broker, commands: Iterable[Command], *, strict: bool = True) -> int:
     """Do commands again, each at its moment; answers how many had another effect than the first time.
 
@@ -42,6 +56,8 @@ def redo(core: Broker, commands: Iterable[Command], *, strict: bool = True) -> i
             getattr(core, name)(*arguments, now=now, **keywords)
         except Refusal:
             pass
+        except DamagedDataError:
+            raise
         except Exception:
             # The outer border: a command that failed by our own fault failed the first time, too; the mark tells.
             logger.exception("%s failed when it was done again", name)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from secrets import token_hex
 from zlib import crc32
 
 from aiorocketmq_fake.core.model import StoredMessage
@@ -16,9 +17,9 @@ from aiorocketmq_fake.edge.storage.errors import DamagedDataError, DataInUseErro
 from aiorocketmq_fake.edge.storage.mark import Mark, beside
 from aiorocketmq_fake.edge.storage.pages import Row
 
-__all__ = ["Checkpoint", "Database", "Saved"]
+__all__ = ["Checkpoint", "Database", "Saved", "checksum", "sealed"]
 
-FORMAT = "2"
+FORMAT = "3"
 PLACES = 1 << 40
 """Places of one queue; a row's key is the queue's number and the place in one integer, so that a page is one range."""
 
@@ -26,14 +27,23 @@ SCHEMA = """
 CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS message (key INTEGER PRIMARY KEY, crc INTEGER NOT NULL, copy BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS checkpoint (
-    id INTEGER PRIMARY KEY CHECK (id = 1), crc INTEGER NOT NULL, state BLOB NOT NULL, outline TEXT NOT NULL,
-    upto INTEGER NOT NULL
+    id INTEGER PRIMARY KEY CHECK (id = 1), crc INTEGER NOT NULL, state BLOB NOT NULL, upto INTEGER NOT NULL,
+    outline_crc INTEGER NOT NULL, outline TEXT NOT NULL
 );
 CREATE TABLE IF NOT EXISTS journal (
     id INTEGER PRIMARY KEY, crc INTEGER NOT NULL, commands BLOB NOT NULL, upto INTEGER NOT NULL
 );
 """
-"""`upto` counts the commands up to this one since the file was made."""
+"""`upto` counts the commands up to this one since the file was made. Checksums hold more than what stands beside
+them: the file's own name and the row's, so that rows of another file, or of another place, are not taken for good."""
+
+_CANNOT = frozenset(
+    {
+        *(sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR),
+        *(sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY),
+    }
+)
+"""What keeps SQLite from working with a file that is sound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +64,7 @@ class Saved:
     """The last checkpoint as it was read."""
 
     state: bytes
-    outline: str
+    upto: int
 
 
 class Database:
@@ -68,6 +78,7 @@ class Database:
         """
         self.path = path
         self._count: int | None = None
+        self._about: Mapping[str, str] = {}
         with ExitStack() as stack:
             try:
                 path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -77,25 +88,48 @@ class Database:
                 self._mark = stack.enter_context(closing(Mark(path)))
                 self._writer = stack.enter_context(closing(_connect(path)))
                 self._reader = stack.enter_context(closing(_connect(path)))
+                self._folder = self._find_folder()
             except DataInUseError:
                 raise
-            except (OSError, sqlite3.OperationalError) as error:
-                why = error.strerror if isinstance(error, OSError) else error
-                raise PersistenceError(path.parent, str(why)) from error
+            except OSError as error:
+                raise PersistenceError(path.parent, str(error.strerror)) from error
             except sqlite3.DatabaseError as error:
-                raise DamagedDataError(path, str(error)) from error
+                raise self.failure(error) from error
             self._open = stack.pop_all()
 
     def close(self) -> None:
         """Close the file and let others have it."""
         self._open.close()
 
+    def failure(self, error: sqlite3.DatabaseError) -> PersistenceError | DamagedDataError:
+        """Tell a file that is damaged from one that cannot be written."""
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
+        # The file could be opened for writing: where SQLite has no further reason, the file itself forbids it.
+        if code == sqlite3.SQLITE_READONLY or code & 0xFF not in _CANNOT:
+            return DamagedDataError(self.path, str(error))
+        return PersistenceError(self.path.parent, str(error))
+
     # Reading
 
+    def _find_folder(self) -> str:
+        """Return the file's own name from itself, else from its mark; a new one where neither knows."""
+        with suppress(DamagedDataError):
+            about = self.about()
+            if about:
+                return about["folder"]
+        with suppress(DamagedDataError):
+            marked = self._mark.read()
+            if marked is not None:
+                return marked.folder
+        return token_hex(8)
+
     def about(self) -> Mapping[str, str]:
-        """Return what the file says of itself."""
+        """Return what the file says of itself; DamagedDataError where it did not say so when it was written."""
         with self._damage():
-            return dict(self._reader.execute("SELECT name, value FROM about").fetchall())
+            about = dict(self._reader.execute("SELECT name, value FROM about").fetchall())
+        if about and about != sealed({name: value for name, value in about.items() if name != "crc"}):
+            raise DamagedDataError(self.path, "what it says of itself has another checksum")
+        return about
 
     def is_empty(self) -> bool:
         """Whether nothing was ever written."""
@@ -105,81 +139,92 @@ class Database:
     def check_complete(self) -> None:
         """DamagedDataError where fewer commands are there than were written: the end of the write-ahead log is lost."""
         with self._damage():
-            found, written = _upto(self._reader), self._mark.read()
-        if written is None:
+            found, marked = _upto(self._reader), self._mark.read()
+        if marked is None:
             if found:
                 what = f"{self._mark.path.name} is missing, which says how much was written"
                 raise DamagedDataError(self.path, what)
-        elif found < written:
-            what = f"{written - found} of the {written} commands that were written are missing at its end"
+        elif marked.folder != self._folder:
+            what = f"it and {self._mark.path.name} are of two folders, so one of them is of another folder"
+            raise DamagedDataError(self.path, what)
+        elif found < marked.number:
+            lost = marked.number - found
+            what = f"{lost} of the {marked.number} commands that were written are missing at its end"
             raise DamagedDataError(self.path, what)
 
     def check(self) -> None:
         """Let SQLite look through its own structure; DamagedDataError where it is not sound."""
         with self._damage():
-            (verdict,) = self._reader.execute("PRAGMA quick_check(1)").fetchone()
+            (verdict,) = self._reader.execute("PRAGMA integrity_check(1)").fetchone()
         if verdict != "ok":
             raise DamagedDataError(self.path, str(verdict).splitlines()[-1])
 
     def saved(self) -> Saved | None:
         """Return the last checkpoint, None where there is none."""
         with self._damage():
-            row = self._reader.execute("SELECT crc, state, outline FROM checkpoint").fetchone()
+            row = self._reader.execute("SELECT crc, state, upto FROM checkpoint").fetchone()
         if row is None:
             return None
-        if crc32(row[1]) != row[0]:
+        if row[0] != checksum(self._folder, row[2], row[1]):
             raise DamagedDataError(self.path, "its checkpoint has another checksum than it was written with")
         return Saved(row[1], row[2])
 
     def outline(self) -> str | None:
         """Return the outline of the last checkpoint, whatever its state is worth."""
         with self._damage():
-            row = self._reader.execute("SELECT outline FROM checkpoint").fetchone()
-        return None if row is None else str(row[0])
+            row = self._reader.execute("SELECT outline_crc, outline FROM checkpoint").fetchone()
+        if row is None:
+            return None
+        if row[0] != checksum(self._folder, row[1]):
+            raise DamagedDataError(self.path, "its outline has another checksum")
+        return str(row[1])
 
-    def journal(self, *, strict: bool = True) -> Iterator[bytes]:
-        """Go through the batches of commands since the last checkpoint, in order.
+    def journal(self, *, strict: bool = True) -> Iterator[tuple[int, bytes]]:
+        """Go through the batches of commands since the last checkpoint, in order, each with its `upto`.
 
         A batch that is not as it was written is passed over, unless `strict` makes it DamagedDataError.
         """
         last = 0
         with self._damage():
-            for number, crc, commands in self._reader.execute(
-                "SELECT id, crc, commands FROM journal ORDER BY id"
+            for number, crc, upto, commands in self._reader.execute(
+                "SELECT id, crc, upto, commands FROM journal ORDER BY id"
             ):
-                if crc32(commands) != crc:
+                if crc != checksum(self._folder, upto, commands):
                     if not strict:
                         continue
                     raise DamagedDataError(self.path, f"batch {number} of its journal has another checksum")
                 if strict and number != last + 1:
                     raise DamagedDataError(self.path, f"its journal has a gap after batch {last}")
                 last = number
-                yield commands
+                yield upto, commands
 
     def messages(self, number: int, first: int, until: int) -> list[StoredMessage]:
         """Read the messages of a queue from one place to before another."""
-        found = self._rows(number, first, until)
-        if [place for place, _ in found] != list(range(first, first + len(found))):
-            raise DamagedDataError(
-                self.path, f"messages of its queue {number} are missing after place {first}"
-            )
-        return [message for _, message in found]
+        return [read_message(copy) for copy in self._copies(number, first, until)]
 
-    def _rows(self, number: int, first: int, until: int) -> list[tuple[int, StoredMessage]]:
+    def check_messages(self, number: int, first: int, until: int) -> None:
+        """DamagedDataError where a message of a queue, from one place to before another, is not as it was written."""
+        for _ in self._copies(number, first, until):
+            pass
+
+    def _copies(self, number: int, first: int, until: int) -> Iterator[bytes]:
         base = number * PLACES
+        expected = base + first
         with self._damage():
-            rows = self._reader.execute(
+            for key, crc, copy in self._reader.execute(
                 "SELECT key, crc, copy FROM message WHERE key >= ? AND key < ? ORDER BY key",
-                (base + first, base + until),
-            ).fetchall()
-        found = []
-        for key, crc, copy in rows:
-            if crc32(copy) != crc:
-                raise DamagedDataError(
-                    self.path, f"message {key - base} of its queue {number} has another checksum"
-                )
-            found.append((key - base, read_message(copy)))
-        return found
+                (expected, base + until),
+            ):
+                if key != expected:
+                    break
+                if crc != checksum(self._folder, key, copy):
+                    what = f"message {key - base} of its queue {number} has another checksum"
+                    raise DamagedDataError(self.path, what)
+                expected += 1
+                yield copy
+        if expected < base + until:
+            what = f"messages of its queue {number} are missing after place {expected - base}"
+            raise DamagedDataError(self.path, what)
 
     def batches(self) -> int:
         """Count the batches of the journal."""
@@ -211,7 +256,7 @@ class Database:
         for key in keys:
             try:
                 row = self._reader.execute("SELECT crc, copy FROM message WHERE key = ?", (key,)).fetchone()
-                if row is not None and crc32(row[1]) == row[0]:
+                if row is not None and row[0] == checksum(self._folder, key, row[1]):
                     yield key - base, read_message(row[1])
             except (sqlite3.DatabaseError, *UNREADABLE):
                 continue
@@ -219,9 +264,8 @@ class Database:
     # Writing; sqlite3.Error passes through, and nothing is changed then
 
     def describe(self, about: Mapping[str, str]) -> None:
-        """Let the file say of itself."""
-        with self._transaction():
-            self._writer.executemany("INSERT OR REPLACE INTO about VALUES (?, ?)", about.items())
+        """Let the file say of itself, from the next checkpoint on: neither is whole without the other."""
+        self._about = sealed({**about, "folder": self._folder})
 
     def append(self, commands: bytes, count: int) -> None:
         """Write a batch of so many commands; it is durable when this returns."""
@@ -229,7 +273,7 @@ class Database:
         with self._transaction():
             self._writer.execute(
                 "INSERT INTO journal (crc, commands, upto) VALUES (?, ?, ?)",
-                (crc32(commands), commands, upto),
+                (checksum(self._folder, upto, commands), commands, upto),
             )
         self._wrote(upto)
 
@@ -237,17 +281,21 @@ class Database:
         """Write state and messages in place of the journal; durable when this returns."""
         upto = self._upto() + checkpoint.commands
         with self._transaction():
+            self._writer.executemany("INSERT OR REPLACE INTO about VALUES (?, ?)", self._about.items())
             self._writer.executemany(
-                "INSERT OR REPLACE INTO message VALUES (?, ?, ?)", _packed(checkpoint.rows)
+                "INSERT OR REPLACE INTO message VALUES (?, ?, ?)", self._packed(checkpoint.rows)
             )
+            state, drawn = checkpoint.state, checkpoint.outline
+            sums = checksum(self._folder, upto, state), checksum(self._folder, drawn)
             self._writer.execute(
-                "INSERT OR REPLACE INTO checkpoint VALUES (1, ?, ?, ?, ?)",
-                (crc32(checkpoint.state), checkpoint.state, checkpoint.outline, upto),
+                "INSERT OR REPLACE INTO checkpoint VALUES (1, ?, ?, ?, ?, ?)",
+                (sums[0], state, upto, sums[1], drawn),
             )
             self._writer.execute("DELETE FROM journal")
             gone = [(number * PLACES, (number + 1) * PLACES) for number in checkpoint.dead]
             gone += [(number * PLACES, number * PLACES + first) for number, first in checkpoint.floors]
             self._writer.executemany("DELETE FROM message WHERE key >= ? AND key < ?", gone)
+        self._about = {}
         self._wrote(upto)
 
     def make_room(self) -> None:
@@ -272,7 +320,12 @@ class Database:
 
     def _wrote(self, upto: int) -> None:
         self._count = upto
-        self._mark.write(upto)
+        self._mark.write(upto, self._folder)
+
+    def _packed(self, rows: Sequence[Row]) -> Iterable[tuple[int, int, bytes]]:
+        for number, place, message in rows:
+            key, copy = number * PLACES + place, write_message(message)
+            yield key, checksum(self._folder, key, copy), copy
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -297,13 +350,27 @@ class Database:
 def _upto(connection: sqlite3.Connection) -> int:
     last = connection.execute("SELECT upto FROM journal ORDER BY id DESC LIMIT 1").fetchone()
     last = last or connection.execute("SELECT upto FROM checkpoint").fetchone()
+    if last is not None and not isinstance(last[0], int):
+        raise sqlite3.DatabaseError("its count of commands is no number")
     return 0 if last is None else int(last[0])
 
 
-def _packed(rows: Sequence[Row]) -> Iterable[tuple[int, int, bytes]]:
-    for number, place, message in rows:
-        copy = write_message(message)
-        yield number * PLACES + place, crc32(copy), copy
+def checksum(folder: str, *parts: object) -> int:
+    """Return the checksum of a row of the file so named; one that no row has where damage made the types others."""
+    crc = crc32(folder.encode())
+    for part in parts:
+        if isinstance(part, (int, str)):
+            crc = crc32(f"{part}\n".encode(errors="surrogatepass"), crc)
+        elif isinstance(part, bytes):
+            crc = crc32(part, crc)
+        else:
+            return -1
+    return crc
+
+
+def sealed(about: Mapping[str, str]) -> Mapping[str, str]:
+    """Add a checksum to what a file says of itself."""
+    return {**about, "crc": str(crc32(repr(sorted(about.items())).encode()))}
 
 
 def lock_of(path: Path) -> Path:
@@ -338,6 +405,9 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 def _lock(path: Path) -> sqlite3.Connection:
     """Take the file for this process; the lock ends with the process, whichever way that ends."""
+    if lock_of(path).stat().st_size:
+        # Nothing is ever written into it; with anything in it, it could not be locked.
+        os.truncate(lock_of(path), 0)
     lock = sqlite3.connect(lock_of(path), isolation_level=None, timeout=0.0)
     try:
         lock.execute("BEGIN EXCLUSIVE")

@@ -7,16 +7,26 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import NamedTuple
 from zlib import crc32
 
 from aiorocketmq_fake.edge.storage.errors import DamagedDataError
 
-__all__ = ["Mark", "beside"]
+__all__ = ["Mark", "Marked", "beside"]
 
 logger = logging.getLogger(__name__)
 
-_SIZE = 30
-"""Twenty digits, a blank, eight hexadecimal digits of their checksum, and the end of the line."""
+_SIZE = 47
+"""Twenty digits, a blank, sixteen hexadecimal digits, a blank, eight of a checksum, and the end of the line."""
+
+
+class Marked(NamedTuple):
+    """What a mark says."""
+
+    number: int
+    """How many commands were written at least."""
+    folder: str
+    """The name of the data file that it belongs to: no other has it."""
 
 
 def beside(path: Path) -> Path:
@@ -36,26 +46,27 @@ class Mark:
         """Close the file."""
         self._file.close()
 
-    def read(self) -> int | None:
-        """Return how many commands were written at least, None if unknown; DamagedDataError if it is no number."""
+    def read(self) -> Marked | None:
+        """Return what it says, None if that is nothing; DamagedDataError if it is not as it was written."""
         self._file.seek(0)
         text = self._file.read(_SIZE)
         if not text:
             return None
-        number, _, crc = text.strip().partition(b" ")
-        if not number.isdigit() or crc != _checksum(number):
+        said, _, crc = text.strip().rpartition(b" ")
+        if len(text) != _SIZE or crc != _checksum(said):
             raise DamagedDataError(self.path, "it is not as it was written")
-        return int(number)
+        number, _, folder = said.partition(b" ")
+        return Marked(int(number), folder.decode())
 
-    def write(self, number: int) -> None:
+    def write(self, number: int, folder: str) -> None:
         """Keep a number. It is not waited for: after a power failure it may be an older one, which accuses nobody."""
-        digits = b"%020d" % number
+        said = b"%020d %s" % (number, folder.encode())
         try:
             self._file.seek(0)
-            self._file.write(digits + b" " + _checksum(digits) + b"\n")
+            self._file.write(said + b" " + _checksum(said) + b"\n")
         except OSError as error:
             logger.warning("%s cannot be written, a lost end would not be noticed: %s", self.path, error)
 
 
-def _checksum(digits: bytes) -> bytes:
-    return b"%08x" % crc32(digits)
+def _checksum(said: bytes) -> bytes:
+    return b"%08x" % crc32(said)

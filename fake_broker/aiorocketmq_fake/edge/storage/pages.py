@@ -157,6 +157,10 @@ class Pager:
         self._known[entries.number] = entries
         self._next = max(self._next, entries.number + 1)
 
+    def on_disk(self) -> list[tuple[int, int, int]]:
+        """List queues with the places of their oldest message and after the last one that is on disk."""
+        return [(number, each.first, each.written) for number, each in self._known.items()]
+
     def unwritten(self) -> list[Row]:
         """List all that the next checkpoint must write."""
         return [row for entries in self.fresh for row in entries.unwritten()]
@@ -197,7 +201,8 @@ class Pager:
     def _load(self, key: tuple[int, int]) -> _Page:
         number, index = key
         first = max(index * PAGE, self._known[number].first)
-        messages = self._read_rows(number, first, (index + 1) * PAGE)
+        until = min((index + 1) * PAGE, self._known[number].written)
+        messages = self._read_rows(number, first, until)
         known = self._pages.get(key)
         page = self._pages[key] = _Page(first, messages, sum(map(size, messages)))
         self._page_bytes += page.bytes - (known.bytes if known is not None else 0)

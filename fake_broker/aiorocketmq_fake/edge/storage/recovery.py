@@ -5,19 +5,19 @@ from __future__ import annotations
 import logging
 import sqlite3
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
 from aiorocketmq_fake.core.broker import Broker
 from aiorocketmq_fake.edge.storage.codec import UNREADABLE, load_state, shape
-from aiorocketmq_fake.edge.storage.commands import redo, unpack
+from aiorocketmq_fake.edge.storage.commands import in_order, redo
 from aiorocketmq_fake.edge.storage.database import FORMAT, Database
 from aiorocketmq_fake.edge.storage.errors import (
     DamagedDataError,
     ForeignDataError,
     ForeignState,
-    PersistenceError,
 )
 from aiorocketmq_fake.edge.storage.journal import Journal
 from aiorocketmq_fake.edge.storage.pages import Pager
@@ -43,25 +43,11 @@ def open_data(
     DamagedDataError unless `repair` says to go on with what can be read; the damaged file is kept beside it then.
     """
     try:
-        found = _read(path, make, now, memory)
+        return _begin(_read(path, make, now, memory), now, memory)
     except (DamagedDataError, ForeignState) as damage:
         if not repair:
             raise
-        found = _repair(path, make, now, memory, damage)
-    core, pager, database = found.core, found.pager, found.database
-    core.keep_entries(pager.new_entries)
-    core.restart(now=max(now, core.now))
-    core.take_events()
-    core.forget_deliveries()
-    journal = Journal(database, core, pager, checkpoint=min(8 * 1024 * 1024, memory // 4))
-    journal.repaired = found.repaired
-    try:
-        database.describe(_about(core))
-        journal.checkpoint()
-    except sqlite3.Error as error:
-        database.close()
-        raise PersistenceError(path.parent, str(error)) from error
-    return core, journal
+        return _repair(path, make, now, memory, damage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,32 +77,56 @@ def _read(path: Path, make: MakeCore, now: float, memory: int) -> _Found:
         raise
 
 
+def _begin(found: _Found, now: float, memory: int) -> tuple[Broker, Journal]:
+    """Let a core that was found go on, and write how it begins."""
+    core, pager, database = found.core, found.pager, found.database
+    core.keep_entries(pager.new_entries)
+    core.restart(now=max(now, core.now))
+    core.take_events()
+    core.forget_deliveries()
+    journal = Journal(database, core, pager, checkpoint=min(8 * 1024 * 1024, memory // 4))
+    journal.repaired = found.repaired
+    try:
+        database.describe(_about(core))
+        journal.checkpoint()
+    except sqlite3.DatabaseError as error:
+        database.close()
+        raise database.failure(error) from error
+    except BaseException:
+        database.close()
+        raise
+    return core, journal
+
+
 def _repair(
     path: Path, make: MakeCore, now: float, memory: int, damage: DamagedDataError | ForeignState
-) -> _Found:
+) -> tuple[Broker, Journal]:
     """Go on with what can be read; at the worst that is nothing."""
     copy = set_aside(path)
-    found = _cut(path, make, now, memory) if isinstance(damage, DamagedDataError) else None
-    if found is None:
-        found = _rebuild(path, copy, make, now, memory)
-    told = f"{damage} Repaired: {found.repaired}. The damaged file is kept as {copy}."
-    logger.warning("%s", told)
-    return replace(found, repaired=told)
+
+    def begin(found: _Found) -> tuple[Broker, Journal]:
+        told = f"{damage} Repaired: {found.repaired}. The damaged file is kept as {copy}."
+        begun = _begin(replace(found, repaired=told), now, memory)
+        logger.warning("%s", told)
+        return begun
+
+    if isinstance(damage, DamagedDataError):
+        with suppress(DamagedDataError, ForeignState):
+            return begin(_cut(path, make, now, memory))
+    return begin(_rebuild(path, copy, make, now, memory))
 
 
-def _cut(path: Path, make: MakeCore, now: float, memory: int) -> _Found | None:
-    """Keep the file without the damaged end of its journal; None where that is not all that is damaged."""
-    database = None
+def _cut(path: Path, make: MakeCore, now: float, memory: int) -> _Found:
+    """Keep the file without the damaged end of its journal; DamagedDataError where that is not all that is damaged."""
+    database = Database(path)
     try:
-        database = Database(path)
         pager = Pager(database.messages, memory)
         fresh = make(now)
         _check_origin(database, fresh)
         core, kept = cut(database, pager, fresh)
-    except (DamagedDataError, ForeignState):
-        if database is not None:
-            database.close()
-        return None
+    except BaseException:
+        database.close()
+        raise
     return _Found(core, pager, database, kept)
 
 
@@ -169,7 +179,8 @@ def _check_origin(database: Database, fresh: Broker) -> None:
 
 def _recover(database: Database, pager: Pager, fresh: Broker) -> Broker:
     """Read the checkpoint and do again what came after it."""
-    if database.path.stat().st_size <= CHECKED:
+    is_small = database.path.stat().st_size <= CHECKED
+    if is_small:
         database.check()
     saved = database.saved()
     if saved is None:
@@ -178,13 +189,15 @@ def _recover(database: Database, pager: Pager, fresh: Broker) -> Broker:
         core = load_state(saved.state, {"pager": pager, **fresh.transient()}, type(fresh))
     except UNREADABLE as error:
         raise DamagedDataError(database.path, f"its checkpoint cannot be read ({error})") from error
+    if is_small:
+        for number, first, until in pager.on_disk():
+            database.check_messages(number, first, until)
     done = 0
-    for batch in database.journal():
-        try:
-            commands = unpack(batch)
+    try:
+        for commands in in_order(database.journal(), saved.upto):
             redo(core, commands)
-        except UNREADABLE as error:
-            raise DamagedDataError(database.path, f"its journal cannot be done again ({error})") from error
-        done += len(commands)
+            done += len(commands)
+    except UNREADABLE as error:
+        raise DamagedDataError(database.path, f"its journal cannot be done again ({error})") from error
     logger.info("%s: %s commands done again after the checkpoint", database.path, done)
     return core

@@ -13,7 +13,7 @@ from aiorocketmq_fake.core.codes import TopicType
 from aiorocketmq_fake.core.keeping import Salvaged
 from aiorocketmq_fake.core.model import StoredMessage, TopicConfig
 from aiorocketmq_fake.edge.storage.codec import UNREADABLE, load_state
-from aiorocketmq_fake.edge.storage.commands import Command, redo, unpack
+from aiorocketmq_fake.edge.storage.commands import Command, in_order, redo, unpack
 from aiorocketmq_fake.edge.storage.database import Database
 from aiorocketmq_fake.edge.storage.errors import DamagedDataError
 from aiorocketmq_fake.edge.storage.outline import Outline, read
@@ -54,8 +54,7 @@ def cut(database: Database, pager: Pager, fresh: Broker) -> tuple[Broker, str]:
         raise DamagedDataError(database.path, f"its checkpoint cannot be read ({error})") from error
     batches = done = 0
     try:
-        for batch in database.journal():
-            commands = unpack(batch)
+        for commands in in_order(database.journal(), saved.upto):
             redo(core, commands)
             batches += 1
             done += len(commands)
@@ -115,7 +114,7 @@ def _by_messages(database: Database) -> Iterator[Salvaged]:
 def _readable(database: Database) -> Iterator[Command]:
     """Go through the commands of all batches that can be read."""
     try:
-        for batch in database.journal(strict=False):
+        for _, batch in database.journal(strict=False):
             try:
                 yield from unpack(batch)
             except UNREADABLE as error:
