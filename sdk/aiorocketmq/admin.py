@@ -137,12 +137,16 @@ class Admin:
         await topics.alter(self._masters, topic, queues=queues, readable=readable, writable=writable)
 
     async def describe_topic(self, topic: str) -> TopicDescription:
-        """Return the settings of `topic` on each broker, and the offsets and times of all queues."""
+        """Return the settings of `topic` on each broker, and the offsets and store times of its queues.
+
+        Raises TopicNotFoundError if no master has it."""
         check_topic(topic)
         return await topics.describe(self._masters, topic)
 
     async def spans(self, topic: str) -> tuple[QueueSpan, ...]:
-        """Return the offsets and store times of the messages in each queue of `topic`, sorted by queue."""
+        """Return the offsets and store times of the messages in each queue of `topic`, sorted by queue.
+
+        Raises TopicNotFoundError if no master has it."""
         check_topic(topic)
         return await topics.spans(self._masters, topic)
 
@@ -152,12 +156,12 @@ class Admin:
         await topics.delete(self._masters, topic)
 
     async def route(self, topic: str) -> TopicRoute:
-        """Return where `topic` lives, as the name server sees it."""
+        """Return the brokers and queues of `topic` from the name server; raises TopicNotFoundError."""
         check_topic(topic)
         return await topics.route(self._masters, topic)
 
     async def topics(self) -> tuple[str, ...]:
-        """Return the names of all topics, the servers' own included, sorted."""
+        """Return the names of all topics that the name server knows, the servers' own included, sorted."""
         return await topics.names(self._masters)
 
     async def create_group(
@@ -220,7 +224,7 @@ class Admin:
         await groups.alter(self._masters, group, settings)
 
     async def describe_group(self, group: str) -> tuple[GroupSettings, ...]:
-        """Return the settings of `group`, one for each master that has it."""
+        """Return the settings of `group`, one for each master that has it; raises GroupNotFoundError if none has."""
         check_group(group)
         return await groups.describe(self._masters, group)
 

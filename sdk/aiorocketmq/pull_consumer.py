@@ -229,14 +229,19 @@ class PullConsumer:
         return self._session.health().is_ready
 
     async def queues(self, topic: str) -> tuple[MessageQueue, ...]:
-        """The readable queues of `topic`, from the server's route."""
+        """Return the readable queues of `topic`, as the server's route has them now.
+
+        Raises TopicNotFoundError, UnreachableError, and ClosedError outside of `async with`."""
         self._open()
         return await self._calls.queues(topic)
 
     def assign(self, queues: Iterable[MessageQueue]) -> None:
-        """Read exactly these queues from now on; those read already keep their position.
+        """Read exactly these queues from now on; those that were read before keep their position.
 
-        Raises UsageError for a consumer of `topics`, whose queues the group shares."""
+        Others begin at the group's committed offset, or at `start` if there is none. Batches of queues that are left
+        out are dropped. Takes effect at once; errors of a queue are raised by `poll` and iteration. Raises UsageError
+        for a consumer of `topics`, whose queues the group shares, TypeError for values that are no MessageQueue, and
+        ClosedError outside of `async with`."""
         self._open()
         if self._sharing is not None:
             raise UsageError(
@@ -254,7 +259,7 @@ class PullConsumer:
 
     @property
     def assigned(self) -> tuple[MessageQueue, ...]:
-        """What is read now; empty when the consumer is not open."""
+        """The queues that are read now; empty outside of `async with`."""
         return () if self._fetching is None else tuple(self._fetching.positions.queues)
 
     def __aiter__(self) -> Self:
@@ -270,7 +275,10 @@ class PullConsumer:
         return self._hand_out(fetched)
 
     async def poll(self, timeout: float) -> PullBatch | None:
-        """The next batch of any queue, or None when none comes within `timeout` seconds (0: only what is here)."""
+        """Return the next batch of any queue, None if none arrives within `timeout` seconds (from 0: what was fetched).
+
+        Asking for a batch tells `auto_commit` that the one before is finished. A cancelled call takes nothing. Raises
+        what ended the consumer, or reading a queue that is still assigned, and ClosedError outside of `async with`."""
         fetching = self._open()
         self._finish(fetching)
         fetched: Fetched | None = None
@@ -281,7 +289,9 @@ class PullConsumer:
     async def seek(self, queue: MessageQueue, offset: Offset | int | datetime) -> None:
         """Go on reading `queue` at an offset, the begin, the end, or the first message stored at or after an instant.
 
-        Fetched messages that were not taken yet are dropped. Raises UsageError for a queue that is not assigned.
+        Fetched messages that were not taken yet are dropped; commits nothing. An offset is at least 0; one that the
+        server does not have is corrected at the next pull, with a warning and a `SeekEvent`. Raises UsageError for a
+        queue that is not assigned, and the server's error if it was asked. Cancelled, the position stays as it was.
         """
         fetching = self._assigned(queue)
         await fetching.seek(queue, await self._calls.resolve(queue, offset))
@@ -296,19 +306,24 @@ class PullConsumer:
                 await fetching.commit(queue, offset)
 
     async def position(self, queue: MessageQueue) -> int:
-        """The offset of the next message that is handed out. Raises UsageError for a queue that is not assigned."""
+        """Return the offset of the next message to be delivered; waits until a queue just assigned has its first one.
+
+        Raises UsageError for a queue that is not assigned, and what ended reading it."""
         fetching = self._assigned(queue)
         return await fetching.position(queue)
 
     async def committed(self, queue: MessageQueue) -> int | None:
-        """The group's committed offset of any queue, as the server has it; None where there is none."""
+        """Return the group's committed offset of any queue, None if unset: the server's, in broadcast mode the file's.
+
+        Raises the server's error, UnreachableError, and ClosedError outside of `async with`."""
         self._open()
         return await self._calls.committed(queue)
 
     async def lag(self) -> dict[MessageQueue, int]:
-        """Messages that each assigned queue holds beyond the committed offset, filtered ones included.
+        """Return how many messages each assigned queue holds beyond the committed offset, filtered ones included.
 
-        A queue without a committed offset counts from this consumer's position."""
+        A queue without a committed offset counts from this consumer's position. Three calls for each queue; raises the
+        server's error, UnreachableError, and ClosedError outside of `async with`."""
         fetching = self._open()
         lags: dict[MessageQueue, int] = {}
         for queue in self.assigned:

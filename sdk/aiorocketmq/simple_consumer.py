@@ -201,9 +201,11 @@ class SimpleConsumer:
         )
 
     async def ack(self, messages: Sequence[ReceivedMessage]) -> None:
-        """Acknowledge many in as few calls as possible.
+        """Acknowledge many messages, those of one topic and server in one call each.
 
-        Where some had no effect, AckManyError carries an outcome for each; the others are done."""
+        If some were not acknowledged, for instance because their leases expired, AckManyError carries an outcome for
+        each message; the others are acknowledged. Cancelled or unanswered, calls may or may not have taken effect, and
+        may be repeated. Raises ClosedError outside of `async with`."""
         self._session.check_running()
         errors = await self._settling.ack(messages)
         failed = [error for error in errors if error is not None]
@@ -270,14 +272,20 @@ class SimpleConsumer:
             self._lite.taken_away(command.notify_unsubscribe_lite_command.lite_topic)
 
     async def subscribe(self, topic: str, wanted: str | Filter = EVERYTHING) -> None:
-        """Receive from `topic`, too, or with another filter; returns when servers know."""
+        """Receive from `topic`, too, or with another filter `wanted` (default: all messages).
+
+        Returns when the servers have the subscription; polls that wait already go on with the old one. Raises
+        TopicNotFoundError, IllegalFilterError, UnreachableError, UsageError for a dead-letter topic that may not be
+        read, and keeps the old subscription then. Cancelled, servers may have the new one."""
         declaration = self._session.declaration
         await check_reader(self._session, (topic,))
         filters = {**declaration.subscriptions, topic: filter_text(filter_of(topic, wanted))}
         await self._session.declare(replace(declaration, subscriptions=filters))
 
     async def unsubscribe(self, topic: str) -> None:
-        """Receive no more from `topic`; raises UsageError where it is not subscribed."""
+        """Receive no more from `topic`; messages received before can still be settled.
+
+        Raises UsageError if it is not subscribed, and what `subscribe` raises."""
         declaration = self._session.declaration
         filters = dict(declaration.subscriptions)
         if filters.pop(topic, None) is None:

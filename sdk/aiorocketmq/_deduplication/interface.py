@@ -18,19 +18,23 @@ class Claim(Enum):
 
 
 class DeduplicationStore(Protocol):
-    """Remembers claims and what was done, each for a time.
+    """Remembers, each for a time, which messages are claimed and which were handled.
 
-    Every call is one atomic step among all who share the store. `owner` is a name that is made anew for each claim;
-    what somebody does who does not hold the claim any more has no effect."""
+    Every call is one atomic step among all processes that share the store. `key` names a message, `owner` is unique for
+    each claim, `seconds` is above 0. A call of an owner who has lost its claim to another has no effect; a store may
+    honour one that has merely expired. Errors of the store are raised to the hook, which fails the handling: the
+    message is redelivered. A cancelled call may or may not have taken effect; repeating it is harmless."""
 
     async def claim(self, key: str, owner: str, seconds: float) -> Claim:
-        """Grant `key` to `owner` for `seconds` unless it is done or claimed by another."""
+        """Grant `key` to `owner` for `seconds`, unless it is done or claimed by another owner.
+
+        Returns GRANTED, HELD or DONE; GRANTED again, with a new end, if the owner has the claim already."""
 
     async def renew(self, key: str, owner: str, seconds: float) -> None:
-        """Let the claim of `owner` end `seconds` from now."""
+        """Extend the claim of `owner` to `seconds` from now; no effect if the owner does not have it."""
 
     async def done(self, key: str, owner: str, seconds: float) -> None:
-        """Turn the claim of `owner` into a note that `key` is done, kept for `seconds`."""
+        """Mark `key` as done for `seconds` instead of claimed by `owner`; no effect without the claim."""
 
     async def release(self, key: str, owner: str) -> None:
-        """Give the claim of `owner` up: the next one who asks gets it."""
+        """Release the claim of `owner`, so that the next `claim` is granted; no effect without the claim."""

@@ -26,7 +26,7 @@ class MemoryStore:
         return len(self._entries)
 
     async def claim(self, key: str, owner: str, seconds: float) -> Claim:
-        """Grant `key` to `owner` unless it is done or claimed by another."""
+        """Grant `key` to `owner` as `DeduplicationStore.claim` does, in this process; never waits."""
         now = self._clock()
         holder, until = self._entries.get(key, (owner, now))
         if until > now and holder != owner:
@@ -35,17 +35,17 @@ class MemoryStore:
         return Claim.GRANTED
 
     async def renew(self, key: str, owner: str, seconds: float) -> None:
-        """Let the claim of `owner` end `seconds` from now."""
+        """Extend the claim of `owner` to `seconds` from now; no effect without the claim."""
         if self._is_held(key, owner):
             self._put(key, owner, self._clock() + seconds)
 
     async def done(self, key: str, owner: str, seconds: float) -> None:
-        """Note that `key` is done."""
+        """Mark `key` as done for `seconds`; no effect without the claim of `owner`."""
         if self._is_held(key, owner):
             self._put(key, None, self._clock() + seconds)
 
     async def release(self, key: str, owner: str) -> None:
-        """Give the claim of `owner` up."""
+        """Release the claim of `owner`; no effect without it."""
         if self._is_held(key, owner):
             del self._entries[key]
 

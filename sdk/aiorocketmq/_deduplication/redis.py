@@ -55,7 +55,7 @@ class RedisStore:
             await self._redis.aclose()
 
     async def claim(self, key: str, owner: str, seconds: float) -> Claim:
-        """Grant `key` to `owner` unless it is done or claimed by another."""
+        """Grant `key` to `owner` as `DeduplicationStore.claim` does, in one round trip to Redis; raises its errors."""
         held = await self._claim(keys=[self._prefix + key], args=[_by(owner), _milliseconds(seconds)])
         value = held.decode() if isinstance(held, bytes) else held
         if value == _by(owner):
@@ -63,15 +63,15 @@ class RedisStore:
         return Claim.DONE if value == _DONE else Claim.HELD
 
     async def renew(self, key: str, owner: str, seconds: float) -> None:
-        """Let the claim of `owner` end `seconds` from now."""
+        """Extend the claim of `owner` to `seconds` from now; no effect without the claim."""
         await self._replace(keys=[self._prefix + key], args=[_by(owner), _by(owner), _milliseconds(seconds)])
 
     async def done(self, key: str, owner: str, seconds: float) -> None:
-        """Note that `key` is done."""
+        """Mark `key` as done for `seconds`; no effect without the claim of `owner`."""
         await self._replace(keys=[self._prefix + key], args=[_by(owner), _DONE, _milliseconds(seconds)])
 
     async def release(self, key: str, owner: str) -> None:
-        """Give the claim of `owner` up."""
+        """Release the claim of `owner`; no effect without it."""
         await self._remove(keys=[self._prefix + key], args=[_by(owner)])
 
 

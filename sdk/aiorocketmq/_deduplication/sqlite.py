@@ -58,22 +58,22 @@ class SqliteStore:
                 await anyio.to_thread.run_sync(database.close, limiter=self._turn)
 
     async def claim(self, key: str, owner: str, seconds: float) -> Claim:
-        """Grant `key` to `owner` unless it is done or claimed by another."""
+        """Grant `key` to `owner` as `DeduplicationStore.claim` does, in the file; other processes are waited for."""
         now = self._clock()
         return await self._step(partial(self._claim, key=key, owner=owner, until=now + seconds, now=now))
 
     async def renew(self, key: str, owner: str, seconds: float) -> None:
-        """Let the claim of `owner` end `seconds` from now."""
+        """Extend the claim of `owner` to `seconds` from now; no effect without the claim."""
         await self._change("UPDATE handled SET until = ? WHERE key = ? AND owner = ?", seconds, key, owner)
 
     async def done(self, key: str, owner: str, seconds: float) -> None:
-        """Note that `key` is done."""
+        """Mark `key` as done for `seconds`; no effect without the claim of `owner`."""
         await self._change(
             "UPDATE handled SET owner = NULL, until = ? WHERE key = ? AND owner = ?", seconds, key, owner
         )
 
     async def release(self, key: str, owner: str) -> None:
-        """Give the claim of `owner` up."""
+        """Release the claim of `owner`; no effect without it."""
         await self._step(
             lambda database: database.execute("DELETE FROM handled WHERE key = ? AND owner = ?", (key, owner))
         )
