@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
 import click
+
+from aiorocketmq.cli.server import SECURITY_OPTIONS, Security, gathering
 
 if TYPE_CHECKING:
     from aiorocketmq.admin import Admin
@@ -21,41 +24,54 @@ _SYSTEM = (
 )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Masters(Security):
+    """The brokers that are meant, by their name server or directly, and how they are spoken to."""
+
+    namesrv: str | None
+    broker: str | None
+
+    def ask(self, call: Callable[[Admin], Awaitable[T]]) -> T:
+        """Run `call` on an open Admin; wrong values end with one sentence."""
+        import asyncio
+
+        from aiorocketmq.admin import Admin
+
+        if self.namesrv and self.broker:
+            raise click.UsageError("give --namesrv or --broker, not both")
+        endpoint = (
+            f"broker://{self.broker}" if self.broker else f"namesrv://{self.namesrv or 'localhost:9876'}"
+        )
+        credentials = self.credentials()
+
+        async def run() -> T:
+            async with Admin(endpoint, credentials=credentials, tls=self.tls_config()) as admin:
+                return await call(admin)
+
+        try:
+            return asyncio.run(run())
+        except ValueError as error:
+            raise click.UsageError(str(error)) from error
+
+
 def server_options(function: Command) -> Command:
-    """Add the options that say which server is meant."""
-    broker = click.option("--broker", metavar="HOST:PORT", help="A broker's classic port, usually 10911.")
-    namesrv = click.option(
+    """Add the options that name the brokers; the command gets them as one parameter `server`, `Masters`."""
+    return gathering(Masters, (*_OPTIONS, *SECURITY_OPTIONS), function)
+
+
+_OPTIONS = (
+    click.option(
         "--namesrv",
         metavar="HOST:PORT[;...]",
         help="Name servers, usually port 9876. Default: localhost:9876.",
-    )
-    return namesrv(broker(function))
+    ),
+    click.option("--broker", metavar="HOST:PORT", help="A broker's classic port, usually 10911."),
+)
 
 
 def json_option(function: Command) -> Command:
     """Add `--json`, the parameter `as_json`."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
-
-
-def ask(namesrv: str | None, broker: str | None, call: Callable[[Admin], Awaitable[T]]) -> T:
-    """Run `call` on an open Admin of the server that the options name; wrong values end with one sentence."""
-    import asyncio
-
-    from aiorocketmq.admin import Admin
-
-    if namesrv and broker:
-        raise click.UsageError("give --namesrv or --broker, not both")
-
-    async def run() -> T:
-        async with Admin(
-            f"broker://{broker}" if broker else f"namesrv://{namesrv or 'localhost:9876'}"
-        ) as admin:
-            return await call(admin)
-
-    try:
-        return asyncio.run(run())
-    except ValueError as error:
-        raise click.UsageError(str(error)) from error
 
 
 def topic_name(context: click.Context, parameter: click.Parameter, name: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from aiorocketmq.cli.admin_options import ask, group_name, json_option, server_options
+from aiorocketmq.cli.admin_options import Masters, group_name, json_option, server_options
 
 
 @click.group()
@@ -26,9 +26,7 @@ def client() -> None:
 )
 @json_option
 @server_options
-def list_clients(
-    group: str | None, producer_group: str | None, as_json: bool, namesrv: str | None, broker: str | None
-) -> None:
+def list_clients(group: str | None, producer_group: str | None, as_json: bool, server: Masters) -> None:
     """List the consumers, or the producers, that brokers know in a group; none is no error.
 
     Those behind a separate proxy (cluster mode) are known to that proxy only, and are not listed.
@@ -44,7 +42,7 @@ def list_clients(
         raise click.UsageError("give either --group or --producer-group")
     found: Sequence[object]
     if group is not None:
-        found = ask(namesrv, broker, lambda admin: admin.clients(group))
+        found = server.ask(lambda admin: admin.clients(group))
     else:
-        found = ask(namesrv, broker, lambda admin: admin.producers(producer_group or ""))
+        found = server.ask(lambda admin: admin.producers(producer_group or ""))
     print_rows(found, as_json=as_json)

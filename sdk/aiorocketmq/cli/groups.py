@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from aiorocketmq.cli.admin_options import (
-    ask,
+    Masters,
     group_name,
     json_option,
     moment,
@@ -41,14 +41,12 @@ def group() -> None:
     help="Deliveries, the first one included, before a message becomes a dead letter.",
 )
 @server_options
-def create_group(
-    name: str, ordered: bool, max_attempts: int, namesrv: str | None, broker: str | None
-) -> None:
+def create_group(name: str, ordered: bool, max_attempts: int, server: Masters) -> None:
     """Create consumer group NAME on every master, or replace its settings by these.
 
     Example: aiorocketmq group create billing --max-attempts 5
     """
-    ask(namesrv, broker, lambda admin: admin.create_group(name, ordered=ordered, max_attempts=max_attempts))
+    server.ask(lambda admin: admin.create_group(name, ordered=ordered, max_attempts=max_attempts))
     click.echo(f"group {name} is there: {'ordered' if ordered else 'unordered'}, {max_attempts} attempts")
 
 
@@ -65,27 +63,25 @@ def create_group(
 )
 @click.option("--consume/--no-consume", "consume_enabled", default=None, help="Whether it gets messages.")
 @server_options
-def alter_group(
-    name: str, backoff: Sequence[float], namesrv: str | None, broker: str | None, **settings: Any
-) -> None:
+def alter_group(name: str, backoff: Sequence[float], server: Masters, **settings: Any) -> None:
     """Change what is given of consumer group NAME on every master that has it.
 
     Example: aiorocketmq group alter billing --max-attempts 5 --backoff 1 --backoff 30
     """
     # Any: click hands the options over by name.
-    ask(namesrv, broker, lambda admin: admin.alter_group(name, backoff=backoff or None, **settings))
+    server.ask(lambda admin: admin.alter_group(name, backoff=backoff or None, **settings))
     click.echo(f"group {name} is altered")
 
 
 @group.command(name="delete")
 @click.argument("name", callback=group_name)
 @server_options
-def delete_group(name: str, namesrv: str | None, broker: str | None) -> None:
+def delete_group(name: str, server: Masters) -> None:
     """Delete consumer group NAME with its progress; one that does not exist is no error.
 
     Example: aiorocketmq group delete billing
     """
-    ask(namesrv, broker, lambda admin: admin.delete_group(name))
+    server.ask(lambda admin: admin.delete_group(name))
     click.echo(f"group {name} is gone")
 
 
@@ -93,12 +89,12 @@ def delete_group(name: str, namesrv: str | None, broker: str | None) -> None:
 @click.option("--all", "all_names", is_flag=True, help="Also those that servers make for themselves.")
 @json_option
 @server_options
-def list_groups(all_names: bool, as_json: bool, namesrv: str | None, broker: str | None) -> None:
+def list_groups(all_names: bool, as_json: bool, server: Masters) -> None:
     """List the names of all consumer groups.
 
     Example: aiorocketmq group list --namesrv localhost:9876
     """
-    names = ask(namesrv, broker, lambda admin: admin.groups())
+    names = server.ask(lambda admin: admin.groups())
     print_names(names, all_names=all_names, as_json=as_json)
 
 
@@ -106,14 +102,14 @@ def list_groups(all_names: bool, as_json: bool, namesrv: str | None, broker: str
 @click.argument("name", callback=group_name)
 @json_option
 @server_options
-def describe_group(name: str, as_json: bool, namesrv: str | None, broker: str | None) -> None:
+def describe_group(name: str, as_json: bool, server: Masters) -> None:
     """Show the settings of consumer group NAME on each broker.
 
     Example: aiorocketmq group describe billing
     """
     from aiorocketmq.cli.tables import print_rows
 
-    print_rows(ask(namesrv, broker, lambda admin: admin.describe_group(name)), as_json=as_json)
+    print_rows(server.ask(lambda admin: admin.describe_group(name)), as_json=as_json)
 
 
 @group.command()
@@ -121,7 +117,7 @@ def describe_group(name: str, as_json: bool, namesrv: str | None, broker: str | 
 @click.option("--topic", callback=topic_name, help="Only this topic; also if nothing was consumed yet.")
 @json_option
 @server_options
-def progress(name: str, topic: str | None, as_json: bool, namesrv: str | None, broker: str | None) -> None:
+def progress(name: str, topic: str | None, as_json: bool, server: Masters) -> None:
     """Show how far consumer group NAME is in each queue, and which member owns the queue.
 
     Members at gRPC addresses own no queues.
@@ -130,7 +126,7 @@ def progress(name: str, topic: str | None, as_json: bool, namesrv: str | None, b
     """
     from aiorocketmq.cli.tables import print_rows
 
-    print_rows(ask(namesrv, broker, lambda admin: admin.progress(name, topic)), as_json=as_json)
+    print_rows(server.ask(lambda admin: admin.progress(name, topic)), as_json=as_json)
 
 
 @group.command()
@@ -154,8 +150,7 @@ def reset(
     offsets: Sequence[str],
     only_back: bool,
     as_json: bool,
-    namesrv: str | None,
-    broker: str | None,
+    server: Masters,
 ) -> None:
     """Move consumer group NAME in the queues of TOPIC: to an end, to a time, or single queues to offsets.
 
@@ -171,7 +166,7 @@ def reset(
     if (place is None) == (not offsets):
         raise click.UsageError("give either --to or --offset")
     to = _place(place) if place is not None else _offsets(topic, offsets)
-    moved = ask(namesrv, broker, lambda admin: admin.reset_offset(name, topic, to=to, force=not only_back))
+    moved = server.ask(lambda admin: admin.reset_offset(name, topic, to=to, force=not only_back))
     rows = [
         {"topic": queue.topic, "broker": queue.broker, "queue": queue.id, "offset": offset}
         for queue, offset in sorted(moved.items())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from aiorocketmq.cli.admin_options import ask, json_option, moment, server_options, topic_name
+from aiorocketmq.cli.admin_options import Masters, json_option, moment, server_options, topic_name
 
 if TYPE_CHECKING:
     from aiorocketmq.message import ReceivedMessage
@@ -39,8 +39,7 @@ def list_messages(
     until: datetime | None,
     limit: int,
     as_json: bool,
-    namesrv: str | None,
-    broker: str | None,
+    server: Masters,
 ) -> None:
     """List messages of TOPIC, the oldest first.
 
@@ -51,9 +50,7 @@ def list_messages(
     """
     from aiorocketmq.cli.tables import print_rows
 
-    found = ask(
-        namesrv,
-        broker,
+    found = server.ask(
         lambda admin: admin.messages(topic, key=key, since=since, until=until, limit=limit),
     )
     rows = [_row(each) for each in found]
@@ -68,16 +65,14 @@ def list_messages(
 @click.argument("message_id")
 @json_option
 @server_options
-def describe_message(
-    topic: str, message_id: str, as_json: bool, namesrv: str | None, broker: str | None
-) -> None:
+def describe_message(topic: str, message_id: str, as_json: bool, server: Masters) -> None:
     """Show the message of TOPIC with MESSAGE_ID, its sender's or the broker's own.
 
     Example: aiorocketmq message describe orders 01AB6E4A5C1F2D1B1E07D5A4F300000000
     """
     from aiorocketmq.cli.tables import printable
 
-    row = _row(ask(namesrv, broker, lambda admin: admin.message(topic, message_id)))
+    row = _row(server.ask(lambda admin: admin.message(topic, message_id)))
     if as_json:
         click.echo(json.dumps(row))
         return

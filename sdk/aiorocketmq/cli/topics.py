@@ -6,7 +6,7 @@ import json
 
 import click
 
-from aiorocketmq.cli.admin_options import ask, json_option, print_names, server_options, topic_name
+from aiorocketmq.cli.admin_options import Masters, json_option, print_names, server_options, topic_name
 
 TYPES = ("NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED", "PRIORITY", "LITE")
 
@@ -28,14 +28,14 @@ def topic() -> None:
     "--queues", type=click.IntRange(1, 65535), default=8, show_default=True, help="Queues on every broker."
 )
 @server_options
-def create_topic(name: str, kind: str, queues: int, namesrv: str | None, broker: str | None) -> None:
+def create_topic(name: str, kind: str, queues: int, server: Masters) -> None:
     """Create topic NAME on every master, or change it to this.
 
     Example: aiorocketmq topic create orders --type FIFO
     """
     from aiorocketmq.admin import TopicType
 
-    ask(namesrv, broker, lambda admin: admin.create_topic(name, type=TopicType(kind.upper()), queues=queues))
+    server.ask(lambda admin: admin.create_topic(name, type=TopicType(kind.upper()), queues=queues))
     click.echo(f"topic {name} is there: {kind.upper()}, {queues} queues on every broker")
 
 
@@ -50,16 +50,13 @@ def alter_topic(
     queues: int | None,
     readable: bool | None,
     writable: bool | None,
-    namesrv: str | None,
-    broker: str | None,
+    server: Masters,
 ) -> None:
     """Change what is given of topic NAME on every master that has it.
 
     Example: aiorocketmq topic alter orders --queues 16
     """
-    ask(
-        namesrv,
-        broker,
+    server.ask(
         lambda admin: admin.alter_topic(name, queues=queues, readable=readable, writable=writable),
     )
     click.echo(f"topic {name} is altered")
@@ -68,12 +65,12 @@ def alter_topic(
 @topic.command(name="delete")
 @click.argument("name", callback=topic_name)
 @server_options
-def delete_topic(name: str, namesrv: str | None, broker: str | None) -> None:
+def delete_topic(name: str, server: Masters) -> None:
     """Delete topic NAME with its messages; one that does not exist is no error.
 
     Example: aiorocketmq topic delete orders
     """
-    ask(namesrv, broker, lambda admin: admin.delete_topic(name))
+    server.ask(lambda admin: admin.delete_topic(name))
     click.echo(f"topic {name} is gone")
 
 
@@ -81,12 +78,12 @@ def delete_topic(name: str, namesrv: str | None, broker: str | None) -> None:
 @click.option("--all", "all_names", is_flag=True, help="Also those that servers make for themselves.")
 @json_option
 @server_options
-def list_topics(all_names: bool, as_json: bool, namesrv: str | None, broker: str | None) -> None:
+def list_topics(all_names: bool, as_json: bool, server: Masters) -> None:
     """List the names of all topics.
 
     Example: aiorocketmq topic list --namesrv localhost:9876
     """
-    names = ask(namesrv, broker, lambda admin: admin.topics())
+    names = server.ask(lambda admin: admin.topics())
     print_names(names, all_names=all_names, as_json=as_json)
 
 
@@ -94,14 +91,14 @@ def list_topics(all_names: bool, as_json: bool, namesrv: str | None, broker: str
 @click.argument("name", callback=topic_name)
 @json_option
 @server_options
-def describe_topic(name: str, as_json: bool, namesrv: str | None, broker: str | None) -> None:
+def describe_topic(name: str, as_json: bool, server: Masters) -> None:
     """Show the settings of topic NAME on each broker, and the offsets and times of its queues.
 
     Example: aiorocketmq topic describe orders
     """
     from aiorocketmq.cli.tables import plain, print_rows
 
-    found = ask(namesrv, broker, lambda admin: admin.describe_topic(name))
+    found = server.ask(lambda admin: admin.describe_topic(name))
     if as_json:
         click.echo(json.dumps(plain(found)))
         return

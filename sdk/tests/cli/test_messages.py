@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pytest
 from aiorocketmq import Message, Producer
 from aiorocketmq.cli.program import run
-from aiorocketmq_fake import FakeBroker
+from aiorocketmq_fake import FakeBroker, User
 from aiorocketmq_fake.edge.tls import ServerTls
 
 
@@ -146,6 +146,21 @@ async def test_no_terminal_obeys_what_was_received(broker: FakeBroker) -> None:
     for printed in (received.output, refused.error):
         assert "owned" in printed
         assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]|^\s*::", printed, re.MULTILINE)
+
+
+async def test_commands_of_administration_sign_and_speak_tls() -> None:
+    users = [User("admin", "secret", publish=("*",), subscribe=("*",), groups=("*",))]
+    async with FakeBroker(remoting_port=0, tls=ServerTls.self_made(), users=users) as broker:
+        await broker.create_topic("orders")
+        assert broker.remoting_endpoint is not None
+        names = ("topic", "describe", "orders", "--namesrv", broker.remoting_endpoint, "--insecure")
+        signed = await invoke(*names, "--access-key", "admin", "--secret-key", "secret")
+        wrong = await invoke(*names, "--access-key", "admin", "--secret-key", "other")
+        half = await invoke(*names, "--access-key", "admin")
+    assert (signed.exit_code, wrong.exit_code, half.exit_code) == (0, 4, 2), signed.error
+    assert "orders" in signed.output
+    assert wrong.error.count("\n") == 1
+    assert "give --access-key and --secret-key together" in half.error
 
 
 async def test_tls_credentials_and_maps_are_options(broker: FakeBroker) -> None:
