@@ -8,6 +8,7 @@ import re
 import shutil
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from aiorocketmq_conformance.apache.unavailable import ApacheUnavailableError
@@ -61,8 +62,16 @@ def cache_directory() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "aiorocketmq/apache"
 
 
-async def fetch_jars(version: str, *, timeout: float = 600.0, cache: Path | None = None) -> Path:
+async def fetch_jars(
+    version: str,
+    *,
+    artifacts: Sequence[str] | None = None,
+    timeout: float = 600.0,
+    cache: Path | None = None,
+) -> Path:
     """Directory with all jars of `version`, fetched by Maven when it is not in the cache yet.
+
+    Those are a server's, unless `artifacts` names others; keep these in another `cache`.
 
     The first time takes 10 to 60 s and about 94 MB. Raises ApacheUnavailableError when Maven is missing, does not
     end within `timeout` seconds, or the version is not complete in its repository. Cancelled, it leaves the
@@ -84,13 +93,15 @@ async def fetch_jars(version: str, *, timeout: float = 600.0, cache: Path | None
     with tempfile.TemporaryDirectory(
         dir=ready.parent, prefix=f".{version}-", ignore_cleanup_errors=True
     ) as work:
-        await _copy_dependencies(maven, version, Path(work), timeout)
+        await _copy_dependencies(maven, version, artifacts or _server(version), Path(work), timeout)
         _publish(Path(work, "jars"), ready)
     return ready
 
 
-async def _copy_dependencies(maven: str, version: str, work: Path, timeout: float) -> None:
-    (work / "pom.xml").write_text(_pom(version), encoding="utf-8")
+async def _copy_dependencies(
+    maven: str, version: str, artifacts: Sequence[str], work: Path, timeout: float
+) -> None:
+    (work / "pom.xml").write_text(_pom(version, artifacts), encoding="utf-8")
     process = await asyncio.create_subprocess_exec(
         maven, "--batch-mode", "--quiet", _GOAL,
         f"-DoutputDirectory={work / 'jars'}", "-DincludeScope=runtime",
@@ -120,8 +131,11 @@ def _publish(jars: Path, ready: Path) -> None:
             raise
 
 
-def _pom(version: str) -> str:
-    artifacts = _ARTIFACTS if has_proxy(version) else _ARTIFACTS[1:]
+def _server(version: str) -> Sequence[str]:
+    return _ARTIFACTS if has_proxy(version) else _ARTIFACTS[1:]
+
+
+def _pom(version: str, artifacts: Sequence[str]) -> str:
     return _POM.format(
         dependencies="\n".join(_DEPENDENCY.format(artifact=name, version=version) for name in artifacts)
     )
