@@ -14,7 +14,7 @@ from pathlib import Path
 
 from aiorocketmq_conformance.registry import load
 
-from tools import matrix_page, rules_page, state_pages
+from tools import matrix_page, profile_page, rules_page, state_pages
 
 REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference"
 RUNS = REFERENCE / "runs"
@@ -27,6 +27,7 @@ def pages() -> dict[Path, str]:
     return {
         REFERENCE / "rules.md": rules_page.page(RULES, load()),
         REFERENCE / "matrix.md": matrix_page.page(matrix_page.read_runs(RUNS), matrix_page.reasons(REASONS)),
+        REFERENCE / "profile-fields.md": profile_page.page(RUNS),
         REFERENCE / "states.md": state_pages.page(),
         **{REFERENCE / name: drawing for name, drawing in state_pages.drawings().items()},
     }

@@ -6,13 +6,14 @@ from typing import Any
 import pytest
 from aiorocketmq_conformance.registry import load
 
-from tools import matrix_page, pages, rules_page
+from tools import matrix_page, pages, profile_fields, profile_page, rules_page
 
 ROOT = pages.REFERENCE.parents[1]
 
 
 @pytest.mark.parametrize(
-    "name", ["rules.md", "matrix.md", "states.md", "states-message.svg", "states-consumer.svg"]
+    "name",
+    ["rules.md", "matrix.md", "profile-fields.md", "states.md", "states-message.svg", "states-consumer.svg"],
 )
 def test_the_page_is_what_its_sources_give(name: str) -> None:
     made = {path.name: text for path, text in pages.pages().items()}
@@ -51,6 +52,15 @@ def test_every_difference_has_a_reason() -> None:
     for fake, server in matrix_page.PAIRS:
         _, differing = matrix_page.agreement(runs[fake], runs[server])
         assert {one.case for one in differing} <= set(why)
+
+
+def test_every_inherited_field_is_measured() -> None:
+    assert set(profile_page.measured()) == set(profile_fields.inherited())
+
+
+def test_cases_that_decide_fields_exist() -> None:
+    decided = {case for cases in profile_page.measured().values() for case in cases}
+    assert decided <= {case.id for case in load()}
 
 
 def run(**verdicts: str) -> dict[str, Any]:

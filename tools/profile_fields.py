@@ -1,0 +1,130 @@
+"""Which conformance cases decide the fields that the profile `apache-5.5-cluster` inherits from the local one.
+
+`python -m tools.profile_fields` replaces the value of one field at a time in the fake, runs the cases that read the
+field, and keeps those that end otherwise than before in `profile-fields.json`, beside the page that
+`tools.profile_page` makes of it. Cases that cite a rule of the field's docstring run first; the others run only if
+none of those decides. An hour of work: name fields to measure only these again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import ClassVar
+
+from aiorocketmq_conformance.brokers.fake import BundledFake
+from aiorocketmq_conformance.declaration import DECLARATIONS
+from aiorocketmq_conformance.registry import Case, load
+from aiorocketmq_conformance.results import CaseResult
+from aiorocketmq_conformance.runner import Run
+from aiorocketmq_fake.core.profile import Profile
+from aiorocketmq_fake.core.profiles import APACHE_5_5, APACHE_5_5_CLUSTER, DOCUMENTED
+
+from tools.rules_page import cases_by_rule, fields_by_rule
+
+KEPT = Path(__file__).resolve().parents[1] / "docs" / "reference" / "profile-fields.json"
+# Exact times, as the bundled fake has them.
+_BASE = replace(APACHE_5_5_CLUSTER, revive_spread=0.0)
+
+
+def inherited() -> list[str]:
+    """Return the fields in which the profile for a separate proxy equals the local one."""
+    names = [field.name for field in fields(Profile)]
+    return [name for name in names if getattr(APACHE_5_5, name) == getattr(APACHE_5_5_CLUSTER, name)]
+
+
+def alternatives(name: str) -> list[object]:
+    """Return other values of a field: the documented one, or, if that is equal, the opposite or other numbers."""
+    value, documented = getattr(_BASE, name), getattr(DOCUMENTED, name)
+    if value != documented:
+        return [documented]
+    if isinstance(value, bool):
+        return [not value]
+    if isinstance(value, int | float):
+        return [type(value)(value / 4), value * 4] if value else [type(value)(4)]
+    if isinstance(value, tuple):
+        return [tuple(each / 4 for each in value)]
+    assert value is None, f"{name} is {value!r}: say what else it can be"
+    return [300.0]
+
+
+async def verdicts(
+    cases: Sequence[Case],
+    profile: Profile,
+    *,
+    jobs: int | None = None,
+    on_result: Callable[[CaseResult], None],
+) -> dict[str, str]:
+    """Run cases on the fake with this profile."""
+    declaration = DECLARATIONS["fake-apache-5.5-cluster"]
+    async with BundledFake(profile, declaration=declaration) as broker:
+        run = await Run(cases, broker, jobs=jobs, on_result=on_result).finish()
+    return {result.case.id: result.verdict.value for result in run.results}
+
+
+class _Watched(Profile):
+    """A profile that notes which of its fields are read."""
+
+    __slots__ = ()
+    read: ClassVar[set[str]] = set()
+
+    def __getattribute__(self, name: str) -> object:
+        # Copies (`dataclasses.replace`) read every field, and are no use of one.
+        if "aiorocketmq_fake" in sys._getframe(1).f_code.co_filename:
+            _Watched.read.add(name)
+        return super().__getattribute__(name)
+
+
+async def readers(cases: Sequence[Case]) -> tuple[dict[str, str], dict[str, list[Case]]]:
+    """Run the cases one at a time; return how they end, and the cases that read each field."""
+    found: dict[str, list[Case]] = {}
+
+    def note(result: CaseResult) -> None:
+        for name in _Watched.read:
+            found.setdefault(name, []).append(result.case)
+        _Watched.read.clear()
+
+    watched = _Watched(**{field.name: getattr(_BASE, field.name) for field in fields(Profile)})
+    _Watched.read.clear()
+    return await verdicts(cases, watched, jobs=1, on_result=note), found
+
+
+async def deciding(name: str, cases: Sequence[Case], before: dict[str, str]) -> list[str]:
+    """Return the cases that end otherwise with another value of the field."""
+    found: set[str] = set()
+    for value in alternatives(name):
+        changed = replace(_BASE, **{name: value})  # type: ignore[arg-type]  # fields of many types
+        after = await verdicts(cases, changed, on_result=lambda _: None)
+        found |= {case for case, verdict in after.items() if verdict != before[case]}
+    return sorted(found)
+
+
+async def measure(names: Iterable[str]) -> None:
+    """Measure these fields and keep what decides them."""
+    cases = load().select()
+    before, by_field = await readers(cases)
+    cited = cases_by_rule(load())
+    rules: dict[str, set[str]] = {}
+    for rule, touched in fields_by_rule().items():
+        for name in touched:
+            rules.setdefault(name, set()).update(cited.get(rule, ()))
+    for name in names:
+        reading = by_field.get(name, [])
+        first = [case for case in reading if case.stem in rules.get(name, ())]
+        rest = [case for case in reading if case not in first]
+        decided = await deciding(name, first, before) or await deciding(name, rest, before)
+        kept = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {}
+        kept[name] = decided
+        KEPT.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        print(f"{name}: {len(first)} + {len(rest)} cases read it, decided by {', '.join(decided) or 'none'}")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    logging.disable(logging.CRITICAL)
+    asyncio.run(measure(sys.argv[1:] or [name for name in inherited() if name != "name"]))
