@@ -6,6 +6,7 @@ import ast
 import json
 import re
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 
 from aiorocketmq_fake.core import profile
@@ -17,12 +18,12 @@ _FAKE, _SERVER = "fake:apache-5.5-cluster", "apache:5.5.0:cluster"
 _SOURCE = re.compile(r"\(([^()]*(?:§|R\d|\d+\.\d|O\d|seen|trap|table)[^()]*)\)")
 _HEAD = """# What the cluster profile inherits
 
-Written by `python -m tools.pages` (do not edit) from what `python -m tools.profile_fields` measured on the fake: cases
-that end otherwise if the field of `apache-5.5-cluster` has another value (the documented one, the opposite, a quarter
-or four times the number). *Live* compares them with the recorded run of a real 5.5.0 behind a separate proxy: they ended
-there as on the fake (shown), only cases for information did (recorded), they have not been run or ended otherwise (no).
-*Source* is that of the field's docstring; a field that no case decides has only this one, because the suite's cases
-allow both values, none looks, or another field hides the difference.
+Written by `python -m tools.pages` (do not edit) from what `python -m tools.profile_fields` measured on the fake:
+cases that end otherwise if the field of `apache-5.5-cluster` has another value (the documented one, the opposite, a
+quarter or four times the number). *Live* compares them with the recorded run of a real 5.5.0 behind a separate proxy:
+they ended there as on the fake (shown), only cases for information did (recorded), they have not been run or ended
+otherwise (no). *Source* is that of the field's docstring; a field that no case decides has only this one, because the
+suite's cases allow both values, none looks, or another field hides the difference.
 
 """
 
@@ -66,7 +67,7 @@ def _sources() -> dict[str, str]:
     tree = ast.parse(Path(profile.__file__).read_text(encoding="utf-8"))
     (body,) = [node.body for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Profile"]
     found = {}
-    for field, text in zip(body, body[1:], strict=False):
+    for field, text in pairwise(body):
         if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
             cited = _SOURCE.findall(" ".join(ast.literal_eval(text.value).split()))
             found[ast.unparse(field.target)] = "; ".join(cited)
