@@ -53,6 +53,7 @@ DOCUMENTED_NUMBERS: Mapping[str, Number] = MappingProxyType(
         "route.high": 5.0,  # a changed topic is seen by QueryRoute within this
         "receive.unknown-topic": "TOPIC_NOT_FOUND",
         "group.lookup": "taken",  # settings and heartbeats that name a group that nobody made
+        "group.closed-lookup": "taken",  # the same if groups are made by administrators alone
         "group.receive": "refused",  # a receive of such a group
         "receive.illegal-sql": "ILLEGAL_FILTER_EXPRESSION",
         "restart.high": 1.0,  # a restart takes no longer than this
@@ -83,6 +84,7 @@ APACHE_NUMBERS: Mapping[str, Number] = MappingProxyType(
         "send.unknown-topic": "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE",  # measured: the type is checked first
         "receive.unknown-topic": "INTERNAL_SERVER_ERROR",  # measured, local mode
         "group.lookup": "refused",  # measured: live-broker-session.md section 2.4, local mode
+        "group.closed-lookup": "refused",  # measured, local mode and separate proxy
         "group.receive": "made",
         "receive.illegal-sql": "INTERNAL_SERVER_ERROR",  # measured
         "send.busy": "INTERNAL_SERVER_ERROR",  # R1.9: the local mode gives the code no better name
@@ -99,7 +101,13 @@ APACHE_NUMBERS: Mapping[str, Number] = MappingProxyType(
 # measured: up to 5.3.3 parked polls do not notice redeliveries, which are found when a poll ends
 # (live-broker-consumption.md section 12), so that a poll of 20 s comes on top.
 OLD_NUMBERS: Mapping[str, Number] = MappingProxyType(
-    {**APACHE_NUMBERS, "revive.high": 30.0, "nack.high": 30.0, "group.lookup": "taken"}
+    {
+        **APACHE_NUMBERS,
+        "revive.high": 30.0,
+        "nack.high": 30.0,
+        "group.lookup": "taken",
+        "group.closed-lookup": "taken",  # measured on 5.3.3: only receives and forwards are refused
+    }
 )
 # measured: live-broker-session.md, consequence 16
 CLUSTER_NUMBERS: Mapping[str, Number] = MappingProxyType(

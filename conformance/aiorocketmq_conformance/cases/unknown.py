@@ -37,6 +37,15 @@ async def _uses(stage: Stage, client: ProbeClient, topic: str, group: str) -> No
     await _gets_messages(stage, client, topic, group)
 
 
+async def _is_refused(client: ProbeClient, settings: pb.Settings) -> None:
+    ended = "not at all"
+    try:
+        await client.present(settings)
+    except StreamEnded as refusal:
+        ended = refusal.code
+    assert ended == "INVALID_ARGUMENT", f"refused: {ended}"
+
+
 @case("simple.unknown-group", rules=("R5.1", "R10.2"), level=Level.SHOULD, needs=PREPARED)
 @on_stage
 async def unknown_group_receive(stage: Stage) -> None:
@@ -59,12 +68,7 @@ async def unknown_group(stage: Stage, kind: int) -> None:
     group, client = stage.target.fresh("nobody"), await stage.client()
     settings = requests.consumer_settings(group, {topic: "*"}, kind)
     if stage.target.numbers["group.lookup"] == "refused":
-        ended = "not at all"
-        try:
-            await client.present(settings)
-        except StreamEnded as refusal:
-            ended = refusal.code
-        assert ended == "INVALID_ARGUMENT", f"refused: {ended}"
+        await _is_refused(client, settings)
         return
     answered = await client.present(settings)
     assert not answered.subscription.fifo, "a group that nobody made is ordered"
@@ -199,3 +203,19 @@ async def closed_groups(stage: Stage) -> None:
     route = await consumer.client.query_route(f"%DLQ%{group}")
     assert code_name(route.status.code) == "TOPIC_NOT_FOUND", "refused, and a dead-letter topic is there"
     await consumer.ack(held)
+
+
+@case("life.closed-groups", rules=("R2.6", "R2.14"), level=Level.SHOULD, needs=(*PREPARED, "closed"))
+@on_stage
+async def closed_groups_session(stage: Stage) -> None:
+    """If groups are made by administrators alone, settings and heartbeats of others are refused; as declared."""
+    topic = await stage.topic(1)
+    consumer, group, client = await stage.consumer(topic), stage.target.fresh("nobody"), await stage.client()
+    settings = requests.consumer_settings(group, {topic: "*"}, consumer.kind)
+    refused = stage.target.numbers["group.closed-lookup"] == "refused"
+    if refused:
+        await _is_refused(client, settings)
+    else:
+        await client.present(settings)
+    beat = await consumer.client.heartbeat(group, consumer.kind)
+    assert code_name(beat.status.code) == ("ILLEGAL_CONSUMER_GROUP" if refused else "OK")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.codes import Code, Refusal
+from aiorocketmq_fake.core.codes import ClientType, Code, Refusal
 from aiorocketmq_fake.core.model import (
     ChangeRequest,
     ClientSettings,
@@ -66,6 +66,15 @@ class ForwardsOfNobodyLost(Broker):
     def forward_to_dead_letter_queue(self, request: ForwardRequest, *, now: float) -> None:
         if self.has_group(request.group):
             super().forward_to_dead_letter_queue(request, now=now)
+
+
+class ClosedTakesSettings(Broker):
+    """Settings of groups that nobody made are taken, whether groups are created or not."""
+
+    def settings(self, client_id: str, settings: ClientSettings, *, now: float) -> MergedSettings:
+        if settings.subscription is not None and not self.has_group(settings.subscription.group):
+            settings = replace(settings, client_type=ClientType.PRODUCER, topics=(), subscription=None)
+        return super().settings(client_id, settings, now=now)
 
 
 class SettingsMakeTopics(Broker):
@@ -130,5 +139,11 @@ UNKNOWN = (
         ("simple.closed-groups",),
         profile="apache-5.5",
         core=ReceivesMakeGroups,
+    ),
+    Mutant(
+        "mu-closed-takes-settings",
+        ("life.closed-groups",),
+        profile="apache-5.5-cluster",
+        core=ClosedTakesSettings,
     ),
 )
