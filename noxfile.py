@@ -89,7 +89,12 @@ def shared(session: nox.Session) -> None:
 
 
 def run_tests(session: nox.Session, kind: str) -> None:
-    """Run the tests that the marker expression `kind` selects, all of them even if the first part fails."""
+    """Run the tests that the marker expression `kind` selects, all of them even if the first part fails; arguments go
+    to pytest instead, for whatever needs no real server."""
+    install(session, "test", extras="all")
+    if session.posargs:
+        session.run("pytest", "-m", "not real", *session.posargs)
+        return
     # Three processes on two cores: many wait for what a server does in real time. The audit apart and in two: beside
     # grpcio's forks, Spark does not start, and it fills a core alone.
     rest = ("sdk/tests", "fake_broker/tests", "conformance/tests", "docs/tests")
@@ -106,21 +111,13 @@ def run_tests(session: nox.Session, kind: str) -> None:
 @nox.session
 def tests(session: nox.Session) -> None:
     """Run the tests that need only Python (Spark's too: on a Java of the machine or from the package index)."""
-    install(session, "test", extras="all")
-    if session.posargs:
-        session.run("pytest", "-m", "not real", *session.posargs)
-    else:
-        run_tests(session, "not real and not slow")
+    run_tests(session, "not real and not slow")
 
 
 @nox.session
 def slow(session: nox.Session) -> None:
     """Run the tests that take a minute or more each: load, kills, clients of other languages, Spark."""
-    install(session, "test", extras="all")
-    if session.posargs:
-        session.run("pytest", "-m", "slow and not real", *session.posargs)
-    else:
-        run_tests(session, "slow and not real")
+    run_tests(session, "slow and not real")
 
 
 @nox.session

@@ -270,9 +270,7 @@ def judge(known: Folders, count: int, seed: int) -> Judgement:
             judgement.ways[f"{way}: {file.name}"] += 1
             try:
                 wrong = _wrong(folder, known.views[whole], judgement)
-            except (
-                Exception
-            ) as error:  # The border: whatever else comes out of a start is what is looked for.
+            except Exception as error:  # whatever else comes out of a start is what is looked for
                 wrong = f"{type(error).__name__}: {error}"
             if wrong is not None:
                 judgement.broken.append(f"number {number}, moment {whole.name}, {file.name}, {way}: {wrong}")

@@ -8,6 +8,7 @@ none of those decides. An hour of work: name fields to measure only these again.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import logging
@@ -125,6 +126,19 @@ async def measure(names: Iterable[str]) -> None:
         sys.stdout.flush()
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Read the names of fields, and measure them."""
+    known = inherited()
+    parser = argparse.ArgumentParser(prog="python -m tools.profile_fields", description=__doc__)
+    parser.add_argument("fields", nargs="*", metavar="FIELD", help="default: all that are inherited")
+    names = parser.parse_args().fields or known
+    if unknown := sorted(set(names) - set(known)):
+        parser.error(
+            f"no inherited field is named {', '.join(unknown)}: see docs/reference/profile-fields.md"
+        )
     logging.disable(logging.CRITICAL)
-    asyncio.run(measure(sys.argv[1:] or [name for name in inherited() if name != "name"]))
+    asyncio.run(measure(names))
+
+
+if __name__ == "__main__":
+    main()

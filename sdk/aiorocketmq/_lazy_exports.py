@@ -16,6 +16,8 @@ def lazy_exports(
         imports = [node for node in ast.parse(stub.read()).body if isinstance(node, ast.ImportFrom)]
     module_of = {alias.name: f"{package}.{node.module}" for node in imports for alias in node.names}
 
+    names = sorted(module_of)
+
     def getter(name: str) -> object:
         if name not in module_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
@@ -23,4 +25,4 @@ def lazy_exports(
         setattr(sys.modules[package], name, value)
         return value
 
-    return getter, lambda: sorted(module_of), sorted(module_of)
+    return getter, lambda: sorted({*vars(sys.modules[package]), *names}), names

@@ -340,15 +340,15 @@ class PullConsumer:
 
         A batch that was fetched waits. Raises UsageError for a queue that is not assigned, and pauses none then, and
         ClosedError outside of `async with`."""
+        positions = self._open().positions
         for queue in self._chosen(queues):
-            self._open().positions.pause(queue)
+            positions.pause(queue)
 
     def resume(self, *queues: MessageQueue) -> None:
         """Deliver these queues again, or all that are assigned; no effect on those that are not paused.
 
         Raises as pause() does."""
-        for queue in self._chosen(queues):
-            self._open().resume(queue)
+        self._open().resume(self._chosen(queues))
 
     @property
     def paused(self) -> frozenset[MessageQueue]:

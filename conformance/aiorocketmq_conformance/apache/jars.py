@@ -71,7 +71,7 @@ async def fetch_jars(
 ) -> Path:
     """Directory with all jars of `version`, fetched by Maven when it is not in the cache yet.
 
-    Those are a server's, unless `artifacts` names others; keep these in another `cache`.
+    Those are a server's, unless `artifacts` names others.
 
     The first time takes 10 to 60 s and about 94 MB. Raises ApacheUnavailableError when Maven is missing, does not
     end within `timeout` seconds, or the version is not complete in its repository. Cancelled, it leaves the
@@ -81,7 +81,7 @@ async def fetch_jars(
         raise ApacheUnavailableError(
             f"{version!r} is no version of Apache RocketMQ: try one of {', '.join(COMPLETE_VERSIONS)}."
         )
-    ready = (cache or cache_directory()) / version
+    ready = (cache or cache_directory()) / "-".join((*(artifacts or ()), version))
     if ready.is_dir():
         return ready
     maven = shutil.which("mvn")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiorocketmq_conformance.apache.jars import cache_directory, fetch_jars, find_java
+from aiorocketmq_conformance.apache.jars import fetch_jars, find_java
 from aiorocketmq_conformance.apache.unavailable import ApacheUnavailableError
 from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.core.events import Refused
@@ -35,8 +35,7 @@ async def java(broker: FakeBroker, news: News, tmp_path: Path) -> AsyncIterator[
     """Apache's Java client, fetched by Maven; skips if that or Java is missing."""
     try:
         virtual_machine = find_java()
-        cache = cache_directory() / "clients"
-        jars = await fetch_jars(JAVA_CLIENT, artifacts=("rocketmq-client-java",), cache=cache)
+        jars = await fetch_jars(JAVA_CLIENT, artifacts=("rocketmq-client-java",))
     except ApacheUnavailableError as missing:
         pytest.skip(str(missing))
     options = ("-Xmx192m", "-XX:TieredStopAtLevel=1", f"-Duser.home={tmp_path}", "-cp", f"{jars}/*")

@@ -1,4 +1,4 @@
 """What asyncio lacks: events, shielding, supervised tasks, periodic jobs, work in threads.
 
-Knows nothing of RocketMQ's protocols. Imports the standard library, anyio and `_core`.
+Knows nothing of RocketMQ's protocols. Imports `_core` and the public `clock` and `errors`.
 """

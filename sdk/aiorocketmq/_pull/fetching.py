@@ -113,10 +113,11 @@ class Fetching:
         if telling.is_watched:
             telling.event(CommitEvent(client=telling.client, queue=queue, offset=offset))
 
-    def resume(self, queue: MessageQueue) -> None:
+    def resume(self, queues: Iterable[MessageQueue]) -> None:
         """Deliver and fetch again after a pause."""
-        self.positions.resume(queue)
-        self._wake[queue].set()
+        for queue in queues:
+            self.positions.resume(queue)
+            self._wake[queue].set()
         self._session.spawn(self._tell, name="report a resumption")
 
     async def position(self, queue: MessageQueue) -> int:

@@ -214,9 +214,9 @@ class QueueConsumption:
     def resume(self, topics: Collection[str]) -> None:
         """Read `topics` again."""
         self.paused -= set(topics)
-        for queue in self.queues:
-            if queue.topic in topics and queue not in self._held_back:
-                self._fetching.resume(queue)
+        self._fetching.resume(
+            [queue for queue in self.queues if queue.topic in topics and queue not in self._held_back]
+        )
 
     def _pause(self, is_meant: Callable[[MessageQueue], bool]) -> None:
         for queue in self.queues:
@@ -334,7 +334,7 @@ class QueueConsumption:
         elif not is_far and queue in self._held_back:
             self._held_back.discard(queue)
             if queue.topic not in self.paused:
-                self._fetching.resume(queue)
+                self._fetching.resume([queue])
 
     def _is_lost(self, handed: Handed) -> bool:
         """Whether the queue is read by another member by now, or from elsewhere: no handler sees the message here."""
