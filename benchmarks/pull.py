@@ -1,7 +1,7 @@
 """Pulling from a real Apache server: our client beside Apache's for Java, `python -m benchmarks.pull [--messages N]`.
 
 Both read the same messages of 300 bytes from eight queues, each in a process of its own, once to warm up and once to be
-measured, in turns. What is published are ratios."""
+measured, in turns. With `--record`, the medians are published in docs/reference/remoting-speed.md."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ from aiorocketmq import Admin, Message, Producer
 from aiorocketmq_conformance.apache.jars import fetch_jars, find_java
 from aiorocketmq_conformance.apache.server import ApacheServer
 
+from benchmarks.remoting_page import OVER_REMOTING, Row, publish
+
+JAVA = "Apache's Java client"
 CLIENTS = Path(__file__).parent / "clients"
 QUEUES, SIZE, BATCH = 8, 300, 32
 
@@ -26,6 +29,7 @@ async def main() -> None:
     parser.add_argument("--messages", type=int, default=200_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--version", default="5.5.0")
+    parser.add_argument("--record", action="store_true", help="write the medians into the published page")
     options = parser.parse_args()
     java = (
         find_java(),
@@ -34,7 +38,7 @@ async def main() -> None:
         f"{await fetch_jars(options.version)}/*",
         str(CLIENTS / "LitePull.java"),
     )
-    commands = {"ours": (sys.executable, str(CLIENTS / "lite_pull.py")), "java": java}
+    commands = {OVER_REMOTING: (sys.executable, str(CLIENTS / "lite_pull.py")), JAVA: java}
     async with ApacheServer(options.version) as server:
         await fill(server, options.messages)
         spent: dict[str, list[dict[str, float]]] = {name: [] for name in commands}
@@ -43,10 +47,20 @@ async def main() -> None:
                 row = await measured(command, server.namesrv, options.messages)
                 spent[name].append(row)
                 print(name, json.dumps(row), flush=True)
-    for what in ("seconds", "cpu_seconds"):
-        ours, others = (statistics.median(row[what] for row in spent[name]) for name in ("ours", "java"))
-        per_message = 1e6 * ours / options.messages
-        print(f"{what}: {per_message:.2f} us a message, {ours / others:.2f} times Java's")
+    rows: list[Row] = []
+    for name, results in spent.items():
+        seconds, cpu = (
+            statistics.median(row[what] for row in results) for what in ("seconds", "cpu_seconds")
+        )
+        rows.append(
+            {
+                "work": f"pull {BATCH} at a time, id and properties read",
+                "client": name,
+                "rate": options.messages / seconds,
+                "cpu_us": 1e6 * cpu / options.messages,
+            }
+        )
+    publish("pull", options, rows)
 
 
 async def fill(server: ApacheServer, count: int) -> None:

@@ -1,8 +1,8 @@
 """Sending and push consumption over the remoting protocol, beside a bare gRPC stub, on one real Apache server:
 `python -m benchmarks.remoting [--rounds N]`.
 
-The stub is the least that a client of its proxy can do. Where there is Go, Apache's client for it sends, too. What is
-published are ratios."""
+The stub is the least that a client of its proxy can do. Where there is Go, Apache's client for it sends, too. With
+`--record`, the medians are published in docs/reference/remoting-speed.md."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ from aiorocketmq.admin import Admin
 
 from benchmarks.plan import OURS, STUB, WORKS
 from benchmarks.real import real_server
+from benchmarks.remoting_page import OVER_REMOTING, Row, publish
 from benchmarks.running import BACKLOG, BODY_BYTES, QUEUES, ROOT, Effort, Result, measured, slug
 from benchmarks.server import load
 
-OVER_REMOTING, GO = "aiorocketmq over remoting", "Apache's Go client"
+GO = "Apache's Go client"
 NAMES = (STUB, OURS, OVER_REMOTING, GO)
 KINDS = ("send", "push")
 
@@ -33,7 +34,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.remoting", description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--version", default="5.5.0")
+    parser.add_argument("--record", action="store_true", help="write the medians into the published page")
     options = parser.parse_args()
+    rows: list[Row] = []
     effort = Effort(rounds=options.rounds, seconds=4.0, warm_up=1.0, profile="")
     pythons = dict.fromkeys((STUB, OURS), Path(sys.executable))
     works = [work for work in WORKS if work.kind in KINDS]
@@ -74,17 +77,14 @@ def main() -> None:
                             f"{work.title}, {name}: {result['rate']:,.0f}/s, {result['cpu_us']:.0f} us CPU",
                             flush=True,
                         )
-            for figure in ("cpu_us", "rate"):
-                medians = {
-                    name: statistics.median(row[figure] or 0.0 for row in rows)
-                    for name, rows in found.items()
-                    if rows
-                }
-                for name in medians.keys() & {STUB, GO}:
-                    ratio = medians[OVER_REMOTING] / medians[name]
-                    print(
-                        f"{work.title}: {figure} over remoting {ratio:.2f} times that of {name}", flush=True
+            for name, results in found.items():
+                if results:
+                    cpu, rate = (
+                        statistics.median(row[figure] or 0.0 for row in results)
+                        for figure in ("cpu_us", "rate")
                     )
+                    rows.append({"work": work.title, "client": name, "rate": rate, "cpu_us": cpu})
+    publish("send and push", options, rows)
 
 
 def built(program: Path) -> Path | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import audit_page
+from benchmarks import audit_page, remoting_page
 from benchmarks.page import demands, page, real_demands, rounds
 from benchmarks.plan import OURS, SIZES, WORKS, Size
 
@@ -22,6 +22,11 @@ def run() -> dict[str, Any]:
 
 def test_the_page_is_what_its_raw_data_gives(run: dict[str, Any]) -> None:
     assert (REFERENCE / "benchmarks.md").read_text(encoding="utf-8") == page(run)
+
+
+def test_the_page_of_remoting_is_what_its_raw_data_gives() -> None:
+    sections = json.loads((REFERENCE / "remoting-speed.json").read_text(encoding="utf-8"))
+    assert (REFERENCE / "remoting-speed.md").read_text(encoding="utf-8") == remoting_page.page(sections)
 
 
 LIMITED = [(size, size.limit) for size in SIZES if size.limit is not None]
