@@ -82,15 +82,21 @@ def compact(run: Run) -> dict[str, Any]:
             for case in run["cases"]
             if case["verdict"] in {"n/a", "blocked", "not-run"}
         },
+        "notes": {case["id"]: notes for case in run["cases"] if (notes := answers(case["notes"]))},
     }
+
+
+def answers(notes: Mapping[str, object]) -> dict[str, object]:
+    """What a case noted of answers: texts and yes or no; numbers differ from run to run."""
+    return {name: value for name, value in notes.items() if isinstance(value, str | bool)}
 
 
 def replaced(whole: Run, part: Run) -> dict[str, Any]:
     """A run in which the cases of another one stand in the places of its own."""
     mended = dict(whole)
-    for key in ("details", "known", "unjudged"):
+    for key in ("details", "known", "unjudged", "notes"):
         kept = {case: why for case, why in whole.get(key, {}).items() if case not in part["verdicts"]}
-        mended[key] = {**kept, **part[key]}
+        mended[key] = {**kept, **part.get(key, {})}
     mended["verdicts"] = {**whole["verdicts"], **part["verdicts"]}
     mended["again"] = sorted({*whole.get("again", []), *part["verdicts"]})
     counts = Counter(Verdict(verdict).counts_as for verdict in mended["verdicts"].values())

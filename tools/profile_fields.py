@@ -2,8 +2,9 @@
 
 `python -m tools.profile_fields` replaces the value of one field at a time in the fake, runs the cases that read the
 field, and keeps those that end otherwise than before in `profile-fields.json`, beside the page that
-`tools.profile_page` makes of it. Cases that cite a rule of the field's docstring run first; the others run only if
-none of those decides. An hour of work: name fields to measure only these again.
+`tools.profile_page` makes of it; if there are none, those that note another answer. Cases that cite a rule of the
+field's docstring run first; the others run only if none of those decides. An hour of work: name fields to measure only
+these again.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from aiorocketmq_conformance.brokers.fake import BundledFake
 from aiorocketmq_conformance.declaration import DECLARATIONS
@@ -26,6 +27,7 @@ from aiorocketmq_conformance.runner import Run
 from aiorocketmq_fake.core.profile import Profile
 from aiorocketmq_fake.core.profiles import APACHE_5_5, APACHE_5_5_CLUSTER, DOCUMENTED
 
+from tools.matrix_page import answers
 from tools.rules_page import cases_by_rule, fields_by_rule
 
 KEPT = Path(__file__).resolve().parents[1] / "docs" / "reference" / "profile-fields.json"
@@ -54,18 +56,30 @@ def alternatives(name: str) -> list[object]:
     return [300.0]
 
 
-async def verdicts(
+class Outcome(NamedTuple):
+    """How a case ended."""
+
+    verdict: str
+    answers: dict[str, object]
+    """What it noted, but for numbers."""
+
+
+Deciding = dict[str, list[str]]
+"""Cases that end otherwise (`verdict`), or note another answer (`answers`)."""
+
+
+async def outcomes(
     cases: Sequence[Case],
     profile: Profile,
     *,
     jobs: int | None = None,
-    on_result: Callable[[CaseResult], None],
-) -> dict[str, str]:
+    on_result: Callable[[CaseResult], None] = lambda _: None,
+) -> dict[str, Outcome]:
     """Run cases on the fake with this profile."""
     declaration = DECLARATIONS["fake-apache-5.5-cluster"]
     async with BundledFake(profile, declaration=declaration) as broker:
         run = await Run(cases, broker, jobs=jobs, on_result=on_result).finish()
-    return {result.case.id: result.verdict.value for result in run.results}
+    return {result.case.id: Outcome(result.verdict.value, answers(result.notes)) for result in run.results}
 
 
 class _Watched(Profile):
@@ -81,8 +95,10 @@ class _Watched(Profile):
         return super().__getattribute__(name)
 
 
-async def readers(cases: Sequence[Case]) -> tuple[dict[str, str], dict[str, list[Case]]]:
-    """Run the cases one at a time; return how they end, and the cases that read each field."""
+async def readers(cases: Sequence[Case]) -> tuple[dict[str, Outcome], dict[str, list[Case]]]:
+    """Run the cases one at a time; return how they end, and the cases that read each field.
+
+    Answers that a second run notes otherwise are left out."""
     found: dict[str, list[Case]] = {}
 
     def note(result: CaseResult) -> None:
@@ -92,17 +108,33 @@ async def readers(cases: Sequence[Case]) -> tuple[dict[str, str], dict[str, list
 
     watched = _Watched(**{field.name: getattr(_BASE, field.name) for field in fields(Profile)})
     _Watched.read.clear()
-    return await verdicts(cases, watched, jobs=1, on_result=note), found
+    first, second = await outcomes(cases, watched, jobs=1, on_result=note), await outcomes(cases, _BASE)
+    steady = {
+        case: Outcome(
+            outcome.verdict,
+            {
+                name: value
+                for name, value in outcome.answers.items()
+                if second[case].answers.get(name) == value
+            },
+        )
+        for case, outcome in first.items()
+    }
+    return steady, found
 
 
-async def deciding(name: str, cases: Sequence[Case], before: dict[str, str]) -> list[str]:
-    """Return the cases that end otherwise with another value of the field."""
-    found: set[str] = set()
+async def deciding(name: str, cases: Sequence[Case], before: dict[str, Outcome]) -> Deciding:
+    """Return the cases that end otherwise with another value of the field, and those that note another answer."""
+    by_verdict: set[str] = set()
+    by_answers: set[str] = set()
     for value in alternatives(name):
         changed = replace(_BASE, **{name: value})  # type: ignore[arg-type]  # fields of many types
-        after = await verdicts(cases, changed, on_result=lambda _: None)
-        found |= {case for case, verdict in after.items() if verdict != before[case]}
-    return sorted(found)
+        for case, after in (await outcomes(cases, changed)).items():
+            if after.verdict != before[case].verdict:
+                by_verdict.add(case)
+            elif any(after.answers.get(key) != value for key, value in before[case].answers.items()):
+                by_answers.add(case)
+    return {"verdict": sorted(by_verdict), "answers": sorted(by_answers - by_verdict)}
 
 
 async def measure(names: Iterable[str]) -> None:
@@ -118,11 +150,15 @@ async def measure(names: Iterable[str]) -> None:
         reading = by_field.get(name, [])
         first = [case for case in reading if case.stem in rules.get(name, ())]
         rest = [case for case in reading if case not in first]
-        decided = await deciding(name, first, before) or await deciding(name, rest, before)
+        decided = await deciding(name, first, before)
+        if not decided["verdict"]:
+            others = await deciding(name, rest, before)
+            decided = {key: sorted({*decided[key], *others[key]}) for key in decided}
         kept = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {}
         kept[name] = decided
         KEPT.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-        print(f"{name}: {len(first)} + {len(rest)} cases read it, decided by {', '.join(decided) or 'none'}")
+        shown = ", ".join((*decided["verdict"], *decided["answers"])) or "none"
+        print(f"{name}: {len(first)} + {len(rest)} cases read it, decided by {shown}")
         sys.stdout.flush()
 
 

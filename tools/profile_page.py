@@ -5,14 +5,13 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 
 from aiorocketmq_fake.core import profile
 
-from tools.matrix_page import read_runs
-from tools.profile_fields import KEPT, inherited
+from tools.matrix_page import Run, read_runs
+from tools.profile_fields import KEPT, Deciding, inherited
 
 _FAKE, _SERVER = "fake:apache-5.5-cluster", "apache:5.5.0:cluster"
 _SOURCE = re.compile(r"\(([^()]*(?:§|R\d|\d+\.\d|O\d|seen|trap|table)[^()]*)\)")
@@ -21,14 +20,14 @@ _HEAD = """# What the cluster profile inherits
 Written by `python -m tools.pages` (do not edit) from what `python -m tools.profile_fields` measured on the fake:
 cases that end otherwise if the field of `apache-5.5-cluster` has another value (the documented one, the opposite, a
 quarter or four times the number). *Live* compares them with the recorded run of a real 5.5.0 behind a separate proxy:
-they ended there as on the fake (shown), only cases for information did (recorded), they have not been run or ended
-otherwise (no). *Source* is that of the field's docstring; a field that no case decides has only this one, because the
-suite's cases allow both values, none looks, or another field hides the difference.
+they ended there as on the fake (shown), only cases for information did, or cases that allow both values noted the
+answer that the fake gives (recorded), they have not been run or ended otherwise (no). *Source* is that of the field's
+docstring; a field that no case decides has only this one, because none looks, or another field hides the difference.
 
 """
 
 
-def measured() -> dict[str, list[str]]:
+def measured() -> dict[str, Deciding]:
     """Return the deciding cases by field."""
     return dict(json.loads(KEPT.read_text(encoding="utf-8")))
 
@@ -36,11 +35,11 @@ def measured() -> dict[str, list[str]]:
 def page(runs: Path) -> str:
     """Return the whole page."""
     kept, sources, decided = read_runs(runs), _sources(), measured()
-    on_fake, on_server = (kept[target]["verdicts"] for target in (_FAKE, _SERVER))
+    on_fake, on_server = kept[_FAKE], kept[_SERVER]
     rows, count = [], dict.fromkeys(("shown", "recorded", "no", "no case"), 0)
     for name in inherited():
-        cases = decided[name]
-        live = _live(cases, on_fake, on_server)
+        cases = [*decided[name]["verdict"], *decided[name]["answers"]]
+        live = _live(decided[name], on_fake, on_server)
         count[live] += 1
         shown = ", ".join(f"`{case}`" for case in cases[:4]) + (
             f" and {len(cases) - 4} more" if len(cases) > 4 else ""
@@ -53,13 +52,23 @@ def page(runs: Path) -> str:
     )
 
 
-def _live(cases: list[str], on_fake: Mapping[str, str], on_server: Mapping[str, str]) -> str:
-    equal = {on_server[case] for case in cases if case in on_server and on_server[case] == on_fake.get(case)}
-    if not cases:
+def _live(decided: Deciding, on_fake: Run, on_server: Run) -> str:
+    if not any(decided.values()):
         return "no case"
+    verdicts, expected = on_server["verdicts"], on_fake["verdicts"]
+    equal = {
+        verdicts[case]
+        for case in decided["verdict"]
+        if case in verdicts and verdicts[case] == expected.get(case)
+    }
     if equal & {"pass", "xfail"}:
         return "shown"
-    return "recorded" if "inconclusive" in equal else "no"
+    is_noted = any(
+        on_server.get("notes", {}).get(case) == noted
+        for case in decided["answers"]
+        if (noted := on_fake.get("notes", {}).get(case))
+    )
+    return "recorded" if is_noted or "inconclusive" in equal else "no"
 
 
 def _sources() -> dict[str, str]:
