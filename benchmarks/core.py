@@ -17,9 +17,9 @@ PRELUDE = """
 import random, time
 from aiorocketmq_fake.collector import spare_the_log
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.codes import ClientType, OffsetPolicy, TopicType
-from aiorocketmq_fake.core.model import *
-from aiorocketmq_fake.core.profiles import DOCUMENTED
+from aiorocketmq_fake.core.values.codes import ClientType, OffsetPolicy, TopicType
+from aiorocketmq_fake.core.values.model import *
+from aiorocketmq_fake.core.values.profiles import DOCUMENTED
 
 spare_the_log()
 

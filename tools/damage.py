@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.codes import ClientType, TopicType
-from aiorocketmq_fake.core.model import (
+from aiorocketmq_fake.core.values.codes import ClientType, TopicType
+from aiorocketmq_fake.core.values.model import (
     AckEntry,
     AckRequest,
     ClientSettings,
@@ -30,7 +30,7 @@ from aiorocketmq_fake.core.model import (
     Subscription,
     TopicConfig,
 )
-from aiorocketmq_fake.core.profiles import PROFILES
+from aiorocketmq_fake.core.values.profiles import PROFILES
 from aiorocketmq_fake.edge.storage.errors import DamagedDataError
 from aiorocketmq_fake.edge.storage.journal import Journal
 from aiorocketmq_fake.edge.storage.recovery import open_data

@@ -24,8 +24,8 @@ from aiorocketmq_conformance.declaration import DECLARATIONS
 from aiorocketmq_conformance.registry import Case, load
 from aiorocketmq_conformance.results import CaseResult
 from aiorocketmq_conformance.runner import Run
-from aiorocketmq_fake.core.profile import Profile
-from aiorocketmq_fake.core.profiles import APACHE_5_5, APACHE_5_5_CLUSTER, DOCUMENTED
+from aiorocketmq_fake.core.values.profile import Profile
+from aiorocketmq_fake.core.values.profiles import APACHE_5_5, APACHE_5_5_CLUSTER, DOCUMENTED
 
 from tools.matrix_page import answers
 from tools.rules_page import cases_by_rule, fields_by_rule

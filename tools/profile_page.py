@@ -8,7 +8,7 @@ import re
 from itertools import pairwise
 from pathlib import Path
 
-from aiorocketmq_fake.core import profile
+from aiorocketmq_fake.core.values import profile
 
 from tools.matrix_page import Run, read_runs
 from tools.profile_fields import KEPT, Deciding, inherited

@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from aiorocketmq_conformance.registry import Registry
-from aiorocketmq_fake.core import profile
+from aiorocketmq_fake.core.values import profile
 
 RULE = re.compile(r"R\d+\.\d+")
 _RANGE = re.compile(r"(R\d+)\.(\d+)[-\u2013]R?(?:\d+\.)?(\d+)")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from html import escape
 
 from aiorocketmq._core import stop_states
-from aiorocketmq_fake.core import message_states
+from aiorocketmq_fake.core.values import message_states
 
 _PAGE = """# States
 

@@ -1,9 +1,9 @@
 from .broker import FakeBroker as FakeBroker
 from .client import FakeBrokerClient as FakeBrokerClient
-from .core.access import User as User
-from .core.codes import Code as Code, Refusal as Refusal
-from .core.profile import Profile as Profile
-from .core.profiles import (
+from .core.commands.access import User as User
+from .core.values.codes import Code as Code, Refusal as Refusal
+from .core.values.profile import Profile as Profile
+from .core.values.profiles import (
     APACHE_5_5 as APACHE_5_5,
     APACHE_5_5_CLUSTER as APACHE_5_5_CLUSTER,
     DOCUMENTED as DOCUMENTED,

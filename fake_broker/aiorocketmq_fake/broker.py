@@ -12,10 +12,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal
 
-from aiorocketmq_fake.core.access import User
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.profile import Profile
-from aiorocketmq_fake.core.profiles import PROFILES
+from aiorocketmq_fake.core.commands.access import User
+from aiorocketmq_fake.core.values.profile import Profile
+from aiorocketmq_fake.core.values.profiles import PROFILES
 from aiorocketmq_fake.edge.address import Address
 from aiorocketmq_fake.edge.clock import Clock, ManualClock, RealClock
 from aiorocketmq_fake.edge.cluster import Cluster

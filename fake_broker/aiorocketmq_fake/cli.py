@@ -181,7 +181,7 @@ def settings(profile: str, as_json: bool) -> None:
 
     Example: aiorocketmq fake settings --profile apache-5.5
     """
-    from aiorocketmq_fake.core.profiles import PROFILES
+    from aiorocketmq_fake.core.values.profiles import PROFILES
     from aiorocketmq_fake.printing import show
     from aiorocketmq_fake.settings import listed
 

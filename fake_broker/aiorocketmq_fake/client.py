@@ -14,10 +14,10 @@ with grpcio_settings():
     import grpc
     from grpc import aio
 
-from aiorocketmq_fake.core.access import User
-from aiorocketmq_fake.core.choices import DiskStage
-from aiorocketmq_fake.core.codes import Code, Refusal
-from aiorocketmq_fake.core.snapshots import KeepingSnapshot, OrderSnapshot, Totals
+from aiorocketmq_fake.core.commands.access import User
+from aiorocketmq_fake.core.values.choices import DiskStage
+from aiorocketmq_fake.core.values.codes import Code, Refusal
+from aiorocketmq_fake.core.values.snapshots import KeepingSnapshot, OrderSnapshot, Totals
 from aiorocketmq_fake.edge.control_conversion import fill, read
 from aiorocketmq_fake.edge.control_server import BROKER_HEADER, CODE_HEADER
 from aiorocketmq_fake.edge.control_wire import messages as ctl

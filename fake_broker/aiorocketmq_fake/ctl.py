@@ -62,7 +62,7 @@ def ctl(
         raise click.UsageError("give --access-key and --secret-key together, or neither.")
     user = None
     if access_key is not None and secret_key is not None:
-        from aiorocketmq_fake.core.access import User
+        from aiorocketmq_fake.core.commands.access import User
 
         try:
             user = User(access_key, secret_key)

@@ -10,7 +10,7 @@ import click
 
 if TYPE_CHECKING:
     from aiorocketmq_fake.client import FakeBrokerClient
-    from aiorocketmq_fake.core.access import User
+    from aiorocketmq_fake.core.commands.access import User
 
 __all__ = ["Connection", "on_broker", "other_side"]
 
@@ -35,7 +35,7 @@ def on_broker(
     import asyncio
 
     from aiorocketmq_fake.client import FakeBrokerClient
-    from aiorocketmq_fake.core.codes import Refusal
+    from aiorocketmq_fake.core.values.codes import Refusal
     from aiorocketmq_fake.printing import show
 
     async def connected() -> object:

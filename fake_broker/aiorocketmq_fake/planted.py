@@ -9,19 +9,19 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
-from aiorocketmq_fake.core.agenda import Alarm
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.consumption import Consumption
-from aiorocketmq_fake.core.groups import retry_policy
-from aiorocketmq_fake.core.lease_ends import LeaseEnds
-from aiorocketmq_fake.core.leases import Lease
-from aiorocketmq_fake.core.model import ReceiveRequest, StoredMessage
-from aiorocketmq_fake.core.polls import Poll
-from aiorocketmq_fake.core.receiving import Receiving
+from aiorocketmq_fake.core.commands.leasing import LeaseEnds
+from aiorocketmq_fake.core.commands.polls import Poll
+from aiorocketmq_fake.core.commands.receiving import Receiving
+from aiorocketmq_fake.core.records.consumption import Consumption
+from aiorocketmq_fake.core.records.groups import retry_policy
+from aiorocketmq_fake.core.records.leases import Lease
+from aiorocketmq_fake.core.records.timers import Alarm
 from aiorocketmq_fake.core.state import milliseconds
+from aiorocketmq_fake.core.values.model import ReceiveRequest, StoredMessage
 
 if TYPE_CHECKING:
-    from aiorocketmq_fake.core.leases import Order
+    from aiorocketmq_fake.core.records.leases import Order
 
 __all__ = ["PLANTED"]
 

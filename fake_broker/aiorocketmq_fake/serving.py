@@ -16,7 +16,7 @@ from aiorocketmq.wire.plain_text import plain_lines
 
 from aiorocketmq_fake.broker import FakeBroker
 from aiorocketmq_fake.collector import spare_the_log
-from aiorocketmq_fake.core.codes import Refusal
+from aiorocketmq_fake.core.values.codes import Refusal
 from aiorocketmq_fake.edge.tls import ServerTls
 from aiorocketmq_fake.user_files import read_users
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
-from aiorocketmq_fake.core import limits
-from aiorocketmq_fake.core.profile import Profile
+from aiorocketmq_fake.core.values import limits
+from aiorocketmq_fake.core.values.profile import Profile
 
 __all__ = ["SETTINGS", "Kind", "Setting", "listed", "with_settings"]
 

@@ -6,7 +6,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from aiorocketmq_fake.core.access import User
+from aiorocketmq_fake.core.commands.access import User
 
 __all__ = ["read_users"]
 

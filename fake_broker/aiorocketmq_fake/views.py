@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from aiorocketmq_fake.core.model import StoredMessage
-from aiorocketmq_fake.core.snapshots import (
+from aiorocketmq_fake.core.values.model import StoredMessage
+from aiorocketmq_fake.core.values.snapshots import (
     ClientSnapshot,
     DeliverySnapshot,
     GroupSnapshot,

@@ -26,7 +26,7 @@ from aiorocketmq_conformance.apache.jars import has_proxy
 from aiorocketmq_conformance.apache.server import ApacheServer
 from aiorocketmq_conformance.brokers.greeting import STARTING, greet
 from aiorocketmq_fake import FakeBroker
-from aiorocketmq_fake.core.profiles import PROFILES
+from aiorocketmq_fake.core.values.profiles import PROFILES
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from hypothesis import settings
 

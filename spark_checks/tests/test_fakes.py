@@ -19,11 +19,11 @@ from aiorocketmq.transaction import Resolution
 from aiorocketmq_audit.judgement import EXEMPTED
 from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.codes import LiteAction
-from aiorocketmq_fake.core.events import Delivered
-from aiorocketmq_fake.core.model import Delivery, LiteSyncRequest, ReceiveRequest
-from aiorocketmq_fake.core.polls import Poll
-from aiorocketmq_fake.core.receiving import Receiving
+from aiorocketmq_fake.core.commands.polls import Poll
+from aiorocketmq_fake.core.commands.receiving import Receiving
+from aiorocketmq_fake.core.values.codes import LiteAction
+from aiorocketmq_fake.core.values.events import Delivered
+from aiorocketmq_fake.core.values.model import Delivery, LiteSyncRequest, ReceiveRequest
 from aiorocketmq_fake.planted import PLANTED
 from pyarrow import parquet
 from pyspark.sql import SparkSession

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
-from aiorocketmq_fake.core.profiles import PROFILES
+from aiorocketmq_fake.core.values.profiles import PROFILES
 
 from tools.fuzzing.campaign import campaign, control_campaign
 from tools.fuzzing.world import Broken

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.profile import Profile
+from aiorocketmq_fake.core.values.profile import Profile
 
 from tools.fuzzing.control import control_session
 from tools.fuzzing.world import Broken, World

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from aiorocketmq_fake.core.codes import Code
-from aiorocketmq_fake.core.profile import Profile
+from aiorocketmq_fake.core.values.codes import Code
+from aiorocketmq_fake.core.values.profile import Profile
 
 __all__ = ["allowed"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 from aiorocketmq_fake import FakeBroker, User
 from aiorocketmq_fake.client import signed
-from aiorocketmq_fake.core.profile import Profile
+from aiorocketmq_fake.core.values.profile import Profile
 from aiorocketmq_fake.edge.control_server import control_service
 from aiorocketmq_fake.edge.control_wire.methods import METHODS
 from grpc import aio

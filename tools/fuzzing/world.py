@@ -13,11 +13,11 @@ import grpc
 from aiorocketmq.wire import messages as pb
 from aiorocketmq.wire.methods import METHODS
 from aiorocketmq_conformance.probe.signing import signed
-from aiorocketmq_fake.core.access import User
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.codes import Code, Permission, TopicType
-from aiorocketmq_fake.core.model import GroupConfig, TopicConfig
-from aiorocketmq_fake.core.profile import Profile
+from aiorocketmq_fake.core.commands.access import User
+from aiorocketmq_fake.core.values.codes import Code, Permission, TopicType
+from aiorocketmq_fake.core.values.model import GroupConfig, TopicConfig
+from aiorocketmq_fake.core.values.profile import Profile
 from aiorocketmq_fake.edge.address import Address
 from aiorocketmq_fake.edge.clock import ManualClock
 from aiorocketmq_fake.edge.data_plane import messaging_service

@@ -9,7 +9,7 @@ import logging
 import sys
 from pathlib import Path
 
-from aiorocketmq_fake.core.profiles import PROFILES
+from aiorocketmq_fake.core.values.profiles import PROFILES
 
 from tools.soak.run import Plan, Soaked, soak
 

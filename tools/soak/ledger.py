@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from aiorocketmq_fake.core.events import Event, LeaseChanged, LeaseEnded, Resurrected, Stored, StoredAs
+from aiorocketmq_fake.core.values.events import Event, LeaseChanged, LeaseEnded, Resurrected, Stored, StoredAs
 
 FIRST_COPIES = (StoredAs.SENT, StoredAs.DUE, StoredAs.COMMITTED)
 

@@ -15,8 +15,8 @@ from random import Random
 from aiorocketmq import Recorder
 from aiorocketmq_conformance.demo.audit import AuditFailedError, audit, is_installed
 from aiorocketmq_fake import FakeBroker
-from aiorocketmq_fake.core.choices import LiteService
-from aiorocketmq_fake.core.profiles import PROFILES
+from aiorocketmq_fake.core.values.choices import LiteService
+from aiorocketmq_fake.core.values.profiles import PROFILES
 
 from tools.soak.faults import strike_for_ever
 from tools.soak.garbling import Garbling, stand_in

@@ -9,9 +9,9 @@ from typing import Any
 from aiorocketmq.admin import ExponentialBackoff
 from aiorocketmq_fake.broker import FakeBroker
 from aiorocketmq_fake.client import FakeBrokerClient
-from aiorocketmq_fake.core.access import User
-from aiorocketmq_fake.core.codes import Refusal
-from aiorocketmq_fake.core.model import RetryPolicy
+from aiorocketmq_fake.core.commands.access import User
+from aiorocketmq_fake.core.values.codes import Refusal
+from aiorocketmq_fake.core.values.model import RetryPolicy
 
 from aiorocketmq_conformance.brokers.interface import TargetUnavailableError
 from aiorocketmq_conformance.target import GroupSettings, Moment, Preparation, Rights, at

@@ -14,10 +14,10 @@ from zlib import crc32
 
 from aiorocketmq_fake.broker import FakeBroker
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.choices import LiteService
-from aiorocketmq_fake.core.events import Event, TransactionChecked
-from aiorocketmq_fake.core.profile import Profile
-from aiorocketmq_fake.core.profiles import PROFILES
+from aiorocketmq_fake.core.values.choices import LiteService
+from aiorocketmq_fake.core.values.events import Event, TransactionChecked
+from aiorocketmq_fake.core.values.profile import Profile
+from aiorocketmq_fake.core.values.profiles import PROFILES
 from aiorocketmq_fake.edge.tls import ServerTls
 
 from aiorocketmq_conformance.brokers.absences import absences

@@ -15,7 +15,7 @@ from aiorocketmq import Message, Offset, Producer, PullConsumer, PushConsumer, R
 from aiorocketmq.hooks import ChangeEvent, Event as ClientFact, Hook, Phase
 from aiorocketmq.recording import Recorder
 from aiorocketmq_fake import FakeBroker
-from aiorocketmq_fake.core.events import Event, PollParked, ReceiveEnded
+from aiorocketmq_fake.core.values.events import Event, PollParked, ReceiveEnded
 
 from aiorocketmq_conformance.demo.shared_queues import HALF, Share, share_queues
 

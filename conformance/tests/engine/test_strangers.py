@@ -26,9 +26,9 @@ from aiorocketmq_conformance.runner import Run
 from aiorocketmq_conformance.verdicts import Verdict
 from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.codes import TopicType
-from aiorocketmq_fake.core.model import OutgoingMessage, SendOutcome, TopicConfig
-from aiorocketmq_fake.core.profiles import PROFILES
+from aiorocketmq_fake.core.values.codes import TopicType
+from aiorocketmq_fake.core.values.model import OutgoingMessage, SendOutcome, TopicConfig
+from aiorocketmq_fake.core.values.profiles import PROFILES
 
 from conformance.tests.mutants.mutant import Mutant
 from conformance.tests.mutants.proof import BrokenFake

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hmac
 from collections.abc import Iterable
 
-from aiorocketmq_fake.core.access import AnySignature, Need, Right, Signature, User
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.codes import Code, Refusal
+from aiorocketmq_fake.core.commands.access import AnySignature, Need, Right, Signature, User
+from aiorocketmq_fake.core.values.codes import Code, Refusal
 
 from conformance.tests.mutants.mutant import Mutant
 

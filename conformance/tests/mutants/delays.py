@@ -6,8 +6,8 @@ from dataclasses import replace
 from math import floor
 
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.codes import Code, Refusal, Resolution
-from aiorocketmq_fake.core.model import (
+from aiorocketmq_fake.core.values.codes import Code, Refusal, Resolution
+from aiorocketmq_fake.core.values.model import (
     Delivery,
     EndTransactionRequest,
     OutgoingMessage,

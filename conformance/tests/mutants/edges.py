@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.codes import Code, Permission, Refusal
-from aiorocketmq_fake.core.model import (
+from aiorocketmq_fake.core.values.codes import Code, Permission, Refusal
+from aiorocketmq_fake.core.values.model import (
     AckOutcome,
     AckRequest,
     AckResult,

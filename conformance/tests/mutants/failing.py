@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.codes import Code, Refusal
-from aiorocketmq_fake.core.dead_letters import DeadLetters
-from aiorocketmq_fake.core.events import StoredAs
-from aiorocketmq_fake.core.model import (
+from aiorocketmq_fake.core.commands.dead_letters import DeadLetters
+from aiorocketmq_fake.core.values.codes import Code, Refusal
+from aiorocketmq_fake.core.values.events import StoredAs
+from aiorocketmq_fake.core.values.model import (
     ChangeRequest,
     ClientSettings,
     Delivery,
@@ -19,7 +19,7 @@ from aiorocketmq_fake.core.model import (
     RetryPolicy,
     StoredMessage,
 )
-from aiorocketmq_fake.core.names import dead_letter_topic
+from aiorocketmq_fake.core.values.names import dead_letter_topic
 
 from conformance.tests.mutants.mutant import Mutant
 from conformance.tests.mutants.tampering import Tampering

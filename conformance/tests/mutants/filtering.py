@@ -6,10 +6,11 @@ import re
 from dataclasses import replace
 
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.codes import FilterType, Refusal
-from aiorocketmq_fake.core.consumption import Consumption
-from aiorocketmq_fake.core.leases import Order
-from aiorocketmq_fake.core.model import (
+from aiorocketmq_fake.core.commands.receiving import ReceivePoll, Receiving
+from aiorocketmq_fake.core.records.consumption import Consumption
+from aiorocketmq_fake.core.records.leases import Order
+from aiorocketmq_fake.core.values.codes import FilterType, Refusal
+from aiorocketmq_fake.core.values.model import (
     FilterExpression,
     OutgoingMessage,
     Parked,
@@ -18,8 +19,7 @@ from aiorocketmq_fake.core.model import (
     ReceiveRequest,
     StoredMessage,
 )
-from aiorocketmq_fake.core.placement import java_hash
-from aiorocketmq_fake.core.receiving import ReceivePoll, Receiving
+from aiorocketmq_fake.core.values.placement import java_hash
 
 from conformance.tests.mutants.mutant import SESSION, Mutant
 from conformance.tests.mutants.pulling import TamperingPulls

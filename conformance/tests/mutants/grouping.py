@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.classic_model import (
+from aiorocketmq_fake.core.values.classic_model import (
     Beat,
     MembersChanged,
     Membership,
@@ -13,7 +13,7 @@ from aiorocketmq_fake.core.classic_model import (
     QueueKey,
     Subscribed,
 )
-from aiorocketmq_fake.core.model import (
+from aiorocketmq_fake.core.values.model import (
     FilterExpression,
     ForChannels,
     Output,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.codes import Code, OffsetPolicy
-from aiorocketmq_fake.core.lease_ends import LeaseEnds
-from aiorocketmq_fake.core.leases import Lease
-from aiorocketmq_fake.core.model import (
+from aiorocketmq_fake.core.commands.leasing import LeaseEnds
+from aiorocketmq_fake.core.records.leases import Lease
+from aiorocketmq_fake.core.values.codes import Code, OffsetPolicy
+from aiorocketmq_fake.core.values.model import (
     AckRequest,
     AckResult,
     Delivery,
@@ -18,7 +18,7 @@ from aiorocketmq_fake.core.model import (
     Received,
     ReceiveRequest,
 )
-from aiorocketmq_fake.core.snapshots import OffsetSnapshot
+from aiorocketmq_fake.core.values.snapshots import OffsetSnapshot
 
 from conformance.tests.mutants.mutant import SESSION, Mutant
 from conformance.tests.mutants.pulling import TamperingPulls

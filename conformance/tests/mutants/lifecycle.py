@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.codes import Code, Permission, Refusal
-from aiorocketmq_fake.core.model import ClientSettings, GroupConfig, MergedSettings, RouteEntry
+from aiorocketmq_fake.core.values.codes import Code, Permission, Refusal
+from aiorocketmq_fake.core.values.model import ClientSettings, GroupConfig, MergedSettings, RouteEntry
 
 from conformance.tests.mutants.mutant import ROUNDTRIP, SEND, Mutant
 

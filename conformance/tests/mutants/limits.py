@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from aiorocketmq_fake.core import limits
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.codes import Code, Refusal
-from aiorocketmq_fake.core.model import (
+from aiorocketmq_fake.core.values import limits
+from aiorocketmq_fake.core.values.codes import Code, Refusal
+from aiorocketmq_fake.core.values.model import (
     OutgoingMessage,
     Parked,
     Received,
@@ -16,7 +16,7 @@ from aiorocketmq_fake.core.model import (
     RouteEntry,
     SendOutcome,
 )
-from aiorocketmq_fake.core.profiles import DOCUMENTED
+from aiorocketmq_fake.core.values.profiles import DOCUMENTED
 
 from conformance.tests.mutants.mutant import ROUNDTRIP, SESSION, Mutant
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.codes import ClientType, Code, LiteAction, Refusal
-from aiorocketmq_fake.core.model import (
+from aiorocketmq_fake.core.values.codes import ClientType, Code, LiteAction, Refusal
+from aiorocketmq_fake.core.values.model import (
     AckEntry,
     AckOutcome,
     AckRequest,

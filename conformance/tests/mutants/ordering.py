@@ -6,13 +6,20 @@ from dataclasses import replace
 from heapq import heappush
 
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.consumption import Consumption
-from aiorocketmq_fake.core.filters import Filter
-from aiorocketmq_fake.core.lanes import Lane, LaneOrder
-from aiorocketmq_fake.core.leases import Lease, Order, Skipped
-from aiorocketmq_fake.core.model import AckRequest, AckResult, Parked, Received, ReceiveRequest, StoredMessage
-from aiorocketmq_fake.core.receiving import Receiving
-from aiorocketmq_fake.core.topics import Queue
+from aiorocketmq_fake.core.commands.receiving import Receiving
+from aiorocketmq_fake.core.filters.expressions import Filter
+from aiorocketmq_fake.core.records.consumption import Consumption
+from aiorocketmq_fake.core.records.leases import Lease, Order, Skipped
+from aiorocketmq_fake.core.records.message_group_order import Lane, LaneOrder
+from aiorocketmq_fake.core.records.topics import Queue
+from aiorocketmq_fake.core.values.model import (
+    AckRequest,
+    AckResult,
+    Parked,
+    Received,
+    ReceiveRequest,
+    StoredMessage,
+)
 
 from conformance.tests.mutants.mutant import Mutant
 from conformance.tests.mutants.settling import AnyHandleAcks

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.codes import Code
-from aiorocketmq_fake.core.model import Delivery, OutgoingMessage, ReceiveRequest, SendOutcome
+from aiorocketmq_fake.core.values.codes import Code
+from aiorocketmq_fake.core.values.model import Delivery, OutgoingMessage, ReceiveRequest, SendOutcome
 
 from conformance.tests.mutants.mutant import Mutant
 from conformance.tests.mutants.sending import SomeSendsDoubled, SomeSendsLost, TypesUnchecked

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.model import (
+from aiorocketmq_fake.core.values.model import (
     Delivery,
     OutgoingMessage,
     Received,

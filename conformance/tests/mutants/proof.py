@@ -14,7 +14,7 @@ from aiorocketmq_conformance.results import CaseResult
 from aiorocketmq_conformance.runner import Run
 from aiorocketmq_conformance.target import Target
 from aiorocketmq_conformance.verdicts import Verdict
-from aiorocketmq_fake.core.profiles import PROFILES
+from aiorocketmq_fake.core.values.profiles import PROFILES
 
 from conformance.tests.mutants.catalogue import MUTANTS, UNPROVEN
 from conformance.tests.mutants.mutant import Mutant

@@ -7,9 +7,9 @@ from contextlib import suppress
 from dataclasses import replace
 
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.choices import ALL_RPCS
-from aiorocketmq_fake.core.codes import Code, OffsetPolicy, Refusal
-from aiorocketmq_fake.core.model import (
+from aiorocketmq_fake.core.values.choices import ALL_RPCS
+from aiorocketmq_fake.core.values.codes import Code, OffsetPolicy, Refusal
+from aiorocketmq_fake.core.values.model import (
     FilterExpression,
     OffsetQuery,
     Output,
@@ -18,7 +18,7 @@ from aiorocketmq_fake.core.model import (
     Pulled,
     PullRequest,
 )
-from aiorocketmq_fake.core.snapshots import QueueSnapshot
+from aiorocketmq_fake.core.values.snapshots import QueueSnapshot
 
 from conformance.tests.mutants.mutant import Mutant
 

@@ -6,8 +6,14 @@ from dataclasses import replace
 
 from aiorocketmq_conformance.probe.proxy import Meddling
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.codes import Code, Encoding, Refusal, TopicType
-from aiorocketmq_fake.core.model import Delivery, OutgoingMessage, ReceiveRequest, SendOutcome, TopicConfig
+from aiorocketmq_fake.core.values.codes import Code, Encoding, Refusal, TopicType
+from aiorocketmq_fake.core.values.model import (
+    Delivery,
+    OutgoingMessage,
+    ReceiveRequest,
+    SendOutcome,
+    TopicConfig,
+)
 
 from conformance.tests.mutants import wire
 from conformance.tests.mutants.mutant import ROUNDTRIP, SESSION, Mutant

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.codes import Code, OffsetPolicy, Refusal
-from aiorocketmq_fake.core.model import (
+from aiorocketmq_fake.core.values.codes import Code, OffsetPolicy, Refusal
+from aiorocketmq_fake.core.values.model import (
     AckEntry,
     AckOutcome,
     AckRequest,
@@ -15,7 +15,7 @@ from aiorocketmq_fake.core.model import (
     Received,
     ReceiveRequest,
 )
-from aiorocketmq_fake.core.snapshots import LeaseSnapshot
+from aiorocketmq_fake.core.values.snapshots import LeaseSnapshot
 
 from conformance.tests.mutants.mutant import Mutant
 from conformance.tests.mutants.tampering import Tampering

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.model import Parked, Received, ReceiveRequest, RouteEntry
+from aiorocketmq_fake.core.values.model import Parked, Received, ReceiveRequest, RouteEntry
 
 from conformance.tests.mutants.mutant import Mutant
 

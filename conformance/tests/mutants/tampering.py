@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.model import (
+from aiorocketmq_fake.core.values.model import (
     AckEntry,
     AckRequest,
     Delivery,
@@ -18,8 +18,8 @@ from aiorocketmq_fake.core.model import (
     ReceiveRequest,
     SendOutcome,
 )
-from aiorocketmq_fake.core.profile import Profile
-from aiorocketmq_fake.core.snapshots import LeaseSnapshot
+from aiorocketmq_fake.core.values.profile import Profile
+from aiorocketmq_fake.core.values.snapshots import LeaseSnapshot
 
 
 class Tampering(Broker):

@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.checks import Checks
-from aiorocketmq_fake.core.codes import Code, MessageType, Refusal, Resolution
-from aiorocketmq_fake.core.events import Event, TransactionGivenUp
-from aiorocketmq_fake.core.halves import Half
-from aiorocketmq_fake.core.model import (
+from aiorocketmq_fake.core.commands.checks import Checks
+from aiorocketmq_fake.core.records.half_messages import Half
+from aiorocketmq_fake.core.values.codes import Code, MessageType, Refusal, Resolution
+from aiorocketmq_fake.core.values.events import Event, TransactionGivenUp
+from aiorocketmq_fake.core.values.model import (
     CommandForClient,
     EndTransactionRequest,
     OutgoingMessage,

@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 from aiorocketmq_fake import FakeBroker
-from aiorocketmq_fake.core.choices import LiteService
-from aiorocketmq_fake.core.profiles import PROFILES
+from aiorocketmq_fake.core.values.choices import LiteService
+from aiorocketmq_fake.core.values.profiles import PROFILES
 
 from tools.soak import guests as guests_module
 from tools.soak.guests import Guests

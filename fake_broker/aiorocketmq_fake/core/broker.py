@@ -10,24 +10,40 @@ import random
 from collections.abc import Callable, Iterable
 from typing import TypeVar, TypeVarTuple
 
-from aiorocketmq_fake.core import keeping
-from aiorocketmq_fake.core.access import Access, AnySignature, Need, User
-from aiorocketmq_fake.core.catalogue import Catalogue
-from aiorocketmq_fake.core.checks import Checks
-from aiorocketmq_fake.core.classic import ClassicBroker
-from aiorocketmq_fake.core.clients import Clients
-from aiorocketmq_fake.core.codes import OffsetPolicy, Refusal
-from aiorocketmq_fake.core.dead_letters import DeadLetters
-from aiorocketmq_fake.core.delays import Delays
-from aiorocketmq_fake.core.events import Event, Refused
-from aiorocketmq_fake.core.halves import Halves
-from aiorocketmq_fake.core.keeping import Salvaged, Standing
-from aiorocketmq_fake.core.lease_ends import LeaseEnds
-from aiorocketmq_fake.core.lite_reading import LiteReading
-from aiorocketmq_fake.core.lite_subscriptions import LiteSubscriptions
-from aiorocketmq_fake.core.lite_topics import LiteTopics
-from aiorocketmq_fake.core.members import Members
-from aiorocketmq_fake.core.model import (
+from aiorocketmq_fake.core.commands import salvage
+from aiorocketmq_fake.core.commands.access import Access, AnySignature, Need, User
+from aiorocketmq_fake.core.commands.catalogue import Catalogue
+from aiorocketmq_fake.core.commands.checks import Checks
+from aiorocketmq_fake.core.commands.classic import ClassicBroker
+from aiorocketmq_fake.core.commands.clients import Clients
+from aiorocketmq_fake.core.commands.dead_letters import DeadLetters
+from aiorocketmq_fake.core.commands.delays import Delays
+from aiorocketmq_fake.core.commands.leasing import LeaseEnds
+from aiorocketmq_fake.core.commands.lite_reading import LiteReading
+from aiorocketmq_fake.core.commands.lite_subscriptions import LiteSubscriptions
+from aiorocketmq_fake.core.commands.lite_topics import LiteTopics
+from aiorocketmq_fake.core.commands.members import Members
+from aiorocketmq_fake.core.commands.offset_resets import OffsetResets
+from aiorocketmq_fake.core.commands.offsets import Offsets
+from aiorocketmq_fake.core.commands.polls import PollBook
+from aiorocketmq_fake.core.commands.producing import Producing
+from aiorocketmq_fake.core.commands.pulling import Pulling
+from aiorocketmq_fake.core.commands.queue_locks import QueueLocks
+from aiorocketmq_fake.core.commands.receiving import Receiving
+from aiorocketmq_fake.core.commands.retention import Retention
+from aiorocketmq_fake.core.commands.routes import query_assignment, query_route
+from aiorocketmq_fake.core.commands.salvage import Salvaged, Standing
+from aiorocketmq_fake.core.commands.send_back import SendingBack
+from aiorocketmq_fake.core.commands.settling import Settling
+from aiorocketmq_fake.core.commands.storing import Storage
+from aiorocketmq_fake.core.commands.throttling import Throttle
+from aiorocketmq_fake.core.commands.transactions import Transactions
+from aiorocketmq_fake.core.records.half_messages import Halves
+from aiorocketmq_fake.core.records.topics import Entries, NewEntries, Topic
+from aiorocketmq_fake.core.state import State, milliseconds
+from aiorocketmq_fake.core.values.codes import OffsetPolicy, Refusal
+from aiorocketmq_fake.core.values.events import Event, Refused
+from aiorocketmq_fake.core.values.model import (
     AckRequest,
     AckResult,
     ChangeRequest,
@@ -54,23 +70,7 @@ from aiorocketmq_fake.core.model import (
     TopicConfig,
     VerifyMessage,
 )
-from aiorocketmq_fake.core.offset_resets import OffsetResets
-from aiorocketmq_fake.core.offsets import Offsets
-from aiorocketmq_fake.core.polls import PollBook
-from aiorocketmq_fake.core.producing import Producing
-from aiorocketmq_fake.core.profile import Profile
-from aiorocketmq_fake.core.pulling import Pulling
-from aiorocketmq_fake.core.queue_locks import QueueLocks
-from aiorocketmq_fake.core.receiving import Receiving
-from aiorocketmq_fake.core.retention import Retention
-from aiorocketmq_fake.core.routes import query_assignment, query_route
-from aiorocketmq_fake.core.send_back import SendingBack
-from aiorocketmq_fake.core.settling import Settling
-from aiorocketmq_fake.core.state import State, milliseconds
-from aiorocketmq_fake.core.storage import Storage
-from aiorocketmq_fake.core.throttling import Throttle
-from aiorocketmq_fake.core.topics import Entries, NewEntries, Topic
-from aiorocketmq_fake.core.transactions import Transactions
+from aiorocketmq_fake.core.values.profile import Profile
 
 Arguments = TypeVarTuple("Arguments")
 Answer = TypeVar("Answer")
@@ -153,17 +153,17 @@ class Broker(ClassicBroker):
 
     def entries(self, topic: str) -> tuple[Entries, ...]:
         """Where the queues of a topic keep their messages; none for unknown topics."""
-        return keeping.entries(self._state, topic)
+        return salvage.entries(self._state, topic)
 
     def standings(self) -> list[Standing]:
         """Where groups stand, before what is in the hands of consumers."""
-        return keeping.standings(self._state)
+        return salvage.standings(self._state)
 
     def rebuild(
         self, topics: Iterable[Salvaged], groups: Iterable[GroupConfig], standings: Iterable[Standing]
     ) -> None:
         """Fill this empty broker with what was left of another; offsets close up over lost messages."""
-        keeping.rebuild(self._state, topics, groups, standings)
+        salvage.rebuild(self._state, topics, groups, standings)
 
     def transient(self) -> dict[str, object]:
         """Parts that belong to this process and need not be kept: the profile, and the memory of deliveries."""

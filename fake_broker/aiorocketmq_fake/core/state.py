@@ -4,16 +4,16 @@ from collections import deque
 from math import ceil
 from random import Random
 
-from aiorocketmq_fake.core.agenda import Agenda
-from aiorocketmq_fake.core.consumption import Consumption
-from aiorocketmq_fake.core.events import Delivered, Event
-from aiorocketmq_fake.core.groups import Group
-from aiorocketmq_fake.core.leases import LeaseBook
-from aiorocketmq_fake.core.model import Output, StoredMessage
-from aiorocketmq_fake.core.names import check_group, check_topic
-from aiorocketmq_fake.core.profile import Profile
-from aiorocketmq_fake.core.sessions import Client
-from aiorocketmq_fake.core.topics import NewEntries, Topic
+from aiorocketmq_fake.core.records.clients import Client
+from aiorocketmq_fake.core.records.consumption import Consumption
+from aiorocketmq_fake.core.records.groups import Group
+from aiorocketmq_fake.core.records.leases import LeaseBook
+from aiorocketmq_fake.core.records.timers import Agenda
+from aiorocketmq_fake.core.records.topics import NewEntries, Topic
+from aiorocketmq_fake.core.values.events import Delivered, Event
+from aiorocketmq_fake.core.values.model import Output, StoredMessage
+from aiorocketmq_fake.core.values.names import check_group, check_topic
+from aiorocketmq_fake.core.values.profile import Profile
 
 
 class State:

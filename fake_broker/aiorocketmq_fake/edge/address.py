@@ -6,8 +6,8 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 
 from aiorocketmq.wire import messages as pb
 
-from aiorocketmq_fake.core.codes import Refusal
-from aiorocketmq_fake.core.profile import Profile
+from aiorocketmq_fake.core.values.codes import Refusal
+from aiorocketmq_fake.core.values.profile import Profile
 from aiorocketmq_fake.edge.endpoint import join
 
 __all__ = ["Address"]

@@ -7,9 +7,9 @@ from typing import Any
 
 from aiorocketmq.wire import messages as pb
 
-from aiorocketmq_fake.core.access import Need, Right
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.codes import Code
+from aiorocketmq_fake.core.commands.access import Need, Right
+from aiorocketmq_fake.core.values.codes import Code
 from aiorocketmq_fake.edge.caller import Caller
 from aiorocketmq_fake.edge.driver import Driver
 from aiorocketmq_fake.edge.namespaces import qualify

@@ -10,8 +10,15 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 from types import MappingProxyType
 
-from aiorocketmq_fake.core.codes import ClientType
-from aiorocketmq_fake.core.events import Acked, Delivered, Event, LeaseChanged, LeaseEnded, ReceiveEnded
+from aiorocketmq_fake.core.values.codes import ClientType
+from aiorocketmq_fake.core.values.events import (
+    Acked,
+    Delivered,
+    Event,
+    LeaseChanged,
+    LeaseEnded,
+    ReceiveEnded,
+)
 from aiorocketmq_fake.edge.clock import Clock, RealClock
 from aiorocketmq_fake.edge.clock_users import ClockUser, ClockUsers
 from aiorocketmq_fake.edge.driver import Driver

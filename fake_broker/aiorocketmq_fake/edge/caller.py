@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import unquote
 
-from aiorocketmq_fake.core.access import Signature
-from aiorocketmq_fake.core.codes import Code, Refusal, Surface
-from aiorocketmq_fake.core.profile import Profile
+from aiorocketmq_fake.core.commands.access import Signature
+from aiorocketmq_fake.core.values.codes import Code, Refusal, Surface
+from aiorocketmq_fake.core.values.profile import Profile
 
 __all__ = ["Caller", "check_language", "read_caller"]
 

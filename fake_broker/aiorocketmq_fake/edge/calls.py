@@ -12,7 +12,7 @@ from aiorocketmq.wire.methods import METHODS
 from google.protobuf.message import DecodeError, Message
 from grpc import aio
 
-from aiorocketmq_fake.core.codes import Code, Refusal
+from aiorocketmq_fake.core.values.codes import Code, Refusal
 from aiorocketmq_fake.edge.admission import admit
 from aiorocketmq_fake.edge.caller import Caller, read_caller
 from aiorocketmq_fake.edge.conversion import set_status, subject

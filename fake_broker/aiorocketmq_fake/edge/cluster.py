@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import fields, replace
 from typing import TypeVar
 
-from aiorocketmq_fake.core.snapshots import OrderSnapshot, Totals
+from aiorocketmq_fake.core.values.snapshots import OrderSnapshot, Totals
 from aiorocketmq_fake.edge.node import Node
 from aiorocketmq_fake.views import Client, DeliveredMessage, Group, HalfMessage, Lease, Message, Progress
 

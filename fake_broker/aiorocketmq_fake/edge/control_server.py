@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import grpc
 from google.protobuf.message import DecodeError, Message
 
-from aiorocketmq_fake.core.access import User
-from aiorocketmq_fake.core.codes import Refusal
+from aiorocketmq_fake.core.commands.access import User
+from aiorocketmq_fake.core.values.codes import Refusal
 from aiorocketmq_fake.edge.caller import read_caller
 from aiorocketmq_fake.edge.calls import Context, abort
 from aiorocketmq_fake.edge.cluster import Cluster

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from aiorocketmq.wire import messages as pb
 from google.protobuf.message import Message
 
-from aiorocketmq_fake.core.codes import (
+from aiorocketmq_fake.core.values.codes import (
     ClientType,
     Code,
     Encoding,
@@ -21,7 +21,7 @@ from aiorocketmq_fake.core.codes import (
     OffsetPolicy,
     Resolution,
 )
-from aiorocketmq_fake.core.model import (
+from aiorocketmq_fake.core.values.model import (
     NO_PROPERTIES,
     AckEntry,
     AckRequest,

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from aiorocketmq_fake.core import events as facts
-from aiorocketmq_fake.core.codes import Code, TopicType
-from aiorocketmq_fake.core.model import StoredMessage
-from aiorocketmq_fake.core.values import value
+from aiorocketmq_fake.core.values import events as facts
+from aiorocketmq_fake.core.values.codes import Code, TopicType
+from aiorocketmq_fake.core.values.frozen import value
+from aiorocketmq_fake.core.values.model import StoredMessage
 
 __all__ = ["Drained", "Drains"]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.model import (
+from aiorocketmq_fake.core.values.model import (
     CommandForClient,
     ForChannels,
     Output,

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TextIO
 
-from aiorocketmq_fake.core.events import Event, Refused
-from aiorocketmq_fake.core.model import OutgoingMessage, StoredMessage
+from aiorocketmq_fake.core.values.events import Event, Refused
+from aiorocketmq_fake.core.values.model import OutgoingMessage, StoredMessage
 
 __all__ = ["EventLog", "as_line"]
 

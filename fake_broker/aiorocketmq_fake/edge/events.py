@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
 
-from aiorocketmq_fake.core.events import Event
+from aiorocketmq_fake.core.values.events import Event
 
 __all__ = ["EventStream", "Events", "EventsLostError"]
 

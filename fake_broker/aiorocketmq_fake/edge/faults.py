@@ -15,7 +15,7 @@ from random import Random
 from types import TracebackType
 from typing import Generic, TypedDict, TypeVar, Unpack
 
-from aiorocketmq_fake.core.codes import Code
+from aiorocketmq_fake.core.values.codes import Code
 from aiorocketmq_fake.edge.remoting_codes import PULLS, SERVED, ResponseCode, command_name
 
 __all__ = ["Disturbance", "Fault", "FaultRule", "FaultScript", "Faults", "Which", "code_number"]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from aiorocketmq.wire import messages as pb
 
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.model import RouteEntry
+from aiorocketmq_fake.core.values.model import RouteEntry
 from aiorocketmq_fake.edge import conversion
 from aiorocketmq_fake.edge.caller import Caller, check_language
 from aiorocketmq_fake.edge.calls import Act

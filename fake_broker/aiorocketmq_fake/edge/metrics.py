@@ -11,11 +11,11 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from aiorocketmq_fake.core import events as facts
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.codes import ClientType, Resolution
-from aiorocketmq_fake.core.limits import RETRY_PREFIX
-from aiorocketmq_fake.core.model import OutgoingMessage
+from aiorocketmq_fake.core.values import events as facts
+from aiorocketmq_fake.core.values.codes import ClientType, Resolution
+from aiorocketmq_fake.core.values.limits import RETRY_PREFIX
+from aiorocketmq_fake.core.values.model import OutgoingMessage
 
 __all__ = ["Metrics"]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from aiorocketmq.wire import messages as pb
 
-from aiorocketmq_fake.core.codes import Code, Refusal
+from aiorocketmq_fake.core.values.codes import Code, Refusal
 
 __all__ = ["bare", "qualify", "resources", "set_resource"]
 

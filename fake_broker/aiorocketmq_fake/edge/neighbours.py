@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.codes import Code, Refusal
-from aiorocketmq_fake.core.model import RouteEntry
+from aiorocketmq_fake.core.values.codes import Code, Refusal
+from aiorocketmq_fake.core.values.model import RouteEntry
 from aiorocketmq_fake.edge.address import Address
 from aiorocketmq_fake.edge.driver import Driver
 

@@ -9,11 +9,11 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from aiorocketmq_fake.core.access import Need, Right, Signature, User
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.codes import OffsetPolicy, Permission, Refusal, TopicType
-from aiorocketmq_fake.core.model import GroupConfig, RetryPolicy, TopicConfig
-from aiorocketmq_fake.core.snapshots import KeepingSnapshot, OrderSnapshot, Totals
+from aiorocketmq_fake.core.commands.access import Need, Right, Signature, User
+from aiorocketmq_fake.core.values.codes import OffsetPolicy, Permission, Refusal, TopicType
+from aiorocketmq_fake.core.values.model import GroupConfig, RetryPolicy, TopicConfig
+from aiorocketmq_fake.core.values.snapshots import KeepingSnapshot, OrderSnapshot, Totals
 from aiorocketmq_fake.edge.address import Address
 from aiorocketmq_fake.edge.broker_clock import BrokerClock
 from aiorocketmq_fake.edge.clock import Clock

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 
-from aiorocketmq_fake.core.model import Pulled, PullRequest, Received, ReceiveRequest
+from aiorocketmq_fake.core.values.model import Pulled, PullRequest, Received, ReceiveRequest
 
 __all__ = ["Parking"]
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, cast
 
-from aiorocketmq_fake.core.events import Event
+from aiorocketmq_fake.core.values.events import Event
 from aiorocketmq_fake.edge.drains import Drained, Drains
 from aiorocketmq_fake.edge.recording_rows import is_recorded, row_of
 

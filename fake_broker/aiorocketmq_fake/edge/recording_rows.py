@@ -7,9 +7,9 @@ import json
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from aiorocketmq_fake.core import events as facts
-from aiorocketmq_fake.core.codes import ClientType, Code, FilterType, Resolution
-from aiorocketmq_fake.core.model import OutgoingMessage, StoredMessage
+from aiorocketmq_fake.core.values import events as facts
+from aiorocketmq_fake.core.values.codes import ClientType, Code, FilterType, Resolution
+from aiorocketmq_fake.core.values.model import OutgoingMessage, StoredMessage
 from aiorocketmq_fake.edge.drains import Drained
 
 __all__ = ["is_recorded", "row_of"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from aiorocketmq_fake.core.codes import Code
+from aiorocketmq_fake.core.values.codes import Code
 
 __all__ = [
     "NAME_SERVER",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from aiorocketmq.wire import messages as pb
 
-from aiorocketmq_fake.core.codes import ClientType, Code
-from aiorocketmq_fake.core.model import (
+from aiorocketmq_fake.core.values.codes import ClientType, Code
+from aiorocketmq_fake.core.values.model import (
     NO_PROPERTIES,
     ClientSettings,
     MergedSettings,

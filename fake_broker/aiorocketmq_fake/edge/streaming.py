@@ -12,8 +12,8 @@ from aiorocketmq.wire.methods import METHODS
 from google.protobuf.message import Message
 from grpc import aio
 
-from aiorocketmq_fake.core.codes import Code, Refusal
-from aiorocketmq_fake.core.model import Delivery, Parked, Pulled, Received
+from aiorocketmq_fake.core.values.codes import Code, Refusal
+from aiorocketmq_fake.core.values.model import Delivery, Parked, Pulled, Received
 from aiorocketmq_fake.edge import conversion
 from aiorocketmq_fake.edge.address import Address
 from aiorocketmq_fake.edge.admission import admit

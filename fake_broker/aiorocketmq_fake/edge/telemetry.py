@@ -11,8 +11,8 @@ from aiorocketmq.wire import messages as pb
 from google.protobuf.message import DecodeError
 from grpc import aio
 
-from aiorocketmq_fake.core.codes import Code, Refusal, Surface
-from aiorocketmq_fake.core.model import CommandForClient
+from aiorocketmq_fake.core.values.codes import Code, Refusal, Surface
+from aiorocketmq_fake.core.values.model import CommandForClient
 from aiorocketmq_fake.edge import conversion, settings_conversion
 from aiorocketmq_fake.edge.address import Address
 from aiorocketmq_fake.edge.admission import admit

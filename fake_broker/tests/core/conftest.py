@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.codes import ClientType, Code, TopicType
-from aiorocketmq_fake.core.events import Event
-from aiorocketmq_fake.core.model import (
+from aiorocketmq_fake.core.values.codes import ClientType, Code, TopicType
+from aiorocketmq_fake.core.values.events import Event
+from aiorocketmq_fake.core.values.model import (
     AckEntry,
     AckRequest,
     AckResult,
@@ -29,8 +29,8 @@ from aiorocketmq_fake.core.model import (
     Subscription,
     TopicConfig,
 )
-from aiorocketmq_fake.core.profile import Profile
-from aiorocketmq_fake.core.profiles import APACHE_5_5, DOCUMENTED
+from aiorocketmq_fake.core.values.profile import Profile
+from aiorocketmq_fake.core.values.profiles import APACHE_5_5, DOCUMENTED
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 

@@ -5,12 +5,12 @@ import random
 from dataclasses import replace
 
 import pytest
-from aiorocketmq_fake.core.access import FrameSignature, Need, Right, Signature, User
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.codes import Code, Refusal
-from aiorocketmq_fake.core.events import Refused, UserChanged
-from aiorocketmq_fake.core.profile import Profile
-from aiorocketmq_fake.core.profiles import DOCUMENTED
+from aiorocketmq_fake.core.commands.access import FrameSignature, Need, Right, Signature, User
+from aiorocketmq_fake.core.values.codes import Code, Refusal
+from aiorocketmq_fake.core.values.events import Refused, UserChanged
+from aiorocketmq_fake.core.values.profile import Profile
+from aiorocketmq_fake.core.values.profiles import DOCUMENTED
 
 NOW = 1_787_134_272.0  # 2026-08-19T10:11:12Z
 DATE = "20260819T101112Z"

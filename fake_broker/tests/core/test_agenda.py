@@ -1,6 +1,6 @@
 """The agenda of alarms."""
 
-from aiorocketmq_fake.core.agenda import Agenda, Alarm
+from aiorocketmq_fake.core.records.timers import Agenda, Alarm
 
 
 def run(agenda: Agenda, until: int) -> list[tuple[int, Alarm]]:

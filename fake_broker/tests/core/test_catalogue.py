@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.codes import ClientType, Code, Permission, Refusal, TopicType
-from aiorocketmq_fake.core.events import GroupChanged, LeaseEnd, LeaseEnded, TopicChanged
-from aiorocketmq_fake.core.model import (
+from aiorocketmq_fake.core.values.codes import ClientType, Code, Permission, Refusal, TopicType
+from aiorocketmq_fake.core.values.events import GroupChanged, LeaseEnd, LeaseEnded, TopicChanged
+from aiorocketmq_fake.core.values.model import (
     ClientSettings,
     GroupConfig,
     OutgoingMessage,
@@ -16,7 +16,7 @@ from aiorocketmq_fake.core.model import (
     Subscription,
     TopicConfig,
 )
-from aiorocketmq_fake.core.profile import Profile
+from aiorocketmq_fake.core.values.profile import Profile
 
 
 def refused(call: Any, *args: Any, **fields: Any) -> Code:

@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-from aiorocketmq_fake.core.codes import ClientType, Code, MessageType, Refusal, Resolution, TopicType
-from aiorocketmq_fake.core.events import DecidedAgain, TransactionChecked, TransactionGivenUp
-from aiorocketmq_fake.core.model import (
+from aiorocketmq_fake.core.values.codes import ClientType, Code, MessageType, Refusal, Resolution, TopicType
+from aiorocketmq_fake.core.values.events import DecidedAgain, TransactionChecked, TransactionGivenUp
+from aiorocketmq_fake.core.values.model import (
     ClientSettings,
     CommandForClient,
     EndTransactionRequest,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from aiorocketmq_fake.core.classic_model import Beat, Classic
-from aiorocketmq_fake.core.codes import Code, MessageType, Permission, Refusal, Resolution, TopicType
-from aiorocketmq_fake.core.model import (
+from aiorocketmq_fake.core.values.classic_model import Beat, Classic
+from aiorocketmq_fake.core.values.codes import Code, MessageType, Permission, Refusal, Resolution, TopicType
+from aiorocketmq_fake.core.values.model import (
     CheckHalf,
     FilterExpression,
     ForChannels,

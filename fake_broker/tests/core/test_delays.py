@@ -4,9 +4,9 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import Any
 
 import pytest
-from aiorocketmq_fake.core.codes import Code, MessageType, Refusal, TopicType
-from aiorocketmq_fake.core.events import Prepared, Recalled
-from aiorocketmq_fake.core.model import TopicConfig
+from aiorocketmq_fake.core.values.codes import Code, MessageType, Refusal, TopicType
+from aiorocketmq_fake.core.values.events import Prepared, Recalled
+from aiorocketmq_fake.core.values.model import TopicConfig
 
 
 @pytest.fixture

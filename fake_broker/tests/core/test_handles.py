@@ -1,7 +1,7 @@
 """Receipt handles as text."""
 
 import pytest
-from aiorocketmq_fake.core.handles import decode, encode
+from aiorocketmq_fake.core.values.handles import decode, encode
 
 
 def test_a_handle_has_nine_fields_and_reads_back() -> None:

@@ -3,7 +3,7 @@
 import random
 from typing import Any
 
-from aiorocketmq_fake.core.leases import Lease, LeaseBook
+from aiorocketmq_fake.core.records.leases import Lease, LeaseBook
 
 
 def test_the_memory_of_spent_handles_is_bounded() -> None:

@@ -5,10 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from aiorocketmq_fake.core.choices import LiteService
-from aiorocketmq_fake.core.codes import ClientType, Code, LiteAction, MessageType, Refusal, TopicType
-from aiorocketmq_fake.core.events import LeaseEnded, LiteSubscribed, LiteTopicEnded
-from aiorocketmq_fake.core.model import (
+from aiorocketmq_fake.core.values.choices import LiteService
+from aiorocketmq_fake.core.values.codes import ClientType, Code, LiteAction, MessageType, Refusal, TopicType
+from aiorocketmq_fake.core.values.events import LeaseEnded, LiteSubscribed, LiteTopicEnded
+from aiorocketmq_fake.core.values.model import (
     ClientSettings,
     CommandForClient,
     FilterExpression,

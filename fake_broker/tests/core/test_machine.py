@@ -12,14 +12,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from aiorocketmq_fake.core import events
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.choices import OrderGrain
-from aiorocketmq_fake.core.codes import ClientType, OffsetPolicy, Refusal, TopicType
-from aiorocketmq_fake.core.consumption import Consumption
-from aiorocketmq_fake.core.lease_ends import LeaseEnds
-from aiorocketmq_fake.core.leases import Lease
-from aiorocketmq_fake.core.model import (
+from aiorocketmq_fake.core.commands.leasing import LeaseEnds
+from aiorocketmq_fake.core.commands.receiving import Receiving
+from aiorocketmq_fake.core.records.consumption import Consumption
+from aiorocketmq_fake.core.records.leases import Lease
+from aiorocketmq_fake.core.values import events
+from aiorocketmq_fake.core.values.choices import OrderGrain
+from aiorocketmq_fake.core.values.codes import ClientType, OffsetPolicy, Refusal, TopicType
+from aiorocketmq_fake.core.values.model import (
     AckEntry,
     AckRequest,
     ChangeRequest,
@@ -36,9 +37,8 @@ from aiorocketmq_fake.core.model import (
     Subscription,
     TopicConfig,
 )
-from aiorocketmq_fake.core.profile import Profile
-from aiorocketmq_fake.core.profiles import APACHE_5_5, DOCUMENTED
-from aiorocketmq_fake.core.receiving import Receiving
+from aiorocketmq_fake.core.values.profile import Profile
+from aiorocketmq_fake.core.values.profiles import APACHE_5_5, DOCUMENTED
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,

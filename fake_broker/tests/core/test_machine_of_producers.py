@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from aiorocketmq_fake.core import events
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.checks import Checks
-from aiorocketmq_fake.core.codes import ClientType, MessageType, Refusal, Resolution, TopicType
-from aiorocketmq_fake.core.halves import Half
-from aiorocketmq_fake.core.model import (
+from aiorocketmq_fake.core.commands.checks import Checks
+from aiorocketmq_fake.core.records.half_messages import Half
+from aiorocketmq_fake.core.values import events
+from aiorocketmq_fake.core.values.codes import ClientType, MessageType, Refusal, Resolution, TopicType
+from aiorocketmq_fake.core.values.model import (
     ClientSettings,
     CommandForClient,
     EndTransactionRequest,
@@ -24,8 +24,8 @@ from aiorocketmq_fake.core.model import (
     SendOutcome,
     TopicConfig,
 )
-from aiorocketmq_fake.core.profile import Profile
-from aiorocketmq_fake.core.profiles import APACHE_5_5, APACHE_5_5_CLUSTER, DOCUMENTED
+from aiorocketmq_fake.core.values.profile import Profile
+from aiorocketmq_fake.core.values.profiles import APACHE_5_5, APACHE_5_5_CLUSTER, DOCUMENTED
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from aiorocketmq_fake.core.classic_model import (
+from aiorocketmq_fake.core.values.classic_model import (
     NO_CHANNEL,
     Beat,
     CloseChannel,
@@ -14,9 +14,9 @@ from aiorocketmq_fake.core.classic_model import (
     Membership,
     Subscribed,
 )
-from aiorocketmq_fake.core.codes import ClientType
-from aiorocketmq_fake.core.events import ClientJoined, ClientLeft
-from aiorocketmq_fake.core.model import (
+from aiorocketmq_fake.core.values.codes import ClientType
+from aiorocketmq_fake.core.values.events import ClientJoined, ClientLeft
+from aiorocketmq_fake.core.values.model import (
     ClientSettings,
     FilterExpression,
     ForChannels,

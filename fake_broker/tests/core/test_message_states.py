@@ -4,9 +4,9 @@ import random
 from typing import Any
 
 import pytest
-from aiorocketmq_fake.core.choices import OrderGrain
-from aiorocketmq_fake.core.codes import TopicType
-from aiorocketmq_fake.core.message_states import FIRST, QUEUE_GRAIN, TRANSITIONS, MessageState
+from aiorocketmq_fake.core.values.choices import OrderGrain
+from aiorocketmq_fake.core.values.codes import TopicType
+from aiorocketmq_fake.core.values.message_states import FIRST, QUEUE_GRAIN, TRANSITIONS, MessageState
 
 STEPS = 300
 KINDS = tuple({kind for _, kind in TRANSITIONS})

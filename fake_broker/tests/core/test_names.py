@@ -1,8 +1,8 @@
 """Names of topics and groups."""
 
 import pytest
-from aiorocketmq_fake.core.codes import Code, Refusal
-from aiorocketmq_fake.core.names import check_group, check_lite_topic, check_topic
+from aiorocketmq_fake.core.values.codes import Code, Refusal
+from aiorocketmq_fake.core.values.names import check_group, check_lite_topic, check_topic
 
 
 @pytest.mark.parametrize("name", ["a", "t" * 127, "%DLQ%g", "a|b", "A_b-9"])

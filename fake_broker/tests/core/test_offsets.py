@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-from aiorocketmq_fake.core.codes import Code, OffsetPolicy, Refusal, TopicType
-from aiorocketmq_fake.core.events import LeaseEnded, OffsetCommitted, OffsetReset
-from aiorocketmq_fake.core.model import OffsetQuery
+from aiorocketmq_fake.core.values.codes import Code, OffsetPolicy, Refusal, TopicType
+from aiorocketmq_fake.core.values.events import LeaseEnded, OffsetCommitted, OffsetReset
+from aiorocketmq_fake.core.values.model import OffsetQuery
 
 
 def get(desk: Any, group: str = "g", topic: str = "t", queue_id: int = 0) -> int:

@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from aiorocketmq_fake.core.codes import Code
-from aiorocketmq_fake.core.events import LeaseEnded
+from aiorocketmq_fake.core.values.codes import Code
+from aiorocketmq_fake.core.values.events import LeaseEnded
 
 
 def send(desk: Any, *ids: str, group: str = "A") -> None:

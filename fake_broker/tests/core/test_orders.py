@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-from aiorocketmq_fake.core.codes import Code, Refusal, TopicType
-from aiorocketmq_fake.core.events import Filtered, OffsetCommitted
-from aiorocketmq_fake.core.model import GroupConfig
+from aiorocketmq_fake.core.values.codes import Code, Refusal, TopicType
+from aiorocketmq_fake.core.values.events import Filtered, OffsetCommitted
+from aiorocketmq_fake.core.values.model import GroupConfig
 
 
 def send(desk: Any, *ids: str, group: str = "A") -> None:

@@ -1,7 +1,7 @@
 """The server's hash of message groups."""
 
 import pytest
-from aiorocketmq_fake.core.placement import java_hash, queue_of_group
+from aiorocketmq_fake.core.values.placement import java_hash, queue_of_group
 
 
 @pytest.mark.parametrize(

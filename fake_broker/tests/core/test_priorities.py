@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from aiorocketmq_fake.core.codes import Code, MessageType, Refusal, TopicType
+from aiorocketmq_fake.core.values.codes import Code, MessageType, Refusal, TopicType
 
 
 @pytest.fixture

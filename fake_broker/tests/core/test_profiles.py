@@ -5,9 +5,9 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 import aiorocketmq_fake.core as core
-from aiorocketmq_fake.core.choices import ALL_RPCS, PULL_RPCS
-from aiorocketmq_fake.core.profile import Profile
-from aiorocketmq_fake.core.profiles import APACHE_5_5, DOCUMENTED, PROFILES
+from aiorocketmq_fake.core.values.choices import ALL_RPCS, PULL_RPCS
+from aiorocketmq_fake.core.values.profile import Profile
+from aiorocketmq_fake.core.values.profiles import APACHE_5_5, DOCUMENTED, PROFILES
 
 CORE = Path(core.__file__).parent
 
@@ -29,7 +29,7 @@ def test_other_servers_are_a_few_fields_away() -> None:
 
 def test_no_module_asks_for_a_profile_by_name() -> None:
     """A behaviour that differs between profiles is a field, never an `if` on a name."""
-    for path in CORE.glob("*.py"):
+    for path in CORE.rglob("*.py"):
         if path.name in ("profile.py", "profiles.py"):
             continue
         for node in ast.walk(ast.parse(path.read_text())):
@@ -41,13 +41,13 @@ def test_every_field_is_used() -> None:
     """A field that nothing reads would promise a difference that is not there; the edge reads a few."""
     edge_only = {"name", "served_rpcs", "languages", "unspecified_scheme_code", "namespaces_isolate"}
     edge_only |= {"queue_ends_managed", "rights_forgotten"}
-    source = "\n".join(path.read_text() for path in CORE.glob("*.py") if path.name != "profile.py")
+    source = "\n".join(path.read_text() for path in CORE.rglob("*.py") if path.name != "profile.py")
     unused = {field.name for field in fields(Profile) if f".{field.name}" not in source} - edge_only
     assert unused == set()
 
 
 def test_every_field_has_a_docstring_with_its_source() -> None:
-    tree = ast.parse((CORE / "profile.py").read_text())
+    tree = ast.parse((CORE / "values/profile.py").read_text())
     (profile,) = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Profile"]
     for field, following in zip(profile.body, profile.body[1:], strict=False):
         if isinstance(field, ast.AnnAssign):
@@ -55,7 +55,7 @@ def test_every_field_has_a_docstring_with_its_source() -> None:
 
 
 def test_the_core_imports_the_standard_library_and_itself_only() -> None:
-    for path in CORE.glob("*.py"):
+    for path in CORE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom):

@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from aiorocketmq_fake.core.codes import Code, Permission, Refusal
-from aiorocketmq_fake.core.model import (
+from aiorocketmq_fake.core.values.codes import Code, Permission, Refusal
+from aiorocketmq_fake.core.values.model import (
     FilterExpression,
     Parked,
     PollAnswered,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from aiorocketmq_fake.core.events import QueueLocked, QueueUnlocked
+from aiorocketmq_fake.core.values.events import QueueLocked, QueueUnlocked
 
 ONE, TWO = ("t", 0), ("t", 1)
 

@@ -10,10 +10,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from aiorocketmq_fake.core import events
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.codes import ClientType, Code, FilterType, OffsetPolicy, Refusal, TopicType
-from aiorocketmq_fake.core.model import (
+from aiorocketmq_fake.core.values import events
+from aiorocketmq_fake.core.values.codes import ClientType, Code, FilterType, OffsetPolicy, Refusal, TopicType
+from aiorocketmq_fake.core.values.model import (
     AckEntry,
     AckRequest,
     ClientSettings,
@@ -29,8 +29,8 @@ from aiorocketmq_fake.core.model import (
     Subscription,
     TopicConfig,
 )
-from aiorocketmq_fake.core.profile import Profile
-from aiorocketmq_fake.core.profiles import APACHE_5_5, DOCUMENTED
+from aiorocketmq_fake.core.values.profile import Profile
+from aiorocketmq_fake.core.values.profiles import APACHE_5_5, DOCUMENTED
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 

@@ -4,9 +4,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from aiorocketmq_fake.core.codes import ClientType, Code, FilterType, Permission, Refusal, TopicType
-from aiorocketmq_fake.core.events import Delivered, Filtered, GroupChanged, PollParked, ReceiveEnded
-from aiorocketmq_fake.core.model import ClientSettings, FilterExpression, GroupConfig, Parked, TopicConfig
+from aiorocketmq_fake.core.values.codes import ClientType, Code, FilterType, Permission, Refusal, TopicType
+from aiorocketmq_fake.core.values.events import Delivered, Filtered, GroupChanged, PollParked, ReceiveEnded
+from aiorocketmq_fake.core.values.model import (
+    ClientSettings,
+    FilterExpression,
+    GroupConfig,
+    Parked,
+    TopicConfig,
+)
 
 
 def refused(desk: Any, **fields: Any) -> Code:

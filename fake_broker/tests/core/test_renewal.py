@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-from aiorocketmq_fake.core.codes import Code, Refusal
-from aiorocketmq_fake.core.events import ClientLeft, LeaseChanged, WrongMessageDeadLettered
-from aiorocketmq_fake.core.model import GroupConfig, RetryPolicy
+from aiorocketmq_fake.core.values.codes import Code, Refusal
+from aiorocketmq_fake.core.values.events import ClientLeft, LeaseChanged, WrongMessageDeadLettered
+from aiorocketmq_fake.core.values.model import GroupConfig, RetryPolicy
 
 
 def test_a_renewed_lease_holds_as_long_as_its_client_lives(desk: Any) -> None:

@@ -4,10 +4,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from aiorocketmq_fake.core.choices import DiskStage
-from aiorocketmq_fake.core.codes import Code, OffsetPolicy, Refusal, TopicType
-from aiorocketmq_fake.core.events import DeletedFor, MessagesDeleted, NotRevived, Revived
-from aiorocketmq_fake.core.model import OffsetQuery, PullRequest, TopicConfig
+from aiorocketmq_fake.core.values.choices import DiskStage
+from aiorocketmq_fake.core.values.codes import Code, OffsetPolicy, Refusal, TopicType
+from aiorocketmq_fake.core.values.events import DeletedFor, MessagesDeleted, NotRevived, Revived
+from aiorocketmq_fake.core.values.model import OffsetQuery, PullRequest, TopicConfig
 
 HOUR = 3600.0
 DAY = 24 * HOUR

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 from aiorocketmq_fake import FakeBroker
-from aiorocketmq_fake.core.codes import Code, MessageType, Refusal
-from aiorocketmq_fake.core.events import (
+from aiorocketmq_fake.core.values.codes import Code, MessageType, Refusal
+from aiorocketmq_fake.core.values.events import (
     DeadLettered,
     LeaseEnded,
     Revived,
@@ -13,9 +13,9 @@ from aiorocketmq_fake.core.events import (
     StoredAs,
     WrongMessageDeadLettered,
 )
-from aiorocketmq_fake.core.model import GroupConfig
-from aiorocketmq_fake.core.names import retry_topic
-from aiorocketmq_fake.core.profiles import APACHE_5_5
+from aiorocketmq_fake.core.values.model import GroupConfig
+from aiorocketmq_fake.core.values.names import retry_topic
+from aiorocketmq_fake.core.values.profiles import APACHE_5_5
 
 from fake_broker.tests.core.conftest import START, Desk
 

@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from aiorocketmq_fake.core.codes import Code, MessageType, Permission, Refusal, TopicType
-from aiorocketmq_fake.core.model import RouteEntry, TopicConfig
+from aiorocketmq_fake.core.values.codes import Code, MessageType, Permission, Refusal, TopicType
+from aiorocketmq_fake.core.values.model import RouteEntry, TopicConfig
 
 NONE, READ, WRITE, BOTH = Permission.NONE, Permission.READ, Permission.WRITE, Permission.READ_WRITE
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from aiorocketmq_fake.core.classic_model import SendBack
-from aiorocketmq_fake.core.codes import Code, Refusal
-from aiorocketmq_fake.core.events import DeadLettered, SentBack
+from aiorocketmq_fake.core.values.classic_model import SendBack
+from aiorocketmq_fake.core.values.codes import Code, Refusal
+from aiorocketmq_fake.core.values.events import DeadLettered, SentBack
 
 
 def send_back(desk: Any, position: int, **fields: Any) -> None:

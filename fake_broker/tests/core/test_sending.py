@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.codes import Code, Encoding, MessageType, Permission, Refusal, TopicType
-from aiorocketmq_fake.core.events import Stored
-from aiorocketmq_fake.core.model import TopicConfig
+from aiorocketmq_fake.core.values.codes import Code, Encoding, MessageType, Permission, Refusal, TopicType
+from aiorocketmq_fake.core.values.events import Stored
+from aiorocketmq_fake.core.values.model import TopicConfig
 
 ROWS: list[tuple[str, dict[str, Any], Code]] = [
     ("topic blank", {"topic": " "}, Code.ILLEGAL_TOPIC),
@@ -349,7 +349,7 @@ def test_a_real_server_answers_one_entry_with_an_id_of_its_own(apache: Any) -> N
 
 
 def test_a_cluster_answers_one_entry_with_all_ids(make_apache: Any) -> None:
-    from aiorocketmq_fake.core.choices import BatchReceipt
+    from aiorocketmq_fake.core.values.choices import BatchReceipt
 
     desk = make_apache(fields={"batch_receipt": BatchReceipt.SINGLE_JOINED_IDS})
     (entry,) = batch(desk, "a", "b")

@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-from aiorocketmq_fake.core.codes import ClientType, Code, FilterType, Refusal, Surface
-from aiorocketmq_fake.core.events import ClientJoined, ClientLeft
-from aiorocketmq_fake.core.model import (
+from aiorocketmq_fake.core.values.codes import ClientType, Code, FilterType, Refusal, Surface
+from aiorocketmq_fake.core.values.events import ClientJoined, ClientLeft
+from aiorocketmq_fake.core.values.model import (
     ClientSettings,
     CommandForClient,
     FilterExpression,

@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-from aiorocketmq_fake.core.choices import WrongHandle
-from aiorocketmq_fake.core.codes import Code, Refusal
-from aiorocketmq_fake.core.events import Acked, LeaseChanged, LeaseEnded, Refused, Resurrected
-from aiorocketmq_fake.core.model import TopicConfig
+from aiorocketmq_fake.core.values.choices import WrongHandle
+from aiorocketmq_fake.core.values.codes import Code, Refusal
+from aiorocketmq_fake.core.values.events import Acked, LeaseChanged, LeaseEnded, Refused, Resurrected
+from aiorocketmq_fake.core.values.model import TopicConfig
 
 
 def changing(desk: Any, *args: Any, **fields: Any) -> Code:

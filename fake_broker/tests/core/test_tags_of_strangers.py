@@ -4,11 +4,11 @@ import time
 from typing import Any
 
 import pytest
-from aiorocketmq_fake.core.codes import Code, FilterType, Refusal
-from aiorocketmq_fake.core.filters import parse
-from aiorocketmq_fake.core.limits import TAGS_LENGTH_MAX
-from aiorocketmq_fake.core.model import FilterExpression
-from aiorocketmq_fake.core.profiles import PROFILES
+from aiorocketmq_fake.core.filters.expressions import parse
+from aiorocketmq_fake.core.values.codes import Code, FilterType, Refusal
+from aiorocketmq_fake.core.values.limits import TAGS_LENGTH_MAX
+from aiorocketmq_fake.core.values.model import FilterExpression
+from aiorocketmq_fake.core.values.profiles import PROFILES
 from hypothesis import given, strategies as st
 
 EVERY_PROFILE = pytest.mark.parametrize("profile", PROFILES.values(), ids=lambda profile: profile.name)

@@ -4,11 +4,11 @@ import random
 
 import pytest
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.codes import Code, Refusal
-from aiorocketmq_fake.core.events import Refused
-from aiorocketmq_fake.core.model import TopicConfig
-from aiorocketmq_fake.core.profile import Profile
-from aiorocketmq_fake.core.profiles import APACHE_5_5, APACHE_5_5_CLUSTER, DOCUMENTED
+from aiorocketmq_fake.core.values.codes import Code, Refusal
+from aiorocketmq_fake.core.values.events import Refused
+from aiorocketmq_fake.core.values.model import TopicConfig
+from aiorocketmq_fake.core.values.profile import Profile
+from aiorocketmq_fake.core.values.profiles import APACHE_5_5, APACHE_5_5_CLUSTER, DOCUMENTED
 
 
 def limited(profile: Profile = DOCUMENTED, **rates: float) -> Broker:

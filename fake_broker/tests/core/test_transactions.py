@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
-from aiorocketmq_fake.core.codes import Code, MessageType, Refusal, Resolution, TopicType
-from aiorocketmq_fake.core.events import Prepared, Stored, StoredAs, TransactionEnded
-from aiorocketmq_fake.core.model import EndTransactionRequest, TopicConfig
+from aiorocketmq_fake.core.values.codes import Code, MessageType, Refusal, Resolution, TopicType
+from aiorocketmq_fake.core.values.events import Prepared, Stored, StoredAs, TransactionEnded
+from aiorocketmq_fake.core.values.model import EndTransactionRequest, TopicConfig
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from inspect import signature
 from typing import Any
 
 import pytest
-from aiorocketmq_fake.core import events, model, snapshots
-from aiorocketmq_fake.core.values import value
+from aiorocketmq_fake.core.values import events, model, snapshots
+from aiorocketmq_fake.core.values.frozen import value
 
 
 @value

@@ -10,7 +10,7 @@ import pytest
 from aiorocketmq.wire import messages as pb
 from aiorocketmq.wire.methods import METHODS
 from aiorocketmq_fake import FakeBroker, User
-from aiorocketmq_fake.core.profiles import PROFILES
+from aiorocketmq_fake.core.values.profiles import PROFILES
 from aiorocketmq_fake.edge.admission import NAMED
 
 Running = Callable[..., Awaitable[FakeBroker]]

@@ -16,7 +16,7 @@ import pytest
 from aiorocketmq.wire import messages as pb
 from aiorocketmq_fake import PROFILES, FakeBroker, FakeBrokerClient, Refusal
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.events import PollParked, Stored
+from aiorocketmq_fake.core.values.events import PollParked, Stored
 
 Happened = Callable[[type], Awaitable[Any]]
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aiorocketmq.wire import messages as pb
 from aiorocketmq_fake import FakeBroker
-from aiorocketmq_fake.core.events import LeaseEnded, PollParked
+from aiorocketmq_fake.core.values.events import LeaseEnded, PollParked
 
 Happened = Callable[[type], Awaitable[Any]]
 Until = Callable[[Callable[[], object]], Awaitable[None]]

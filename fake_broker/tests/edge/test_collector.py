@@ -5,8 +5,8 @@ PROGRAM = """
 import gc, random, sys
 from aiorocketmq_fake.collector import spare_the_log
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.model import OutgoingMessage, TopicConfig
-from aiorocketmq_fake.core.profiles import DOCUMENTED
+from aiorocketmq_fake.core.values.model import OutgoingMessage, TopicConfig
+from aiorocketmq_fake.core.values.profiles import DOCUMENTED
 
 broker = Broker(DOCUMENTED, now=1000.0, rng=random.Random(1))
 broker.create_topic(TopicConfig("t"), now=1000.0)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from aiorocketmq.wire import messages as pb
 from aiorocketmq_fake import FakeBroker
-from aiorocketmq_fake.core.codes import MessageType
-from aiorocketmq_fake.core.model import OutgoingMessage, RecoverOrphanedTransaction, StoredMessage
+from aiorocketmq_fake.core.values.codes import MessageType
+from aiorocketmq_fake.core.values.model import OutgoingMessage, RecoverOrphanedTransaction, StoredMessage
 from aiorocketmq_fake.edge import conversion
 
 

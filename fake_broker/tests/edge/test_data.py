@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Awaitable, Callable
 from contextlib import closing
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,8 @@ import grpc
 import pytest
 from aiorocketmq.wire import messages as pb
 from aiorocketmq_fake import FakeBroker
-from aiorocketmq_fake.core.codes import Refusal
-from aiorocketmq_fake.edge.storage.database import sealed
+from aiorocketmq_fake.core.values.codes import Refusal
+from aiorocketmq_fake.edge.storage.database import FORMAT, sealed
 from aiorocketmq_fake.edge.storage.errors import DamagedDataError, DataInUseError, ForeignDataError
 
 OK = 20000
@@ -139,6 +140,43 @@ async def test_a_version_whose_state_differs_is_refused_and_can_be_repaired(
         assert len(broker.messages("t")) == 20
         assert [place.offset for place in broker.progress("g")] == [10], "the leased one must come again"
         assert "20 messages, 1 topics and 1 groups were kept" in (broker.repaired or "")
+
+
+def describe_as(folder: Path, about: dict[str, str]) -> None:
+    """Let a data file say something else of itself."""
+    with closing(sqlite3.connect(folder / "broker-a.db")) as connection, connection:
+        connection.execute("DELETE FROM about")
+        connection.executemany("INSERT INTO about VALUES (?, ?)", about.items())
+
+
+@pytest.mark.parametrize("repair", [False, True])
+@pytest.mark.parametrize("number", ["2", "999"])
+async def test_a_folder_of_another_format_is_another_version(
+    tmp_path: Path, number: str, repair: bool
+) -> None:
+    """Format 2 had no seal, and what a future format has is unknown; neither is damage that a repair could read."""
+    async with FakeBroker(data=tmp_path):
+        pass
+    describe_as(tmp_path, {"format": number, "shape": "x", "version": "0.0.7", "profile": "documented"})
+    change(tmp_path, "DROP TABLE checkpoint")
+    with pytest.raises(ForeignDataError) as caught:
+        FakeBroker(data=tmp_path, repair=repair)
+    assert str(caught.value) == (
+        f"{tmp_path / 'broker-a.db'} has data format {number}, written by aiorocketmq 0.0.7; "
+        f"aiorocketmq {version('aiorocketmq')} reads data format {FORMAT}: start with the version that wrote it, "
+        "or give another --data folder."
+    )
+    with closing(sqlite3.connect(tmp_path / "broker-a.db")) as connection:
+        names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+    assert "checkpoint" not in names, "a file of another version is not changed"
+
+
+async def test_a_damaged_format_number_is_damage(tmp_path: Path) -> None:
+    async with FakeBroker(data=tmp_path):
+        pass
+    change(tmp_path, "UPDATE about SET value = ? WHERE name = 'format'", str(int(FORMAT) + 1))
+    with pytest.raises(DamagedDataError, match="another checksum"):
+        FakeBroker(data=tmp_path)
 
 
 def change(folder: Path, statement: str, *values: object) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from aiorocketmq_fake.core import events as facts
-from aiorocketmq_fake.core.codes import Code, MessageType, TopicType
-from aiorocketmq_fake.core.model import (
+from aiorocketmq_fake.core.values import events as facts
+from aiorocketmq_fake.core.values.codes import Code, MessageType, TopicType
+from aiorocketmq_fake.core.values.model import (
     Delivery,
     FilterExpression,
     GroupConfig,

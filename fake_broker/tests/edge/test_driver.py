@@ -12,8 +12,8 @@ import pytest
 from aiorocketmq.wire import messages as pb
 from aiorocketmq_fake import DOCUMENTED, FakeBroker
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.codes import ClientType
-from aiorocketmq_fake.core.model import (
+from aiorocketmq_fake.core.values.codes import ClientType
+from aiorocketmq_fake.core.values.model import (
     ClientSettings,
     FilterExpression,
     GroupConfig,

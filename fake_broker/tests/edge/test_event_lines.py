@@ -8,8 +8,8 @@ from typing import Any
 
 from aiorocketmq.wire import messages as pb
 from aiorocketmq_fake import FakeBroker, User
-from aiorocketmq_fake.core import events as facts
-from aiorocketmq_fake.core.codes import ClientType, Code
+from aiorocketmq_fake.core.values import events as facts
+from aiorocketmq_fake.core.values.codes import ClientType, Code
 from aiorocketmq_fake.edge.event_lines import EventLog, as_line
 
 

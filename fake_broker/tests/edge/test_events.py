@@ -7,7 +7,7 @@ import logging
 
 import pytest
 from aiorocketmq_fake import EventsLostError
-from aiorocketmq_fake.core.events import Event, OffsetCommitted
+from aiorocketmq_fake.core.values.events import Event, OffsetCommitted
 from aiorocketmq_fake.edge.events import Events
 
 

@@ -10,7 +10,7 @@ import grpc
 import pytest
 from aiorocketmq.wire import messages as pb
 from aiorocketmq_fake import Disturbance, FakeBroker, FaultRule
-from aiorocketmq_fake.core.events import Stored
+from aiorocketmq_fake.core.values.events import Stored
 
 Happened = Callable[[type], Awaitable[Any]]
 Until = Callable[[Callable[[], object]], Awaitable[None]]

@@ -18,9 +18,9 @@ from aiorocketmq.wire import messages as pb
 from aiorocketmq.wire.methods import METHODS
 from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.choices import LiteService
-from aiorocketmq_fake.core.codes import Code, Refusal
-from aiorocketmq_fake.core.profiles import APACHE_5_5, DOCUMENTED, PROFILES
+from aiorocketmq_fake.core.values.choices import LiteService
+from aiorocketmq_fake.core.values.codes import Code, Refusal
+from aiorocketmq_fake.core.values.profiles import APACHE_5_5, DOCUMENTED, PROFILES
 from aiorocketmq_fake.edge.control_wire.methods import METHODS as CONTROL
 from hypothesis import HealthCheck, given, settings, strategies as st
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from aiorocketmq.wire import messages as pb
 from aiorocketmq_fake import FakeBroker
-from aiorocketmq_fake.core.model import OutgoingMessage
+from aiorocketmq_fake.core.values.model import OutgoingMessage
 
 parser = pytest.importorskip("prometheus_client.parser")
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from aiorocketmq.wire import messages as pb
 from aiorocketmq_fake import FakeBroker
-from aiorocketmq_fake.core.events import TransactionChecked
+from aiorocketmq_fake.core.values.events import TransactionChecked
 
 
 @pytest.fixture(params=["documented", "apache-5.5"])

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiorocketmq_fake.core import events as facts
-from aiorocketmq_fake.core.codes import ClientType, Code, MessageType
-from aiorocketmq_fake.core.model import (
+from aiorocketmq_fake.core.values import events as facts
+from aiorocketmq_fake.core.values.codes import ClientType, Code, MessageType
+from aiorocketmq_fake.core.values.model import (
     Delivery,
     FilterExpression,
     GroupConfig,

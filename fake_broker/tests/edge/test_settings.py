@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 
 import pytest
 from aiorocketmq_fake import Code, FakeBroker, Refusal
-from aiorocketmq_fake.core.codes import MessageType
-from aiorocketmq_fake.core.model import OutgoingMessage
-from aiorocketmq_fake.core.profile import Profile
-from aiorocketmq_fake.core.profiles import APACHE_5_5, DOCUMENTED
+from aiorocketmq_fake.core.values.codes import MessageType
+from aiorocketmq_fake.core.values.model import OutgoingMessage
+from aiorocketmq_fake.core.values.profile import Profile
+from aiorocketmq_fake.core.values.profiles import APACHE_5_5, DOCUMENTED
 from aiorocketmq_fake.settings import COUNT, HOUR, SETTINGS, SWITCH, TIME, listed, with_settings
 
 NAMES = [setting.server for setting in SETTINGS]

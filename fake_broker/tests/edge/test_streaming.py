@@ -10,7 +10,7 @@ import grpc
 import pytest
 from aiorocketmq.wire import messages as pb
 from aiorocketmq_fake import FakeBroker
-from aiorocketmq_fake.core.events import LeaseEnded, PollParked, ReceiveEnded
+from aiorocketmq_fake.core.values.events import LeaseEnded, PollParked, ReceiveEnded
 
 Happened = Callable[[type], Awaitable[Any]]
 

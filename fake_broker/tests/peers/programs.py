@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
-from aiorocketmq_fake.core.events import Event, Refused
+from aiorocketmq_fake.core.values.events import Event, Refused
 
 PATIENCE = 40.0
 """Seconds for a virtual machine on a busy computer, and for a look at a group's members every 20 s."""

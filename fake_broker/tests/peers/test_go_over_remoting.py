@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from aiorocketmq_fake import FakeBroker
-from aiorocketmq_fake.core.events import ClientJoined, SentBack
+from aiorocketmq_fake.core.values.events import ClientJoined, SentBack
 
 from fake_broker.tests.peers.programs import News, Program, Start, running
 

@@ -11,7 +11,7 @@ import pytest
 from aiorocketmq_conformance.apache.jars import fetch_jars, find_java
 from aiorocketmq_conformance.apache.unavailable import ApacheUnavailableError
 from aiorocketmq_fake import FakeBroker, User
-from aiorocketmq_fake.core.events import ClientJoined, SentBack
+from aiorocketmq_fake.core.values.events import ClientJoined, SentBack
 
 from fake_broker.tests.peers.programs import News, Program, Start, running
 

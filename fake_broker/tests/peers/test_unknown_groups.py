@@ -10,7 +10,7 @@ import pytest
 from aiorocketmq_conformance.apache.jars import fetch_jars, find_java
 from aiorocketmq_conformance.apache.unavailable import ApacheUnavailableError
 from aiorocketmq_fake import FakeBroker
-from aiorocketmq_fake.core.events import Refused
+from aiorocketmq_fake.core.values.events import Refused
 
 from fake_broker.tests.peers.programs import News, Program, running
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from aiorocketmq_fake import FakeBroker
-from aiorocketmq_fake.core.choices import Backoff
-from aiorocketmq_fake.core.events import DeadLettered, Delivered, Event, LeaseChanged
+from aiorocketmq_fake.core.values.choices import Backoff
+from aiorocketmq_fake.core.values.events import DeadLettered, Delivered, Event, LeaseChanged
 
 pytestmark = pytest.mark.peer
 

@@ -12,10 +12,10 @@ from types import MethodType
 from typing import Any
 
 import pytest
-from aiorocketmq_fake.core.access import User
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.classic_model import Beat, Classic, Membership, SendBack, Subscribed
-from aiorocketmq_fake.core.codes import (
+from aiorocketmq_fake.core.commands.access import User
+from aiorocketmq_fake.core.values.classic_model import Beat, Classic, Membership, SendBack, Subscribed
+from aiorocketmq_fake.core.values.codes import (
     ClientType,
     LiteAction,
     MessageType,
@@ -24,7 +24,7 @@ from aiorocketmq_fake.core.codes import (
     Resolution,
     TopicType,
 )
-from aiorocketmq_fake.core.model import (
+from aiorocketmq_fake.core.values.model import (
     AckEntry,
     AckRequest,
     ChangeRequest,

@@ -3,10 +3,20 @@
 import pickle
 import re
 from enum import Enum
+from random import Random
 
 import pytest
-from aiorocketmq_fake.core.model import MessageType, OutgoingMessage
-from aiorocketmq_fake.edge.storage.codec import dump, load
+from aiorocketmq_fake.core.broker import Broker
+from aiorocketmq_fake.core.values.codes import FilterType, MessageType, TopicType
+from aiorocketmq_fake.core.values.model import (
+    FilterExpression,
+    OutgoingMessage,
+    PollAnswered,
+    PullRequest,
+    TopicConfig,
+)
+from aiorocketmq_fake.core.values.profiles import DOCUMENTED
+from aiorocketmq_fake.edge.storage.codec import dump, dump_state, load, load_state
 
 
 class Written:
@@ -26,13 +36,16 @@ def test_members_of_enumerations_are_read_whichever_python_wrote_them() -> None:
 
 
 DOTTED = [
-    ("aiorocketmq_fake.core.access", "hmac.digest"),
+    ("aiorocketmq_fake.core.commands.access", "hmac.digest"),
     ("aiorocketmq_fake.core.broker", "Broker.__init__.__globals__"),
     ("re", "enum.bltns.exec"),
 ]
-BORROWED = [("aiorocketmq_fake.core.access", "hmac"), ("aiorocketmq_fake.core.access", "replace")]
+BORROWED = [
+    ("aiorocketmq_fake.core.commands.access", "hmac"),
+    ("aiorocketmq_fake.core.commands.access", "replace"),
+]
 """Names in the core's modules that belong to others."""
-FUNCTIONS = [("aiorocketmq_fake.core.inspection", "topics"), ("collections", "namedtuple")]
+FUNCTIONS = [("aiorocketmq_fake.core.commands.inspection", "topics"), ("collections", "namedtuple")]
 
 
 @pytest.mark.parametrize(("module", "name"), [*DOTTED, *BORROWED, *FUNCTIONS])
@@ -68,3 +81,17 @@ def test_only_methods_are_taken_from_core_objects(name: str) -> None:
 def test_enumerations_from_elsewhere_are_refused() -> None:
     with pytest.raises(pickle.UnpicklingError, match="does not belong into a data file"):
         load(pickle.dumps(Written(re.RegexFlag, "ASCII")))
+
+
+def test_a_parked_poll_with_a_filter_is_stored() -> None:
+    pulls = [
+        FilterExpression("a||b"),
+        FilterExpression("a CONTAINS 'x' OR b BETWEEN 1 AND 2", FilterType.SQL),
+    ]
+    broker = Broker(DOCUMENTED, now=0.0, rng=Random(1))
+    broker.create_topic(TopicConfig("t", TopicType.NORMAL, 1, 1), now=0.0)
+    for wanted in pulls:
+        broker.pull(PullRequest("c", "g", "t", 0, 0, wanted, polling=20.0), now=0.0)
+    stored = load_state(dump_state(broker, broker.transient()), broker.transient(), Broker)
+    stored.send((OutgoingMessage("t", b"x", "m", tag="a", properties={"a": "xy"}),), now=1.0)
+    assert sum(isinstance(output, PollAnswered) for output in stored.take_outputs()) == len(pulls)

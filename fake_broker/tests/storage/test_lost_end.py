@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.codes import TopicType
-from aiorocketmq_fake.core.model import OutgoingMessage, TopicConfig
-from aiorocketmq_fake.core.profiles import PROFILES
+from aiorocketmq_fake.core.values.codes import TopicType
+from aiorocketmq_fake.core.values.model import OutgoingMessage, TopicConfig
+from aiorocketmq_fake.core.values.profiles import PROFILES
 from aiorocketmq_fake.edge.storage.errors import DamagedDataError
 from aiorocketmq_fake.edge.storage.journal import Journal
 from aiorocketmq_fake.edge.storage.recovery import open_data

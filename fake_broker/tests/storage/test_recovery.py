@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.codes import Refusal
-from aiorocketmq_fake.core.profiles import PROFILES
+from aiorocketmq_fake.core.values.codes import Refusal
+from aiorocketmq_fake.core.values.profiles import PROFILES
 from aiorocketmq_fake.edge.driver import READS
 from aiorocketmq_fake.edge.storage.database import checksum
 from aiorocketmq_fake.edge.storage.errors import DamagedDataError

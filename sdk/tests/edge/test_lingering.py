@@ -25,7 +25,7 @@ from aiorocketmq.many import SendManyError
 from aiorocketmq.message import Message, SendReceipt
 from aiorocketmq.producer import Producer
 from aiorocketmq_fake import FakeBroker
-from aiorocketmq_fake.core.events import Stored
+from aiorocketmq_fake.core.values.events import Stored
 
 
 @pytest.fixture(params=["documented", "apache-5.5", "apache-5.5-cluster"])

@@ -27,7 +27,7 @@ from aiorocketmq.message import Message, MessageQueue, ReceivedMessage, SendRece
 from aiorocketmq.producer import Producer
 from aiorocketmq.transaction import Resolution
 from aiorocketmq_fake import FakeBroker
-from aiorocketmq_fake.core.events import Stored
+from aiorocketmq_fake.core.values.events import Stored
 
 SHORT = Retry(budget=0.4)
 ORDER = Message("orders", b"x")

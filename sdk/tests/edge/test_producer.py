@@ -23,7 +23,7 @@ from aiorocketmq.many import SendManyError
 from aiorocketmq.message import Message, SendReceipt
 from aiorocketmq.producer import Producer
 from aiorocketmq_fake import EventStream, FakeBroker
-from aiorocketmq_fake.core.events import Stored
+from aiorocketmq_fake.core.values.events import Stored
 
 
 async def until(events: EventStream, kind: type) -> None:

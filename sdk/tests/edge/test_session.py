@@ -20,7 +20,7 @@ from aiorocketmq.push_consumer import PushConsumer
 from aiorocketmq.simple_consumer import SimpleConsumer
 from aiorocketmq.wire import messages as pb
 from aiorocketmq_fake import FakeBroker
-from aiorocketmq_fake.core.events import PollParked, Refused
+from aiorocketmq_fake.core.values.events import PollParked, Refused
 
 Awaiting = Callable[[type[object]], AbstractAsyncContextManager[None]]
 

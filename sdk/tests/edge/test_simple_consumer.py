@@ -22,7 +22,7 @@ from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.producer import Producer
 from aiorocketmq.simple_consumer import SimpleConsumer
 from aiorocketmq_fake import FakeBroker
-from aiorocketmq_fake.core.events import LeaseChanged, LeaseEnded, PollParked
+from aiorocketmq_fake.core.values.events import LeaseChanged, LeaseEnded, PollParked
 
 Awaiting = Callable[[type[object]], AbstractAsyncContextManager[None]]
 

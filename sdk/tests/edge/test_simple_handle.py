@@ -11,7 +11,7 @@ from aiorocketmq.producer import Producer
 from aiorocketmq.push_consumer import DeadLetter, RetryLater
 from aiorocketmq.simple_consumer import SimpleConsumer
 from aiorocketmq_fake import FakeBroker
-from aiorocketmq_fake.core.events import LeaseChanged
+from aiorocketmq_fake.core.values.events import LeaseChanged
 
 
 class Around(Hook):

@@ -28,7 +28,7 @@ from aiorocketmq.producer import Producer
 from aiorocketmq.simple_consumer import SimpleConsumer
 from aiorocketmq.wire import messages as pb
 from aiorocketmq_fake import FakeBroker, ServerTls
-from aiorocketmq_fake.core.events import Refused as CommandRefused
+from aiorocketmq_fake.core.values.events import Refused as CommandRefused
 
 Awaiting = Callable[[type[object]], AbstractAsyncContextManager[None]]
 

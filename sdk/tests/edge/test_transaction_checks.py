@@ -15,7 +15,7 @@ from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.producer import Producer
 from aiorocketmq.transaction import Resolution
 from aiorocketmq_fake import EventStream, FakeBroker
-from aiorocketmq_fake.core.events import TransactionChecked, TransactionEnded
+from aiorocketmq_fake.core.values.events import TransactionChecked, TransactionEnded
 
 PAYMENT = Message("payments", b"42", tag="paid", keys=["k"], properties={"source": "web"})
 

@@ -18,7 +18,7 @@ from aiorocketmq.message import Message, ReceivedMessage, SendReceipt
 from aiorocketmq.producer import Producer
 from aiorocketmq.transaction import Resolution
 from aiorocketmq_fake import EventStream, FakeBroker
-from aiorocketmq_fake.core.events import Prepared, TransactionEnded
+from aiorocketmq_fake.core.values.events import Prepared, TransactionEnded
 
 PAYMENT = Message("payments", b"42", tag="paid", keys=["k"], properties={"source": "web"})
 

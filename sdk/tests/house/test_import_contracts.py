@@ -29,6 +29,7 @@ PLANTS = {
     "audit-stands-alone": ("aiorocketmq_audit/planted.py", "import aiorocketmq_fake.core"),
     "cores-only-decide": ("aiorocketmq_fake/core/planted.py", "import time"),
     "fake-edge-over-core": ("aiorocketmq_fake/core/planted.py", "import aiorocketmq_fake.edge"),
+    "fake-core-layers": ("aiorocketmq_fake/core/values/planted.py", "import aiorocketmq_fake.core.state"),
     "core-under-everything": ("aiorocketmq/_core/planted.py", "import aiorocketmq.wire"),
     "client-layers": ("aiorocketmq/_aio/planted.py", "import aiorocketmq._session.session"),
     "grpc-behind-the-transport": ("aiorocketmq/planted.py", "import grpc"),

@@ -15,7 +15,7 @@ import pytest
 from aiorocketmq.message import Message
 from aiorocketmq.producer import Producer
 from aiorocketmq_fake import FakeBroker
-from aiorocketmq_fake.core.events import LiteSubscribed
+from aiorocketmq_fake.core.values.events import LiteSubscribed
 
 pytestmark = pytest.mark.peer
 

@@ -16,7 +16,7 @@ from aiorocketmq.producer import Producer
 from aiorocketmq.pull_consumer import Broadcast, Offset, PullBatch, PullConsumer
 from aiorocketmq.wire import messages as pb
 from aiorocketmq_fake import FakeBroker
-from aiorocketmq_fake.core.events import PollParked
+from aiorocketmq_fake.core.values.events import PollParked
 from google.protobuf.message import Message as ProtobufMessage
 
 PATIENCE = 10.0

@@ -10,7 +10,7 @@ from aiorocketmq.push_consumer import DeadLetter, PushConsumer
 from aiorocketmq.wire import messages as pb
 from aiorocketmq.wire.methods import METHODS
 from aiorocketmq_fake import FakeBroker
-from aiorocketmq_fake.core.events import Acked, DeadLettered, LeaseChanged, WrongMessageDeadLettered
+from aiorocketmq_fake.core.values.events import Acked, DeadLettered, LeaseChanged, WrongMessageDeadLettered
 
 
 async def test_a_receive_asks_for_a_lease_of_its_own_length_and_no_help(

@@ -11,7 +11,7 @@ from aiorocketmq.producer import Producer
 from aiorocketmq.pull_consumer import Offset
 from aiorocketmq.push_consumer import PushConsumer, RetryLater
 from aiorocketmq_fake import FakeBroker
-from aiorocketmq_fake.core.events import Acked, DeadLettered
+from aiorocketmq_fake.core.values.events import Acked, DeadLettered
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from aiorocketmq.message import Message
 from aiorocketmq.producer import Producer
 from aiorocketmq.push_consumer import PushConsumer
 from aiorocketmq_fake import FakeBroker
-from aiorocketmq_fake.core.events import Acked, Delivered, PollParked
+from aiorocketmq_fake.core.values.events import Acked, Delivered, PollParked
 
 
 @pytest.fixture

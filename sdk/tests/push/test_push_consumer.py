@@ -12,7 +12,14 @@ from aiorocketmq.producer import Producer
 from aiorocketmq.push_consumer import DeadLetter, PushConsumer, RetryLater
 from aiorocketmq.subscription import Sql
 from aiorocketmq_fake import FakeBroker
-from aiorocketmq_fake.core.events import Acked, ClientLeft, DeadLettered, Delivered, LeaseChanged, PollParked
+from aiorocketmq_fake.core.values.events import (
+    Acked,
+    ClientLeft,
+    DeadLettered,
+    Delivered,
+    LeaseChanged,
+    PollParked,
+)
 
 
 async def send(producer: Producer, *bodies: bytes) -> None:

@@ -6,7 +6,7 @@ from aiorocketmq.message import Message
 from aiorocketmq.producer import Producer
 from aiorocketmq.push_consumer import DeadLetter, PushConsumer, RetryLater
 from aiorocketmq_fake import FakeBroker
-from aiorocketmq_fake.core.events import Acked, DeadLettered, LeaseChanged
+from aiorocketmq_fake.core.values.events import Acked, DeadLettered, LeaseChanged
 
 
 async def test_every_message_is_counted_once_by_how_it_ended(

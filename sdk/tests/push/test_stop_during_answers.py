@@ -13,7 +13,7 @@ from aiorocketmq.producer import Producer
 from aiorocketmq.push_consumer import PushConsumer
 from aiorocketmq.wire import messages as pb
 from aiorocketmq_fake import FakeBroker
-from aiorocketmq_fake.core.events import LeaseChanged
+from aiorocketmq_fake.core.values.events import LeaseChanged
 
 
 class Stalling(GrpcioTransport):

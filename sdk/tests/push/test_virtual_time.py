@@ -14,7 +14,7 @@ from aiorocketmq.producer import Producer
 from aiorocketmq.push_consumer import PushConsumer, RetryLater
 from aiorocketmq.simple_consumer import SimpleConsumer
 from aiorocketmq_fake import FakeBroker
-from aiorocketmq_fake.core.events import LeaseChanged
+from aiorocketmq_fake.core.values.events import LeaseChanged
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 

@@ -14,7 +14,7 @@ from aiorocketmq.pull_consumer import PullConsumer
 from aiorocketmq.push_consumer import PushConsumer
 from aiorocketmq.simple_consumer import SimpleConsumer
 from aiorocketmq_fake import FakeBroker
-from aiorocketmq_fake.core.events import Acked, PollParked
+from aiorocketmq_fake.core.values.events import Acked, PollParked
 
 T = TypeVar("T")
 AWAY = 5.0

@@ -16,7 +16,7 @@ from aiorocketmq.producer import Producer
 from aiorocketmq.push_consumer import PushConsumer
 from aiorocketmq.simple_consumer import SimpleConsumer
 from aiorocketmq_fake import FakeBroker
-from aiorocketmq_fake.core.events import PollParked
+from aiorocketmq_fake.core.values.events import PollParked
 
 
 class Arrivals:

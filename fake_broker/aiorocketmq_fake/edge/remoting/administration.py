@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from aiorocketmq_fake.core.codes import Permission, TopicType
-from aiorocketmq_fake.core.model import GroupConfig, RetryPolicy, TopicConfig
+from aiorocketmq_fake.core.values.codes import Permission, TopicType
+from aiorocketmq_fake.core.values.model import GroupConfig, RetryPolicy, TopicConfig
 from aiorocketmq_fake.edge.driver import Driver
 from aiorocketmq_fake.edge.remoting.bodies import dump, load
 from aiorocketmq_fake.edge.remoting.frames import Frame

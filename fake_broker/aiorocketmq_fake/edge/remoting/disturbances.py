@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from aiorocketmq_fake.core.codes import Refusal
+from aiorocketmq_fake.core.values.codes import Refusal
 from aiorocketmq_fake.edge.calls import silence
 from aiorocketmq_fake.edge.driver import Driver
 from aiorocketmq_fake.edge.faults import Disturbance, FaultRule

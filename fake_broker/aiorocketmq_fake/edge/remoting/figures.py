@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from aiorocketmq_fake.core.codes import OffsetPolicy
-from aiorocketmq_fake.core.model import OffsetQuery, StoredMessage, TopicConfig
+from aiorocketmq_fake.core.values.codes import OffsetPolicy
+from aiorocketmq_fake.core.values.model import OffsetQuery, StoredMessage, TopicConfig
 from aiorocketmq_fake.edge.address import Address
 from aiorocketmq_fake.edge.driver import Driver
 from aiorocketmq_fake.edge.remoting.bodies import dump_loose

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from aiorocketmq_fake.core.classic_model import Beat, Member, Membership, QueueKey, Subscribed
-from aiorocketmq_fake.core.codes import FilterType, Refusal
-from aiorocketmq_fake.core.filters import parse
-from aiorocketmq_fake.core.model import FilterExpression
-from aiorocketmq_fake.core.placement import java_hash
+from aiorocketmq_fake.core.filters.expressions import parse
+from aiorocketmq_fake.core.values.classic_model import Beat, Member, Membership, QueueKey, Subscribed
+from aiorocketmq_fake.core.values.codes import FilterType, Refusal
+from aiorocketmq_fake.core.values.model import FilterExpression
+from aiorocketmq_fake.core.values.placement import java_hash
 from aiorocketmq_fake.edge.driver import Driver
 from aiorocketmq_fake.edge.remoting.bodies import dump, load
 from aiorocketmq_fake.edge.remoting.frames import Frame, FrameError, clean

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 
-from aiorocketmq_fake.core import limits
-from aiorocketmq_fake.core.classic_model import Classic
-from aiorocketmq_fake.core.codes import Encoding, MessageType
-from aiorocketmq_fake.core.model import OutgoingMessage, StoredMessage
+from aiorocketmq_fake.core.values import limits
+from aiorocketmq_fake.core.values.classic_model import Classic
+from aiorocketmq_fake.core.values.codes import Encoding, MessageType
+from aiorocketmq_fake.core.values.model import OutgoingMessage, StoredMessage
 from aiorocketmq_fake.edge.remoting.records import COMPRESSED, Record, host
 from aiorocketmq_fake.edge.remoting_codes import RequestError, ResponseCode
 

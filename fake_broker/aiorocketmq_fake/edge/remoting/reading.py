@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from aiorocketmq_fake.core.codes import Code, FilterType, OffsetPolicy, Refusal
-from aiorocketmq_fake.core.filters import parse
-from aiorocketmq_fake.core.model import FilterExpression, OffsetQuery, Parked, Pulled, PullRequest
-from aiorocketmq_fake.core.snapshots import QueueSnapshot
+from aiorocketmq_fake.core.filters.expressions import parse
+from aiorocketmq_fake.core.values.codes import Code, FilterType, OffsetPolicy, Refusal
+from aiorocketmq_fake.core.values.model import FilterExpression, OffsetQuery, Parked, Pulled, PullRequest
+from aiorocketmq_fake.core.values.snapshots import QueueSnapshot
 from aiorocketmq_fake.edge.address import Address
 from aiorocketmq_fake.edge.driver import Driver
 from aiorocketmq_fake.edge.remoting.frames import Frame

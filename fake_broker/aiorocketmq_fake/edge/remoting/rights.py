@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from aiorocketmq_fake.core.access import FrameSignature, Need, Right
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.limits import RETRY_PREFIX
+from aiorocketmq_fake.core.commands.access import FrameSignature, Need, Right
+from aiorocketmq_fake.core.values.limits import RETRY_PREFIX
 from aiorocketmq_fake.edge.driver import Driver
 from aiorocketmq_fake.edge.remoting.bodies import load
 from aiorocketmq_fake.edge.remoting.groups import locked_queues, memberships

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from aiorocketmq_fake.core import limits
-from aiorocketmq_fake.core.codes import Permission, TopicType
-from aiorocketmq_fake.core.model import TopicConfig
+from aiorocketmq_fake.core.values import limits
+from aiorocketmq_fake.core.values.codes import Permission, TopicType
+from aiorocketmq_fake.core.values.model import TopicConfig
 from aiorocketmq_fake.edge.driver import Driver
 from aiorocketmq_fake.edge.endpoint import join
 from aiorocketmq_fake.edge.neighbours import Neighbour, Neighbours

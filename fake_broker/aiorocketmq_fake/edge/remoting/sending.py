@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from aiorocketmq_fake.core import limits
-from aiorocketmq_fake.core.classic_model import Classic, SendBack
-from aiorocketmq_fake.core.codes import Resolution
-from aiorocketmq_fake.core.model import OutgoingMessage, SendOutcome
+from aiorocketmq_fake.core.values import limits
+from aiorocketmq_fake.core.values.classic_model import Classic, SendBack
+from aiorocketmq_fake.core.values.codes import Resolution
+from aiorocketmq_fake.core.values.model import OutgoingMessage, SendOutcome
 from aiorocketmq_fake.edge.address import Address
 from aiorocketmq_fake.edge.driver import Driver
 from aiorocketmq_fake.edge.remoting import properties

@@ -11,9 +11,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from aiorocketmq_fake.core.classic_model import CloseChannel
-from aiorocketmq_fake.core.codes import Refusal
-from aiorocketmq_fake.core.model import ForChannels
+from aiorocketmq_fake.core.values.classic_model import CloseChannel
+from aiorocketmq_fake.core.values.codes import Refusal
+from aiorocketmq_fake.core.values.model import ForChannels
 from aiorocketmq_fake.edge.driver import Driver
 from aiorocketmq_fake.edge.endpoint import join
 from aiorocketmq_fake.edge.front import BACKEND, Front, addresses

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TypeAlias
 
-from aiorocketmq_fake.core.classic_model import MembersChanged
-from aiorocketmq_fake.core.codes import Refusal
-from aiorocketmq_fake.core.model import CheckHalf
+from aiorocketmq_fake.core.values.classic_model import MembersChanged
+from aiorocketmq_fake.core.values.codes import Refusal
+from aiorocketmq_fake.core.values.model import CheckHalf
 from aiorocketmq_fake.edge.address import Address
 from aiorocketmq_fake.edge.driver import Driver
 from aiorocketmq_fake.edge.faults import Faults

@@ -17,13 +17,14 @@ from hashlib import sha256
 from importlib import import_module
 from inspect import getattr_static, isfunction
 from operator import attrgetter
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 from aiorocketmq_fake import core
-from aiorocketmq_fake.core import model
-from aiorocketmq_fake.core.model import NO_PROPERTIES, StoredMessage
+from aiorocketmq_fake.core.filters import sql
+from aiorocketmq_fake.core.values import model
+from aiorocketmq_fake.core.values.model import NO_PROPERTIES, StoredMessage
 
 __all__ = ["UNREADABLE", "dump", "dump_state", "load", "load_state", "read_message", "shape", "write_message"]
 
@@ -125,7 +126,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 def dump(value: object) -> bytes:
-    """Write plain values and those of `core.model`."""
+    """Write plain values and those of `core.values.model`."""
     file = io.BytesIO()
     _Pickler(file, pickle.HIGHEST_PROTOCOL).dump(value)
     return file.getvalue()
@@ -175,8 +176,9 @@ def shape() -> str:
 
 @cache
 def _ours() -> Mapping[tuple[str, str], type]:
-    """Return all classes of the core by module and name."""
-    modules = [f"{CORE}.{info.name}" for info in iter_modules(core.__path__)]
+    """Return the classes that a state may consist of by module and name; SQL filters are stored as text."""
+    names = [info.name for info in walk_packages(core.__path__, f"{CORE}.")]
+    modules = [name for name in names if not name.startswith(f"{sql.__name__}.")]
     return {
         (module, name): kind
         for module in modules

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.codes import Refusal
+from aiorocketmq_fake.core.values.codes import Refusal
 from aiorocketmq_fake.edge.storage.codec import dump, load
 from aiorocketmq_fake.edge.storage.errors import DamagedDataError
 

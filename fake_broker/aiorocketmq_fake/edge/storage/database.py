@@ -7,19 +7,26 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from secrets import token_hex
 from zlib import crc32
 
-from aiorocketmq_fake.core.model import StoredMessage
+from aiorocketmq_fake.core.values.model import StoredMessage
 from aiorocketmq_fake.edge.storage.codec import UNREADABLE, read_message, write_message
-from aiorocketmq_fake.edge.storage.errors import DamagedDataError, DataInUseError, PersistenceError
+from aiorocketmq_fake.edge.storage.errors import (
+    DamagedDataError,
+    DataInUseError,
+    ForeignDataError,
+    PersistenceError,
+)
 from aiorocketmq_fake.edge.storage.mark import Mark, beside
 from aiorocketmq_fake.edge.storage.pages import Row
 
 __all__ = ["Checkpoint", "Database", "Saved", "checksum", "sealed"]
 
-FORMAT = "3"
+FORMAT = "4"
+"""Layout of the file and module paths of the stored classes; another format is refused."""
 PLACES = 1 << 40
 """Places of one queue; a row's key is the queue's number and the place in one integer, so that a page is one range."""
 
@@ -73,8 +80,8 @@ class Database:
     def __init__(self, path: Path) -> None:
         """Open or create, for this user alone.
 
-        DataInUseError where another broker has it, DamagedDataError where it is no data file, OSError where it cannot
-        be written.
+        DataInUseError if another broker has it, ForeignDataError if its format is another, DamagedDataError if it is
+        no data file, OSError if it cannot be written.
         """
         self.path = path
         self._count: int | None = None
@@ -88,8 +95,10 @@ class Database:
                 self._mark = stack.enter_context(closing(Mark(path)))
                 self._writer = stack.enter_context(closing(_connect(path)))
                 self._reader = stack.enter_context(closing(_connect(path)))
+                self._check_format()
+                self._writer.executescript(SCHEMA)
                 self._folder = self._find_folder()
-            except DataInUseError:
+            except (DataInUseError, ForeignDataError):
                 raise
             except OSError as error:
                 raise PersistenceError(path.parent, str(error.strerror)) from error
@@ -110,6 +119,23 @@ class Database:
         return PersistenceError(self.path.parent, str(error))
 
     # Reading
+
+    def _check_format(self) -> None:
+        """Raise ForeignDataError if the file has another format, whatever tables and checksums that has."""
+        try:
+            about = dict(self._reader.execute("SELECT name, value FROM about").fetchall())
+        except sqlite3.DatabaseError:
+            return  # It is new, or damaged.
+        found, crc = about.get("format"), about.pop("crc", None)
+        if found == FORMAT or not (isinstance(found, str) and found.isdecimal()):
+            return
+        if crc == sealed({**about, "format": FORMAT})["crc"]:
+            return  # The seal is that of our format: the number is damaged.
+        raise ForeignDataError(
+            f"{self.path} has data format {found}, written by aiorocketmq {about.get('version')}; "
+            f"aiorocketmq {version('aiorocketmq')} reads data format {FORMAT}: start with the version that wrote it, "
+            "or give another --data folder."
+        )
 
     def _find_folder(self) -> str:
         """Return the file's own name from itself, else from its mark; a new one where neither knows."""
@@ -396,7 +422,6 @@ def _connect(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA synchronous = FULL")
         # Half of the default: what the write-ahead log holds takes room twice.
         connection.execute("PRAGMA wal_autocheckpoint = 500")
-        connection.executescript(SCHEMA)
     except sqlite3.DatabaseError:
         connection.close()
         raise

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.codes import Code, Refusal
+from aiorocketmq_fake.core.values.codes import Code, Refusal
 from aiorocketmq_fake.edge.storage import outline
 from aiorocketmq_fake.edge.storage.codec import dump_state
 from aiorocketmq_fake.edge.storage.commands import Command, pack

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.codes import Permission, TopicType
-from aiorocketmq_fake.core.keeping import Standing
-from aiorocketmq_fake.core.model import GroupConfig, RetryPolicy, TopicConfig
+from aiorocketmq_fake.core.commands.salvage import Standing
+from aiorocketmq_fake.core.values.codes import Permission, TopicType
+from aiorocketmq_fake.core.values.model import GroupConfig, RetryPolicy, TopicConfig
 from aiorocketmq_fake.edge.storage.pages import PagedEntries
 
 __all__ = ["Outline", "TopicOutline", "draw", "read"]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import overload
 
-from aiorocketmq_fake.core.model import StoredMessage
+from aiorocketmq_fake.core.values.model import StoredMessage
 
 __all__ = ["PagedEntries", "Pager", "Row"]
 

@@ -170,7 +170,7 @@ def _check_origin(database: Database, fresh: Broker) -> None:
                 f"{database.path} was written with {name} {theirs.get(name)!r}, and this broker has {ours[name]!r}: "
                 f"start with that {name}, or give another --data folder."
             )
-    if (theirs.get("format"), theirs.get("shape")) != (ours["format"], ours["shape"]):
+    if theirs.get("shape") != ours["shape"]:
         raise ForeignState(
             f"{database.path} was written by aiorocketmq {theirs.get('version')}, whose state differs from that of "
             f"{ours['version']}: start with that version, or with --repair to keep topics, groups, messages, progress."

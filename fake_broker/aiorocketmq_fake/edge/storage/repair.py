@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.codes import TopicType
-from aiorocketmq_fake.core.keeping import Salvaged
-from aiorocketmq_fake.core.model import StoredMessage, TopicConfig
+from aiorocketmq_fake.core.commands.salvage import Salvaged
+from aiorocketmq_fake.core.values.codes import TopicType
+from aiorocketmq_fake.core.values.model import StoredMessage, TopicConfig
 from aiorocketmq_fake.edge.storage.codec import UNREADABLE, load_state
 from aiorocketmq_fake.edge.storage.commands import Command, in_order, redo, unpack
 from aiorocketmq_fake.edge.storage.database import Database

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiorocketmq_fake.core.codes import Code, FilterType, MessageType, Refusal
-from aiorocketmq_fake.core.filters import parse
-from aiorocketmq_fake.core.model import FilterExpression, OutgoingMessage, StoredMessage
-from aiorocketmq_fake.core.profiles import APACHE_5_5
+from aiorocketmq_fake.core.filters.expressions import parse
+from aiorocketmq_fake.core.values.codes import Code, FilterType, MessageType, Refusal
+from aiorocketmq_fake.core.values.model import FilterExpression, OutgoingMessage, StoredMessage
+from aiorocketmq_fake.core.values.profiles import APACHE_5_5
 
 TABLE: dict[str, Any] = json.loads((Path(__file__).parent / "live_table.json").read_text())
 

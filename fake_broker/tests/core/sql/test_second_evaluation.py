@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import pytest
-from aiorocketmq_fake.core.sql.dialect import PUBLISHED, SERVER, SqlDialect
-from aiorocketmq_fake.core.sql.parser import parse
-from aiorocketmq_fake.core.sql.values import NotComparableError
+from aiorocketmq_fake.core.filters.sql.comparison import NotComparableError
+from aiorocketmq_fake.core.filters.sql.parser import parse
+from aiorocketmq_fake.core.values.sql_dialect import PUBLISHED, SERVER, SqlDialect
 from hypothesis import given, strategies as st
 
 Properties = Mapping[str, str]

@@ -4,11 +4,11 @@ import time
 from functools import partial
 
 import pytest
-from aiorocketmq_fake.core import limits
-from aiorocketmq_fake.core.sql.dialect import PUBLISHED, SERVER, SqlDialect
-from aiorocketmq_fake.core.sql.parser import parse
-from aiorocketmq_fake.core.sql.tokens import KEYWORDS, SqlError
-from aiorocketmq_fake.core.sql.values import NotComparableError
+from aiorocketmq_fake.core.filters.sql.comparison import NotComparableError
+from aiorocketmq_fake.core.filters.sql.parser import parse
+from aiorocketmq_fake.core.filters.sql.tokens import KEYWORDS, SqlError
+from aiorocketmq_fake.core.values import limits
+from aiorocketmq_fake.core.values.sql_dialect import PUBLISHED, SERVER, SqlDialect
 from hypothesis import given, strategies as st
 
 DIALECTS = pytest.mark.parametrize("dialect", [PUBLISHED, SERVER], ids=["published", "server"])

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aiorocketmq import Message, Producer, PullConsumer
 from aiorocketmq_fake import FakeBroker
-from aiorocketmq_fake.core.events import Stored
+from aiorocketmq_fake.core.values.events import Stored
 
 from fake_broker.tests.edge.remoting.conftest import Connect, Wire, dial
 

@@ -14,7 +14,7 @@ from aiorocketmq import Admin, Credentials, Message, Producer, PullConsumer, Pus
 from aiorocketmq.errors import PermissionDeniedError
 from aiorocketmq.message import ReceivedMessage
 from aiorocketmq_fake import FakeBroker, User
-from aiorocketmq_fake.core.events import Refused, SentBack
+from aiorocketmq_fake.core.values.events import Refused, SentBack
 from aiorocketmq_fake.edge.remoting.frames import Frame, encode
 from aiorocketmq_fake.edge.remoting.rights import NEEDS
 from aiorocketmq_fake.edge.remoting_codes import RequestCode

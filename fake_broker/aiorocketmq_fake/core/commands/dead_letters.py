@@ -1,0 +1,48 @@
+"""Dead letters: what a group gave up, copied to its dead-letter topic (R5.26, R6.18)."""
+
+from dataclasses import replace
+
+from aiorocketmq_fake.core.commands.storing import Storage
+from aiorocketmq_fake.core.state import State
+from aiorocketmq_fake.core.values.events import DeadLettered, StoredAs
+from aiorocketmq_fake.core.values.model import StoredMessage
+from aiorocketmq_fake.core.values.names import dead_letter_topic, plain_retry_topic
+
+
+class DeadLetters:
+    """Moves messages to dead-letter topics."""
+
+    def __init__(self, state: State, storage: Storage) -> None:
+        self._state = state
+        self._storage = storage
+
+    def give_up(self, group: str, message: StoredMessage, attempt: int) -> None:
+        """Copy a message after its last attempt; the caller settles the original."""
+        self._move(group, message, attempt, by_client=False)
+
+    def forward(self, group: str, message: StoredMessage, attempt: int) -> None:
+        """Copy a message because its consumer asks so; the caller settles the original."""
+        self._move(group, message, attempt, by_client=True)
+
+    def copy(self, group: str, message: StoredMessage) -> StoredMessage:
+        """Store the copy; it shows the dead-letter topic as its own (6.4)."""
+        profile = self._state.profile
+        topic = self._storage.system_topic(dead_letter_topic(group))
+        if profile.dead_letters_make_retry_topic:
+            self._storage.system_topic(plain_retry_topic(group))
+        tells = profile.dead_letters_tell_origin
+        copy = self._storage.append(
+            topic,
+            0,
+            replace(message.content, topic=topic.name),
+            profile.dead_letter_type or message.message_type,
+            StoredAs.DEAD_LETTER,
+            attempts_before=message.attempts_before + 1 if profile.dead_letters_keep_attempts else 0,
+            origin=message if tells else None,
+        )
+        self._storage.announce(topic, copy)
+        return copy
+
+    def _move(self, group: str, message: StoredMessage, attempt: int, *, by_client: bool) -> None:
+        self._state.events.append(DeadLettered(self._state.at, group, message, attempt, by_client))
+        self.copy(group, message)

@@ -1,0 +1,202 @@
+"""Which lite topics each client wants, as it tells from time to time (R4.33, R4.34)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from aiorocketmq_fake.core.commands.registry import check_session_group
+from aiorocketmq_fake.core.records.clients import Client
+from aiorocketmq_fake.core.records.timers import Alarm
+from aiorocketmq_fake.core.records.topics import Topic
+from aiorocketmq_fake.core.state import State, milliseconds
+from aiorocketmq_fake.core.values.choices import LiteService
+from aiorocketmq_fake.core.values.codes import ClientType, Code, LiteAction, Refusal, TopicType
+from aiorocketmq_fake.core.values.events import LiteSubscribed
+from aiorocketmq_fake.core.values.model import (
+    CommandForClient,
+    GroupConfig,
+    LiteStart,
+    LiteSyncRequest,
+    NotifyUnsubscribeLite,
+)
+from aiorocketmq_fake.core.values.names import check_lite_topic
+
+Key = tuple[str, str, str]
+"""Client, group, parent topic."""
+Start = Callable[[str, Topic, str, "LiteStart | None"], None]
+"""Lets a group begin in a lite topic."""
+
+LITE_CLIENTS = frozenset({ClientType.LITE_PUSH_CONSUMER, ClientType.LITE_SIMPLE_CONSUMER})
+
+
+class Subscription(Alarm):
+    """The lite topics that one client wants; its alarm is the end of its life without a sync."""
+
+    __slots__ = ("key", "names", "version")
+
+    def __init__(self, key: Key) -> None:
+        self.ticket = 0
+        self.key = key
+        # A dict keeps the order of subscribing.
+        self.names: dict[str, None] = {}
+        self.version = 0
+
+
+def is_lite(client: Client | None) -> bool:
+    """Tell whether a client consumes lite topics."""
+    return client is not None and client.settings.client_type in LITE_CLIENTS
+
+
+def lite_quota(config: GroupConfig, default: int) -> int:
+    """Tell how many lite topics a client of a group may want."""
+    return config.lite_quota or default
+
+
+def next_scan(state: State, at: int) -> int:
+    """Tell when an end at a time is noticed: at once, or at the next scan."""
+    step = milliseconds(state.profile.lite_scan)
+    return -(-at // step) * step if step else at
+
+
+class LiteSubscriptions:
+    """The subscriptions of all clients."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._subscriptions: dict[Key, Subscription] = {}
+
+    def serve(self, start: Start) -> None:
+        """Set who lets groups begin in lite topics."""
+        self._start = start
+
+    def sync(self, request: LiteSyncRequest) -> None:
+        """Change or replace what a client wants (R4.33)."""
+        topic, config = self._check(request)
+        key = (request.client_id, request.group, request.topic)
+        subscription = self._subscriptions.get(key) or Subscription(key)
+        if request.version and request.version < subscription.version:
+            return
+        names = self._wanted(subscription, request)
+        self._check_quota(config, request, names)
+        subscription.version = request.version
+        added = [name for name in names if name not in subscription.names]
+        subscription.names = dict.fromkeys(names)
+        self._keep(subscription)
+        for name in added:
+            self._start(request.group, topic, name, request.start)
+            if config.lite_exclusive:
+                self._evict(key, name)
+        if added:
+            self._changed(topic.name, request.group)
+
+    def on_change(self, changed: Callable[[str, str], None]) -> None:
+        """Set who is told that a client of a group wants more of a parent topic."""
+        self._changed = changed
+
+    def names(self, client_id: str, group: str, topic_name: str) -> Iterable[str]:
+        """List the lite topics that a client wants."""
+        subscription = self._subscriptions.get((client_id, group, topic_name))
+        return () if subscription is None else tuple(subscription.names)
+
+    def withdraw(self, topic_name: str, name: str) -> None:
+        """Take a lite topic from all who want it, and tell them."""
+        for subscription in list(self._subscriptions.values()):
+            if subscription.key[2] == topic_name and name in subscription.names:
+                self._take(subscription, name)
+
+    def forget_client(self, client_id: str) -> None:
+        """A client is gone."""
+        self._forget(lambda key: key[0] == client_id)
+
+    def forget_group(self, group: str) -> None:
+        """A group is deleted."""
+        self._forget(lambda key: key[1] == group)
+
+    def forget_topic(self, topic_name: str) -> None:
+        """A parent topic is deleted."""
+        self._forget(lambda key: key[2] == topic_name)
+
+    def forget_all(self) -> None:
+        """The proxy lost its memory (R12.7)."""
+        self._forget(lambda key: True)
+
+    # Checks
+
+    def _check(self, request: LiteSyncRequest) -> tuple[Topic, GroupConfig]:
+        state = self._state
+        state.check_topic(request.topic)
+        state.check_group(request.group)
+        check_session_group(state, request.group)
+        if state.profile.lite_service is LiteService.REFUSED:
+            raise Refusal(Code.INTERNAL_SERVER_ERROR, "Lite topics are not served in this mode.")
+        for name in request.names:
+            check_lite_topic(name)
+        topic, group = state.topics.get(request.topic), state.groups.get(request.group)
+        if topic is None or topic.config.type is not TopicType.LITE:
+            raise Refusal(Code.ILLEGAL_TOPIC, f"The topic {request.topic} has no lite topics.")
+        if group is None or group.config.lite_bind_topic != request.topic:
+            raise Refusal(
+                Code.ILLEGAL_TOPIC, f"The consumer group {request.group} is not bound to {request.topic}."
+            )
+        if request.action is None:
+            raise Refusal(state.profile.store_refusal_code, "The action on lite subscriptions is unknown.")
+        return topic, group.config
+
+    def _wanted(self, subscription: Subscription, request: LiteSyncRequest) -> list[str]:
+        match request.action:
+            case LiteAction.PARTIAL_ADD:
+                return list(dict.fromkeys([*subscription.names, *request.names]))
+            case LiteAction.PARTIAL_REMOVE:
+                return [name for name in subscription.names if name not in request.names]
+            case LiteAction.COMPLETE_ADD:
+                return list(dict.fromkeys(request.names))
+            case _:
+                return []
+
+    def _check_quota(self, config: GroupConfig, request: LiteSyncRequest, names: list[str]) -> None:
+        profile = self._state.profile
+        quota = lite_quota(config, profile.lite_subscription_quota) + profile.lite_quota_margin
+        count = len(request.names) if profile.lite_quota_per_request else len(names)
+        adds = request.action in (LiteAction.PARTIAL_ADD, LiteAction.COMPLETE_ADD)
+        if adds and count > quota:
+            raise Refusal(
+                Code.LITE_SUBSCRIPTION_QUOTA_EXCEEDED, f"{count} lite topics are more than {quota}."
+            )
+
+    # Changes
+
+    def _keep(self, subscription: Subscription) -> None:
+        state = self._state
+        if not subscription.names:
+            self._end(subscription)
+            return
+        self._subscriptions[subscription.key] = subscription
+        end = state.now + milliseconds(state.profile.lite_subscription_life)
+        state.agenda.set(subscription, next_scan(state, end), self._end)
+        self._tell(subscription)
+
+    def _tell(self, subscription: Subscription) -> None:
+        state = self._state
+        state.events.append(LiteSubscribed(state.at, *subscription.key, tuple(subscription.names)))
+
+    def _evict(self, key: Key, name: str) -> None:
+        """Take a lite topic from the other clients of the group: it has one consumer at a time (R4.34)."""
+        for other in list(self._subscriptions.values()):
+            if other.key != key and other.key[1:] == key[1:] and name in other.names:
+                self._take(other, name)
+
+    def _take(self, subscription: Subscription, name: str) -> None:
+        del subscription.names[name]
+        self._tell(subscription)
+        self._state.outputs.append(CommandForClient(subscription.key[0], NotifyUnsubscribeLite(name)))
+
+    def _forget(self, goes: Callable[[Key], bool]) -> None:
+        for subscription in [each for key, each in self._subscriptions.items() if goes(key)]:
+            self._end(subscription)
+
+    def _end(self, subscription: Subscription) -> None:
+        """Who did not repeat what it wants, took it back, or is gone, wants nothing."""
+        self._subscriptions.pop(subscription.key, None)
+        self._state.agenda.cancel(subscription)
+        subscription.names = {}
+        self._tell(subscription)

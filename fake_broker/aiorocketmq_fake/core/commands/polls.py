@@ -1,0 +1,155 @@
+"""Parked polls: receives and pulls that found nothing and wait, the one with the earliest end first (5.4)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from aiorocketmq_fake.core.filters.expressions import Filter
+from aiorocketmq_fake.core.records.timers import Alarm
+from aiorocketmq_fake.core.state import State
+from aiorocketmq_fake.core.values.codes import Code, Refusal
+from aiorocketmq_fake.core.values.events import PollParked
+from aiorocketmq_fake.core.values.model import Parked, StoredMessage
+
+Key = str | int
+RequestT = TypeVar("RequestT")
+
+
+class Poll(Alarm, Generic[RequestT]):
+    """One waiting call."""
+
+    __slots__ = (
+        "apart",
+        "asked",
+        "cancelled",
+        "client_id",
+        "id",
+        "key",
+        "request",
+        "topic",
+        "until",
+        "wanted",
+    )
+
+    def __init__(
+        self,
+        id_: int,
+        topic: str,
+        key: Key,
+        client_id: str,
+        request: RequestT,
+        wanted: Filter | None,
+        asked: int,
+        until: int,
+    ) -> None:
+        self.ticket = 0
+        self.id = id_
+        self.topic = topic
+        self.key = key
+        """What is waited for beside the topic: the group of a receive, the queue of a pull."""
+        self.client_id = client_id
+        self.request = request
+        self.wanted = wanted
+        self.asked = asked
+        self.until = until
+        self.apart = False
+        """It waits for something of its own: that it finds nothing says nothing about the others."""
+        self.cancelled = False
+        """The caller went away; the poll may still take messages (R5.7)."""
+
+
+def _order(poll: Poll[RequestT]) -> tuple[int, int]:
+    return poll.until, poll.id
+
+
+class PollBook(Generic[RequestT]):
+    """The parked polls of one kind; whoever answers them says so by `serve`."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self.waiting: dict[str, dict[Key, list[Poll[RequestT]]]] = {}
+        """Who waits, by topic and key; a topic that nobody waits for is not there."""
+        self._by_id: dict[int, Poll[RequestT]] = {}
+
+    def serve(
+        self, attempt: Callable[[Poll[RequestT]], bool], expire: Callable[[Poll[RequestT]], None]
+    ) -> None:
+        """Set who tries to answer a poll and says whether it did (`attempt`), and who ends it in any case
+        (`expire`)."""
+        self._attempt = attempt
+        self._expire = expire
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def check_room(self, topic: str, key: Key) -> None:
+        """Refuse with TOO_MANY_REQUESTS when no more polls may wait (5.2)."""
+        profile = self._state.profile
+        full = len(self._by_id) >= profile.polls_in_all
+        if full or len(self.waiting.get(topic, {}).get(key, ())) >= profile.polls_per_key:
+            raise Refusal(Code.TOO_MANY_REQUESTS, f"Too many polls wait on topic {topic}; try again later.")
+
+    def park(self, poll: Poll[RequestT], group: str) -> Parked:
+        """Let a poll wait until it is answered or its time is over."""
+        state = self._state
+        self._by_id[poll.id] = poll
+        insort(self.waiting.setdefault(poll.topic, {}).setdefault(poll.key, []), poll, key=_order)
+        state.agenda.set(poll, poll.until, self._expire)
+        until = poll.until / 1000
+        state.events.append(PollParked(state.at, poll.id, group, poll.topic, poll.client_id, until))
+        return Parked(poll.id, until)
+
+    def get(self, poll_id: int) -> Poll[RequestT] | None:
+        """Look a waiting poll up."""
+        return self._by_id.get(poll_id)
+
+    def remove(self, poll: Poll[RequestT]) -> None:
+        """Let a poll wait no longer."""
+        if self._by_id.pop(poll.id, None) is None:
+            return
+        self._state.agenda.cancel(poll)
+        keys = self.waiting[poll.topic]
+        polls = keys[poll.key]
+        del polls[bisect_left(polls, _order(poll), key=_order)]
+        if not polls:
+            del keys[poll.key]
+            if not keys:
+                del self.waiting[poll.topic]
+
+    def stored(self, topic: str, message: StoredMessage, key: Key | None = None) -> None:
+        """Try one poll for each group (or for one key) whose filter wants a new message (R5.18)."""
+        keys = self.waiting.get(topic)
+        if keys is None:
+            return
+        for polls in list(keys.values()) if key is None else [keys.get(key, [])]:
+            for poll in polls:
+                if poll.wanted is None or poll.wanted.selects(message):
+                    self._attempt(poll)
+                    break
+
+    def wake(self, topic: str, key: Key) -> None:
+        """Try the polls of one key in turn, until one finds nothing."""
+        for poll in list(self.waiting.get(topic, {}).get(key, ())):
+            if not self._attempt(poll) and not poll.apart:
+                return
+
+    def of_topic(self, topic: str) -> list[Poll[RequestT]]:
+        """List who waits on a topic."""
+        return [poll for polls in self.waiting.get(topic, {}).values() for poll in polls]
+
+    def of_key(self, key: Key) -> list[Poll[RequestT]]:
+        """List who waits with a key, on any topic."""
+        return [poll for poll in self._by_id.values() if poll.key == key]
+
+    def of_client(self, client_id: str) -> list[Poll[RequestT]]:
+        """List the polls of one client."""
+        return [poll for poll in self._by_id.values() if poll.client_id == client_id]
+
+    def clear(self) -> None:
+        """Forget all polls without answer: the proxy is gone, and their callers with it (R12.7)."""
+        for poll in self._by_id.values():
+            self._state.agenda.cancel(poll)
+        self._by_id.clear()
+        self.waiting.clear()

@@ -1,0 +1,125 @@
+"""Tokens: the words of an expression, cut off one at a time.
+
+A server looks one token beyond a complete expression and no further, so an illegal character behind that is
+never noticed; this is why nothing is cut before it is asked for.
+"""
+
+import re
+from collections import deque
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from aiorocketmq_fake.core.values.sql_dialect import SqlDialect
+
+KEYWORDS = frozenset(
+    {"NOT", "AND", "OR", "BETWEEN", "IN", "TRUE", "FALSE", "NULL", "IS", "CONTAINS", "STARTSWITH", "ENDSWITH"}
+)
+"""Reserved in any case; LIKE and ESCAPE are not (5.6)."""
+
+# Each alternative can match in one way only, so that hostile text costs no more than its length.
+_BLANK = r"(?:[ \t\n\r\f]|--[^\n\r]*%s|/\*(?:[^*]|\*(?!/))*\*/)*"
+_SPACE = re.compile(_BLANK % "")
+_SPACE_OF_SERVERS = re.compile(_BLANK % r"[\n\r]")
+_WORD = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
+_FLOAT = re.compile(r"(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+")
+_INTEGER = re.compile(r"(?:0|[1-9][0-9]*)[lL]?")
+_STRING = re.compile(r"'(?:[^']|'')*'")
+_SYMBOL = re.compile(r"<>|>=|<=|[=<>(),+-]")
+
+
+class Kind(Enum):
+    """What a token is."""
+
+    KEYWORD = auto()
+    NAME = auto()
+    STRING = auto()
+    INTEGER = auto()
+    FLOAT = auto()
+    SYMBOL = auto()
+    END = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A word of the expression; `text` is upper case for keywords and without quotes for strings."""
+
+    kind: Kind
+    text: str
+    at: int
+    """Where it begins, counted from 0."""
+
+
+class SqlError(Exception):
+    """An expression cannot be read; one sentence."""
+
+
+class Tokens:
+    """The tokens of one text, in order."""
+
+    def __init__(self, text: str, dialect: SqlDialect) -> None:
+        self._text = text
+        self._space = _SPACE_OF_SERVERS if dialect.comments_need_a_line_end else _SPACE
+        self._at = 0
+        self._ahead: deque[Token] = deque()
+
+    def peek(self, ahead: int = 0) -> Token:
+        """Look at the next token, or at one further `ahead`. SqlError where no token can begin."""
+        while len(self._ahead) <= ahead:
+            self._ahead.append(self._cut())
+        return self._ahead[ahead]
+
+    def take(self) -> Token:
+        """Take the next token."""
+        token = self.peek()
+        self._ahead.popleft()
+        return token
+
+    def accept(self, *texts: str) -> str:
+        """Take the next token if it is one of some keywords or symbols; else take nothing and answer ''."""
+        token = self.peek()
+        if token.kind in (Kind.KEYWORD, Kind.SYMBOL) and token.text in texts:
+            self._ahead.popleft()
+            return token.text
+        return ""
+
+    def expect(self, text: str) -> None:
+        """Take a keyword or symbol that must come now."""
+        if not self.accept(text):
+            raise self.unexpected(text)
+
+    def unexpected(self, wanted: str) -> SqlError:
+        """Say that the next token is not what must come now."""
+        token = self.peek()
+        found = "the expression ends" if token.kind is Kind.END else f"{token.text[:40]!r} stands"
+        return SqlError(f"{found} at position {token.at} where {wanted} must be")
+
+    def _cut(self) -> Token:
+        text = self._text
+        space = self._space.match(text, self._at)
+        start = self._at = space.end() if space is not None else self._at
+        if start == len(text):
+            return Token(Kind.END, "", start)
+        # Floats before integers: both begin with digits.
+        for pattern, kind in _PATTERNS:
+            found = pattern.match(text, start)
+            if found is not None:
+                self._at = found.end()
+                return _token(kind, found.group(), start)
+        raise SqlError(f"nothing can begin with {text[start]!r} at position {start}")
+
+
+_PATTERNS = (
+    (_WORD, Kind.NAME),
+    (_FLOAT, Kind.FLOAT),
+    (_INTEGER, Kind.INTEGER),
+    (_STRING, Kind.STRING),
+    (_SYMBOL, Kind.SYMBOL),
+)
+
+
+def _token(kind: Kind, text: str, at: int) -> Token:
+    if kind is Kind.NAME and text.upper() in KEYWORDS:
+        return Token(Kind.KEYWORD, text.upper(), at)
+    if kind is Kind.STRING:
+        return Token(kind, text[1:-1].replace("''", "'"), at)
+    return Token(kind, text, at)

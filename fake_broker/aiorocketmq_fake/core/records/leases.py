@@ -1,0 +1,222 @@
+"""Leases: which consumer holds which message until when, found by receipt handle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from aiorocketmq_fake.core.filters.expressions import Filter
+from aiorocketmq_fake.core.records.groups import Group
+from aiorocketmq_fake.core.records.timers import Alarm
+from aiorocketmq_fake.core.records.topics import Topic
+from aiorocketmq_fake.core.values.events import LeaseEnd
+from aiorocketmq_fake.core.values.model import StoredMessage
+
+_GENERATION = 16_384
+_EXPIRED = LeaseEnd.EXPIRED
+"""To look it up on its enum takes ten times as long, for every lease."""
+
+
+class Reader(Protocol):
+    """Whose lease it is: a group on a topic."""
+
+    group: Group
+    topic: Topic
+    retry: Topic | None
+    """The topic of the group's redeliveries, once there is one."""
+
+
+Skipped = Callable[[StoredMessage], None]
+"""Called for a message that a filter rejects, once."""
+
+
+class Order(Protocol):
+    """What an ordered group knows about one queue."""
+
+    committed: int
+    """Lowest offset that is not settled."""
+    popped: int
+    """Time of the last receive, ms; grows with each so that no two deliveries have one handle."""
+
+    def release(self, attempt_id: str) -> list[Lease]:
+        """End the leases of an earlier receive with the same attempt id, without counting an attempt
+        (R8.14)."""
+        ...
+
+    def take(
+        self, limit: int, wanted: Filter | None, attempt_id: str, skipped: Skipped
+    ) -> list[tuple[StoredMessage, int]]:
+        """Take messages in order, each with the number of its earlier deliveries; nothing while blocked
+        (R8.4)."""
+        ...
+
+    def opened(self, lease: Lease) -> None:
+        """Note the lease of a message just taken."""
+        ...
+
+    def settle(self, message: StoredMessage) -> bool:
+        """Note that a message is consumed for good; True when something can be taken now that could not
+        before."""
+        ...
+
+    def ended(self, message: StoredMessage, counted: bool) -> bool:
+        """Note that a lease ended without ack; True when something can be taken now that could not before."""
+        ...
+
+    def outstanding(self) -> int:
+        """Count the messages that were delivered and are not settled."""
+        ...
+
+    def trim(self) -> None:
+        """Forget what was deleted from the queue and is in nobody's hands (R11.2)."""
+        ...
+
+    def reset(self, offset: int) -> list[Lease]:
+        """Start anew at an offset; answers the leases that hung on the old record."""
+        ...
+
+
+class Lease(Alarm):
+    """One message in the hands of one consumer; its alarm is the lease's end, its renewal or its revival."""
+
+    __slots__ = (
+        "attempt",
+        "auto_renew",
+        "changed",
+        "client_id",
+        "consumption",
+        "counts",
+        "end",
+        "expires",
+        "extended",
+        "first_handle",
+        "first_popped",
+        "handle",
+        "message",
+        "order",
+        "popped",
+        "renewals",
+        "revive_queue",
+    )
+
+    def __init__(
+        self,
+        consumption: Reader,
+        message: StoredMessage,
+        attempt: int,
+        client_id: str,
+        handle: str,
+        popped: int,
+        expires: int,
+        revive_queue: int,
+        auto_renew: bool,
+        order: Order | None,
+    ) -> None:
+        self.ticket = 0
+        self.consumption = consumption
+        self.message = message
+        self.attempt = attempt
+        self.client_id = client_id
+        self.handle = self.first_handle = handle
+        self.popped = self.first_popped = popped
+        """As in the handle, ms; `first_popped` stays over changes."""
+        self.expires = expires
+        self.revive_queue = revive_queue
+        self.auto_renew = auto_renew
+        """The server renews it; a change by the consumer ends that (R6.14)."""
+        self.order = order
+        self.renewals = 0
+        self.changed = False
+        """The handle is not the one the message came with."""
+        self.extended = False
+        """A change moved the end beyond what the receive had given."""
+        self.counts = True
+        """The delivery counts as an attempt."""
+        self.end = _EXPIRED
+        """What to call its end."""
+
+
+class LeaseBook:
+    """All live leases by handle, and for a while what became of the handles of ended ones."""
+
+    __slots__ = ("_fresh", "_old", "by_handle", "renewing")
+
+    def __init__(self) -> None:
+        self.by_handle: dict[str, Lease] = {}
+        """A renewed lease is found by its first and its newest handle (R7.10)."""
+        self.renewing: dict[str, set[Lease]] = {}
+        """Leases that the server renews, by client."""
+        # Two generations bound the memory and cost one insertion per ack.
+        self._fresh: dict[str, bool] = {}
+        self._old: dict[str, bool] = {}
+
+    def add(self, lease: Lease) -> None:
+        """Enter a new lease."""
+        self.by_handle[lease.handle] = lease
+        if lease.auto_renew:
+            self.renewing.setdefault(lease.client_id, set()).add(lease)
+
+    def find(self, handle: str, client_id: str, message_id: str) -> Lease | None:
+        """Look a live lease up.
+
+        The first handle of a renewed lease counts for the client and message it was given to only (R7.10,
+        R6.7).
+        """
+        lease = self.by_handle.get(handle)
+        if lease is None or lease.handle == handle:
+            return lease
+        if lease.client_id == client_id and lease.message.content.message_id == message_id:
+            return lease
+        return None
+
+    def rename(self, lease: Lease, handle: str, *, keep_first: bool) -> None:
+        """Give a lease a new handle; the old one is spent, except the first of a renewed lease
+        (`keep_first`)."""
+        if not (keep_first and lease.handle == lease.first_handle):
+            del self.by_handle[lease.handle]
+            self._note(lease.handle, acked=False)
+        if not keep_first and lease.handle != lease.first_handle:
+            self._drop_first(lease)
+        lease.handle = handle
+        lease.changed = True
+        self.by_handle[handle] = lease
+
+    def remove(self, lease: Lease, *, acked: bool) -> None:
+        """Take a lease out; its handle is remembered for a while as acked or not."""
+        del self.by_handle[lease.handle]
+        self._note(lease.handle, acked)
+        if lease.changed:
+            self._drop_first(lease)
+        if lease.auto_renew:
+            self.stop_renewing(lease)
+
+    def stop_renewing(self, lease: Lease) -> None:
+        """Let a lease end when its time is over."""
+        lease.auto_renew = False
+        leases = self.renewing.get(lease.client_id)
+        if leases is not None:
+            leases.discard(lease)
+            if not leases:
+                del self.renewing[lease.client_id]
+
+    def was_acked(self, handle: str) -> bool:
+        """Tell whether a spent handle was acked; False also for those that are unknown or forgotten."""
+        return self._fresh.get(handle, False) or self._old.get(handle, False)
+
+    def knows(self, handle: str) -> bool:
+        """Tell whether a handle is live or was used up not long ago, so that it must not be given again."""
+        return handle in self.by_handle or handle in self._fresh or handle in self._old
+
+    def all(self) -> list[Lease]:
+        """List the live leases once each, oldest first."""
+        return [lease for handle, lease in self.by_handle.items() if lease.handle == handle]
+
+    def _drop_first(self, lease: Lease) -> None:
+        if self.by_handle.get(lease.first_handle) is lease:
+            del self.by_handle[lease.first_handle]
+
+    def _note(self, handle: str, acked: bool) -> None:
+        self._fresh[handle] = acked
+        if len(self._fresh) > _GENERATION:
+            self._old = self._fresh
+            self._fresh = {}

@@ -1,0 +1,248 @@
+"""Order records of ordered groups whose grain is the message group: each message group of a queue is a lane.
+
+A lane is blocked while any message taken from it is neither acked nor back; the other lanes of the queue go
+on, and only un-acked messages come back, each with its own number of deliveries. The queue is read once,
+message by message, and only as far as a receive needs.
+"""
+
+from collections import deque
+from heapq import heappop, heappush
+
+from aiorocketmq_fake.core.filters.expressions import Filter
+from aiorocketmq_fake.core.records.leases import Lease, Skipped
+from aiorocketmq_fake.core.records.topics import Queue
+from aiorocketmq_fake.core.values.model import StoredMessage
+
+
+class Lane:
+    """The messages of one message group that were read from the queue and are not settled."""
+
+    __slots__ = ("attempt_id", "back", "flight", "waiting")
+
+    def __init__(self) -> None:
+        self.waiting: deque[StoredMessage] = deque()
+        """To be taken, in order."""
+        self.flight: dict[int, Lease | None] = {}
+        """Taken and not back, by offset; None until the lease is made."""
+        self.back: list[StoredMessage] = []
+        """Back, but others of the same batch are still out."""
+        self.attempt_id = ""
+
+
+class LaneOrder:
+    """The lanes of one queue."""
+
+    __slots__ = (
+        "_attempts",
+        "_counts",
+        "_ready",
+        "_settled",
+        "committed",
+        "lanes",
+        "popped",
+        "queue",
+        "scanned",
+    )
+
+    def __init__(self, queue: Queue, committed: int) -> None:
+        self.queue = queue
+        self.committed = committed
+        self.scanned = committed
+        """Offset up to which messages were sorted into lanes."""
+        self.popped = 0
+        self.lanes: dict[str, Lane] = {}
+        self._ready: list[tuple[int, str]] = []
+        """Heap of lanes by their first waiting offset; entries may be outdated."""
+        self._counts: dict[int, int] = {}
+        """Deliveries of messages that are not settled."""
+        self._settled: set[int] = set()
+        """Settled offsets above the committed one."""
+        self._attempts: dict[str, set[str]] = {}
+        """Lanes in flight by the attempt id of their receive."""
+
+    def release(self, attempt_id: str) -> list[Lease]:
+        """See `Order.release`."""
+        leases: list[Lease] = []
+        for key in sorted(self._attempts.get(attempt_id, ())):
+            lane = self.lanes[key]
+            for offset, lease in list(lane.flight.items()):
+                if lease is not None:
+                    leases.append(lease)
+                    if offset < self.queue.min_offset:
+                        self._settle(offset)
+                        continue
+                    lane.back.append(lease.message)
+                    self._counts[offset] -= 1
+            lane.flight.clear()
+            self._reopen(key, lane)
+        return leases
+
+    def take(
+        self, limit: int, wanted: Filter | None, attempt_id: str, skipped: Skipped
+    ) -> list[tuple[StoredMessage, int]]:
+        """See `Order.take`."""
+        taken: list[tuple[StoredMessage, int]] = []
+        batch: set[str] = set()
+        while len(taken) < limit:
+            found = self._next(batch)
+            if found is None:
+                break
+            key, lane, message = found
+            if wanted is not None and not wanted.selects(message):
+                skipped(message)
+                self._settle(message.offset)
+                self._forget_if_empty(key, lane)
+                continue
+            lane.flight[message.offset] = None
+            lane.attempt_id = attempt_id
+            if attempt_id:
+                self._attempts.setdefault(attempt_id, set()).add(key)
+            batch.add(key)
+            count = self._counts.get(message.offset, 0)
+            self._counts[message.offset] = count + 1
+            taken.append((message, count))
+        taken.sort(key=_offset)
+        return taken
+
+    def opened(self, lease: Lease) -> None:
+        """See `Order.opened`."""
+        lane = self.lanes.get(lease.message.content.message_group)
+        if lane is not None and lease.message.offset in lane.flight:
+            lane.flight[lease.message.offset] = lease
+
+    def settle(self, message: StoredMessage) -> bool:
+        """See `Order.settle`."""
+        key = message.content.message_group
+        lane = self.lanes.get(key)
+        if lane is None or message.offset not in lane.flight:
+            return False
+        del lane.flight[message.offset]
+        self._settle(message.offset)
+        return self._reopen(key, lane)
+
+    def ended(self, message: StoredMessage, counted: bool) -> bool:
+        """See `Order.ended`."""
+        key = message.content.message_group
+        lane = self.lanes.get(key)
+        if lane is None or message.offset not in lane.flight:
+            return False
+        del lane.flight[message.offset]
+        lane.back.append(message)
+        if not counted:
+            self._counts[message.offset] -= 1
+        return self._reopen(key, lane)
+
+    def outstanding(self) -> int:
+        """See `Order.outstanding`."""
+        return len(self._counts)
+
+    def trim(self) -> None:
+        """See `Order.trim`."""
+        first = self.queue.min_offset
+        for key, lane in list(self.lanes.items()):
+            gone = [message.offset for message in (*lane.waiting, *lane.back) if message.offset < first]
+            if not gone:
+                continue
+            for offset in gone:
+                self._counts.pop(offset, None)
+            lane.waiting = deque(message for message in lane.waiting if message.offset >= first)
+            lane.back = [message for message in lane.back if message.offset >= first]
+            if lane.waiting and not lane.flight:
+                heappush(self._ready, (lane.waiting[0].offset, key))
+            self._forget_if_empty(key, lane)
+        self._settled = {offset for offset in self._settled if offset >= first}
+        self.scanned = max(self.scanned, first)
+        self.committed = max(self.committed, first)
+        self._commit()
+
+    def reset(self, offset: int) -> list[Lease]:
+        """See `Order.reset`."""
+        leases = [
+            lease for lane in self.lanes.values() for lease in lane.flight.values() if lease is not None
+        ]
+        self.committed = self.scanned = offset
+        self.lanes = {}
+        self._ready = []
+        self._counts = {}
+        self._settled = set()
+        self._attempts = {}
+        return leases
+
+    def deliveries(self, offset: int) -> int:
+        """Tell how often an unsettled message was delivered."""
+        return self._counts.get(offset, 0)
+
+    def _next(self, batch: set[str]) -> tuple[str, Lane, StoredMessage] | None:
+        """Take the message with the lowest offset from the free lanes, else the next of the queue."""
+        ready = self._ready
+        while ready:
+            offset, key = heappop(ready)
+            lane = self.lanes.get(key)
+            if lane is None or not lane.waiting or lane.waiting[0].offset != offset:
+                continue
+            if lane.flight and key not in batch:
+                continue
+            message = lane.waiting.popleft()
+            if lane.waiting:
+                heappush(ready, (lane.waiting[0].offset, key))
+            return key, lane, message
+        while (message_ := self._scan()) is not None:
+            key = message_.content.message_group
+            lane = self.lanes.get(key)
+            if lane is None:
+                lane = self.lanes[key] = Lane()
+            elif lane.flight and key not in batch:
+                lane.waiting.append(message_)
+                continue
+            return key, lane, message_
+        return None
+
+    def _scan(self) -> StoredMessage | None:
+        self.scanned = max(self.scanned, self.queue.min_offset)
+        message = self.queue.get(self.scanned)
+        if message is not None:
+            self.scanned += 1
+        return message
+
+    def _settle(self, offset: int) -> None:
+        self._counts.pop(offset, None)
+        if offset >= self.committed:
+            self._settled.add(offset)
+            self._commit()
+
+    def _commit(self) -> None:
+        while self.committed in self._settled:
+            self._settled.remove(self.committed)
+            self.committed += 1
+
+    def _reopen(self, key: str, lane: Lane) -> bool:
+        """Make a lane with nothing in flight free again; True when it has something to give."""
+        if lane.flight:
+            return False
+        if lane.attempt_id:
+            keys = self._attempts[lane.attempt_id]
+            keys.discard(key)
+            if not keys:
+                del self._attempts[lane.attempt_id]
+            lane.attempt_id = ""
+        if lane.back:
+            lane.back.sort(key=_message_offset)
+            lane.waiting.extendleft(reversed(lane.back))
+            lane.back.clear()
+        if lane.waiting:
+            heappush(self._ready, (lane.waiting[0].offset, key))
+            return True
+        del self.lanes[key]
+        return False
+
+    def _forget_if_empty(self, key: str, lane: Lane) -> None:
+        if not (lane.waiting or lane.flight or lane.back):
+            self.lanes.pop(key, None)
+
+
+def _offset(taken: tuple[StoredMessage, int]) -> int:
+    return taken[0].offset
+
+
+def _message_offset(message: StoredMessage) -> int:
+    return message.offset

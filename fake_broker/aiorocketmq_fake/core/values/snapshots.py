@@ -1,0 +1,156 @@
+"""Snapshots: what inspection answers, frozen, taken at one moment."""
+
+from collections.abc import Mapping
+from dataclasses import field
+
+from aiorocketmq_fake.core.values.choices import DiskStage
+from aiorocketmq_fake.core.values.frozen import value
+from aiorocketmq_fake.core.values.model import (
+    ClientSettings,
+    GroupConfig,
+    OutgoingMessage,
+    StoredMessage,
+    TopicConfig,
+)
+
+
+@value
+class TopicSnapshot:
+    """A topic and how far its queues reach."""
+
+    config: TopicConfig
+    min_offsets: tuple[int, ...]
+    max_offsets: tuple[int, ...]
+    system: bool
+    """A retry or dead-letter topic."""
+
+
+@value
+class QueueSnapshot:
+    """Where a queue begins and ends."""
+
+    min_offset: int
+    max_offset: int
+    earliest: float | None
+    """When its oldest message was stored; None without one."""
+    latest: float | None = None
+    """When its newest message was stored; None without one."""
+
+
+@value
+class GroupSnapshot:
+    """A consumer group and its live members."""
+
+    config: GroupConfig
+    auto_created: bool
+    client_ids: tuple[str, ...]
+
+
+@value
+class ClientSnapshot:
+    """A client that the broker knows."""
+
+    client_id: str
+    settings: ClientSettings
+    last_seen: float
+
+
+@value
+class LeaseSnapshot:
+    """A message in the hands of a consumer."""
+
+    group: str
+    topic: str
+    queue_id: int
+    offset: int
+    message_id: str
+    attempt: int
+    client_id: str
+    receipt_handle: str
+    invisible_until: float
+    auto_renew: bool
+
+
+@value
+class HalfSnapshot:
+    """A half message: sent in a transaction, neither committed nor rolled back."""
+
+    topic: str
+    queue_id: int
+    """Where it will go when it is committed."""
+    message: OutgoingMessage
+    transaction_id: str
+    checks: int
+    """How often its outcome was asked for."""
+
+
+@value
+class OrderSnapshot:
+    """What blocks one queue, or one message group of it, in an ordered group (8.3)."""
+
+    group: str
+    topic: str
+    queue_id: int
+    message_group: str
+    """Empty where the whole queue is the grain."""
+    attempt_id: str
+    offsets: tuple[int, ...]
+    acked: tuple[int, ...]
+    counts: tuple[int, ...]
+    visible_at: tuple[float, ...]
+    committed: int
+
+
+@value
+class OffsetSnapshot:
+    """Progress of a group in one queue."""
+
+    group: str
+    topic: str
+    queue_id: int
+    offset: int
+    min_offset: int
+    max_offset: int
+
+    @property
+    def lag(self) -> int:
+        """Messages stored but not yet passed (in-flight ones count as passed in normal groups, R10.4)."""
+        return self.max_offset - max(self.offset, self.min_offset)
+
+
+@value
+class DeliverySnapshot:
+    """One delivery that happened, for tests that ask what a group has seen."""
+
+    at: float
+    group: str
+    topic: str
+    queue_id: int
+    offset: int
+    message: StoredMessage
+    attempt: int
+    client_id: str
+    receipt_handle: str
+
+
+@value
+class KeepingSnapshot:
+    """How long messages are kept, seconds, and how full the disk is said to be, 0 to 1."""
+
+    retention: float
+    disk_used: float
+    stage: DiskStage
+
+
+@value
+class Totals:
+    """Sizes of what the broker holds, for watching it."""
+
+    messages: int = 0
+    leases: int = 0
+    polls: int = 0
+    clients: int = 0
+    delayed: int = 0
+    half: int = 0
+    deadlines: int = 0
+    by_topic: Mapping[str, int] = field(default_factory=dict)
