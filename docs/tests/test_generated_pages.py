@@ -59,13 +59,18 @@ def test_every_inherited_field_is_measured() -> None:
 
 
 def test_cases_that_decide_fields_exist() -> None:
-    decided = {case for cases in profile_page.measured().values() for case in cases}
+    decided = {
+        case for kinds in profile_page.measured().values() for cases in kinds.values() for case in cases
+    }
     assert decided <= {case.id for case in load()}
 
 
 def run(**verdicts: str) -> dict[str, Any]:
     """A recorded run of cases `a`, `b`, ..., as it is kept."""
-    cases = [{"id": name, "verdict": verdict, "detail": f"{name} said"} for name, verdict in verdicts.items()]
+    cases = [
+        {"id": name, "verdict": verdict, "detail": f"{name} said", "notes": {}}
+        for name, verdict in verdicts.items()
+    ]
     whole = {"target": "x", "started": "2026-11-21T00:00", "seconds": 1.0, "headline": "", "cases": cases}
     return matrix_page.compact(whole)
 
