@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 
 from aiorocketmq import Admin, Message, Producer
-from aiorocketmq_conformance.apache.jars import fetch_jars, find_java
-from aiorocketmq_conformance.apache.server import ApacheServer
+from aiorocketmq_conformance.targets.apache.jars import fetch_jars, find_java
+from aiorocketmq_conformance.targets.apache.server import ApacheServer
 
 from benchmarks.remoting_page import OVER_REMOTING, Row, publish
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from aiorocketmq.admin import Admin
-from aiorocketmq_conformance.apache.server import ApacheServer
-from aiorocketmq_conformance.brokers.greeting import STARTING, greet
+from aiorocketmq_conformance.targets.apache.server import ApacheServer
+from aiorocketmq_conformance.targets.readiness import STARTING, greet
 from anyio.from_thread import start_blocking_portal
 
 from benchmarks.plan import CLIENTS, STUB, WORKS

@@ -25,7 +25,7 @@ from aiorocketmq.allocation import (
     MachineRoomNearby,
     share,
 )
-from aiorocketmq_conformance.apache.server import ApacheServer
+from aiorocketmq_conformance.targets.apache.server import ApacheServer
 
 from benchmarks.running import fake
 

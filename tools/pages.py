@@ -12,7 +12,7 @@ import json
 import sys
 from pathlib import Path
 
-from aiorocketmq_conformance.registry import load
+from aiorocketmq_conformance.case import load
 
 from tools import matrix_page, profile_page, rules_page, state_pages
 

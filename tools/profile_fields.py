@@ -19,11 +19,11 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
-from aiorocketmq_conformance.brokers.fake import BundledFake
-from aiorocketmq_conformance.declaration import DECLARATIONS
-from aiorocketmq_conformance.registry import Case, load
+from aiorocketmq_conformance.case import Case, load
 from aiorocketmq_conformance.results import CaseResult
 from aiorocketmq_conformance.runner import Run
+from aiorocketmq_conformance.targets.declarations import DECLARATIONS
+from aiorocketmq_conformance.targets.fake import BundledFake
 from aiorocketmq_fake.core.values.profile import Profile
 from aiorocketmq_fake.core.values.profiles import APACHE_5_5, APACHE_5_5_CLUSTER, DOCUMENTED
 

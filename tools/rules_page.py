@@ -9,7 +9,7 @@ from collections import defaultdict
 from itertools import pairwise
 from pathlib import Path
 
-from aiorocketmq_conformance.registry import Registry
+from aiorocketmq_conformance.case import Registry
 from aiorocketmq_fake.core.values import profile
 
 RULE = re.compile(r"R\d+\.\d+")

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from aiorocketmq_conformance.blocks import Blocks, Step
-from aiorocketmq_conformance.brokers.interface import BrokerUnderTest
-from aiorocketmq_conformance.registry import Case
+from aiorocketmq_conformance.case import Case
 from aiorocketmq_conformance.target import Target
+from aiorocketmq_conformance.targets.interface import BrokerUnderTest
 from aiorocketmq_conformance.verdicts import Blocked, Inconclusive, NotApplicable, Verdict
 
 logger = logging.getLogger(__name__)

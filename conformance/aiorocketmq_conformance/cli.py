@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from aiorocketmq_conformance.registry import Case
+    from aiorocketmq_conformance.case import Case
 
 LEVELS = ("M", "S", "X", "I")
 
@@ -192,7 +192,7 @@ def _facts(case: Case) -> dict[str, object]:
 
 
 def _selected(patterns: tuple[str, ...], levels: str) -> list[Case]:
-    from aiorocketmq_conformance.registry import Level, load
+    from aiorocketmq_conformance.case import Level, load
 
     wanted = [letter.strip().upper() for letter in levels.split(",") if letter.strip()]
     for letter in wanted:

@@ -17,14 +17,14 @@ from aiorocketmq.wire.plain_text import plain
 from rich.console import Console
 
 from aiorocketmq_conformance import deviations
-from aiorocketmq_conformance.brokers.choice import InvalidTargetError, choose
-from aiorocketmq_conformance.brokers.interface import BrokerUnderTest, TargetUnavailableError
+from aiorocketmq_conformance.case import Case, load
 from aiorocketmq_conformance.preflight import preflight
-from aiorocketmq_conformance.registry import Case, load
-from aiorocketmq_conformance.reports.folder import result_json, write_reports
+from aiorocketmq_conformance.reports.files import result_json, write_reports
 from aiorocketmq_conformance.reports.terminal import print_blocked, print_causes, print_result, print_summary
 from aiorocketmq_conformance.results import EXIT_FAILED, EXIT_PASSED, EXIT_UNKNOWN, CaseResult, RunResult
 from aiorocketmq_conformance.runner import Run
+from aiorocketmq_conformance.targets.choice import InvalidTargetError, choose
+from aiorocketmq_conformance.targets.interface import BrokerUnderTest, TargetUnavailableError
 from aiorocketmq_conformance.verdicts import Verdict
 
 EXIT_UNAVAILABLE = 4

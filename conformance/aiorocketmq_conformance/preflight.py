@@ -7,10 +7,10 @@ from contextlib import contextmanager
 
 from aiorocketmq_conformance.attempt import attempt, one_line
 from aiorocketmq_conformance.blocks import Blocks, Step
-from aiorocketmq_conformance.brokers.interface import BrokerUnderTest
-from aiorocketmq_conformance.cases.stage import LEASE, SHORT_POLL, Consumer, check_served, open_stage
-from aiorocketmq_conformance.registry import Case, Level
+from aiorocketmq_conformance.case import Case, Level
+from aiorocketmq_conformance.fixture import LEASE, SHORT_POLL, Consumer, check_served, open_stage
 from aiorocketmq_conformance.target import Target
+from aiorocketmq_conformance.targets.interface import BrokerUnderTest
 from aiorocketmq_conformance.verdicts import NotApplicable, Verdict
 
 ROUNDS = 2

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from aiorocketmq_conformance.case import Case, Level
 from aiorocketmq_conformance.declaration import Declaration
-from aiorocketmq_conformance.registry import Case, Level
 from aiorocketmq_conformance.target import PREFIX
 from aiorocketmq_conformance.verdicts import Verdict
 

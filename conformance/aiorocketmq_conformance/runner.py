@@ -10,10 +10,10 @@ from importlib.metadata import version
 
 from aiorocketmq_conformance.attempt import attempt
 from aiorocketmq_conformance.blocks import Blocks
-from aiorocketmq_conformance.brokers.interface import BrokerUnderTest
+from aiorocketmq_conformance.case import Case, Level
 from aiorocketmq_conformance.deviations import Deviation
-from aiorocketmq_conformance.registry import Case, Level
 from aiorocketmq_conformance.results import CaseResult, RunResult
+from aiorocketmq_conformance.targets.interface import BrokerUnderTest
 from aiorocketmq_conformance.verdicts import Verdict
 
 RESTART = "@restart"

@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 import pytest
-from aiorocketmq_conformance.registry import load
+from aiorocketmq_conformance.case import load
 
 from tools import matrix_page, pages, profile_fields, profile_page, rules_page
 

@@ -22,9 +22,9 @@ from typing import Any
 import pytest
 from aiorocketmq.admin import Admin, TopicType
 from aiorocketmq.message import ReceivedMessage
-from aiorocketmq_conformance.apache.jars import has_proxy
-from aiorocketmq_conformance.apache.server import ApacheServer
-from aiorocketmq_conformance.brokers.greeting import STARTING, greet
+from aiorocketmq_conformance.targets.apache.jars import has_proxy
+from aiorocketmq_conformance.targets.apache.server import ApacheServer
+from aiorocketmq_conformance.targets.readiness import STARTING, greet
 from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.core.values.profiles import PROFILES
 from anyio.from_thread import BlockingPortal, start_blocking_portal

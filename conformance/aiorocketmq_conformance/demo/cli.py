@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from pathlib import Path
 
 import click
 
 # The names are those of the audit's checks that must object.
 KINDS = ("reordering", "double-delivery", "early-retry")
+# What a demonstration leaves; nothing else is ever removed.
+OWN = ("recording", "audit", "index.html", "demo.log")
 
 
 @click.command()
@@ -33,12 +36,12 @@ def demo(out: Path, seed: int, planted: str | None, with_spark: bool, with_confo
     from aiorocketmq_fake.core.broker import Broker
     from rich.console import Console
 
-    from aiorocketmq_conformance.demo import audit, folder
-    from aiorocketmq_conformance.demo.play import Options, perform
-    from aiorocketmq_conformance.demo.stages import Stages
+    from aiorocketmq_conformance.demo import audit
+    from aiorocketmq_conformance.demo.progress import Stages
+    from aiorocketmq_conformance.demo.run import Options, perform
 
     console = Console()
-    folder.make_room(out)
+    _remove_earlier_demo(out)
     if with_spark and not audit.is_installed():
         console.print("The Spark audit is left out: run pip install 'aiorocketmq[spark,jre]' to have it.")
         with_spark = False
@@ -62,3 +65,20 @@ def demo(out: Path, seed: int, planted: str | None, with_spark: bool, with_confo
             raise click.ClickException(str(failed.exceptions[0])) from failed
     console.print(f"\nThe page: {performance.page.resolve()}", soft_wrap=True, highlight=False)
     return performance.exit_code
+
+
+def _remove_earlier_demo(out: Path) -> None:
+    """Remove an earlier demonstration from `out`; click.UsageError when something else is in it."""
+    if not out.exists():
+        return
+    foreign = sorted(entry.name for entry in out.iterdir() if entry.name not in OWN)
+    if foreign:
+        raise click.UsageError(
+            f"{str(out)!r} holds something that is not an earlier demo's ({foreign[0]!r}): give --out an empty folder."
+        )
+    for name in OWN:
+        path = out / name
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)

@@ -8,9 +8,9 @@ from html import escape
 from importlib.resources import files
 from itertools import groupby
 
-from aiorocketmq_conformance.demo.drawing import ladder_chart, timeline
+from aiorocketmq_conformance.demo.charts import ladder_chart, timeline
+from aiorocketmq_conformance.demo.histories import Life, Rung, duration
 from aiorocketmq_conformance.demo.shared_queues import Share
-from aiorocketmq_conformance.demo.story import Life, Rung, duration
 
 STYLE = files(__package__).joinpath("page.css").read_text(encoding="utf-8")
 

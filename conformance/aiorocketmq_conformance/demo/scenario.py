@@ -101,7 +101,7 @@ class Scenario(Hook):
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            "aiorocketmq_conformance.demo.crasher",
+            "aiorocketmq_conformance.demo.crashing_consumer",
             self._broker.endpoint,
             ORDERS,
             DESK,

@@ -1,1 +1,1 @@
-"""A run's results for people and programs: terminal, JSON, JUnit, one HTML page."""
+"""Results of runs for people and programs: terminal, JSON, JUnit, one HTML page. Imports `results` and `verdicts`."""

@@ -3,11 +3,11 @@
 from datetime import date
 
 import pytest
-from aiorocketmq_conformance.brokers.choice import choose
+from aiorocketmq_conformance.case import Case, Level, load
 from aiorocketmq_conformance.deviations import bundled
-from aiorocketmq_conformance.registry import Case, Level, load
 from aiorocketmq_conformance.results import CaseResult
 from aiorocketmq_conformance.runner import Run
+from aiorocketmq_conformance.targets.choice import choose
 from aiorocketmq_conformance.verdicts import Verdict
 
 CASES = load()

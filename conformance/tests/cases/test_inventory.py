@@ -5,7 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from aiorocketmq_conformance.registry import Level, load
+from aiorocketmq_conformance.case import Level, load
 
 from conformance.tests.mutants.catalogue import MUTANTS
 

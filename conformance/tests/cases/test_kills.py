@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from aiorocketmq_conformance.registry import Level, load
+from aiorocketmq_conformance.case import Level, load
 from aiorocketmq_conformance.results import CaseResult
 from aiorocketmq_conformance.verdicts import Verdict
 

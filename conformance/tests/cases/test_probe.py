@@ -2,13 +2,13 @@
 
 import pytest
 from aiorocketmq.wire import messages as pb
-from aiorocketmq_conformance.cases.tolerances import Window
 from aiorocketmq_conformance.probe import queues, requests
 from aiorocketmq_conformance.probe.answers import Delivery, code_name
 from aiorocketmq_conformance.probe.client import ProbeClient
 from aiorocketmq_conformance.probe.clock import RealClock
 from aiorocketmq_conformance.probe.push import interval
 from aiorocketmq_conformance.probe.telemetry import StreamEnded
+from aiorocketmq_conformance.tolerances import Window
 from aiorocketmq_fake import FakeBroker
 
 

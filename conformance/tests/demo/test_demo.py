@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pyarrow.parquet as parquet
 import pytest
+from aiorocketmq_conformance.demo.histories import Moment, group_waits, ladder, life
 from aiorocketmq_conformance.demo.scenario import BILLING, DESK
 from aiorocketmq_conformance.demo.shared_queues import CLERKS, HALF, MEMBERS
-from aiorocketmq_conformance.demo.story import Moment, group_waits, ladder, life
 
 
 def demo(*arguments: str) -> subprocess.CompletedProcess[str]:

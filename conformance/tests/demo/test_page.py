@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 
+from aiorocketmq_conformance.demo.histories import Life, Moment, Rung, Step
 from aiorocketmq_conformance.demo.page import Card, JudgedCase, Shown, page
 from aiorocketmq_conformance.demo.shared_queues import Share
-from aiorocketmq_conformance.demo.story import Life, Moment, Rung, Step
 
 LIFE = Life(
     "id<1>",

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Self
 
 import pytest
-from aiorocketmq_conformance.brokers.classic import NoPreparation
+from aiorocketmq_conformance.case import Case
 from aiorocketmq_conformance.declaration import Declaration
 from aiorocketmq_conformance.probe.clock import RealClock
-from aiorocketmq_conformance.registry import Case, Level
 from aiorocketmq_conformance.target import Target
+from aiorocketmq_conformance.targets.remoting_admin import NoPreparation
 
 
 class Nothing:
@@ -54,20 +54,3 @@ class Nothing:
 @pytest.fixture
 def broker() -> Nothing:
     return Nothing()
-
-
-@pytest.fixture
-def make_case() -> Callable[..., Case]:
-    """Build a case out of a coroutine function."""
-
-    def make(
-        run: Callable[[Target], Awaitable[None]],
-        case_id: str = "send.one",
-        *,
-        level: Level = Level.MUST,
-        needs: tuple[str, ...] = (),
-        timeout: float = 60.0,
-    ) -> Case:
-        return Case(case_id, ("R4.1",), level, needs, "Something holds.", timeout, run)
-
-    return make

@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import pytest
 from aiorocketmq_conformance.blocks import Blocks, Step
-from aiorocketmq_conformance.brokers.interface import BrokerUnderTest
+from aiorocketmq_conformance.case import Case
 from aiorocketmq_conformance.probe.traffic import Call
-from aiorocketmq_conformance.registry import Case
 from aiorocketmq_conformance.runner import Run
 from aiorocketmq_conformance.target import Target
+from aiorocketmq_conformance.targets.interface import BrokerUnderTest
 from aiorocketmq_conformance.verdicts import Blocked, Verdict
 
 MakeCase = Callable[..., Case]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from aiorocketmq.cli.program import run as run_program
-from aiorocketmq_conformance.registry import load
+from aiorocketmq_conformance.case import load
 
 ONE = "send.receipt"
 

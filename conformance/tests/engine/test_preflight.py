@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 from aiorocketmq_conformance.blocks import Blocks, Step
-from aiorocketmq_conformance.brokers.address import AddressBroker
-from aiorocketmq_conformance.brokers.choice import choose
+from aiorocketmq_conformance.case import load
 from aiorocketmq_conformance.preflight import ROUNDS, preflight
-from aiorocketmq_conformance.registry import load
+from aiorocketmq_conformance.targets.address import AddressBroker
+from aiorocketmq_conformance.targets.choice import choose
 from aiorocketmq_fake import FakeBroker
 
 CASES = load().select(["send.receipt"])

@@ -12,11 +12,11 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
+from aiorocketmq_conformance.case import Case, Level
 from aiorocketmq_conformance.declaration import Declaration
-from aiorocketmq_conformance.registry import Case, Level
-from aiorocketmq_conformance.reports.folder import result_json, write_reports
+from aiorocketmq_conformance.reports.files import result_json, write_reports
+from aiorocketmq_conformance.reports.html import html_page, matrix_table
 from aiorocketmq_conformance.reports.junit import junit_xml
-from aiorocketmq_conformance.reports.page import html_page, matrix_table
 from aiorocketmq_conformance.reports.terminal import print_blocked, print_causes, print_result
 from aiorocketmq_conformance.results import CaseResult, Cause, RunResult
 from aiorocketmq_conformance.target import Target

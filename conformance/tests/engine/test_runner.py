@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
+from aiorocketmq_conformance.case import Case, Level
 from aiorocketmq_conformance.declaration import Declaration
 from aiorocketmq_conformance.deviations import Deviation
-from aiorocketmq_conformance.registry import Case, Level
 from aiorocketmq_conformance.results import CaseResult
 from aiorocketmq_conformance.runner import Run, judge
 from aiorocketmq_conformance.target import Target

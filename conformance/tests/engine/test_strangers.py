@@ -19,9 +19,9 @@ import pytest
 from aiorocketmq.wire import messages as pb
 from aiorocketmq.wire.methods import METHODS, Method
 from aiorocketmq_conformance.blocks import Blocks, Step
-from aiorocketmq_conformance.cases.stage import Stage, on_stage
-from aiorocketmq_conformance.cases.transacting import NEEDS, always, open_bank
-from aiorocketmq_conformance.registry import Case, Level, load
+from aiorocketmq_conformance.case import Case, Level, load
+from aiorocketmq_conformance.cases.shared.transactions import NEEDS, always, open_bank
+from aiorocketmq_conformance.fixture import Stage, on_stage
 from aiorocketmq_conformance.runner import Run
 from aiorocketmq_conformance.verdicts import Verdict
 from aiorocketmq_fake import FakeBroker

@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
-from aiorocketmq_conformance.brokers.fake import BundledFake
-from aiorocketmq_conformance.declaration import DECLARATIONS
+from aiorocketmq_conformance.case import Case, Level, load
 from aiorocketmq_conformance.probe.proxy import meddling_proxy
-from aiorocketmq_conformance.registry import Case, Level, load
 from aiorocketmq_conformance.results import CaseResult
 from aiorocketmq_conformance.runner import Run
 from aiorocketmq_conformance.target import Target
+from aiorocketmq_conformance.targets.declarations import DECLARATIONS
+from aiorocketmq_conformance.targets.fake import BundledFake
 from aiorocketmq_conformance.verdicts import Verdict
 from aiorocketmq_fake.core.values.profiles import PROFILES
 

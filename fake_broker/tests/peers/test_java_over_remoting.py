@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from aiorocketmq_conformance.apache.jars import fetch_jars, find_java
-from aiorocketmq_conformance.apache.unavailable import ApacheUnavailableError
+from aiorocketmq_conformance.targets.apache.jars import fetch_jars, find_java
+from aiorocketmq_conformance.targets.apache.unavailable import ApacheUnavailableError
 from aiorocketmq_fake import FakeBroker, User
 from aiorocketmq_fake.core.values.events import ClientJoined, SentBack
 

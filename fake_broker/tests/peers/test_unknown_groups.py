@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiorocketmq_conformance.apache.jars import fetch_jars, find_java
-from aiorocketmq_conformance.apache.unavailable import ApacheUnavailableError
+from aiorocketmq_conformance.targets.apache.jars import fetch_jars, find_java
+from aiorocketmq_conformance.targets.apache.unavailable import ApacheUnavailableError
 from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.core.values.events import Refused
 

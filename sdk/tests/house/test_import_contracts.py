@@ -32,6 +32,18 @@ PLANTS = {
     "fake-core-layers": ("aiorocketmq_fake/core/values/planted.py", "import aiorocketmq_fake.core.state"),
     "core-under-everything": ("aiorocketmq/_core/planted.py", "import aiorocketmq.wire"),
     "client-layers": ("aiorocketmq/_aio/planted.py", "import aiorocketmq._session.session"),
+    "conformance-layers": (
+        "aiorocketmq_conformance/cases/consume/push.py",
+        "import aiorocketmq_conformance.targets.fake",
+    ),
+    "cases-stand-alone": (
+        "aiorocketmq_conformance/cases/lite/topics.py",
+        "import aiorocketmq_conformance.cases.order.push",
+    ),
+    "servers-know-no-cases": (
+        "aiorocketmq_conformance/targets/apache/jars.py",
+        "import aiorocketmq_conformance.probe.clock",
+    ),
     "grpc-behind-the-transport": ("aiorocketmq/planted.py", "import grpc"),
     "no-cycles": ("aiorocketmq/errors.py", "import aiorocketmq.message"),
 }

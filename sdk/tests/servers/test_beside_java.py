@@ -13,7 +13,7 @@ import pytest
 from aiorocketmq import PushConsumer
 from aiorocketmq.message import ReceivedMessage
 from aiorocketmq.pull_consumer import Offset
-from aiorocketmq_conformance.apache.jars import fetch_jars, find_java
+from aiorocketmq_conformance.targets.apache.jars import fetch_jars, find_java
 
 from sdk.tests.servers.test_shared_queues import Member, News, send
 

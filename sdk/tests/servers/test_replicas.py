@@ -11,7 +11,7 @@ import pytest
 from aiorocketmq import Message, Producer, PullConsumer
 from aiorocketmq.admin import Admin
 from aiorocketmq.errors import RocketMQError
-from aiorocketmq_conformance.apache.server import ApacheServer
+from aiorocketmq_conformance.targets.apache.server import ApacheServer
 
 from sdk.tests.conftest import MISSING
 

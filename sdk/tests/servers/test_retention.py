@@ -13,9 +13,9 @@ from functools import partial
 import pytest
 from aiorocketmq import Admin, Message, MessageQueue, Producer, PullConsumer, QueueProgress
 from aiorocketmq.hooks import Event, Hook, SeekEvent
-from aiorocketmq_conformance.apache.server import ApacheServer
-from aiorocketmq_conformance.apache.setups import setups
-from aiorocketmq_conformance.brokers.trimming import delete_older_files
+from aiorocketmq_conformance.targets.apache.retention import delete_older_files
+from aiorocketmq_conformance.targets.apache.server import ApacheServer
+from aiorocketmq_conformance.targets.apache.setups import setups
 from aiorocketmq_fake import FakeBroker
 
 from sdk.tests.conftest import MISSING, VERSIONS

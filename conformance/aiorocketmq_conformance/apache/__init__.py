@@ -1,1 +1,0 @@
-"""Real Apache RocketMQ servers on this machine, from Maven's packages, for machines without Docker."""

@@ -1,0 +1,1 @@
+"""Users, rights, TLS and namespaces; inventory 4.1 and 4.16."""

@@ -1,0 +1,111 @@
+"""Which way a client came: over TLS or not, and in which namespace; inventory 4.1."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from typing import Any
+
+import grpc
+import grpc.aio
+from aiorocketmq.wire import messages as pb
+from aiorocketmq.wire.methods import METHODS
+
+from aiorocketmq_conformance.case import Level, case
+from aiorocketmq_conformance.fixture import LEASE, Stage, on_stage, once_each
+from aiorocketmq_conformance.probe import requests
+from aiorocketmq_conformance.probe.answers import code_name
+
+PREPARED = ("@topic", "@group")
+# Nothing about TLS may take longer, in real seconds.
+TLS_WITHIN = 5.0
+
+
+@case("life.verify-message", rules=("R2.11",), level=Level.EXTENSION, needs=(*PREPARED, "@verify"))
+@on_stage
+async def verify_message(stage: Stage) -> None:
+    """A push consumer that is asked to consume a message on trial gets that message; its answer reaches who asked."""
+    topic = await stage.topic(1)
+    consumer = await stage.consumer(topic, kind=pb.ClientType.PUSH_CONSUMER)
+    wanted, _ = await stage.send(topic, "on trial", "another")
+    stream, client_id = consumer.client.stream, consumer.client.client_id
+    assert stream is not None
+    asking = asyncio.create_task(stage.target.special.verify_message(client_id, topic, wanted.id))
+    while not (frame := await stream.next()).HasField("verify_message_command"):
+        pass
+    command = frame.verify_message_command
+    assert command.message.body == b"on trial"
+    assert command.message.system_properties.message_id == wanted.id
+    reply = pb.TelemetryCommand(verify_message_result=pb.VerifyMessageResult(nonce=command.nonce))
+    reply.status.code = pb.Code.FAILED_TO_CONSUME_MESSAGE
+    await stream.send(reply)
+    answer = await asking
+    assert answer is not None, "the answer did not reach who asked"
+    assert answer.code == pb.Code.FAILED_TO_CONSUME_MESSAGE
+    # On trial means that nothing has happened to it.
+    once_each([wanted, _], await consumer.take(2))
+
+
+@case("life.namespace-isolated", rules=("R14.7",), level=Level.EXTENSION, needs=("namespace", *PREPARED))
+@on_stage
+async def namespace_isolated(stage: Stage) -> None:
+    """Messages of one topic name in two namespaces do not cross."""
+    name, group = stage.target.fresh("topic"), stage.target.fresh("group")
+    sides = {}
+    for namespace in ("x", "y"):
+        await stage.target.create_topic(f"{namespace}%{name}", queues=1)
+        await stage.target.create_group(f"{namespace}%{group}")
+        sides[namespace] = await stage.client()
+        settings = requests.consumer_settings(group, {name: "*"}, pb.ClientType.SIMPLE_CONSUMER)
+        for resource in (settings.subscription.group, settings.subscription.subscriptions[0].topic):
+            resource.resource_namespace = namespace
+        await sides[namespace].present(settings)
+    for namespace, client in sides.items():
+        message = requests.message(name, namespace)
+        message.topic.resource_namespace = namespace
+        assert code_name((await client.send(message)).status.code) == "OK"
+    for namespace, client in sides.items():
+        request = pb.ReceiveMessageRequest(batch_size=32)
+        request.group.CopyFrom(requests.resource(group, namespace))
+        request.message_queue.topic.CopyFrom(requests.resource(name, namespace))
+        requests.duration(request.invisible_duration, LEASE)
+        answer = await client.receive_raw(request, deadline=LEASE)
+        seen = [delivery.message.body for delivery in answer.deliveries]
+        assert seen == [namespace.encode()], f"namespace {namespace} receives {seen}"
+
+
+@case(
+    "life.tls",
+    rules=("R14.6",),
+    level=Level.SHOULD,
+    needs=("tls", "@topic"),
+    params={"on": True, "plain": False},
+)
+@on_stage
+async def tls(stage: Stage, secure: bool) -> None:
+    """The same port answers connections with TLS [{}] and without, both within five seconds."""
+    topic = await stage.topic()
+    endpoint = stage.target.endpoint
+    if secure:
+        host, _, port = endpoint.rpartition(":")
+        trust = (
+            stage.target.trust
+            or (
+                await asyncio.to_thread(ssl.get_server_certificate, (host, int(port)), timeout=TLS_WITHIN)
+            ).encode()
+        )
+        credentials = grpc.ssl_channel_credentials(trust)
+        # A server's built-in certificate is for localhost (session §10).
+        channel = grpc.aio.secure_channel(
+            endpoint, credentials, options=(("grpc.ssl_target_name_override", "localhost"),)
+        )
+    else:
+        channel = grpc.aio.insecure_channel(endpoint)
+    method = METHODS["QueryRoute"]
+    async with channel:
+        call: Any = channel.unary_unary(
+            method.path, lambda message: message.SerializeToString(), method.response.FromString
+        )
+        request = pb.QueryRouteRequest(topic=requests.resource(topic))
+        response = await call(request, metadata=(("x-mq-client-id", "tls"),), timeout=TLS_WITHIN)
+    assert code_name(response.status.code) == "OK"

@@ -1,0 +1,230 @@
+"""Users, signatures and rights: inventory 4.16."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from aiorocketmq.wire import messages as pb
+from aiorocketmq.wire.methods import METHODS
+
+from aiorocketmq_conformance.case import Level, case
+from aiorocketmq_conformance.fixture import LEASE, Consumer, Stage, on_stage
+from aiorocketmq_conformance.probe import requests
+from aiorocketmq_conformance.probe.answers import code_name
+from aiorocketmq_conformance.probe.client import ProbeClient
+from aiorocketmq_conformance.probe.signing import signed
+from aiorocketmq_conformance.target import Rights
+
+NEEDS = ("auth", "@acl", "@topic", "@group")
+DENIED = "UNAUTHORIZED"
+DAY = 86_400.0
+# A caller with good credentials and no client id gets so far; pulls are not served everywhere.
+UNARY = (
+    *("QueryRoute", "Heartbeat", "SendMessage", "QueryAssignment", "AckMessage", "EndTransaction"),
+    *("ForwardMessageToDeadLetterQueue", "ChangeInvisibleDuration", "NotifyClientTermination"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """A broker that asks who calls, with a topic, a group, and a user who may do everything."""
+
+    stage: Stage
+    topic: str
+    group: str
+
+    async def user(self, name: str, **rights: tuple[str, ...]) -> str:
+        """Make a user with some rights, or all; returns its access key, which is its secret, too."""
+        key = self.stage.target.fresh(name)
+        await self.stage.target.rights_of(Rights(key, key, **rights))
+        return key
+
+    async def client(self, key: str, **headers: str) -> ProbeClient:
+        """A client that signs as a user; `headers` replace those of its signature."""
+        return await self.stage.client(**{**signed(key, key, at=self.stage.clock.wall()), **headers})
+
+    async def consumer(self, key: str) -> Consumer:
+        """A consumer that signs as a user and has presented itself."""
+        client = await self.client(key)
+        kind = pb.ClientType.SIMPLE_CONSUMER
+        await client.present(requests.consumer_settings(self.group, {self.topic: "*"}, kind))
+        return Consumer(client, self.topic, self.group, "*", kind)
+
+    async def send(self, client: ProbeClient, body: str) -> str:
+        """Send a message; the code of the answer."""
+        return code_name((await client.send(requests.message(self.topic, body))).status.code)
+
+
+async def guarded(stage: Stage) -> Guarded:
+    """Make topic and group while nobody is asked who it is."""
+    return Guarded(stage, await stage.topic(queues=1), await stage.target.create_group())
+
+
+@case("auth.good", rules=("1.3", "R14.1"), level=Level.EXTENSION, needs=NEEDS)
+@on_stage
+async def good(stage: Stage) -> None:
+    """A user with the rights to topic and group sends, receives and acks."""
+    broker = await guarded(stage)
+    rights = {"publish": (broker.topic,), "subscribe": (broker.topic,), "groups": (broker.group,)}
+    consumer = await broker.consumer(await broker.user("user", **rights))
+    assert await broker.send(consumer.client, "1") == "OK"
+    await consumer.take(1)
+
+
+@case(
+    "auth.missing",
+    rules=("R1.12", "R1.1"),
+    level=Level.EXTENSION,
+    needs=NEEDS,
+    params={name: name for name in (*UNARY, "ReceiveMessage")},
+)
+@on_stage
+async def missing(stage: Stage, name: str) -> None:
+    """{} without credentials is UNAUTHORIZED, also where the client id is missing, too."""
+    broker = await guarded(stage)
+    await broker.user("user")
+    for headers in ({}, {"x_mq_client_id": None}):
+        client = await stage.client(**headers)
+        if name == "ReceiveMessage":
+            received = await client.receive(broker.topic, broker.group)
+            seen = received.error or code_name(received.code)
+        else:
+            seen = code_name((await client.unary(name, METHODS[name].request())).status.code)
+        assert seen == DENIED, f"answered {seen}"
+
+
+@case("auth.bad-key", rules=("R1.12",), level=Level.EXTENSION, needs=NEEDS)
+@on_stage
+async def bad_key(stage: Stage) -> None:
+    """A signature of an access key that nobody has is UNAUTHORIZED."""
+    broker = await guarded(stage)
+    await broker.user("user")
+    await denied(stage, broker, await broker.client("nobody"))
+
+
+async def denied(stage: Stage, broker: Guarded, client: ProbeClient) -> None:
+    """AssertionError unless a route and a send are refused to this client."""
+    route = code_name((await client.query_route(broker.topic)).status.code)
+    sent = await broker.send(client, "denied")
+    assert (route, sent) == (DENIED, DENIED), f"route answered {route}, send {sent}"
+
+
+@case("auth.bad-signature", rules=("R1.12",), level=Level.EXTENSION, needs=NEEDS)
+@on_stage
+async def bad_signature(stage: Stage) -> None:
+    """A signature made with another secret is UNAUTHORIZED."""
+    broker = await guarded(stage)
+    key = await broker.user("user")
+    await denied(stage, broker, await stage.client(**signed(key, "wrong", at=stage.clock.wall())))
+
+
+@case("auth.altered-date", rules=("R1.11", "R1.12"), level=Level.EXTENSION, needs=NEEDS)
+@on_stage
+async def altered_date(stage: Stage) -> None:
+    """A date that was changed after signing is UNAUTHORIZED."""
+    broker = await guarded(stage)
+    key = await broker.user("user")
+    now = stage.clock.wall()
+    await denied(stage, broker, await stage.client(**signed(key, key, at=now, shown=now + 1)))
+
+
+@case("auth.stale-date", rules=("R1.11",), level=Level.INFORMATIONAL, needs=NEEDS)
+@on_stage
+async def stale_date(stage: Stage) -> None:
+    """What a signature of yesterday is answered is recorded."""
+    broker = await guarded(stage)
+    key = await broker.user("user")
+    client = await stage.client(**signed(key, key, at=stage.clock.wall() - DAY))
+    stage.target.note("a day old", code_name((await client.query_route(broker.topic)).status.code))
+
+
+@case("auth.send-denied", rules=("R14.2", "R14.4"), level=Level.EXTENSION, needs=NEEDS)
+@on_stage
+async def send_denied(stage: Stage) -> None:
+    """A user who may only subscribe sends nothing: it is refused and nothing is stored."""
+    broker = await guarded(stage)
+    reader = await broker.user("reader", publish=(), subscribe=(broker.topic,), groups=(broker.group,))
+    consumer = await broker.consumer(reader)
+    assert await broker.send(consumer.client, "denied") == DENIED
+    writer = await broker.client(await broker.user("writer"))
+    assert await broker.send(writer, "allowed") == "OK"
+    taken = await consumer.take(1)
+    assert [delivery.message.body for delivery in taken] == [b"allowed"]
+
+
+@case("auth.receive-denied", rules=("R14.2", "R14.4"), level=Level.EXTENSION, needs=NEEDS)
+@on_stage
+async def receive_denied(stage: Stage) -> None:
+    """A user who may only publish receives nothing: settings and receives are refused."""
+    broker = await guarded(stage)
+    key = await broker.user("writer", publish=(broker.topic,), subscribe=(), groups=())
+    await receives_nothing(stage, broker, key)
+
+
+@case("auth.group-denied", rules=("R14.2", "R14.4"), level=Level.EXTENSION, needs=NEEDS)
+@on_stage
+async def group_denied(stage: Stage) -> None:
+    """The right to a topic without the right to the group receives nothing."""
+    broker = await guarded(stage)
+    key = await broker.user("outsider", groups=(stage.target.fresh("other"),))
+    await receives_nothing(stage, broker, key)
+
+
+async def receives_nothing(stage: Stage, broker: Guarded, key: str) -> None:
+    """AssertionError unless a user gets no message out of the guarded topic, and somebody else does."""
+    client = await broker.client(key)
+    stream = await client.open_stream()
+    settings = requests.consumer_settings(broker.group, {broker.topic: "*"}, pb.ClientType.SIMPLE_CONSUMER)
+    await stream.send(pb.TelemetryCommand(settings=settings))
+    seen = code_name((await stream.next()).status.code)
+    assert seen == DENIED, f"settings answered {seen}"
+    writer = await broker.user("everybody")
+    assert await broker.send(await broker.client(writer), "1") == "OK"
+    answer = await client.receive(broker.topic, broker.group, invisible=LEASE)
+    assert code_name(answer.code) == DENIED
+    assert not answer.deliveries
+    await (await broker.consumer(writer)).take(1)
+
+
+@case("auth.ack-denied", rules=("R14.2",), level=Level.EXTENSION, needs=NEEDS, timeout=90.0)
+@on_stage
+async def ack_denied(stage: Stage) -> None:
+    """The handle of another user's group settles nothing: the ack is refused and the message is still theirs."""
+    broker = await guarded(stage)
+    owner = await broker.consumer(await broker.user("owner"))
+    assert await broker.send(owner.client, "1") == "OK"
+    held = await owner.one()
+    thief = await broker.client(await broker.user("thief", groups=(stage.target.fresh("other"),)))
+    reply = await thief.ack(broker.topic, broker.group, held)
+    assert code_name(reply.status.code) == DENIED
+    await owner.ack(held)
+
+
+@case("auth.revoked", rules=("R14.1",), level=Level.EXTENSION, needs=NEEDS, timeout=330.0)
+@on_stage
+async def revoked(stage: Stage) -> None:
+    """A user who was removed is refused, at the latest when the server's caches are over."""
+    broker = await guarded(stage)
+    key = await broker.user("user")
+    await broker.user("another")
+    client = await broker.client(key)
+    assert await broker.send(client, "before") == "OK"
+    await stage.target.revoke(key)
+    end = stage.clock.now() + 300.0
+    while (seen := await broker.send(client, "after")) != DENIED:
+        assert stage.clock.now() < end, f"a removed user is answered {seen} after five minutes"
+        await stage.target.pass_time(5.0)
+
+
+@case("auth.telemetry", rules=("R1.2", "R14.5"), level=Level.EXTENSION, needs=NEEDS)
+@on_stage
+async def telemetry(stage: Stage) -> None:
+    """Settings without credentials are answered with UNAUTHORIZED, and the stream ends."""
+    broker = await guarded(stage)
+    await broker.user("user")
+    stream = await (await stage.client()).open_stream()
+    await stream.send(pb.TelemetryCommand(settings=requests.producer_settings(broker.topic)))
+    seen: Any = (await stream.next()).status.code
+    assert code_name(seen) == DENIED, f"answered {code_name(seen)}"
+    assert await stream.ended() == "OK"

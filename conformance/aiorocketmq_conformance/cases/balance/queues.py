@@ -1,0 +1,314 @@
+"""Groups that share queues as classic clients do: each member computes its part from the list that the broker gives."""
+
+from __future__ import annotations
+
+import asyncio
+
+from aiorocketmq._core.settings import FilterText
+from aiorocketmq.allocation import Allocation, Averagely, AveragelyByCircle, ConsistentHash
+
+from aiorocketmq_conformance.case import Level, case
+from aiorocketmq_conformance.cases.balance.members import LOCK_LIFE
+from aiorocketmq_conformance.cases.balance.queue_group import BATCH, EACH, QUEUES, Crew, Group, group_of
+from aiorocketmq_conformance.cases.shared.queues import REMOTING, over_remoting
+from aiorocketmq_conformance.fixture import Stage, notices, on_stage
+from aiorocketmq_conformance.tolerances import PROMPT
+
+LIVE = ("live-broker-remoting.md 6", "live-broker-remoting.md 7.1")
+STRATEGIES = {
+    "averagely": Averagely(),
+    "by-circle": AveragelyByCircle(),
+    "consistent-hash": ConsistentHash(100),
+}
+# Members that say nothing are forgotten after 120 s, at the next look of a server that looks every 10 s.
+EXPIRY, LOOKS = 120.0, 15.0
+HEARTBEAT = 30.0
+ROUNDS = 10
+"""Messages in each queue between two changes in a group under traffic."""
+
+
+@case("strategy.shares", rules=LIVE, level=Level.EXTENSION, needs=REMOTING, params=STRATEGIES)
+@on_stage
+async def shares(stage: Stage, allocation: Allocation) -> None:
+    """Three members that share 5 queues, and 7, by the strategy {} agree, and read every message once."""
+    for queues in (5, 7):
+        group = await group_of(stage, queues=queues, allocation=allocation)
+        await group.join(3)
+        await group.read()
+        group.all_once()
+
+
+@case("strategy.idle-members", rules=LIVE, level=Level.EXTENSION, needs=REMOTING)
+@on_stage
+async def idle_members(stage: Stage) -> None:
+    """Of five members that share three queues two have none, until one that has one leaves."""
+    group = await group_of(stage, queues=3)
+    await group.join(5)
+    assert sorted(len(member.positions) for member in group.members) == [0, 0, 1, 1, 1]
+    await group.read(2)
+    await group.leave(next(member for member in group.members if member.positions))
+    await group.read()
+    group.all_once()
+
+
+@case("reb.queues-latecomer", rules=LIVE, level=Level.EXTENSION, needs=REMOTING)
+@on_stage
+async def latecomer(stage: Stage) -> None:
+    """Who joins goes on in its queues where the group has committed: nothing is read twice, and nothing is left out."""
+    group = await group_of(stage)
+    await group.join(2)
+    await group.read(2)
+    late = await group.join()
+    assert late.positions
+    await group.read()
+    group.all_once()
+
+
+@case("reb.queues-leave", rules=LIVE, level=Level.EXTENSION, needs=REMOTING)
+@on_stage
+async def leave(stage: Stage) -> None:
+    """The queues of a member that leaves go on where it has committed."""
+    group = await group_of(stage)
+    await group.join(3)
+    await group.read(4)
+    await group.leave(group.members[1])
+    await group.read()
+    group.all_once()
+
+
+@case("reb.queues-crash", rules=LIVE, level=Level.EXTENSION, needs=REMOTING)
+@on_stage
+async def crash(stage: Stage) -> None:
+    """Of the queues of a member that hangs up, what it had read and not committed is read again, and nothing else."""
+    group = await group_of(stage)
+    await group.join(3)
+    await group.read(4, commit=3)
+    before = group.owners()
+    await group.crash(group.members[1])
+    moved = [queue for queue, owner in group.owners().items() if before[queue] != owner]
+    assert moved
+    await group.read()
+    group.all_once(twice=[(queue, 3) for queue in moved])
+
+
+@case("reb.queues-flap", rules=LIVE, level=Level.EXTENSION, needs=REMOTING)
+@on_stage
+async def flap(stage: Stage) -> None:
+    """While a third member comes and goes, every message is read once."""
+    group = await group_of(stage)
+    await group.join(2)
+    for upto in range(1, EACH, 2):
+        third = await group.join()
+        await group.read(upto)
+        await group.leave(third)
+        await group.read(upto + 1)
+    group.all_once()
+
+
+@case("member.expires", rules=LIVE, level=Level.EXTENSION, needs=REMOTING, timeout=240.0)
+@on_stage
+async def expires(stage: Stage) -> None:
+    """A member that stays connected and says nothing is listed for 120 s, and then no more; the others are told."""
+    group = await group_of(stage)
+    await group.join(3)
+    silent, clock = group.members[1], stage.clock
+    since, others = clock.now(), [member for member in group.members if member is not silent]
+    while clock.now() < since + EXPIRY - HEARTBEAT:
+        await clock.sleep(HEARTBEAT)
+        for member in others:
+            await member.probe.join(group.name, group.topic)
+    assert silent.client_id in await others[0].probe.members(group.name, group.topic)
+    group.members.remove(silent)
+    for member in others:
+        member.heard += 1
+        left = max(0.0, since + EXPIRY + LOOKS + PROMPT - clock.now())
+        await notices(member.probe, member.heard, patience=left)
+    await group.share()
+
+
+@case(
+    "reb.queues-all-return",
+    rules=("live-broker-remoting.md 5",),
+    level=Level.EXTENSION,
+    needs=REMOTING,
+)
+@on_stage
+async def all_leave_return(stage: Stage) -> None:
+    """After all members left, one by one or without a word, a new one goes on at the committed offset."""
+    reader = await over_remoting(stage)
+    await reader.send(5)
+    for leaves_politely in (True, False):
+        member = stage.member()
+        await member.join(reader.group, reader.topic)
+        if leaves_politely:
+            await reader.store(3)
+            await member.leave(reader.group, reader.topic)
+        else:
+            await member.vanish()
+    await reader.send(2)
+    again = await over_remoting(stage, topic=reader.topic, group=reader.group)
+    stored = await again.stored()
+    assert stored == 3
+    assert (await again.pull(stored)).texts == ("m3", "m4", "m0", "m1")
+
+
+async def _under_traffic(stage: Stage, group: Group, *, crashes: bool) -> None:
+    """Let members join, leave and, if wanted, crash while messages are sent, until all are read."""
+    crew = Crew(stage, group)
+    await crew.join()
+    await crew.send(ROUNDS)
+    leaver, victim = await crew.join(), await crew.join()
+    await crew.send(ROUNDS)
+    await crew.leave(leaver)
+    await crew.send(ROUNDS)
+    if crashes:
+        await crew.crash(victim)
+        await crew.send(ROUNDS)
+    await crew.read_all()
+    await crew.end()
+
+
+@case("reb.queues-traffic", rules=LIVE, level=Level.EXTENSION, needs=REMOTING, timeout=150.0)
+@on_stage
+async def traffic(stage: Stage) -> None:
+    """While members join, leave and crash under traffic nothing is lost, and little is read twice: what the former
+    owner of a queue had not committed."""
+    group = await group_of(stage, each=1)
+    await _under_traffic(stage, group, crashes=True)
+    twice = len(group.read_in_order) - group.sent.total()
+    stage.target.note("read twice", twice)
+    # A former owner may be in the middle of a batch, and commit it after the new one has committed another.
+    assert twice <= 2 * BATCH * group.moves, f"{twice} messages were read twice after {group.moves} moves"
+
+
+@case("reb.queues-ordered", rules=LIVE, level=Level.EXTENSION, needs=REMOTING, timeout=150.0)
+@on_stage
+async def ordered(stage: Stage) -> None:
+    """Members that read only queues that they have locked read each message once and each queue in order, while others
+    join and leave under traffic."""
+    group = await group_of(stage, each=1)
+    group.is_ordered = True
+    await _under_traffic(stage, group, crashes=False)
+    group.all_once()
+    for queue in range(QUEUES):
+        offsets = [offset for each, offset in group.read_in_order if each == queue]
+        assert offsets == sorted(offsets), f"queue {queue} was read out of order: {offsets}"
+
+
+@case("reb.queues-lock-crash", rules=LIVE, level=Level.EXTENSION, needs=REMOTING, timeout=150.0)
+@on_stage
+async def lock_crash(stage: Stage) -> None:
+    """A queue whose owner hangs up can be locked by another member when its lock expires, no sooner, and is read on
+    from the committed offset."""
+    group = await group_of(stage, queues=1)
+    holder, other = await group.join(), await group.join()
+    if not holder.positions:
+        holder, other = other, holder
+    assert await holder.probe.lock(group.name, group.topic, 0) == [0]
+    await holder.read(4, commit=3)
+    await group.crash(holder)
+    assert await other.probe.lock(group.name, group.topic, 0) == []
+    await stage.clock.sleep(LOCK_LIFE - LOOKS)
+    await other.probe.join(group.name, group.topic)
+    assert await other.probe.lock(group.name, group.topic, 0) == []
+    await stage.clock.sleep(2 * LOOKS)
+    assert await other.probe.lock(group.name, group.topic, 0) == [0]
+    await group.read()
+    group.all_once(twice=[(0, 3)])
+
+
+@case("reb.queues-increase", rules=("R3.1", *LIVE), level=Level.EXTENSION, needs=REMOTING, timeout=150.0)
+@on_stage
+async def increase(stage: Stage) -> None:
+    """Members share the new queues of a topic that grows, and go on in the others."""
+    group = await group_of(stage, queues=2)
+    await group.join(2)
+    await group.read(2)
+    await stage.target.create_topic(group.topic, queues=QUEUES)
+    until = stage.clock.now() + stage.target.number("route.high")
+    while (queues := await group.members[0].probe.queues(group.topic)) < QUEUES:
+        assert stage.clock.now() < until, f"the route has {queues} queues"
+        await stage.clock.sleep(1.0)
+    group.queues = QUEUES
+    await group.share()
+    await group.send()
+    await group.read()
+    group.all_once()
+
+
+@case("lb.queues-stalled-group", rules=("R10.1", *LIVE), level=Level.EXTENSION, needs=REMOTING)
+@on_stage
+async def stalled_group(stage: Stage) -> None:
+    """A group that locks all queues, reads them and commits nothing holds back no other group."""
+    stalled = await group_of(stage)
+    await stalled.join(2)
+    for member in stalled.members:
+        assert await member.probe.lock(stalled.name, stalled.topic, *member.positions) == [*member.positions]
+    await stalled.read(commit=0)
+    other = Group(stage, stalled.topic, await stage.target.create_group(), QUEUES)
+    other.sent = stalled.sent
+    await other.join(2)
+    for member in other.members:
+        assert await member.probe.lock(other.name, other.topic, *member.positions) == [*member.positions]
+    await other.read()
+    other.all_once()
+
+
+@case(
+    "lb.queues-all-served",
+    rules=("R3.7", *LIVE),
+    level=Level.EXTENSION,
+    needs=REMOTING,
+    params={"1": 1, "2": 2, "4": 4},
+)
+@on_stage
+async def all_served(stage: Stage, count: int) -> None:
+    """With {} member(s) of each of two groups all eight queues are read to their end, by each group."""
+    first = await group_of(stage, queues=8)
+    second = Group(stage, first.topic, await stage.target.create_group(), 8)
+    second.sent = first.sent
+    for group in (first, second):
+        await group.join(count)
+        assert {len(member.positions) for member in group.members} == {8 // count}
+    await asyncio.gather(first.read(), second.read())
+    for group in (first, second):
+        group.all_once()
+
+
+@case("lb.queues-mixed-filters", rules=LIVE, level=Level.INFORMATIONAL, needs=REMOTING)
+@on_stage
+async def mixed_filters(stage: Stage) -> None:
+    """What two members of a group that subscribe to different tags (wrong use) read of their queues is recorded."""
+    reader = await over_remoting(stage)
+    for tag in "abab":
+        await reader.send(1, tag=tag)
+    other = await over_remoting(stage, topic=reader.topic, group=reader.group)
+    for each, tag in ((reader, "a"), (other, "b")):
+        await each.probe.join(each.group, each.topic, wanted=FilterText(tag))
+    for name, each in (("first", reader), ("second", other)):
+        answer = await each.probe.pull(each.topic, each.group, 0, wanted=None)
+        tags = [record.properties().get("TAGS", "") for record in answer.records]
+        stage.target.note(f"tags of the {name}", "".join(tags))
+
+
+@case(
+    "reb.queues-topic-recreated",
+    rules=LIVE,
+    level=Level.INFORMATIONAL,
+    needs=(*REMOTING, "@delete"),
+    timeout=120.0,
+)
+@on_stage
+async def topic_recreated(stage: Stage) -> None:
+    """The offset that a group is answered after its topic was deleted and created again is recorded."""
+    reader = await over_remoting(stage)
+    await reader.send(5)
+    await reader.store(3)
+    await stage.target.delete_topic(reader.topic)
+    await stage.target.create_topic(reader.topic, queues=1)
+    again = await over_remoting(stage, topic=reader.topic, group=reader.group)
+    await again.send(1)
+    stage.target.note("committed", await again.stored())
+    page = await again.pull(0)
+    stage.target.note("pull at 0", page.outcome)
+    stage.target.note("next", page.next_offset)

@@ -1,0 +1,47 @@
+"""What the library makes of an answer that is good for some messages and bad for others: inventory 4.2."""
+
+from __future__ import annotations
+
+from aiorocketmq import Message, MessageTooLargeError, Producer, SendManyError, SendReceipt
+from aiorocketmq.wire import messages as pb
+
+from aiorocketmq_conformance.case import Level, case
+from aiorocketmq_conformance.fixture import Stage, on_stage
+from aiorocketmq_conformance.probe.proxy import Meddling, meddling_proxy
+
+
+@case(
+    "send.batch-partial-status",
+    rules=("R4.13",),
+    level=Level.SHOULD,
+    needs=("@topic", "@group", "sdk", "batch-send"),
+)
+@on_stage
+async def batch_partial_status(stage: Stage) -> None:
+    """Of a batch whose answer is MULTIPLE_RESULTS each message has its own receipt or its own error."""
+    topic = await stage.topic(1)
+    batches: list[int] = []
+
+    def one_is_bad(name: str, request: bytes) -> list[bytes] | None:
+        if name != "SendMessage":
+            return None
+        asked = pb.SendMessageRequest.FromString(request).messages
+        batches.append(len(asked))
+        answer = pb.SendMessageResponse(status=pb.Status(code=pb.Code.MULTIPLE_RESULTS))
+        for message in asked:
+            bad = message.body == b"bad"
+            entry = answer.entries.add(message_id=message.system_properties.message_id, offset=len(batches))
+            entry.status.code = pb.Code.MESSAGE_BODY_TOO_LARGE if bad else pb.Code.OK
+        return [answer.SerializeToString()]
+
+    bodies = (b"good", b"bad", b"fine")
+    outcomes: tuple[object, ...] = ()
+    async with meddling_proxy(stage.target.endpoint, Meddling(instead=one_is_bad)) as endpoint:
+        producer = Producer(endpoint, topics=[topic], linger=0.05, address_map=lambda address: endpoint)
+        async with producer:
+            try:
+                await producer.send_many([Message(topic, body) for body in bodies])
+            except SendManyError as error:
+                outcomes = error.outcomes
+    assert max(batches) == 3, f"sent in requests of {batches}"
+    assert [type(one) for one in outcomes] == [SendReceipt, MessageTooLargeError, SendReceipt], f"{outcomes}"

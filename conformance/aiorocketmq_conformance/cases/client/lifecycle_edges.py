@@ -1,0 +1,197 @@
+"""Client lifecycle at its edges: refused settings and heartbeats, permissions, groups that change: inventory 4.1."""
+
+from __future__ import annotations
+
+from aiorocketmq.wire import messages as pb
+
+from aiorocketmq_conformance.case import Level, case
+from aiorocketmq_conformance.fixture import SHORT_POLL, Stage, on_stage
+from aiorocketmq_conformance.probe import requests
+from aiorocketmq_conformance.probe.answers import code_name
+from aiorocketmq_conformance.probe.client import CallFailed
+from aiorocketmq_conformance.tolerances import PROMPT
+
+PREPARED = ("@topic", "@group")
+ENDS_WITHIN = 6.0
+# A client is forgotten after 120 s, looked for every 10 s; then its messages come again.
+FORGOTTEN = 180.0
+
+
+@case("life.settings-group-change", rules=("R2.9",), level=Level.SHOULD, needs=PREPARED, timeout=120.0)
+@on_stage
+async def settings_group_change(stage: Stage) -> None:
+    """When a group's attempts and order flag are changed, settings sent anew show it within 60 s."""
+    topic = await stage.topic()
+    group = await stage.target.create_group(max_attempts=17)
+    client = await stage.client()
+    wanted = requests.consumer_settings(group, {topic: "*"})
+    first = await client.present(wanted)
+    assert (first.subscription.fifo, first.backoff_policy.max_attempts) == (False, 17)
+    await stage.target.create_group(group, ordered=True, max_attempts=5)
+    changed = stage.clock.now()
+    while True:
+        now = await client.present(wanted)
+        told = (now.subscription.fifo, now.backoff_policy.max_attempts)
+        if told == (True, 5) or stage.clock.now() > changed + 60.0:
+            break
+        await stage.clock.sleep(2.0)
+    stage.target.note("seen_after", round(stage.clock.now() - changed, 2))
+    assert told == (True, 5), f"after 60 s settings still say {told}"
+
+
+async def _ended_by(stage: Stage, settings: pb.Settings) -> str:
+    """How the stream ends that was opened with these settings."""
+    client = await stage.client()
+    stream = await client.open_stream()
+    await stream.send(pb.TelemetryCommand(settings=settings))
+    return await stream.ended(ENDS_WITHIN)
+
+
+@case("life.settings-no-pubsub", rules=("R2.4", "R1.6"), level=Level.SHOULD)
+@on_stage
+async def settings_no_pubsub(stage: Stage) -> None:
+    """Settings that say neither what is produced nor what is consumed end the stream with INVALID_ARGUMENT."""
+    assert await _ended_by(stage, pb.Settings(client_type=pb.ClientType.PRODUCER)) == "INVALID_ARGUMENT"
+
+
+@case(
+    "life.settings-illegal",
+    rules=("R2.5", "R2.6"),
+    level=Level.SHOULD,
+    needs=PREPARED,
+    params={"topic": True, "group": False},
+)
+@on_stage
+async def settings_illegal(stage: Stage, of_topic: bool) -> None:
+    """Settings with an illegal {} end their stream with INVALID_ARGUMENT, and no other."""
+    topic = await stage.topic()
+    bystander = await stage.producer(topic)
+    wrong = (
+        requests.producer_settings("no spaces!")
+        if of_topic
+        else requests.consumer_settings("no spaces!", {topic: "*"})
+    )
+    assert await _ended_by(stage, wrong) == "INVALID_ARGUMENT"
+    await bystander.present(requests.producer_settings(topic))
+
+
+@case("life.heartbeat-illegal-group", rules=("R2.14",), level=Level.SHOULD, needs=PREPARED)
+@on_stage
+async def heartbeat_illegal_group(stage: Stage) -> None:
+    """A consumer's heartbeat for an illegal group is refused with ILLEGAL_CONSUMER_GROUP."""
+    topic = await stage.topic()
+    group = await stage.target.create_group()
+    client = await stage.client()
+    await client.present(requests.consumer_settings(group, {topic: "*"}))
+    reply = await client.heartbeat("no spaces!", pb.ClientType.PUSH_CONSUMER)
+    assert code_name(reply.status.code) == "ILLEGAL_CONSUMER_GROUP"
+
+
+@case("life.terminate-unknown", rules=("R2.16",), level=Level.SHOULD)
+@on_stage
+async def terminate_unknown(stage: Stage) -> None:
+    """The good-bye of a client that nobody knows is refused with UNRECOGNIZED_CLIENT_TYPE."""
+    client = await stage.client()
+    reply = await client.terminate()
+    told = code_name(reply.status.code)
+    assert told == "UNRECOGNIZED_CLIENT_TYPE", f"answered {told} ({reply.status.message})"
+
+
+@case("life.server-survives-bad-command", rules=("R2.11",), level=Level.SHOULD, needs=("@topic",))
+@on_stage
+async def server_survives_bad_command(stage: Stage) -> None:
+    """After an answer to a question that nobody asked, settings on that stream, or on a new one, are answered."""
+    topic = await stage.topic()
+    client = await stage.client()
+    await client.present(requests.producer_settings(topic))
+    assert client.stream is not None
+    stranger = pb.TelemetryCommand(
+        thread_stack_trace=pb.ThreadStackTrace(nonce="12345678", thread_stack_trace="none")
+    )
+    await client.stream.send(stranger)
+    await client.present(requests.producer_settings(topic))
+
+
+@case("life.language-unknown", rules=("R1.1",), level=Level.INFORMATIONAL, needs=("@topic",))
+@on_stage
+async def language_unknown(stage: Stage) -> None:
+    """A client that tells a language outside of the list is served."""
+    topic = await stage.topic()
+    client = await stage.client(x_mq_language="COBOL")
+    try:
+        told = code_name((await client.query_route(topic)).status.code)
+    except CallFailed as failed:
+        told = failed.code
+    stage.target.note("route", told)
+    plain = await stage.client()
+    assert code_name((await plain.query_route(topic)).status.code) == "OK", (
+        "the server answers nobody any more"
+    )
+    assert told == "OK", f"a route answered {told}"
+
+
+@case(
+    "life.route-permission",
+    rules=("R3.3",),
+    level=Level.SHOULD,
+    needs=("@topic",),
+    params={"r": ("r", {"READ"}), "w": ("w", {"WRITE"})},
+)
+@on_stage
+async def route_permission(stage: Stage, permission: tuple[str, set[str]]) -> None:
+    """The route of a topic with permission {} tells it on every one of its queues."""
+    given, expected = permission
+    topic = await stage.target.create_topic(permission=given, queues=4)
+    client = await stage.client()
+    response = await client.query_route(topic)
+    assert code_name(response.status.code) == "OK"
+    assert {pb.Permission.Name(queue.permission) for queue in response.message_queues} == expected
+    assert {queue.id for queue in response.message_queues} == {0, 1, 2, 3}
+
+
+@case("life.assignment-fifo", rules=("R3.7",), level=Level.SHOULD, needs=PREPARED)
+@on_stage
+async def assignment_fifo(stage: Stage) -> None:
+    """An ordered group is assigned every readable queue by its own id."""
+    topic = await stage.topic(4)
+    group = await stage.target.create_group(ordered=True)
+    client = await stage.client()
+    await client.present(requests.consumer_settings(group, {topic: "*"}))
+    response = await client.query_assignment(topic, group)
+    assert code_name(response.status.code) == "OK"
+    assert sorted(one.message_queue.id for one in response.assignments) == [0, 1, 2, 3]
+
+
+@case("life.assignment-unreadable", rules=("R3.6",), level=Level.SHOULD, needs=PREPARED)
+@on_stage
+async def assignment_unreadable(stage: Stage) -> None:
+    """The assignment of a topic that may only be written is refused with FORBIDDEN."""
+    topic = await stage.target.create_topic(permission="w", queues=4)
+    group = await stage.target.create_group()
+    client = await stage.client()
+    response = await client.query_assignment(topic, group)
+    assert code_name(response.status.code) == "FORBIDDEN"
+
+
+@case(
+    "life.idle-client-expires",
+    rules=("R2.15", "R7.9"),
+    level=Level.SHOULD,
+    needs=(*PREPARED, "autorenew"),
+    timeout=300.0,
+)
+@on_stage
+async def idle_client_expires(stage: Stage) -> None:
+    """What a client holds that was never heard of again comes to another one within three minutes."""
+    topic = await stage.topic(1)
+    silent = await stage.consumer(topic, kind=pb.ClientType.PUSH_CONSUMER)
+    other = await stage.consumer(topic, group=silent.group, prime=False)
+    await stage.send(topic, "m")
+    held = await silent.one(auto_renew=True, invisible=None)
+    silent.seen.clear()  # nothing of it can be settled any more
+    await silent.client.vanish()
+    again = await other.one(until=held.at + FORGOTTEN + PROMPT, poll=20.0, within=FORGOTTEN + PROMPT)
+    stage.target.note("after", round(again.at - held.at, 1))
+    assert (again.id, again.attempt) == (held.id, 2)
+    assert again.at - held.at <= FORGOTTEN + SHORT_POLL, f"came only after {again.at - held.at:.0f} s"
+    await other.ack(again)

@@ -1,0 +1,297 @@
+"""Reading queues by offset: the pull calls, inventory 4.9; Apache's proxies do not serve them,
+but brokers do over remoting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from aiorocketmq.wire import messages as pb
+
+from aiorocketmq_conformance.case import Level, case
+from aiorocketmq_conformance.cases.shared.queues import PREPARED, PULL, Wire, on_both_wires, trim
+from aiorocketmq_conformance.fixture import Consumer, Stage, on_stage, once_each
+from aiorocketmq_conformance.probe.answers import code_name
+from aiorocketmq_conformance.probe.client import CallFailed
+from aiorocketmq_conformance.probe.queues import get_offset, pull, query_offset, queue_of, update_offset
+from aiorocketmq_conformance.tolerances import PROMPT, wake
+from aiorocketmq_conformance.verdicts import NotApplicable
+
+LIVE_PULL, LIVE_OFFSETS = "live-broker-remoting.md 4", "live-broker-remoting.md 5"
+NOT_SERVED = {"UNIMPLEMENTED", "NOT_IMPLEMENTED", "UNSUPPORTED"}
+
+
+@case(
+    "pull.absent-is-clean",
+    rules=("R10.1",),
+    needs=PREPARED,
+    params={name: name for name in ("PullMessage", "UpdateOffset", "GetOffset", "QueryOffset")},
+)
+@on_stage
+async def absent_is_clean(stage: Stage, name: str) -> None:
+    """A server that does not serve {} says so: it never answers as if it did."""
+    if stage.target.has("pull"):
+        raise NotApplicable("this target serves the pull calls")
+    topic = await stage.topic(1)
+    consumer = await stage.consumer(topic, prime=False)
+    await stage.send(topic, "m0")
+    told = await _told(consumer, name)
+    assert told in NOT_SERVED, f"{name} answered {told}"
+
+
+async def _told(consumer: Consumer, name: str) -> str:
+    """The code, of the call or in its answer, that one of the calls is answered with."""
+    client, group, queue = consumer.client, consumer.group, queue_of(consumer.topic, 0)
+    try:
+        if name == "UpdateOffset":
+            return code_name((await update_offset(client, group, queue, 1)).status.code)
+        if name == "GetOffset":
+            return code_name((await get_offset(client, group, queue)).status.code)
+        if name == "QueryOffset":
+            return code_name((await query_offset(client, queue, "END")).status.code)
+    except CallFailed as failure:
+        return failure.code
+    answer = await pull(client, group, queue, 0)
+    assert not answer.deliveries
+    return answer.error or code_name(answer.code)
+
+
+@on_both_wires("pull.from-offset", rules=("R10.1",), remoting_rules=(LIVE_PULL,))
+async def from_offset(stage: Stage, wire: Wire) -> None:
+    """A pull of ten from offset 0 brings the first ten in order, and says where to go on."""
+    reader = await wire(stage)
+    await reader.send(20)
+    page = await reader.pull(0, batch=10)
+    assert page.outcome == "found"
+    assert page.texts == _texts(10)
+    assert page.next_offset == 10
+
+
+@on_both_wires("pull.repeatable", rules=("R10.1",))
+async def repeatable(stage: Stage, wire: Wire) -> None:
+    """The same pull brings the same again: nothing is hidden, nothing has to be acked."""
+    reader = await wire(stage)
+    await reader.send(5)
+    first = await reader.pull(0)
+    second = await reader.pull(0)
+    assert first.texts == second.texts == _texts(5)
+    assert first.next_offset == second.next_offset == 5
+
+
+@on_both_wires("pull.not-shared-with-pop", rules=("R10.1",))
+async def not_shared_with_pop(stage: Stage, wire: Wire) -> None:
+    """Pulling takes nothing from those of the group that receive."""
+    topic = await stage.topic(1)
+    consumer = await stage.consumer(topic)
+    reader = await wire(stage, topic=topic, group=consumer.group)
+    sent = await stage.send(topic, *_texts(5))
+    await reader.shown(5)
+    assert len((await reader.pull(0)).texts) == 5
+    once_each(sent, await consumer.take(5))
+
+
+@on_both_wires("pull.next-offset-chain", rules=("R10.1",))
+async def next_offset_chain(stage: Stage, wire: Wire) -> None:
+    """Who follows the offsets that pulls give back reads each of 100 messages once, in order."""
+    reader = await wire(stage)
+    await reader.send(100)
+    texts: tuple[str, ...] = ()
+    offset = 0
+    while len(texts) < 100:
+        page = await reader.pull(offset, batch=7)
+        assert page.texts, f"nothing at offset {offset}"
+        assert page.next_offset is not None
+        texts += page.texts
+        offset = page.next_offset
+    assert texts == _texts(100)
+
+
+@on_both_wires("pull.filter-advances", rules=("R10.1", "R5.23"), remoting_rules=(LIVE_PULL,))
+async def filter_advances(stage: Stage, wire: Wire) -> None:
+    """A pull of one tag brings only that, and goes on behind what it passed over."""
+    reader = await wire(stage)
+    for _ in range(5):
+        await reader.send(1, tag="a")
+        await reader.send(1, tag="b")
+    page = await reader.pull(0, tag="a")
+    assert page.tags == ("a",) * 5
+    assert page.next_offset in {9, 10}
+    nothing = await reader.pull(0, tag="none", poll=0.0)
+    assert not nothing.texts
+    assert nothing.next_offset == 10
+
+
+@on_both_wires("pull.empty-waits", rules=("R10.1",), remoting_rules=(LIVE_PULL,))
+async def empty_waits(stage: Stage, wire: Wire) -> None:
+    """A pull at the end of a queue waits as long as asked, and then says to ask the same again."""
+    reader = await wire(stage)
+    await reader.send(3)
+    page = await reader.pull(3, poll=5.0)
+    assert page.outcome == "nothing"
+    assert page.next_offset == 3
+    reader.empty(5.0).check(page.took, "an empty pull ended")
+
+
+@on_both_wires("pull.empty-wakes", rules=("R10.1",), remoting_rules=(LIVE_PULL,))
+async def empty_wakes(stage: Stage, wire: Wire) -> None:
+    """A message that arrives ends a waiting pull at once."""
+    reader = await wire(stage)
+    waiting = asyncio.create_task(reader.pull(0, poll=15.0))
+    await stage.clock.sleep(3.0)
+    assert not waiting.done(), "the pull ended before anything was sent"
+    (sent,) = await reader.send(1)
+    page = await waiting
+    assert page.ids == (sent.id,)
+    wake(stage.target).check(page.at - sent.acked_at, "the waiting pull was answered")
+
+
+@on_both_wires("pull.batch-cap", rules=("R5.3",))
+async def batch_cap(stage: Stage, wire: Wire) -> None:
+    """However many are asked for, no pull brings more than the largest batch."""
+    reader = await wire(stage)
+    await reader.send(50)
+    page = await reader.pull(0, batch=50)
+    assert 1 <= len(page.texts) <= stage.target.number("batch.max")
+    assert page.next_offset == len(page.texts)
+
+
+@on_both_wires(
+    "pull.illegal-offset",
+    rules=("R10.1",),
+    remoting_rules=(LIVE_PULL,),
+    params={"-1": (-1, 0), "beyond": (7, 3)},
+)
+async def illegal_offset(stage: Stage, wire: Wire, row: tuple[int, int]) -> None:
+    """A pull outside of the queue ({}) is told the nearest place in it, and brings nothing of elsewhere."""
+    offset, nearest = row
+    reader = await wire(stage)
+    await reader.send(3)
+    page = await reader.pull(offset)
+    assert page.outcome == "illegal"
+    assert not page.texts
+    assert page.next_offset == nearest
+
+
+@on_both_wires("pull.trimmed-offset", rules=("R11.2",), needs=("@trim",), timeout=300.0)
+async def trimmed_offset(stage: Stage, wire: Wire) -> None:
+    """A pull of what retention has deleted is told the first offset left."""
+    reader = await wire(stage)
+    await reader.send(3)
+    await trim(reader)
+    page = await reader.pull(0)
+    assert not page.texts
+    assert page.next_offset == 3
+    assert (await reader.pull(3)).texts == ("m0",)
+
+
+@on_both_wires("pull.update-get-offset", rules=("R10.1",), remoting_rules=(LIVE_OFFSETS,))
+async def update_get_offset(stage: Stage, wire: Wire) -> None:
+    """An offset that was written down is read back."""
+    reader = await wire(stage)
+    await reader.send(10)
+    await reader.store(7)
+    assert await reader.stored() == 7
+
+
+@on_both_wires("pull.get-offset-none", rules=("R10.1",), remoting_rules=(LIVE_OFFSETS,))
+async def get_offset_none(stage: Stage, wire: Wire) -> None:
+    """A group that never wrote an offset down is told so, not 0."""
+    reader = await wire(stage)
+    assert await reader.stored() is None
+
+
+@on_both_wires("pull.update-backwards", rules=("R10.1",), remoting_rules=(LIVE_OFFSETS,))
+async def update_backwards(stage: Stage, wire: Wire) -> None:
+    """An offset may be written down that is smaller than the last one."""
+    reader = await wire(stage)
+    await reader.send(10)
+    await reader.store(7)
+    await reader.store(3)
+    assert await reader.stored() == 3
+
+
+@on_both_wires("pull.offset-per-group", rules=("R10.1",))
+async def offset_per_group(stage: Stage, wire: Wire) -> None:
+    """Each group has offsets of its own."""
+    one = await wire(stage)
+    two = await wire(stage, topic=one.topic)
+    await one.store(1)
+    await two.store(2)
+    await one.store(5)
+    assert (await one.stored(), await two.stored()) == (5, 2)
+
+
+@on_both_wires("pull.offset-survives-restart", rules=("R10.4", "R12.7"), needs=("@restart",), timeout=400.0)
+async def offset_survives_restart(stage: Stage, wire: Wire) -> None:
+    """An offset that was written down is there after a restart."""
+    reader = await wire(stage)
+    await reader.store(7)
+    await stage.clock.sleep(6.0)
+    await stage.target.restart()
+    assert await reader.stored() == 7
+
+
+@on_both_wires("pull.query-begin-end", rules=("R10.7",))
+async def query_begin_end(stage: Stage, wire: Wire) -> None:
+    """The beginning of a queue of 20 messages is 0, its end 20."""
+    reader = await wire(stage)
+    await reader.send(20)
+    assert (await reader.place("BEGINNING"), await reader.place("END")) == (0, 20)
+
+
+@on_both_wires("pull.query-time", rules=("R10.7",), remoting_rules=(LIVE_OFFSETS,))
+async def query_time(stage: Stage, wire: Wire) -> None:
+    """The offset of a time between two bursts is that of the second one, at most one beside."""
+    reader = await wire(stage)
+    await reader.send(10)
+    await stage.clock.sleep(1.5)
+    middle = stage.clock.wall()
+    await stage.clock.sleep(1.5)
+    await reader.send(10)
+    offset = await reader.place("TIMESTAMP", middle)
+    assert offset is not None
+    assert abs(offset - 10) <= 1
+
+
+@case(
+    "pull.assignment-exclusive",
+    rules=("R3.7",),
+    level=Level.EXTENSION,
+    needs=(*PULL, "pull-balance"),
+)
+@on_stage
+async def assignment_exclusive(stage: Stage) -> None:
+    """Two pull consumers of a group are assigned two of four queues each, none of them to both; one alone has all."""
+    topic, group = await stage.topic(4), await stage.target.create_group()
+    kind = pb.ClientType.PULL_CONSUMER
+    first = await stage.consumer(topic, group=group, kind=kind, prime=False)
+    assert await _assigned(first) == [0, 1, 2, 3]
+    second = await stage.consumer(topic, group=group, kind=kind, prime=False)
+    shares = [await _assigned(first), await _assigned(second)]
+    assert sorted(shares[0] + shares[1]) == [0, 1, 2, 3], f"queues of both: {shares}"
+    assert {len(share) for share in shares} == {2}, f"uneven: {shares}"
+    await second.client.close()
+    assert await _assigned(first) == [0, 1, 2, 3], "the queues of one that left are nobody's"
+
+
+async def _assigned(consumer: Consumer) -> list[int]:
+    answer = await consumer.client.query_assignment(consumer.topic, consumer.group)
+    assert code_name(answer.status.code) == "OK"
+    return sorted(each.message_queue.id for each in answer.assignments)
+
+
+@on_both_wires("pull.no-ack-replays", rules=("R10.1",))
+async def no_ack_replays(stage: Stage, wire: Wire) -> None:
+    """Who wrote nothing down since reads the same again from the stored offset, also as another client."""
+    reader = await wire(stage)
+    await reader.send(10)
+    await reader.store(4)
+    first = await reader.pull(await reader.stored() or 0)
+    other = await wire(stage, topic=reader.topic, group=reader.group)
+    again = await other.pull(await other.stored() or 0)
+    assert first.texts == again.texts == _texts(10)[4:]
+    assert again.took < PROMPT
+
+
+def _texts(count: int) -> tuple[str, ...]:
+    return tuple(f"m{n}" for n in range(count))

@@ -1,0 +1,1 @@
+"""When a message becomes a dead letter, and what it keeps; inventory 4.12."""

@@ -1,0 +1,1 @@
+"""Delayed messages and their recall; inventory 4.4."""

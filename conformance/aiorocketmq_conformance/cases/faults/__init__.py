@@ -1,0 +1,1 @@
+"""Lost calls, partitions, pauses, crashes and restarts; inventory 4.19."""

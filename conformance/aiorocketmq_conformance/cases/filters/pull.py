@@ -1,0 +1,213 @@
+"""Filters of pulls over remoting: named in the pull, or taken from what the group's members subscribe to."""
+
+from __future__ import annotations
+
+import asyncio
+
+from aiorocketmq._core.settings import FilterText
+from aiorocketmq._remoting.codes import ResponseCode
+
+from aiorocketmq_conformance.case import Level, case
+from aiorocketmq_conformance.cases.shared.queues import REMOTING, RemotingReader, over_remoting
+from aiorocketmq_conformance.fixture import Stage, on_stage
+from aiorocketmq_conformance.probe.remoting import EVERYTHING
+from aiorocketmq_conformance.probe.remoting_answers import told
+
+LIVE = ("live-broker-remoting.md 4",)
+HEARTBEATS = ("remoting-protocol.md 6.2", "live-broker-remoting.md 4")
+TAGS = ("A", "B", None, "Aa", "BB", "A")
+"""Of the messages of every case, whose property `n` is their offset; the hashes of Aa and BB are the same."""
+ALL = (0, 1, 2, 3, 4, 5)
+
+
+async def _reader(stage: Stage) -> RemotingReader:
+    reader = await over_remoting(stage)
+    for place, tag in enumerate(TAGS):
+        await reader.send_one(f"m{place}", tag, {"n": str(place)})
+    await reader.shown(len(TAGS))
+    return reader
+
+
+async def _offsets(reader: RemotingReader, wanted: FilterText | None) -> tuple[int, ...]:
+    """The offsets of the messages of one pull; AssertionError unless its next offset is behind the last of them."""
+    answer = await reader.probe.pull(reader.topic, reader.group, 0, wanted=wanted)
+    expected = ResponseCode.SUCCESS if answer.records else ResponseCode.PULL_RETRY_IMMEDIATELY
+    assert answer.code == expected, f"a pull that brings {len(answer.records)} answered {answer.name}"
+    last = answer.records[-1].queue_offset if answer.records else len(TAGS) - 1
+    assert answer.next_offset is not None
+    assert last < answer.next_offset <= len(TAGS)
+    return tuple(record.queue_offset for record in answer.records)
+
+
+# In the pull
+
+
+@case(
+    "pull.filter-tags",
+    rules=LIVE,
+    level=Level.EXTENSION,
+    needs=REMOTING,
+    params={
+        "one": ("A", {(0, 5)}),
+        "two": ("A || B", {(0, 1, 5)}),
+        "other-case": ("aa", {()}),
+        "part": ("a", {()}),
+        "none": ("Z", {()}),
+        "star": ("*", {ALL}),
+        "empty": ("", {ALL}),
+        # Servers compare hashes and leave the rest to clients.
+        "same-hash": ("Aa", {(3,), (3, 4)}),
+    },
+)
+@on_stage
+async def filter_tags(stage: Stage, row: tuple[str, set[tuple[int, ...]]]) -> None:
+    """A pull with tags ({}) brings the messages that have one of them, maybe others of the same hash, no others."""
+    expression, allowed = row
+    reader = await _reader(stage)
+    found = await _offsets(reader, FilterText(expression))
+    assert found in allowed, f"it brings the messages {found}"
+
+
+@case(
+    "pull.filter-sql",
+    rules=LIVE,
+    level=Level.EXTENSION,
+    needs=(*REMOTING, "filter.sql"),
+    params={
+        "compare": ("n > 3", (4, 5)),
+        "between": ("n BETWEEN 1 AND 3", (1, 2, 3)),
+        "and": ("TAGS = 'A' AND n IS NOT NULL", (0, 5)),
+        "none": ("n > 5", ()),
+        "unknown": ("other = 1", ()),
+        "illegal": ("n >", ALL),
+    },
+)
+@on_stage
+async def filter_sql(stage: Stage, row: tuple[str, tuple[int, ...]]) -> None:
+    """A pull with an SQL expression ({}) brings what it selects; one that cannot be compiled selects everything."""
+    expression, expected = row
+    reader = await _reader(stage)
+    found = await _offsets(reader, FilterText(expression, is_sql=True))
+    assert found == expected, f"it brings the messages {found}"
+
+
+@case(
+    "pull.filter-check",
+    rules=("live-broker-remoting.md 4", "remoting-protocol.md 6.20"),
+    level=Level.EXTENSION,
+    needs=(*REMOTING, "filter.sql"),
+    params={
+        "legal": ("n > 3", ResponseCode.SUCCESS),
+        "illegal": ("n >", ResponseCode.SUBSCRIPTION_PARSE_FAILED),
+    },
+)
+@on_stage
+async def filter_check(stage: Stage, row: tuple[str, ResponseCode]) -> None:
+    """A broker that checks an SQL expression reports whether it can be compiled ({})."""
+    expression, code = row
+    reader = await over_remoting(stage)
+    answer = await reader.probe.check(reader.group, reader.topic, FilterText(expression, is_sql=True))
+    assert answer.code == code, f"it is answered {told(answer)}"
+
+
+@case("pull.filter-held", rules=LIVE, level=Level.EXTENSION, needs=REMOTING)
+@on_stage
+async def filter_held(stage: Stage) -> None:
+    """A waiting pull of one tag brings its message, whatever was sent before, and continues behind it."""
+    reader = await over_remoting(stage)
+    waiting = asyncio.create_task(reader.pull(0, poll=15.0, tag="A"))
+    await stage.clock.sleep(1.0)
+    await reader.send_one("other", "B")
+    (sent,) = await reader.send(1, tag="A")
+    page = await waiting
+    if page.outcome != "found":
+        # Some servers answer at once, others within seconds, that nothing matched, with the next offset.
+        assert page.next_offset in {1, 2}
+        page = await reader.pull(page.next_offset, tag="A")
+    assert page.ids == (sent.id,)
+    assert page.next_offset == 2
+
+
+# In heartbeats
+
+
+@case("pull.declared-filter", rules=HEARTBEATS, level=Level.EXTENSION, needs=REMOTING)
+@on_stage
+async def declared_filter(stage: Stage) -> None:
+    """A pull without a filter is filtered by the tags that the group's members subscribe to."""
+    reader = await _reader(stage)
+    await reader.probe.join(reader.group, reader.topic, wanted=FilterText("A || B"))
+    assert await _offsets(reader, None) == (0, 1, 5)
+    known = await reader.probe.connected(reader.group, reader.topic)
+    assert known.subscriptions == {reader.topic: "A || B"}
+
+
+@case("pull.declared-sql", rules=HEARTBEATS, level=Level.EXTENSION, needs=(*REMOTING, "filter.sql"))
+@on_stage
+async def declared_sql(stage: Stage) -> None:
+    """A pull without a filter is filtered by the SQL expression that the group's members subscribe with."""
+    reader = await _reader(stage)
+    await reader.probe.join(reader.group, reader.topic, wanted=FilterText("n > 3", is_sql=True))
+    assert await _offsets(reader, None) == (4, 5)
+
+
+@case("pull.declared-newer", rules=HEARTBEATS, level=Level.EXTENSION, needs=REMOTING)
+@on_stage
+async def declared_newer(stage: Stage) -> None:
+    """Of two subscriptions to a topic the newer one counts, whichever heartbeat comes last."""
+    reader, other = await _reader(stage), stage.member()
+    version = await reader.probe.join(reader.group, reader.topic, wanted=FilterText("A"))
+    assert await _offsets(reader, None) == (0, 5)
+    await other.join(reader.group, reader.topic, wanted=FilterText("B"))
+    assert await _offsets(reader, None) == (1,)
+    await reader.probe.join(reader.group, reader.topic, wanted=FilterText("A"), version=version)
+    assert await _offsets(reader, None) == (1,)
+
+
+@case("pull.declared-per-group", rules=HEARTBEATS, level=Level.EXTENSION, needs=REMOTING)
+@on_stage
+async def declared_per_group(stage: Stage) -> None:
+    """What the members of one group subscribe to is no filter of another group."""
+    reader = await _reader(stage)
+    other = await over_remoting(stage, topic=reader.topic)
+    await reader.probe.join(reader.group, reader.topic, wanted=FilterText("A"))
+    await other.probe.join(other.group, other.topic, wanted=FilterText("B"))
+    assert (await _offsets(reader, None), await _offsets(other, None)) == ((0, 5), (1,))
+
+
+@case("pull.declared-inline", rules=HEARTBEATS, level=Level.EXTENSION, needs=REMOTING)
+@on_stage
+async def declared_inline(stage: Stage) -> None:
+    """A filter that a pull names counts for it, not the one that the group's members subscribe to."""
+    reader = await _reader(stage)
+    await reader.probe.join(reader.group, reader.topic, wanted=FilterText("A"))
+    assert await _offsets(reader, FilterText("B")) == (1,)
+    assert await _offsets(reader, EVERYTHING) == ALL
+
+
+@case(
+    "pull.declared-unknown",
+    rules=HEARTBEATS,
+    level=Level.EXTENSION,
+    needs=REMOTING,
+    params={"group": "group", "topic": "topic", "dropped": "dropped", "version": "version"},
+)
+@on_stage
+async def declared_unknown(stage: Stage, unknown: str) -> None:
+    """A pull without a filter is refused if the group's members have no subscription for it ({})."""
+    reader = await _reader(stage)
+    asked = 0
+    if unknown == "dropped":
+        await reader.probe.join(reader.group, reader.topic)
+        assert await _offsets(reader, None) == ALL
+    if unknown in {"topic", "dropped"}:
+        beside = await stage.topic(1)
+        await reader.probe.join(reader.group, reader.topic, subscribed=[beside])
+    if unknown == "version":
+        asked = 1 + await reader.probe.join(reader.group, reader.topic)
+    answer = await reader.probe.pull(reader.topic, reader.group, 0, wanted=None, version=asked)
+    code = (
+        ResponseCode.SUBSCRIPTION_NOT_LATEST if unknown == "version" else ResponseCode.SUBSCRIPTION_NOT_EXIST
+    )
+    assert answer.code == code, f"it is answered {answer.name}: {answer.remark}"
+    assert not answer.records

@@ -1,0 +1,189 @@
+"""Limits of names and of whole requests: inventory 4.15."""
+
+from __future__ import annotations
+
+from aiorocketmq.wire import messages as pb
+
+from aiorocketmq_conformance.case import Level, case
+from aiorocketmq_conformance.cases.limits.messages import judge
+from aiorocketmq_conformance.fixture import LEASE, SHORT_POLL, Stage, check_served, on_stage
+from aiorocketmq_conformance.probe import requests
+from aiorocketmq_conformance.probe.answers import code_name
+from aiorocketmq_conformance.probe.client import ProbeClient
+from aiorocketmq_conformance.probe.telemetry import StreamEnded
+
+PREPARED = ("@topic", "@group")
+# Field 200 of any message, length-delimited: no schema knows it.
+UNKNOWN_FIELD = b"\xc2\x0c\x07unknown"
+
+
+@case(
+    "limit.topic-name",
+    rules=("13.2", "R3.1"),
+    params={"chars": "not a topic!", "128": "t" * 128, "system": "TBW102", "empty": ""},
+)
+@on_stage
+async def topic_name(stage: Stage, name: str) -> None:
+    """Route, send and receive of an illegal topic name ({}) are refused with ILLEGAL_TOPIC."""
+    client = await stage.client()
+    group = stage.target.fresh("group")
+    codes = {
+        "route": (await client.query_route(name)).status.code,
+        "send": (await client.send(requests.message(name, "1"))).status.code,
+        "assignment": (await client.query_assignment(name, group)).status.code,
+        "ack": (await client.ack(name, group, ("id", "handle"))).status.code,
+    }
+    seen = {what: code_name(code) for what, code in codes.items()}
+    assert set(seen.values()) == {"ILLEGAL_TOPIC"}, f"answered {seen}"
+
+
+@case("limit.topic-name", rules=("13.2",), needs=PREPARED, params={"64": 64})
+@on_stage
+async def topic_name_long(stage: Stage, length: int) -> None:
+    """A topic name of {} characters is legal: it is sent to and received from."""
+    name = stage.target.fresh("topic")
+    topic = await stage.target.create_topic(name + "x" * (length - len(name)))
+    # Primed here: what is wrong with the name must fail the case, not leave it undecided.
+    consumer = await stage.consumer(topic, prime=False)
+    check_served(await consumer.receive(poll=SHORT_POLL, invisible=LEASE))
+    (sent,) = await stage.send(topic, "1")
+    assert [delivery.id for delivery in await consumer.take(1)] == [sent.id]
+
+
+@case(
+    "limit.group-name",
+    rules=("13.2", "R2.6"),
+    needs=("@topic",),
+    params={"chars": "not a group!", "121": "g" * 121, "system": "CID_RMQ_SYS_x", "empty": ""},
+)
+@on_stage
+async def group_name(stage: Stage, name: str) -> None:
+    """Settings, assignment and ack of an illegal group name ({}) are refused."""
+    topic = await stage.topic()
+    client = await stage.client()
+    codes = {
+        "assignment": (await client.query_assignment(topic, name)).status.code,
+        "ack": (await client.ack(topic, name, ("id", "handle"))).status.code,
+    }
+    seen = {what: code_name(code) for what, code in codes.items()}
+    assert set(seen.values()) == {"ILLEGAL_CONSUMER_GROUP"}, f"answered {seen}"
+    assert await ends_with(client, requests.consumer_settings(name, {topic: "*"})) == "INVALID_ARGUMENT"
+
+
+async def ends_with(client: ProbeClient, settings: pb.Settings) -> str:
+    """How the stream ends that was sent such settings; OK where they are answered."""
+    stream = await client.open_stream()
+    await stream.send(pb.TelemetryCommand(settings=settings))
+    try:
+        command = await stream.next()
+    except StreamEnded as ended:
+        return ended.code
+    return code_name(command.status.code)
+
+
+@case("limit.group-name", rules=("13.2",), needs=PREPARED, params={"64": 64})
+@on_stage
+async def group_name_long(stage: Stage, length: int) -> None:
+    """A group name of {} characters is legal: it receives."""
+    topic = await stage.topic()
+    name = stage.target.fresh("group")
+    group = await stage.target.create_group(name + "x" * (length - len(name)))
+    consumer = await stage.consumer(topic, group=group, prime=False)
+    check_served(await consumer.receive(poll=SHORT_POLL, invisible=LEASE))
+    (sent,) = await stage.send(topic, "1")
+    assert [delivery.id for delivery in await consumer.take(1)] == [sent.id]
+
+
+@case("limit.error-is-final", rules=("4.1", "R4.13"), needs=PREPARED)
+@on_stage
+async def error_is_final(stage: Stage) -> None:
+    """Nothing of a refused send is ever delivered, neither of one message nor of a request with one bad message."""
+    topic = await stage.topic()
+    consumer = await stage.consumer(topic)
+    large = requests.message(topic, bytes(int(stage.target.number("body.max")) + 1))
+    tagged = requests.message(topic, "bad tag", tag="a|b")
+    good, empty = requests.message(topic, "good"), requests.message(topic, b"")
+    await judge(stage, topic, large, code="MESSAGE_BODY_TOO_LARGE")
+    await judge(stage, topic, tagged, code="ILLEGAL_MESSAGE_TAG")
+    await judge(stage, topic, good, empty, code="MESSAGE_BODY_EMPTY", together=True)
+    beside = await stage.sentinel(consumer)
+    assert not beside, f"of refused requests was delivered: {beside}"
+
+
+@case("limit.validation-first", rules=("4.1", "5.1"), level=Level.INFORMATIONAL, needs=("@topic",))
+@on_stage
+async def validation_first(stage: Stage) -> None:
+    """Which of two faults of one request is told is recorded."""
+    topic = await stage.topic()
+    client = await stage.client()
+    sends = {
+        "topic, body": requests.message("not a topic!", b""),
+        "body, tag": requests.message(topic, b"", tag="a|b"),
+        "tag, id": requests.message(topic, "1", tag="a|b", id=""),
+        "group, type": requests.message(topic, "1", group=" "),
+    }
+    for faults, message in sends.items():
+        stage.target.note(faults, code_name((await client.send(message)).status.code))
+    acked = await client.ack("not a topic!", "not a group!", ("id", "handle"))
+    stage.target.note("topic, group", code_name(acked.status.code))
+
+
+@case("limit.rpc-status-vs-body", rules=("R1.6", "R1.7"), needs=("@topic",))
+@on_stage
+async def rpc_status_vs_body(stage: Stage) -> None:
+    """Refusals of every unary call and of a receive are statuses in the answer, and the call itself ends well."""
+    topic = await stage.topic()
+    client = await stage.client()
+    handle = ("id", "no handle")
+    # `unary` raises where the call itself ends badly.
+    codes: dict[str, int] = {
+        "QueryRoute": (await client.query_route("not a topic!")).status.code,
+        "SendMessage": (await client.send(requests.message(topic, b""))).status.code,
+        "Heartbeat": (await client.heartbeat("a-group", pb.ClientType.PUSH_CONSUMER)).status.code,
+        "NotifyClientTermination": (await client.terminate("a-group")).status.code,
+        "QueryAssignment": (await client.query_assignment(topic, "not a group!")).status.code,
+        "AckMessage": (await client.ack(topic, "not a group!", handle)).status.code,
+    }
+    received = await client.receive(topic, "a-group")
+    assert received.error is None, f"the receive ended with {received.error}"
+    codes["ReceiveMessage"] = received.code or 0
+    fine = [name for name, code in codes.items() if code in (0, pb.Code.OK)]
+    assert not fine, f"not refused: {fine}"
+
+
+@case(
+    "limit.client-properties",
+    rules=("R2.18",),
+    level=Level.EXTENSION,
+    needs=("client-properties", "@topic"),
+    params={
+        "33": {f"k{number}": "v" for number in range(33)},
+        "long-key": {"k" * 65: "v"},
+        "long-value": {"k": "v" * 257},
+        "4-kib": {f"k{number:02}": "v" * 256 for number in range(16)},
+    },
+)
+@on_stage
+async def client_properties(stage: Stage, properties: dict[str, str]) -> None:
+    """Settings with client properties off the limits ({}) are refused and the stream ends."""
+    topic = await stage.topic()
+    settings = requests.producer_settings(topic)
+    settings.client_properties.update(properties)
+    assert await ends_with(await stage.client(), settings) == "INVALID_ARGUMENT"
+    settings.client_properties.clear()
+    settings.client_properties["k"] = "v"
+    assert await ends_with(await stage.client(), settings) == "OK"
+
+
+@case("limit.unknown-field", rules=("0.1",), needs=PREPARED)
+@on_stage
+async def unknown_field(stage: Stage) -> None:
+    """Fields that the server's schema does not know are ignored, in a request and inside of a message."""
+    topic = await stage.topic()
+    consumer = await stage.consumer(topic)
+    message = requests.message(topic, "with more than is known")
+    message.MergeFromString(UNKNOWN_FIELD)
+    message.system_properties.MergeFromString(UNKNOWN_FIELD)
+    await judge(stage, topic, message)
+    (delivery,) = await consumer.take(1)
+    assert delivery.id == message.system_properties.message_id

@@ -1,0 +1,1 @@
+"""Lite topics; inventory 4.6."""

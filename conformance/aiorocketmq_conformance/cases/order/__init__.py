@@ -1,0 +1,1 @@
+"""Ordered groups, and priorities; inventory 4.3 and 4.6."""

@@ -1,0 +1,373 @@
+"""Ordered groups: what is handed out, what blocks, what unblocks: inventory 4.3, driven by raw receives."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, defaultdict
+from itertools import pairwise
+
+from aiorocketmq_conformance.case import case
+from aiorocketmq_conformance.fixture import SHORT_POLL, Consumer, Sent, Stage, on_stage
+from aiorocketmq_conformance.probe import requests
+from aiorocketmq_conformance.probe.answers import Delivery, code_name
+from aiorocketmq_conformance.tolerances import PROMPT, expiry, nack, wake
+
+ORDERED = ("@topic", "@group", "type.fifo")
+
+
+async def one_group(stage: Stage, count: int, *, shown: bool = False) -> tuple[Consumer, list[Sent], str]:
+    """An ordered consumer and `count` messages m0… of one message group, all `shown` already; the group's name."""
+    topic = await stage.topic(4, type="FIFO")
+    consumer = await stage.consumer(topic, ordered=True)
+    message_group = stage.target.fresh("mg")
+    send = stage.backlog if shown else stage.send
+    sent = await send(topic, *(f"m{n}" for n in range(count)), group=message_group)
+    return consumer, sent, message_group
+
+
+def _texts(deliveries: list[Delivery] | tuple[Delivery, ...]) -> list[str]:
+    return [one.text for one in deliveries]
+
+
+@case("fifo.same-queue", rules=("R4.8", "R4.10"), needs=ORDERED, timeout=90.0)
+@on_stage
+async def same_queue(stage: Stage) -> None:
+    """All messages of one message group share one queue, and twenty groups do not all share the same."""
+    topic = await stage.topic(8, type="FIFO")
+    consumer = await stage.consumer(topic)
+    groups = [stage.target.fresh("mg") for _ in range(20)]
+    for group in groups:
+        await stage.send(topic, *(f"m{n}" for n in range(10)), group=group)
+    seen = await consumer.take(200, within=30.0)
+    queues: dict[str, set[int]] = defaultdict(set)
+    for one in seen:
+        queues[one.message_group].add(one.queue)
+    assert set(queues) == set(groups)
+    spread = {group: ids for group, ids in queues.items() if len(ids) > 1}
+    assert not spread, f"message groups spread over queues: {spread}"
+    assert len({min(ids) for ids in queues.values()}) > 1, "twenty message groups on one of eight queues"
+
+
+@case("fifo.single-group", rules=("R8.4", "R8.9"), needs=ORDERED)
+@on_stage
+async def single_group(stage: Stage) -> None:
+    """Twenty messages of one message group, taken and acked one by one, come in the order they were sent, once each."""
+    consumer, sent, _ = await one_group(stage, 20)
+    seen = [(await consumer.take(1, batch=1))[0] for _ in range(20)]
+    assert [one.id for one in seen] == [one.id for one in sent]
+    assert {one.attempt for one in seen} == {1}
+
+
+@case("fifo.many-groups", rules=("R8.4", "R8.16", "R8.17"), needs=ORDERED, timeout=180.0)
+@on_stage
+async def many_groups(stage: Stage) -> None:
+    """Four consumers side by side get every one of 50 message groups complete and in order."""
+    topic = await stage.topic(4, type="FIFO")
+    first = await stage.consumer(topic, ordered=True)
+    consumers = [first, *[await stage.consumer(topic, group=first.group, prime=False) for _ in range(3)]]
+    groups = [stage.target.fresh("mg") for _ in range(50)]
+    producer = await stage.producer(topic)
+
+    async def produce(group: str) -> None:
+        for n in range(20):
+            made = requests.message(topic, f"{n}", group=group, born_at=stage.clock.wall())
+            await stage.send_message(made, producer)
+
+    end = stage.clock.now() + 90.0
+    left = Counter(dict.fromkeys(groups, 20))
+
+    async def consume(consumer: Consumer) -> None:
+        while left.total() and stage.clock.now() < end:
+            answer = await consumer.receive(batch=16)
+            left.subtract(one.message_group for one in answer.deliveries)
+            await consumer.ack(*answer.deliveries)
+
+    # Producing and consuming overlap, as they do in life.
+    await asyncio.gather(*map(produce, groups), *map(consume, consumers))
+    seen = sorted((one for consumer in consumers for one in consumer.seen), key=lambda one: one.serial)
+    told: dict[str, list[int]] = defaultdict(list)
+    for one in seen:
+        told[one.message_group].append(int(one.text))
+    wrong = {group: told[group] for group in groups if told[group] != list(range(20))}
+    assert not wrong, (
+        f"{len(wrong)} of 50 message groups out of order or incomplete, for example {wrong.popitem()}"
+    )
+
+
+@case("fifo.batch-prefix", rules=("R8.6",), needs=ORDERED)
+@on_stage
+async def batch_prefix(stage: Stage) -> None:
+    """A batch of a message group is its next messages in order, without a gap."""
+    consumer, _, _ = await one_group(stage, 20)
+    answer = await consumer.receive(batch=8)
+    assert 1 <= len(answer.deliveries) <= 8
+    assert _texts(answer.deliveries) == [f"m{n}" for n in range(len(answer.deliveries))]
+    await consumer.ack(*answer.deliveries)
+    rest = await consumer.receive(batch=8)
+    start = len(answer.deliveries)
+    assert _texts(rest.deliveries) == [f"m{n}" for n in range(start, start + len(rest.deliveries))]
+    assert rest.deliveries
+    await consumer.ack(*rest.deliveries)
+
+
+@case("fifo.unacked-blocks", rules=("R8.4", "R8.7"), needs=ORDERED, timeout=90.0)
+@on_stage
+async def unacked_blocks(stage: Stage) -> None:
+    """While the head of a message group is never acked, four pollers get only the head, with growing attempts."""
+    first, _, _ = await one_group(stage, 20)
+    others = [await stage.consumer(first.topic, group=first.group, prime=False) for _ in range(3)]
+    seen = await asyncio.gather(*(one.watch(35.0, batch=1, invisible=10.0) for one in [first, *others]))
+    deliveries = sorted((one for each in seen for one in each), key=lambda one: one.serial)
+    assert {one.text for one in deliveries} == {"m0"}, f"delivered past an un-acked head: {deliveries}"
+    assert [one.attempt for one in deliveries] == list(range(1, len(deliveries) + 1))
+    assert len(deliveries) >= 3, f"in 35 s a lease of 10 s came back only {len(deliveries) - 1} times"
+    head = deliveries[0]
+    for number, again in enumerate(deliveries[1:], start=1):
+        # Counted from the first receive: later ones were parked when their message came.
+        assert again.at >= head.asked_at + number * 10.0 - stage.target.number("early"), f"{again} came early"
+    for earlier, later in pairwise(deliveries):
+        assert later.at <= earlier.at + expiry(stage.target, 10.0, ordered=True).high, f"{later} came late"
+
+
+@case("fifo.ack-unblocks", rules=("R8.9",), needs=ORDERED)
+@on_stage
+async def ack_unblocks(stage: Stage) -> None:
+    """Acking the head lets a waiting poll have the next message at once."""
+    consumer, _, _ = await one_group(stage, 2)
+    head = await consumer.one()
+    assert head.text == "m0"
+    waiting = stage.background(consumer.receive(batch=1, poll=10.0))
+    await stage.clock.sleep(2.0)
+    assert not waiting.done(), "the poll was answered while the head was in flight"
+    await consumer.ack(head)
+    acked = stage.clock.now()
+    answer = await waiting
+    assert _texts(answer.deliveries) == ["m1"]
+    woken = answer.deliveries[0].at - acked
+    stage.target.note("unblocked", round(woken, 4))
+    wake(stage.target).check(woken, "the next message came")
+    await consumer.ack(*answer.deliveries)
+
+
+@case("fifo.gap-ack", rules=("R8.8", "R8.10"), needs=ORDERED, timeout=90.0)
+@on_stage
+async def gap_ack(stage: Stage) -> None:
+    """When the head of a batch is left, it comes back, and nothing behind the batch is delivered before it is acked."""
+    consumer, _, _ = await one_group(stage, 6, shown=True)
+    batch = (await consumer.receive(batch=3, invisible=10.0)).deliveries
+    assert _texts(batch) == ["m0", "m1", "m2"]
+    await consumer.ack(batch[1], batch[2])
+    # One at a time, so that the attempt says what was delivered before and followers are not taken along.
+    seen = await consumer.watch(35.0, batch=1, invisible=10.0)
+    assert seen, "the head never came back"
+    assert seen[0].text == "m0"
+    assert seen[0].attempt == 2
+    beyond = {one.text for one in seen} - {"m0", "m1", "m2"}
+    assert not beyond, f"delivered behind an un-acked head: {beyond}"
+    followers = {one.text for one in seen} & {"m1", "m2"}
+    if not stage.target.has("order.grain=queue"):
+        assert not followers, f"acked, and delivered again: {followers}"
+    # The sentinel: once the head is acked, what lies behind it comes.
+    await consumer.ack(await consumer.one(within=2 * PROMPT))
+    rest = _texts(await consumer.take(3, batch=1, within=2 * PROMPT))
+    after = [text for text in rest if text not in {"m1", "m2"}]
+    assert after == sorted(after), f"out of order after the gap: {rest}"
+
+
+@case("fifo.first-ack-only", rules=("R8.7", "R8.8"), needs=ORDERED, timeout=90.0)
+@on_stage
+async def first_ack_only(stage: Stage) -> None:
+    """Of a batch whose head alone was acked the head never returns, and the rest does, in order."""
+    consumer, _, _ = await one_group(stage, 6, shown=True)
+    batch = (await consumer.receive(batch=3, invisible=10.0)).deliveries
+    assert _texts(batch) == ["m0", "m1", "m2"]
+    await consumer.ack(batch[0])
+    answer = await consumer.receive(batch=2, poll=20.0, invisible=10.0)
+    assert _texts(answer.deliveries)[:1] == ["m1"]
+    assert _texts(answer.deliveries) == ["m1", "m2"][: len(answer.deliveries)]
+    assert answer.deliveries[0].attempt == 2
+    expiry(stage.target, 10.0, ordered=True).check_return(batch[0], answer.deliveries[0])
+    await consumer.ack(*answer.deliveries)
+    start = 1 + len(answer.deliveries)
+    rest = _texts(await consumer.take(6 - start, batch=1))
+    assert rest == [f"m{n}" for n in range(start, 6)]
+
+
+@case("fifo.attempts-grow", rules=("R8.7", "R8.13"), needs=ORDERED, timeout=90.0)
+@on_stage
+async def attempts_grow(stage: Stage) -> None:
+    """Each lease that runs out raises the head's attempt number by one."""
+    consumer, sent, _ = await one_group(stage, 1)
+    seen = [await consumer.one(invisible=10.0, poll=20.0, within=20.0) for _ in range(3)]
+    assert {one.id for one in seen} == {sent[0].id}
+    assert [one.attempt for one in seen] == [1, 2, 3]
+    await consumer.ack(seen[-1])
+
+
+@case("fifo.change-shorter", rules=("R8.11",), needs=ORDERED)
+@on_stage
+async def change_shorter(stage: Stage) -> None:
+    """An ordered lease of 60 s changed to 1 s ends one second after that call."""
+    consumer, _, _ = await one_group(stage, 2)
+    await _changed_to(stage, consumer, await consumer.one(invisible=60.0), 1.0)
+
+
+@case("fifo.change-longer", rules=("R8.11",), needs=ORDERED, timeout=90.0)
+@on_stage
+async def change_longer(stage: Stage) -> None:
+    """An ordered lease of 10 s changed to 25 s blocks its queue until 25 s after that call."""
+    consumer, _, _ = await one_group(stage, 2)
+    await _changed_to(stage, consumer, await consumer.one(invisible=10.0), 25.0)
+
+
+async def _changed_to(stage: Stage, consumer: Consumer, head: Delivery, seconds: float) -> None:
+    called = stage.clock.now()
+    response = await consumer.client.change_invisible(head, seconds)
+    answered = stage.clock.now()
+    assert code_name(response.status.code) == "OK"
+    window = nack(stage.target, seconds, ordered=True)
+    again = await consumer.one(until=called + window.high + PROMPT, poll=20.0)
+    assert (again.id, again.attempt) == (head.id, 2), f"blocked by {head}, and delivered: {again}"
+    stage.target.note("after_change", round(again.at - called - seconds, 3))
+    assert again.at >= called + window.low, f"redelivered {again.at - called:.3f} s after the change"
+    assert again.at <= answered + window.high, f"redelivered {again.at - answered:.3f} s after the change"
+    await consumer.ack(again)
+    assert _texts(await consumer.take(1, batch=1)) == ["m1"]
+
+
+@case("fifo.other-queue-progress", rules=("R8.5",), needs=ORDERED, timeout=90.0)
+@on_stage
+async def other_queue_progress(stage: Stage) -> None:
+    """A blocked message group does not hold back one on another queue: that one drains completely meanwhile."""
+    topic = await stage.topic(4, type="FIFO")
+    consumer = await stage.consumer(topic, ordered=True)
+    blocked, free = await _on_two_queues(stage, consumer)
+    await stage.send(topic, *(f"b{n}" for n in range(3)), group=blocked)
+    head = await consumer.one(invisible=30.0)
+    assert head.text == "b0"
+    await stage.send(topic, *(f"f{n}" for n in range(20)), group=free)
+    # One at a time: a server begins each answer at a queue of its choice, and shall choose the blocked one, too.
+    seen = await consumer.take(20, batch=1, within=20.0)
+    assert stage.clock.now() < head.at + 30.0, "took longer than the block was to last"
+    assert _texts(seen) == [f"f{n}" for n in range(20)]
+    await consumer.ack(head)
+    assert _texts(await consumer.take(2, batch=1)) == ["b1", "b2"]
+
+
+async def _on_two_queues(stage: Stage, consumer: Consumer) -> tuple[str, str]:
+    """Two message groups that lie on different queues, found by looking where their messages are."""
+    where: dict[int, str] = {}
+    for _ in range(12):
+        group = stage.target.fresh("mg")
+        await stage.send(consumer.topic, "where", group=group)
+        (seen,) = await consumer.take(1, batch=1)
+        where.setdefault(seen.queue, group)
+        if len(where) == 2:
+            one, two = where.values()
+            return one, two
+    raise AssertionError("twelve message groups all lie on one of four queues")
+
+
+@case("fifo.tag-filter-no-block", rules=("R8.18",), needs=ORDERED, timeout=90.0)
+@on_stage
+async def tag_filter_no_block(stage: Stage) -> None:
+    """A consumer of one tag gets all of its messages in order; the filtered ones between them never block."""
+    topic = await stage.topic(4, type="FIFO")
+    consumer = await stage.consumer(topic, ordered=True, expression="a")
+    group = stage.target.fresh("mg")
+    sent = [
+        (await stage.send(topic, f"m{n}", group=group, tag="ab"[n % 2]))[0] for n in range(20)
+    ]  # fmt: skip
+    seen = await consumer.take(10, batch=3, within=30.0)
+    assert [one.id for one in seen] == [one.id for one in sent[::2]]
+
+
+@case("fifo.exhausted-unblocks", rules=("R5.26", "R8.19"), needs=(*ORDERED, "dlq"), timeout=90.0)
+@on_stage
+async def exhausted_unblocks(stage: Stage) -> None:
+    """A head that always fails becomes a dead letter after the group's attempts, and the next message is delivered."""
+    topic = await stage.topic(4, type="FIFO")
+    consumer = await stage.consumer(topic, ordered=True, max_attempts=2)
+    # Made before there are dead letters: a group may begin with what comes after it.
+    readers = await stage.target.create_group(max_attempts=20)
+    sent = await stage.send(topic, "poison", "good", group=stage.target.fresh("mg"))
+    for attempt in (1, 2):
+        head = await consumer.one()
+        assert (head.id, head.attempt) == (sent[0].id, attempt)
+        response = await consumer.client.change_invisible(head, 0.0)
+        assert code_name(response.status.code) == "OK"
+    following = await consumer.one()
+    assert following.text == "good", f"instead of the next message came {following}"
+    await consumer.ack(following)
+    reader = await stage.consumer(f"%DLQ%{consumer.group}", group=readers, prime=False)
+    dead = await reader.one(within=2 * PROMPT)
+    assert dead.id == sent[0].id
+    await reader.ack(dead)
+
+
+@case("fifo.expired-ack", rules=("R6.2", "R6.5"), needs=ORDERED, timeout=90.0)
+@on_stage
+async def expired_ack(stage: Stage) -> None:
+    """An ack of the head after its lease is refused with INVALID_RECEIPT_HANDLE, and the order stays as it was."""
+    consumer, _, _ = await one_group(stage, 3)
+    head = await consumer.one(invisible=10.0)
+    await stage.clock.sleep(head.at + 10.3 - stage.clock.now())
+    response = await consumer.client.ack(consumer.topic, consumer.group, head)
+    assert [code_name(entry.status.code) for entry in response.entries] == ["INVALID_RECEIPT_HANDLE"]
+    seen = [(await consumer.take(1, batch=1))[0] for _ in range(3)]
+    assert _texts(seen) == ["m0", "m1", "m2"]
+    assert [one.attempt for one in seen] == [2, 1, 1]
+
+
+@case("fifo.old-handle-after-redelivery", rules=("R8.9",), needs=ORDERED, timeout=90.0)
+@on_stage
+async def old_handle_after_redelivery(stage: Stage) -> None:
+    """After the head was delivered again, an ack with its first handle releases nothing; the second handle does."""
+    consumer, _, _ = await one_group(stage, 2)
+    # The first handle itself would last 60 s: it is the redelivery that makes it worthless, not its age.
+    first = await consumer.one(invisible=60.0)
+    response = await consumer.client.change_invisible(first, 1.0)
+    assert code_name(response.status.code) == "OK"
+    second = await consumer.one(invisible=60.0)
+    assert (second.id, second.attempt) == (first.id, 2)
+    stale = await consumer.client.ack(consumer.topic, consumer.group, first)
+    stage.target.note("answer", code_name(stale.entries[0].status.code))
+    early = await consumer.watch(SHORT_POLL, batch=1)
+    assert not early, f"released by a handle of an earlier delivery: {early}"
+    await consumer.ack(second)
+    assert _texts(await consumer.take(1, batch=1)) == ["m1"]
+
+
+@case("fifo.consumer-crash", rules=("R8.12", "R8.16"), needs=ORDERED, timeout=90.0)
+@on_stage
+async def consumer_crash(stage: Stage) -> None:
+    """When the holder of the head vanishes, the survivor gets the head after its lease, then the others in order."""
+    crashing, sent, _ = await one_group(stage, 5)
+    survivor = await stage.consumer(crashing.topic, group=crashing.group, prime=False)
+    held = await crashing.one(invisible=10.0)
+    crashing.seen.clear()  # nothing of it can be settled any more
+    await crashing.client.vanish()
+    seen = [(await survivor.take(1, batch=1, within=20.0, poll=20.0))[0] for _ in range(5)]
+    assert [one.id for one in seen] == [one.id for one in sent]
+    assert [one.attempt for one in seen] == [2, 1, 1, 1, 1]
+    expiry(stage.target, 10.0, ordered=True).check_return(held, seen[0])
+
+
+@case("fifo.two-producers", rules=("R8.17", "R4.8"), needs=ORDERED, timeout=90.0)
+@on_stage
+async def two_producers(stage: Stage) -> None:
+    """Two producers of one message group are each read in their own order."""
+    topic = await stage.topic(4, type="FIFO")
+    consumer = await stage.consumer(topic, ordered=True)
+    group = stage.target.fresh("mg")
+
+    async def produce(name: str) -> None:
+        client = await stage.producer(topic)
+        for n in range(25):
+            made = requests.message(topic, f"{name}{n}", group=group, born_at=stage.clock.wall())
+            await stage.send_message(made, client)
+
+    await asyncio.gather(produce("a"), produce("b"))
+    seen = _texts(await consumer.take(50, batch=8, within=30.0))
+    for name in "ab":
+        assert [text for text in seen if text[0] == name] == [f"{name}{n}" for n in range(25)]

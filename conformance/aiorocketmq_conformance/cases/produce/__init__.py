@@ -1,0 +1,1 @@
+"""Sends: receipts, batches, message fields, throttling; inventory 4.2."""

@@ -1,0 +1,318 @@
+"""Reading a queue by offset over either protocol: the same questions of a case, asked in each one's requests."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Protocol
+
+from aiorocketmq._core.settings import FilterText
+from aiorocketmq._remoting.codes import RequestCode, ResponseCode
+from aiorocketmq.wire import messages as pb
+
+from aiorocketmq_conformance.case import DEFAULT_TIMEOUT, Level, register
+from aiorocketmq_conformance.fixture import Consumer, Stage, on_stage
+from aiorocketmq_conformance.probe.answers import code_name
+from aiorocketmq_conformance.probe.queues import get_offset, pull, query_offset, queue_of, update_offset
+from aiorocketmq_conformance.probe.remoting import RemotingProbe
+from aiorocketmq_conformance.probe.remoting_answers import number, told
+from aiorocketmq_conformance.probe.requests import message_id
+from aiorocketmq_conformance.tolerances import PROMPT, Window, empty_poll
+
+PREPARED = ("@topic", "@group")
+PULL = (*PREPARED, "pull")
+REMOTING = (*PREPARED, "remoting")
+NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What one pull brought."""
+
+    outcome: str
+    """`found`, `nothing`, or `illegal` for an offset outside of the queue."""
+    texts: tuple[str, ...]
+    ids: tuple[str, ...]
+    tags: tuple[str, ...]
+    next_offset: int | None
+    at: float
+    """When the messages, or the empty answer, arrived."""
+    took: float
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """One message that the server took."""
+
+    id: str
+    acked_at: float
+    """When the receipt arrived, seconds of the case's clock."""
+
+
+class Reader:
+    """A client that reads the one queue of a fresh topic, and sends to it."""
+
+    def __init__(self, stage: Stage, topic: str, group: str) -> None:
+        self.stage = stage
+        self.topic = topic
+        self.group = group
+        self._sent = 0
+
+    async def send(self, count: int, *, tag: str | None = None) -> list[Stored]:
+        """Send `count` messages, `m0` and so on, one after the other."""
+        sent = [await self.send_one(f"m{n}", tag) for n in range(count)]
+        self._sent += count
+        await self.shown(self._sent)
+        return sent
+
+    async def send_one(self, text: str, tag: str | None = None) -> Stored:
+        """Send one message; AssertionError unless it is taken."""
+        raise NotImplementedError
+
+    async def shown(self, count: int) -> None:
+        """Return when the queue shows `count` messages: some servers do a moment after the receipt."""
+
+    async def pull(self, offset: int, *, batch: int = 32, poll: float = 5.0, tag: str = "*") -> Page:
+        """Read from `offset`."""
+        raise NotImplementedError
+
+    async def stored(self) -> int | None:
+        """How far the group has read; None where the server does not know."""
+        raise NotImplementedError
+
+    async def store(self, offset: int) -> None:
+        """Write down how far the group has read."""
+        raise NotImplementedError
+
+    async def place(self, policy: str, at: float = 0.0) -> int | None:
+        """The offset of BEGINNING, END, or TIMESTAMP with `at` in Unix seconds."""
+        raise NotImplementedError
+
+    def empty(self, poll: float) -> Window:
+        """How long a pull may take that finds nothing."""
+        raise NotImplementedError
+
+
+class GrpcReader(Reader):
+    """Asks over gRPC."""
+
+    def __init__(self, stage: Stage, consumer: Consumer) -> None:
+        super().__init__(stage, consumer.topic, consumer.group)
+        self._client = consumer.client
+        self._queue = queue_of(consumer.topic, 0)
+
+    async def send_one(self, text: str, tag: str | None = None) -> Stored:
+        """Send one message; AssertionError unless it is taken."""
+        (sent,) = await self.stage.send(self.topic, text, tag=tag)
+        return Stored(sent.id, sent.acked_at)
+
+    async def pull(self, offset: int, *, batch: int = 32, poll: float = 5.0, tag: str = "*") -> Page:
+        """Read from `offset`."""
+        answer = await pull(
+            self._client, self.group, self._queue, offset, batch=batch, poll=poll, expression=tag
+        )
+        found = answer.deliveries
+        outcome = "found" if found else "nothing"
+        if code_name(answer.code) == "ILLEGAL_OFFSET":
+            outcome = "illegal"
+        return Page(
+            outcome,
+            tuple(one.text for one in found),
+            tuple(one.id for one in found),
+            tuple(one.message.system_properties.tag for one in found),
+            answer.next_offset,
+            found[0].at if found else answer.ended,
+            answer.took,
+        )
+
+    async def stored(self) -> int | None:
+        """How far the group has read; None where the server does not know."""
+        answer = await get_offset(self._client, self.group, self._queue)
+        code = code_name(answer.status.code)
+        assert code in {"OK", "OFFSET_NOT_FOUND"}, f"GetOffset answered {code}"
+        return answer.offset if code == "OK" else None
+
+    async def store(self, offset: int) -> None:
+        """Write down how far the group has read."""
+        answer = await update_offset(self._client, self.group, self._queue, offset)
+        assert answer.status.code == pb.Code.OK, f"UpdateOffset answered {code_name(answer.status.code)}"
+
+    async def place(self, policy: str, at: float = 0.0) -> int | None:
+        """The offset of BEGINNING, END, or TIMESTAMP with `at` in Unix seconds."""
+        moment = at if policy == "TIMESTAMP" else None
+        answer = await query_offset(self._client, self._queue, policy, at=moment)
+        assert answer.status.code == pb.Code.OK, f"QueryOffset answered {code_name(answer.status.code)}"
+        return answer.offset
+
+    def empty(self, poll: float) -> Window:
+        """How long a pull may take that finds nothing."""
+        return empty_poll(self.stage.target, poll)
+
+
+_OUTCOMES = {
+    ResponseCode.SUCCESS: "found",
+    ResponseCode.PULL_NOT_FOUND: "nothing",
+    ResponseCode.PULL_RETRY_IMMEDIATELY: "nothing",
+    ResponseCode.PULL_OFFSET_MOVED: "illegal",
+}
+
+
+class RemotingReader(Reader):
+    """Asks over the classic protocol."""
+
+    def __init__(self, stage: Stage, probe: RemotingProbe, topic: str, group: str) -> None:
+        super().__init__(stage, topic, group)
+        self.probe = probe
+
+    async def send_one(
+        self, text: str, tag: str | None = None, properties: Mapping[str, str] = NO_PROPERTIES
+    ) -> Stored:
+        """Send one message; AssertionError unless it is taken."""
+        properties = {**properties, "UNIQ_KEY": message_id(), **({} if tag is None else {"TAGS": tag})}
+        await self.stage.send_over(self.probe, self.topic, text.encode(), properties)
+        return Stored(properties["UNIQ_KEY"], self.stage.clock.now())
+
+    async def shown(self, count: int) -> None:
+        """Ask for the end of the queue until it is there."""
+        clock = self.stage.clock
+        until = clock.now() + PROMPT
+        while (await self.place("END") or 0) < count and clock.now() < until:
+            await clock.sleep(0.1)
+
+    async def pull(self, offset: int, *, batch: int = 32, poll: float = 5.0, tag: str = "*") -> Page:
+        """Read from `offset`."""
+        answer = await self.probe.pull(
+            self.topic, self.group, offset, batch=batch, poll=poll, wanted=FilterText(tag)
+        )
+        properties = [record.properties() for record in answer.records]
+        return Page(
+            _OUTCOMES.get(ResponseCode(answer.code), answer.name),
+            tuple(record.body.decode() for record in answer.records),
+            tuple(each.get("UNIQ_KEY", "") for each in properties),
+            tuple(each.get("TAGS", "") for each in properties),
+            answer.next_offset,
+            answer.ended,
+            answer.ended - answer.started,
+        )
+
+    async def join(self) -> None:
+        """Become a member of the group."""
+        await self.probe.join(self.group, self.topic)
+
+    async def leave(self) -> None:
+        """Leave the group."""
+        await self.probe.leave(self.group, self.topic)
+
+    async def stored(self) -> int | None:
+        """How far the group has read; None where the server does not know."""
+        answer = await self.probe.committed(self.topic, self.group)
+        known = (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND)
+        assert answer.code in known, f"the question for an offset answered {told(answer)}"
+        return number(answer, "offset") if answer.code == ResponseCode.SUCCESS else None
+
+    async def store(self, offset: int) -> None:
+        """Write down how far the group has read."""
+        answer = await self.probe.commit(self.topic, self.group, offset)
+        assert answer.code == ResponseCode.SUCCESS, f"the commit of an offset answered {told(answer)}"
+
+    async def place(self, policy: str, at: float = 0.0) -> int | None:
+        """The offset of BEGINNING, END, or TIMESTAMP with `at` in Unix seconds."""
+        if policy == "TIMESTAMP":
+            return await self.probe.offset_at(self.topic, at)
+        end = RequestCode.GET_MAX_OFFSET if policy == "END" else RequestCode.GET_MIN_OFFSET
+        return await self.probe.end(self.topic, end)
+
+    def empty(self, poll: float) -> Window:
+        """How long a pull may take that finds nothing."""
+        usual = empty_poll(self.stage.target, poll)
+        return Window(usual.low, usual.high + self.stage.target.number("hold.late"))
+
+
+class Wire(Protocol):
+    """A protocol as a case is given it."""
+
+    async def __call__(self, stage: Stage, *, topic: str | None = None, group: str | None = None) -> Reader:
+        """A reader of a topic with one queue in a group; fresh ones where none is named."""
+
+
+async def over_grpc(stage: Stage, *, topic: str | None = None, group: str | None = None) -> Reader:
+    """A reader over gRPC."""
+    topic = topic or await stage.topic(1)
+    return GrpcReader(stage, await stage.consumer(topic, group=group, prime=False))
+
+
+async def over_remoting(
+    stage: Stage, *, topic: str | None = None, group: str | None = None, client_id: str | None = None
+) -> RemotingReader:
+    """A reader over the classic protocol."""
+    topic = topic or await stage.topic(1)
+    group = group or await stage.target.create_group()
+    return RemotingReader(stage, stage.member(client_id), topic, group)
+
+
+async def trim(reader: Reader) -> None:
+    """Have all messages of the reader's queue deleted, and send one that stays; AssertionError if that is not done in
+    time."""
+    target, clock = reader.stage.target, reader.stage.clock
+    begin = await reader.place("END")
+    await target.age()
+    # 4.9.7 was seen not to move the beginning of a queue of which nothing is left.
+    await reader.send(1)
+    await target.clean()
+    until = clock.now() + target.number("trim.high")
+    while (seen := await reader.place("BEGINNING")) != begin:
+        assert clock.now() < until, f"the queue begins at {seen}, not at {begin}"
+        await clock.sleep(0.5)
+
+
+Body = Callable[..., Awaitable[None]]
+
+
+def on_both_wires(
+    case_id: str,
+    *,
+    rules: Sequence[str],
+    remoting_rules: Sequence[str] = (),
+    needs: Sequence[str] = (),
+    timeout: float = DEFAULT_TIMEOUT,
+    params: Mapping[str, object] | None = None,
+) -> Callable[[Body], Body]:
+    """Declare the decorated function as a case over gRPC, and as one over remoting whose id ends in `[remoting]`.
+
+    It is called as `function(stage, wire)`, with `params` as `function(stage, wire, value)` for each.
+    """
+
+    def declare(function: Body) -> Body:
+        claim = " ".join((inspect.getdoc(function) or "").split())
+        rows: dict[str, tuple[object, ...]] = {"": ()}
+        if params is not None:
+            rows = {label: (value,) for label, value in params.items()}
+        for label, row in rows.items():
+            for wire, own, sources, mark in (
+                (over_grpc, PULL, rules, ""),
+                (over_remoting, REMOTING, (*rules, *remoting_rules), "remoting"),
+            ):
+                name = ",".join(part for part in (mark, label) if part)
+                register(
+                    f"{case_id}[{name}]" if name else case_id,
+                    claim=claim.replace("{}", label) + (" Over remoting." if mark else ""),
+                    run=_bound(function, wire, *row),
+                    rules=tuple(sources),
+                    level=Level.EXTENSION,
+                    needs=(*own, *needs),
+                    timeout=timeout,
+                )
+        return function
+
+    return declare
+
+
+def _bound(function: Body, *values: Any) -> Body:
+    @functools.wraps(function)
+    async def run(stage: Stage) -> None:
+        await function(stage, *values)
+
+    return on_stage(run)

@@ -1,0 +1,170 @@
+"""What transaction cases stand on: a transactional topic with its consumer, producers, and their checkers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from aiorocketmq.wire import messages as pb
+
+from aiorocketmq_conformance.blocks import Step
+from aiorocketmq_conformance.fixture import Consumer, Sent, Stage
+from aiorocketmq_conformance.probe import requests
+from aiorocketmq_conformance.probe.answers import code_name
+from aiorocketmq_conformance.probe.checker import Checker, Decide, beat, end_transaction
+from aiorocketmq_conformance.probe.client import ProbeClient
+from aiorocketmq_conformance.probe.clock import within
+from aiorocketmq_conformance.tolerances import PROMPT, lag
+
+NEEDS = ("@topic", "@group", "type.tx")
+
+
+@dataclass(slots=True)
+class Bank:
+    """A transactional topic, its consumer, and its first producer."""
+
+    stage: Stage
+    topic: str
+    consumer: Consumer
+    producer: ProbeClient
+
+    async def prepare(
+        self,
+        *bodies: str,
+        client: ProbeClient | None = None,
+        recovery: float | None = None,
+        born_at: float | None = None,
+        **fields: Any,
+    ) -> list[Sent]:
+        """Send half messages; `recovery` is their own recovery duration in seconds."""
+        sent = []
+        for body in bodies:
+            born = self.stage.clock.wall() if born_at is None else born_at
+            message = requests.message(
+                self.topic, body, kind=pb.MessageType.TRANSACTION, born_at=born, **fields
+            )
+            if recovery is not None:
+                requests.duration(message.system_properties.orphaned_transaction_recovery_duration, recovery)
+            sent.append(await self.stage.send_message(message, client or self.producer))
+        return sent
+
+    async def end(self, half: Sent, resolution: int, **fields: Any) -> str:
+        """End a transaction; the name of the answer's code."""
+        topic = fields.pop("topic", self.topic)
+        client = fields.pop("client", self.producer)
+        transaction_id = fields.pop("transaction_id", half.receipt.transaction_id)
+        reply = await end_transaction(client, topic, transaction_id, resolution, **fields)
+        return code_name(reply.status.code)
+
+    async def checker(self, decide: Decide, client: ProbeClient | None = None) -> Checker:
+        """Begin to take and answer checks; ends with the case."""
+        checker = Checker(client or self.producer, decide)
+        return await self.stage.stack.enter_async_context(checker)
+
+    async def nothing_but(self, seconds: float = PROMPT) -> list[Any]:
+        """What arrives within `seconds`, closed by a committed sentinel."""
+        seen = await self.consumer.watch(seconds, settle=True)
+        (sentinel,) = await self.prepare("sentinel")
+        assert await self.end(sentinel, pb.TransactionResolution.COMMIT) == "OK"
+        while True:
+            (delivery,) = await self.consumer.take(1, batch=1)
+            if delivery.id == sentinel.id:
+                return seen
+            seen.append(delivery)
+
+    @property
+    def interval(self) -> float:
+        """Seconds between two checks."""
+        return self.stage.target.number("tx.interval")
+
+    @property
+    def first_check(self) -> float:
+        """Seconds within which a half message is asked for, counted from its send."""
+        return self.stage.target.number("tx.immunity") + 2 * self.interval + lag(self.stage.target)
+
+    async def expect_checks(self, checker: Checker, count: int, message_id: str | None = None) -> None:
+        """AssertionError unless so many checks come in the time that the target allows for them."""
+        began = self.stage.clock.now()
+        try:
+            await self.within(self.first_check, checker, 1, None)
+        except AssertionError:
+            if not checker.checks:
+                reason = (
+                    f"in another case no check came of a transaction left open for {self.first_check:.0f} s"
+                )
+                self.stage.target.block(Step.CHECK, reason)
+            raise
+        left = max(began + self._time_for(count) - self.stage.clock.now(), 1.0)
+        await self.within(left, checker, count, message_id)
+
+    async def expect_last_check(self, checker: Checker, limit: int, message_id: str) -> None:
+        """The same for all checks that the server makes of a message; those that it counted and nobody heard are not
+        waited for, if it numbers them."""
+        await self._in_time(
+            self._time_for(limit), checker, checker.last(limit, message_id), limit, message_id
+        )
+
+    async def within(self, seconds: float, checker: Checker, count: int, message_id: str | None) -> None:
+        """AssertionError unless so many checks come within `seconds`."""
+        await self._in_time(seconds, checker, checker.count(count, message_id), count, message_id)
+
+    def _time_for(self, checks: int) -> float:
+        return self.first_check + (checks - 1) * (self.interval + 5.0 + lag(self.stage.target))
+
+    async def _in_time(
+        self,
+        seconds: float,
+        checker: Checker,
+        coming: Coroutine[Any, Any, None],
+        count: int,
+        message_id: str | None,
+    ) -> None:
+        """AssertionError that tells when each check came, and its number by the server's count."""
+        target, began = self.stage.target, self.stage.clock.now()
+        try:
+            await within(self.stage.clock, seconds, _first(coming, target.blocks.blocked(Step.CHECK)))
+        except TimeoutError:
+            target.require(Step.CHECK)
+            checks = checker.checks if message_id is None else checker.of(message_id)
+            told = " ".join(f"{check.number}@{check.at - began:.0f}" for check in checks)
+            raise AssertionError(
+                f"{len(checks)} checks within {seconds:.0f} s, not {count}: {told}"
+            ) from None
+        if checker.checks:
+            target.blocks.works(Step.CHECK)
+        target.require(Step.CHECK)
+
+
+async def open_bank(
+    stage: Stage, *, queues: int = 1, expression: str = "*", needs_checks: bool = False
+) -> Bank:
+    """A fresh transactional topic with a primed consumer and a producer that presented itself.
+
+    With `needs_checks` the case ends at once on a target that was shown to send none.
+    """
+    if needs_checks:
+        stage.target.require(Step.CHECK)
+    topic = await stage.topic(queues, type="TRANSACTION")
+    consumer = await stage.consumer(topic, expression=expression)
+    stage.background(beat(consumer.client, consumer.group, consumer.kind))
+    return Bank(stage, topic, consumer, await stage.producer(topic))
+
+
+async def _first(*waits: Coroutine[Any, Any, None]) -> None:
+    """Return when the first of `waits` is over, with its error if it has one; the others are cancelled."""
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def always(resolution: int | None) -> Callable[[object], int | None]:
+    """Decide every check in one way."""
+    return lambda check: resolution

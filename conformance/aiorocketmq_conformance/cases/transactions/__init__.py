@@ -1,0 +1,1 @@
+"""Half messages, commits, rollbacks and checks; inventory 4.5."""

@@ -1,0 +1,236 @@
+"""One Apache RocketMQ server with a fresh store: started, waited for, and stopped with its run."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from aiorocketmq.admin import Admin
+from aiorocketmq.config import Credentials
+from aiorocketmq.errors import UnreachableError
+
+from aiorocketmq_conformance.targets.apache.jars import fetch_jars, find_java, has_proxy
+from aiorocketmq_conformance.targets.apache.layout import (
+    HOST,
+    Ports,
+    free_ports,
+    programs,
+    write_configuration,
+)
+from aiorocketmq_conformance.targets.apache.process import ServerProcess
+from aiorocketmq_conformance.targets.apache.unavailable import ApacheUnavailableError
+
+# Seconds that processes have to end by themselves. Those whose store goes with them have nothing to save.
+_GRACE, _NO_GRACE = 5.0, 0.2
+_LOOK_EVERY = 0.1
+# A separate proxy gives up at once when its broker, on a busy machine, takes more than three seconds for an answer.
+_STARTS = 3
+
+
+class ApacheServer:
+    """A name server and a broker with its proxy on free ports of this machine, as an `async with` block.
+
+    Entering takes about 6 s on two cores (more the first time: see `fetch_jars`) and raises ApacheUnavailableError
+    when Java or Maven is missing, the version is not to be had, or a process is not ready within
+    `start_timeout` seconds. The processes end with the block, and also when this Python process dies in any
+    other way. The server listens on all interfaces (its gRPC port has no bind address): keep it short-lived.
+    """
+
+    def __init__(
+        self,
+        version: str,
+        *,
+        mode: str = "local",
+        start_timeout: float = 120.0,
+        settings: Mapping[str, str] | None = None,
+        proxy_settings: Mapping[str, object] | None = None,
+        administrator: Credentials | None = None,
+        directory: Path | None = None,
+    ) -> None:
+        """Prepare a server of `version`; `mode` is `local` or `cluster` (ignored by 4.x, which has no proxy).
+
+        `settings` are further lines of broker.conf, `proxy_settings` further entries of the proxy's JSON;
+        `administrator` is a super user where these make the server ask who calls. `directory` is kept for logs and
+        store; without it they live in a temporary one.
+        """
+        if mode not in {"local", "cluster"}:
+            raise ValueError(f"mode {mode!r} is neither local nor cluster")
+        self.version = version
+        self.mode = mode if has_proxy(version) else "broker"
+        self._start_timeout = start_timeout
+        self._settings = settings or {}
+        self._proxy_settings = proxy_settings or {}
+        self._administrator = administrator
+        self._directory = directory
+        self._ports: Ports | None = None
+        self._processes: dict[str, ServerProcess] = {}
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        java = find_java()
+        jars = await fetch_jars(self.version)
+        async with AsyncExitStack() as stack:
+            home = self._directory or Path(tempfile.mkdtemp(prefix="aiorocketmq-apache-"))
+            if self._directory is None:
+                stack.callback(shutil.rmtree, home, ignore_errors=True)
+            self._ports = free_ports(random.Random())
+            write_configuration(home, self._ports, self._settings, self._proxy_settings)
+            for program in programs(java, jars, home, self._ports, mode=self.mode):
+                process = ServerProcess(program, home, grace=self._grace)
+                self._processes[program.name] = process
+                stack.push_async_callback(process.end)
+                await self._begin(process)
+            await self._registered()
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    async def restart(self) -> None:
+        """Stop the broker in good order and start it again: same ports, same store; the name server stays.
+
+        A proxy in the broker's process goes and comes with it. Takes 10 to 20 s on two cores that have nothing else
+        to do. Raises ApacheUnavailableError when it does not come back.
+        """
+        await self.stop()
+        await self.start()
+
+    async def stop(self) -> None:
+        """Stop the broker in good order."""
+        await self._broker_process.finish(timeout=self._start_timeout)
+
+    async def start(self) -> None:
+        """Start a broker that was stopped or killed; ApacheUnavailableError when it does not come."""
+        await self._begin(self._broker_process)
+        await self._registered()
+
+    @asynccontextmanager
+    async def another_proxy(self) -> AsyncIterator[str]:
+        """A second proxy before the broker, until the block is left; yields `host:port` of its gRPC service.
+
+        ApacheUnavailableError when it does not come, or in a mode in which the broker has no proxy apart.
+        """
+        if self.mode != "cluster":
+            raise ApacheUnavailableError(
+                f"Apache RocketMQ {self.version} has no separate proxy in mode {self.mode}."
+            )
+        own = free_ports(random.Random())
+        ports = replace(self._started, grpc=own.grpc, remoting=own.remoting)
+        with tempfile.TemporaryDirectory(
+            prefix="aiorocketmq-apache-", ignore_cleanup_errors=True
+        ) as directory:
+            home = Path(directory)
+            write_configuration(home, ports, self._settings, self._proxy_settings)
+            *_, program = programs(find_java(), await fetch_jars(self.version), home, ports, mode=self.mode)
+            process = ServerProcess(program, home, grace=_NO_GRACE)
+            try:
+                await self._begin(process)
+                yield f"{HOST}:{ports.grpc}"
+            finally:
+                await process.end()
+
+    @asynccontextmanager
+    async def replica(self, settings: Mapping[str, str] | None = None) -> AsyncIterator[str]:
+        """A replica of the broker, until the block is left; yields `host:port` of its classic port.
+
+        It copies messages as they come, and topics, groups and offsets every 10 s. `settings` are further lines of its
+        broker.conf. ApacheUnavailableError when it does not come.
+        """
+        ports = replace(free_ports(random.Random()), namesrv=self._started.namesrv)
+        with tempfile.TemporaryDirectory(
+            prefix="aiorocketmq-apache-", ignore_cleanup_errors=True
+        ) as directory:
+            home = Path(directory)
+            write_configuration(
+                home, ports, {**self._settings, "brokerId": "1", "brokerRole": "SLAVE", **(settings or {})}
+            )
+            _, program = programs(find_java(), await fetch_jars(self.version), home, ports, mode="broker")
+            process = ServerProcess(program, home, grace=_NO_GRACE)
+            try:
+                await self._begin(process)
+                yield f"{HOST}:{ports.broker}"
+            finally:
+                await process.end()
+
+    async def kill(self) -> None:
+        """Kill the broker as kill -9 does."""
+        await self._broker_process.kill()
+
+    def pause(self) -> None:
+        """Let the broker stand still, as SIGSTOP does."""
+        self._broker_process.pause()
+
+    def resume(self) -> None:
+        """Let it go on."""
+        self._broker_process.resume()
+
+    @property
+    def _broker_process(self) -> ServerProcess:
+        return self._processes["proxy" if self.mode == "local" else "broker"]
+
+    @property
+    def grpc(self) -> str:
+        """`host:port` of the proxy's gRPC service; ApacheUnavailableError for 4.x servers, which have none."""
+        if self.mode == "broker":
+            raise ApacheUnavailableError(
+                f"Apache RocketMQ {self.version} has no gRPC service: take a 5.x version."
+            )
+        return f"{HOST}:{self._started.grpc}"
+
+    @property
+    def namesrv(self) -> str:
+        """`host:port` of the name server."""
+        return f"{HOST}:{self._started.namesrv}"
+
+    @property
+    def broker(self) -> str:
+        """`host:port` of the broker's classic port."""
+        return f"{HOST}:{self._started.broker}"
+
+    async def _begin(self, process: ServerProcess) -> None:
+        for left in reversed(range(_STARTS)):
+            try:
+                await process.start(timeout=self._start_timeout)
+            except ApacheUnavailableError as error:
+                if left == 0 or not process.has_ended:
+                    raise ApacheUnavailableError(f"Apache RocketMQ {self.version}: {error}") from error
+                await process.end()
+            else:
+                return
+
+    async def _registered(self) -> None:
+        """Wait until the name server knows the broker, which calls itself ready a moment before."""
+        try:
+            async with asyncio.timeout(self._start_timeout):
+                while True:
+                    try:
+                        async with Admin(f"namesrv://{self.namesrv}", credentials=self._administrator):
+                            return
+                    except UnreachableError:
+                        await asyncio.sleep(_LOOK_EVERY)
+        except TimeoutError:
+            raise ApacheUnavailableError(
+                f"the broker of Apache RocketMQ {self.version} did not register with its name server "
+                f"within {self._start_timeout:g} s"
+            ) from None
+
+    @property
+    def _grace(self) -> float:
+        return _NO_GRACE if self._directory is None else _GRACE
+
+    @property
+    def _started(self) -> Ports:
+        if self._ports is None:
+            raise RuntimeError("the server has no addresses before it is entered with `async with`")
+        return self._ports

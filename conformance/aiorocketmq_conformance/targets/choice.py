@@ -1,0 +1,105 @@
+"""Which broker a `--target` means."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+
+from aiorocketmq_conformance.declaration import Declaration
+from aiorocketmq_conformance.targets.absences import absences
+from aiorocketmq_conformance.targets.apache.jars import has_proxy
+from aiorocketmq_conformance.targets.declarations import DECLARATIONS
+from aiorocketmq_conformance.targets.interface import BrokerUnderTest
+
+FAKE_PROFILES = ("documented", "apache-5.5", "apache-5.5-cluster")
+_ADDRESS = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:/\[\]]+):(\d{1,5})")
+_NAMESRV = re.compile(rf"((namesrv|broker)://)?{_ADDRESS.pattern}")
+_APACHE = re.compile(r"(\d+\.\d+\.\d+)(:cluster)?")
+_FORMS = "fake, fake:PROFILE, HOST:PORT, apache:VERSION or apache:VERSION:cluster"
+
+
+class InvalidTargetError(ValueError):
+    """A `--target` that means nothing; the text says what may stand there."""
+
+
+def choose(
+    spec: str,
+    *,
+    namesrv: str | None = None,
+    control: str | None = None,
+    create_topics: str | None = None,
+    declared: str = "apache-5.5",
+    record: Path | None = None,
+) -> BrokerUnderTest:
+    """The broker that `spec` names, not entered yet; InvalidTargetError when it names none.
+
+    `namesrv` (`host:port` or `broker://host:port`), `control` (`host:port`) or `create_topics` (`auto`), and `declared`
+    (a name of `DECLARATIONS`), say of a HOST:PORT what it does not say itself.
+    `record` is a folder for recordings: a fake in this process writes what it did itself, of any other target the
+    suite's clients write what they saw.
+    """
+    kind, _, rest = spec.partition(":")
+    if record is not None and find_spec("pyarrow") is None:
+        raise InvalidTargetError("--record needs pyarrow: run pip install 'aiorocketmq[recording]'")
+    if kind != spec and _ADDRESS.fullmatch(spec) and kind not in {"fake", "apache"}:
+        from aiorocketmq_conformance.targets.address import AddressBroker
+
+        if len([each for each in (namesrv, control, create_topics) if each]) > 1:
+            raise InvalidTargetError(
+                "give --namesrv for a server, --control for a fake, or --create-topics auto: one of them, not both"
+            )
+        if namesrv and not _NAMESRV.fullmatch(namesrv):
+            raise InvalidTargetError(f"--namesrv must be HOST:PORT or broker://HOST:PORT, got {namesrv!r}")
+        return AddressBroker(
+            spec,
+            declaration=_declaration(declared),
+            namesrv=namesrv,
+            control=control,
+            creates_topics=create_topics == "auto",
+            record=record,
+        )
+    if namesrv or control or create_topics:
+        raise InvalidTargetError(
+            "--namesrv goes with HOST:PORT, as do --control and --create-topics; the other targets bring their own"
+        )
+    if kind == "fake":
+        return _fake(rest or FAKE_PROFILES[0], record)
+    if kind == "apache" and (matched := _APACHE.fullmatch(rest)):
+        from aiorocketmq_conformance.targets.apache.target import ApacheBroker
+
+        mode = "cluster" if matched[2] else "local"
+        declaration = _apache_declaration(matched[1], mode)
+        return ApacheBroker(matched[1], mode=mode, declaration=declaration, record=record)
+    raise InvalidTargetError(f"{spec!r} is no target: write {_FORMS}")
+
+
+def _fake(profile: str, record: Path | None) -> BrokerUnderTest:
+    if profile not in FAKE_PROFILES:
+        raise InvalidTargetError(
+            f"the fake has no profile {profile!r}: take one of {', '.join(FAKE_PROFILES)}"
+        )
+    from aiorocketmq_conformance.targets.fake import BundledFake
+
+    return BundledFake(profile, declaration=_declaration(f"fake-{profile}"), record=record)
+
+
+def _declaration(name: str) -> Declaration:
+    if name not in DECLARATIONS:
+        raise InvalidTargetError(
+            f"nothing is declared under {name!r}: take one of {', '.join(sorted(DECLARATIONS))}"
+        )
+    return DECLARATIONS[name]
+
+
+def _apache_declaration(version: str, mode: str) -> Declaration:
+    if not has_proxy(version):
+        return replace(DECLARATIONS["apache-4.9"], version=version)
+    base = DECLARATIONS["apache-5.5-cluster" if mode == "cluster" else "apache-5.5"]
+    if mode == "local" and version.startswith(("5.2.", "5.3.")):
+        base = DECLARATIONS["apache-5.3"]
+    number = tuple(map(int, version.split(".")))
+    reasons = absences(number, mode)
+    capabilities = base.capabilities - reasons.keys()
+    return Declaration(base.product, f"{version} ({mode} mode)", capabilities, base.numbers, reasons)

@@ -1,0 +1,156 @@
+"""What the targets that the suite knows declare, each number with its source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from aiorocketmq_conformance.declaration import Declaration, Number
+
+# What every RocketMQ 5 reachable over gRPC is held to.
+COMMON_CAPABILITIES = frozenset(
+    {
+        "type.fifo",
+        "type.delay",
+        "type.tx",
+        "type.check",
+        "dlq",
+        "batch-send",
+        "autorenew",
+        "sdk",
+        "filter.sql",
+    }
+)
+# Everything that is done over an admin interface, of the fake or of the classic wire.
+PREPARATION = frozenset({"@topic", "@group", "@delete", "@reset"})
+# What a broker does of that by itself when a name is first used.
+AT_FIRST_USE = frozenset({"@topic", "@group"})
+
+# Numbers and their sources: "published" is broker-semantics.md and the inventory's section 3, "measured" is
+# live-broker-consumption.md section 12. Times are seconds.
+DOCUMENTED_NUMBERS: Mapping[str, Number] = MappingProxyType(
+    {
+        "invisible.min": 0.001,  # published: any length up to 12 h
+        "invisible.max": 43200.0,
+        "poll.min": 5.0,
+        "poll.max": 20.0,
+        "batch.max": 32,
+        "body.max": 4194304,
+        "early": 0.05,  # nothing timed may appear earlier than its time less this
+        "revive.low": 0.0,  # earliest redelivery of a normal group, counted from the end of the lease
+        "revive.high": 2.0,
+        "nack.low": 0.0,  # the same, counted from the asked duration of a change
+        "nack.high": 2.0,
+        "revive.ordered.high": 2.0,
+        "wake.high": 1.0,  # a parked poll notices a new message within this
+        "poll.late": 2.0,  # an empty poll ends by its time plus this
+        "hold.late": 0.0,  # a pull that is held over remoting may take so much longer than that
+        "delay.high": 2.0,
+        "trim.high": 1.0,  # expired messages are deleted within this
+        "route.high": 5.0,  # a changed topic is seen by QueryRoute within this
+        "receive.unknown-topic": "TOPIC_NOT_FOUND",
+        "group.lookup": "taken",  # settings and heartbeats that name a group that nobody made
+        "group.closed-lookup": "taken",  # the same if groups are made by administrators alone
+        "group.receive": "refused",  # a receive of such a group
+        "receive.illegal-sql": "ILLEGAL_FILTER_EXPRESSION",
+        "restart.high": 1.0,  # a restart takes no longer than this
+        "order.grain": "group",
+        "batch.receipt": "each",  # the answer to a batch has an entry for each message, or one
+        "lite.scan": 0.0,  # ends of lite topics are noticed every so many seconds
+        "lite.life": 180.0,  # a lite subscription that is not repeated ends after this
+        "tx.immunity": 6.0,  # a half message is not asked for earlier than this
+        "tx.interval": 60.0,  # published: once a minute, until it is four hours old
+        "send.unknown-topic": "TOPIC_NOT_FOUND",
+        "send.busy": "TOO_MANY_REQUESTS",
+    }
+)
+APACHE_NUMBERS: Mapping[str, Number] = MappingProxyType(
+    {
+        **DOCUMENTED_NUMBERS,
+        "early": 0.1,
+        "invisible.min": 10.0,  # measured: live-broker-consumption.md section 2
+        "revive.low": 2.0,  # measured: end + 2.0 s, typically + 3.2 s
+        "revive.high": 10.0,
+        "nack.low": 1.9,
+        "nack.high": 10.0,
+        "wake.high": 1.0,
+        "hold.late": 5.0,  # measured: held pulls are looked at every 5 s (live-broker-remoting.md 4)
+        "delay.high": 10.0,
+        "trim.high": 120.0,  # measured: looked for every 10 s, for the first time a minute after the start
+        "route.high": 60.0,
+        "send.unknown-topic": "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE",  # measured: the type is checked first
+        "receive.unknown-topic": "INTERNAL_SERVER_ERROR",  # measured, local mode
+        "group.lookup": "refused",  # measured: live-broker-session.md section 2.4, local mode
+        "group.closed-lookup": "refused",  # measured, local mode and separate proxy
+        "group.receive": "made",
+        "receive.illegal-sql": "INTERNAL_SERVER_ERROR",  # measured
+        "send.busy": "INTERNAL_SERVER_ERROR",  # R1.9: the local mode gives the code no better name
+        "lite.scan": 120.0,  # R4.34
+        "restart.high": 120.0,  # measured on a busy machine: 85 to 120 s
+        "batch.receipt": "one",  # measured: live-broker-session.md section 4.7
+        "tx.interval": 30.0,  # measured: live-broker-session.md section 6
+        "tx.checks": 15,  # measured: then the server gives up
+        "order.grain": "queue",  # measured: an un-acked ordered message blocks its whole queue
+    }
+)
+
+
+# measured: up to 5.3.3 parked polls do not notice redeliveries, which are found when a poll ends
+# (live-broker-consumption.md section 12), so that a poll of 20 s comes on top.
+OLD_NUMBERS: Mapping[str, Number] = MappingProxyType(
+    {
+        **APACHE_NUMBERS,
+        "revive.high": 30.0,
+        "nack.high": 30.0,
+        "group.lookup": "taken",
+        "group.closed-lookup": "taken",  # measured on 5.3.3: only receives and forwards are refused
+    }
+)
+# measured: live-broker-session.md, consequence 16
+CLUSTER_NUMBERS: Mapping[str, Number] = MappingProxyType(
+    {
+        **APACHE_NUMBERS,
+        "receive.unknown-topic": "TOPIC_NOT_FOUND",
+        "send.busy": "TOO_MANY_REQUESTS",
+        "group.lookup": "taken",
+    }
+)
+# From 5.4 on.
+_APACHE = COMMON_CAPABILITIES | {"type.priority", "suspend", "tls", "batch-delays", "large-delays"}
+_ABILITIES = frozenset(
+    {"@clock", "@restart", "@process", "@keep", "@trim", "@lag", "@acl", "@verify", "@throttle", "@lite-life"}
+)
+_FAKE = _APACHE | PREPARATION | _ABILITIES | {"auth", "remoting"}
+
+
+DECLARATIONS: Mapping[str, Declaration] = MappingProxyType(
+    {
+        "documented": Declaration("RocketMQ 5", "as published", COMMON_CAPABILITIES, DOCUMENTED_NUMBERS),
+        "apache-5.5": Declaration("Apache RocketMQ", "5.5", _APACHE, APACHE_NUMBERS),
+        "apache-5.3": Declaration(
+            "Apache RocketMQ", "5.2 and 5.3", COMMON_CAPABILITIES | {"tls"}, OLD_NUMBERS
+        ),
+        "apache-4.9": Declaration(
+            "Apache RocketMQ", "4.9", frozenset({"filter.sql"}), APACHE_NUMBERS, is_classic=True
+        ),
+        "apache-5.5-cluster": Declaration(
+            "Apache RocketMQ",
+            "5.5 behind a separate proxy",
+            _APACHE,
+            CLUSTER_NUMBERS,
+        ),
+        "fake-documented": Declaration(
+            "aiorocketmq fake",
+            "documented",
+            _FAKE
+            | {"type.mixed", "type.lite", "recall", "pull", "pull-balance", "namespace", "client-properties"}
+            | {"@proxies"},
+            DOCUMENTED_NUMBERS,
+        ),
+        "fake-apache-5.5": Declaration("aiorocketmq fake", "apache-5.5", _FAKE, APACHE_NUMBERS),
+        "fake-apache-5.5-cluster": Declaration(
+            "aiorocketmq fake", "apache-5.5-cluster", _FAKE | {"@proxies"}, CLUSTER_NUMBERS
+        ),
+    }
+)
+"""What is known of the targets that the suite brings, and what may be said of an address (`--declared`)."""

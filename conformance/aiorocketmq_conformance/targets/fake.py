@@ -1,0 +1,191 @@
+"""The bundled fake, in this process: a fresh one with a manual clock for every case."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+from zlib import crc32
+
+from aiorocketmq_fake.broker import FakeBroker
+from aiorocketmq_fake.core.broker import Broker
+from aiorocketmq_fake.core.values.choices import LiteService
+from aiorocketmq_fake.core.values.events import Event, TransactionChecked
+from aiorocketmq_fake.core.values.profile import Profile
+from aiorocketmq_fake.core.values.profiles import PROFILES
+from aiorocketmq_fake.edge.tls import ServerTls
+
+from aiorocketmq_conformance.case import Case
+from aiorocketmq_conformance.declaration import Declaration
+from aiorocketmq_conformance.probe.clock import AutoClock, Clock
+from aiorocketmq_conformance.target import Target
+from aiorocketmq_conformance.targets.absences import absences
+from aiorocketmq_conformance.targets.fake_admin import FakeAccess, FakePreparation
+from aiorocketmq_conformance.targets.fake_privileges import FakePrivileges
+
+REAL_SECONDS = 30.0
+"""Longer than any case takes in real time when its clock is jumped."""
+JOBS = 4
+# A fake that stands for a server is held to the server's own list: it has to differ where the server does.
+_SERVERS = {"apache-5.5": "apache-5.5.0", "apache-5.5-cluster": "apache-5.5.0-cluster"}
+# What such a server is shipped without, and is switched on for the cases that need it (targets/apache/setups.py).
+_CLOSED: Mapping[str, Mapping[str, object]] = {
+    "closed": {"auto_create_topics": False, "auto_create_groups": False}
+}
+_LOCAL: Mapping[str, Mapping[str, object]] = {
+    "recall": {"recall_enabled": True},
+    "type.mixed": {"mixed_topics": True},
+    **_CLOSED,
+}
+_SWITCHED_ON = {
+    "documented": _CLOSED,
+    "apache-5.5": _LOCAL,
+    "apache-5.5-cluster": {**_LOCAL, "type.lite": {"lite_service": LiteService.SERVED}},
+}
+
+
+class BundledFake:
+    """`FakeBroker` with one profile, by name or value; `core` makes its core, for brokers broken on purpose."""
+
+    def __init__(
+        self,
+        profile: str | Profile,
+        *,
+        declaration: Declaration,
+        core: Callable[..., Broker] = Broker,
+        record: Path | None = None,
+    ) -> None:
+        """Prepare; `record` is a folder in which every case's broker leaves its own account of what happened."""
+        name = profile if isinstance(profile, str) else profile.name
+        self.spec = f"fake:{name}"
+        self.deviations = _SERVERS.get(name, f"fake-{name}")
+        self.jobs = JOBS
+        # Exact times, so that two runs are alike; real servers spread them.
+        self._profile = replace(PROFILES[profile], revive_spread=0.0) if isinstance(profile, str) else profile
+        self._switches = _SWITCHED_ON.get(name, {})
+        self._shipped = declaration
+        if name in _SERVERS:
+            mode = "cluster" if name.endswith("-cluster") else "local"
+            self._shipped = replace(declaration, absences=absences((5, 5, 0), mode))
+        self.declaration = self._shipped.having(frozenset(self._switches))
+        self._core = core
+        self._record = record
+        self._run_id = f"conformance-{datetime.now(UTC):%Y%m%dT%H%M%S}"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return
+
+    @asynccontextmanager
+    async def open(self, case: Case) -> AsyncIterator[Target]:
+        """A broker of the case's own, whose clock jumps whenever the case and all of its calls wait."""
+        tls = ServerTls.self_made(also_plain=True) if "tls" in case.needs else None
+        wanted = [need for need in case.needs if need in self._switches]
+        profile = self._profile
+        for need in wanted:
+            profile = replace(profile, **self._switches[need])  # type: ignore[arg-type]  # fields of many types
+        async with FakeBroker(
+            profile=profile,
+            clock="manual",
+            core=self._core,
+            tls=tls,
+            remoting_port=0 if "remoting" in case.needs else None,
+        ) as broker:
+            orders = _Orders()
+            with self._recording(broker, case) as rebooted, broker.events.listen(orders.watch):
+                clock = AutoClock(
+                    now=broker.clock.now,
+                    # A probe sends no heartbeats of its own: like a server, the fake may forget it in time.
+                    advance_to=partial(broker.clock.advance_to, forget_clients=True),
+                    next_deadline=broker.clock.next_deadline,
+                    parked=lambda: broker.clock.parked,
+                    orders=lambda: orders.count,
+                )
+                async with clock, AsyncExitStack() as stack:
+                    second = None
+                    if "@proxies" in case.needs:
+                        second = await stack.enter_async_context(broker.another_proxy())
+                    disturbance = _Disturbance(broker, rebooted, clock)
+                    preparation = FakePreparation(broker)
+                    yield Target(
+                        broker.endpoint,
+                        self._shipped.having(frozenset(wanted)),
+                        clock,
+                        preparation,
+                        disturbance,
+                        FakePrivileges(broker),
+                        access=FakeAccess(broker),
+                        second_proxy=second,
+                        name_server=broker.remoting_endpoint,
+                        trust=tls.trust if tls else None,
+                        # Its broker knows nothing of earlier runs, so names may be the same in each: what they
+                        # decide (queues, hashes) then is, too.
+                        run_id=f"{crc32(case.id.encode()):08x}",
+                    )
+
+    @contextmanager
+    def _recording(self, broker: FakeBroker, case: Case) -> Iterator[Callable[[], None]]:
+        """Record the case where that is wanted; what to call when the broker was started again."""
+        if self._record is None:
+            yield lambda: None
+            return
+        from aiorocketmq_fake.edge.recorder import Recorder
+
+        recorder = Recorder(self._record, run_id=self._run_id, case_id=case.id, clock=broker.clock.now)
+        with recorder, broker.events.listen(recorder.record):
+            yield recorder.rebooted
+
+    def place(self, case: Case) -> str:
+        """The same for all cases."""
+        return ""
+
+    def real_seconds(self, case: Case) -> float:
+        """A fixed number: the case's own timeout counts the fake's seconds, which cost nothing."""
+        return REAL_SECONDS
+
+
+class _Orders:
+    """Counts what the broker pushes to clients unasked."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def watch(self, events: Sequence[Event]) -> None:
+        self.count += sum(isinstance(event, TransactionChecked) and bool(event.client_id) for event in events)
+
+
+class _Disturbance:
+    """What a case may do to a fake that is its own."""
+
+    def __init__(self, broker: FakeBroker, rebooted: Callable[[], None], clock: Clock) -> None:
+        self._broker = broker
+        self._rebooted = rebooted
+        self._clock = clock
+
+    async def restart(self) -> None:
+        await self._broker.restart()
+        self._rebooted()
+
+    async def down(self, seconds: float) -> None:
+        await self._broker.stop()
+        await self._clock.sleep(seconds)
+        await self._broker.start()
+        self._rebooted()
+
+    async def kill(self) -> None:
+        await self._broker.crash()
+        await self._broker.start()
+        self._rebooted()
+
+    async def pause(self, seconds: float) -> None:
+        with self._broker.pause():
+            await self._clock.sleep(seconds)

@@ -1,0 +1,135 @@
+"""Preparing topics and groups of a bundled fake: in this process, or elsewhere over its control service."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiorocketmq.admin import ExponentialBackoff
+from aiorocketmq_fake.broker import FakeBroker
+from aiorocketmq_fake.client import FakeBrokerClient
+from aiorocketmq_fake.core.commands.access import User
+from aiorocketmq_fake.core.values.codes import Refusal
+from aiorocketmq_fake.core.values.model import RetryPolicy
+
+from aiorocketmq_conformance.target import GroupSettings, Moment, Preparation, Rights, at
+from aiorocketmq_conformance.targets.interface import TargetUnavailableError
+from aiorocketmq_conformance.verdicts import NotApplicable
+
+AGE = 3600.0
+"""How long messages are kept that a case wants to expire, in seconds."""
+_PERMISSIONS = {"rw": "READ_WRITE", "r": "READ", "w": "WRITE", "": "NONE"}
+
+
+class FakeAccess:
+    """The users of a fake."""
+
+    def __init__(self, broker: FakeBroker | FakeBrokerClient) -> None:
+        self._broker = broker
+
+    async def put_user(self, rights: Rights) -> None:
+        """Make or replace a user."""
+        user = User(
+            rights.access_key,
+            rights.secret,
+            publish=rights.publish,
+            subscribe=rights.subscribe,
+            groups=rights.groups,
+        )
+        await self._broker.put_user(user)
+
+    async def remove_user(self, access_key: str) -> None:
+        """Remove a user."""
+        await self._broker.remove_user(access_key)
+
+
+class FakePreparation:
+    """Topics and groups of a fake, made or replaced as administrators of a server do it."""
+
+    def __init__(self, broker: FakeBroker | FakeBrokerClient) -> None:
+        self._broker = broker
+
+    async def create_topic(self, name: str, *, type: str, queues: int, permission: str) -> None:  # noqa: A002
+        """Make or replace a topic."""
+        permitted = _PERMISSIONS[permission]
+        try:
+            await self._broker.create_topic(name, type=type, queues=queues, permission=permitted)
+        except Refusal:
+            await self._broker.update_topic(name, type=type, queues=queues, permission=permitted)
+
+    async def delete_topic(self, name: str) -> None:
+        """Remove a topic with its messages."""
+        await self._broker.delete_topic(name)
+
+    async def create_group(self, name: str, settings: GroupSettings) -> None:
+        """Make or replace a consumer group."""
+        wanted = self._keywords(settings)
+        try:
+            await self._broker.create_group(name, **wanted)
+        except Refusal:
+            await self._broker.update_group(name, **wanted)
+
+    async def delete_group(self, name: str) -> None:
+        """Remove a consumer group with its progress."""
+        await self._broker.delete_group(name)
+
+    async def reset_offset(self, group: str, topic: str, to: Moment) -> None:
+        """Move a group in every queue of a topic."""
+        await self._broker.reset_offset(group, topic, to=at(to))
+
+    async def lag(self, group: str, topic: str) -> tuple[int, int]:
+        """Count what a group has before it, and what it has in its hands."""
+        if not isinstance(self._broker, FakeBroker):
+            raise NotApplicable("lag is read from a fake in this process")
+        progress = [one for one in self._broker.progress(group) if one.topic == topic]
+        leases = [lease for lease in self._broker.leases(group) if lease.topic == topic]
+        return sum(one.lag for one in progress), len(leases)
+
+    async def keep(self, seconds: float) -> None:
+        """Keep messages so long and no longer."""
+        await self._broker.keep(retention=seconds)
+
+    async def clean(self) -> None:
+        """Delete what has expired."""
+        await self._broker.clean()
+
+    async def age(self) -> None:
+        """Let time pass until all messages of the broker have expired."""
+        if not isinstance(self._broker, FakeBroker):
+            raise NotApplicable("only the clock of a fake in this process can be moved")
+        await self.keep(AGE)
+        await self._broker.clock.advance(seconds=AGE + 1.0)
+
+    def _keywords(self, settings: GroupSettings) -> dict[str, Any]:  # Any: keywords of two kinds of broker
+        if isinstance(settings.backoff, ExponentialBackoff) and not isinstance(self._broker, FakeBroker):
+            raise NotApplicable("the control service of a fake makes no groups with growing intervals")
+        return {
+            "ordered": settings.ordered,
+            "max_attempts": settings.max_attempts,
+            "backoff": _backoff(settings.backoff),
+            "consume_enabled": settings.consume_enabled,
+            "lite_topic": settings.lite_topic,
+            "lite_quota": settings.lite_quota,
+            "lite_exclusive": settings.lite_exclusive,
+        }
+
+
+def _backoff(wanted: Sequence[float] | ExponentialBackoff | None) -> Sequence[float] | RetryPolicy:
+    if isinstance(wanted, ExponentialBackoff):
+        return RetryPolicy(initial=wanted.initial, maximum=wanted.maximum, multiplier=wanted.multiplier)
+    return wanted or ()
+
+
+@asynccontextmanager
+async def controlled_preparation(control: str) -> AsyncIterator[Preparation]:
+    """The way to make topics through the control service at `control` (`host:port`); TargetUnavailableError."""
+    client = FakeBrokerClient(control)
+    try:
+        await client.__aenter__()
+    except ConnectionError as error:
+        raise TargetUnavailableError(str(error)) from error
+    try:
+        yield FakePreparation(client)
+    finally:
+        await client.__aexit__(None, None, None)

@@ -1,0 +1,83 @@
+"""Recording what the suite's clients see of a server that keeps no account of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aiorocketmq_conformance.case import Case
+from aiorocketmq_conformance.probe.clock import Clock
+from aiorocketmq_conformance.probe.witness import Witness
+
+if TYPE_CHECKING:
+    from aiorocketmq.recording import Recorder
+
+Disturbed = Callable[[str], AbstractContextManager[None]]
+"""Notes a fault of that kind from begin to end."""
+
+UNSEEN: Mapping[str, str] = {
+    "@reset": "clients do not see an administrator move a group, which brings messages back",
+    "@delete": "clients do not see a topic deleted, whose places are given to others",
+}
+"""Why cases with a need are left out of recordings: an audit would blame the server for what the suite did."""
+_TWICE = "it settles a message a second time on purpose, and tells what the server makes of that"
+_BY_ANSWER = (
+    "a server that locks whole queues hands acked followers of an un-acked head out again, by answers"
+)
+PROVOKED: Mapping[str, str] = {
+    "dlq.forward-twice": _TWICE,
+    "simple.change-after-ack": _TWICE,
+    "simple.change-old-handle": _TWICE,
+    "fifo.gap-ack": _BY_ANSWER,
+    "fifo.change-middle": _BY_ANSWER,
+    "retry.limit-lowered": "clients do not see an administrator lower a group's limit",
+    "retry.suspend-not-counted": "a recording has no word for giving a message back without counting the attempt",
+}
+"""The same for single cases."""
+
+
+class Recordings:
+    """One recording for each case in `folder`; None records nothing."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        self._run_id = f"conformance-{datetime.now(UTC):%Y%m%dT%H%M%S}"
+
+    @asynccontextmanager
+    async def of(self, case: Case, clock: Clock, order_grain: str | None = None) -> AsyncIterator[Disturbed]:
+        """Record what clients on `clock` do and see; the files are complete afterwards. Gives what notes that the
+        server is disturbed.
+
+        `order_grain` is what ordered groups of the server lock, `group` or `queue`."""
+        if self._folder is None or left_out(case):
+            yield lambda kind: nullcontext()
+            return
+        from aiorocketmq.recording import Recorder
+
+        recorder = Recorder(self._folder, run_id=self._run_id, case_id=case.id)
+        clock.traffic.witness = Witness(recorder.observe, order_grain)
+        try:
+            yield partial(_disturbed, recorder)
+        finally:
+            await asyncio.to_thread(recorder.close)
+
+
+@contextmanager
+def _disturbed(recorder: Recorder, kind: str) -> Iterator[None]:
+    recorder.note_fault(kind, state="start")
+    try:
+        yield
+    finally:
+        recorder.note_fault(kind, state="stop")
+
+
+def left_out(case: Case) -> str:
+    """Why a case is not recorded; empty when it is."""
+    if case.stem in PROVOKED:
+        return PROVOKED[case.stem]
+    return next((reason for need, reason in UNSEEN.items() if need in case.needs), "")

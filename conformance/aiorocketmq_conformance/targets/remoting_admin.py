@@ -1,0 +1,161 @@
+"""Preparing topics and groups of a server over its classic protocol."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from aiorocketmq.admin import Admin, TopicType
+from aiorocketmq.config import Credentials
+from aiorocketmq.errors import NotSupportedError, RocketMQError
+
+from aiorocketmq_conformance.target import GroupSettings, Moment, Preparation, Rights, at
+from aiorocketmq_conformance.targets.interface import TargetUnavailableError
+from aiorocketmq_conformance.verdicts import NotApplicable
+
+
+class ClassicPreparation:
+    """Makes topics and groups through `Admin`."""
+
+    def __init__(self, admin: Admin) -> None:
+        self._admin = admin
+
+    async def create_topic(self, name: str, *, type: str, queues: int, permission: str) -> None:  # noqa: A002
+        """Make or replace a topic; it can be routed when this returns."""
+        await self._admin.create_topic(
+            name, type=TopicType(type), queues=queues, readable="r" in permission, writable="w" in permission
+        )
+
+    async def delete_topic(self, name: str) -> None:
+        """Remove a topic with its messages."""
+        await self._admin.delete_topic(name)
+
+    async def create_group(self, name: str, settings: GroupSettings) -> None:
+        """Make or replace a consumer group."""
+        await self._admin.create_group(
+            name,
+            ordered=settings.ordered,
+            max_attempts=settings.max_attempts,
+            backoff=settings.backoff,
+            consume_enabled=settings.consume_enabled,
+            lite_topic=settings.lite_topic,
+            lite_quota=settings.lite_quota,
+            lite_exclusive=settings.lite_exclusive,
+        )
+
+    async def delete_group(self, name: str) -> None:
+        """Remove a consumer group with its progress."""
+        await self._admin.delete_group(name)
+
+    async def reset_offset(self, group: str, topic: str, to: Moment) -> None:
+        """Move a group in every queue of a topic."""
+        await self._admin.reset_offset(group, topic, to=at(to))
+
+    async def lag(self, group: str, topic: str) -> tuple[int, int]:
+        """Refuse."""
+        raise NotApplicable("a server tells its lag in requests that the suite does not send")
+
+    async def keep(self, seconds: float) -> None:
+        """Refuse: servers keep messages by hours and by whole files of their log."""
+        raise NotApplicable("a server keeps messages for hours, and deletes whole files of a gigabyte")
+
+    async def clean(self) -> None:
+        """Refuse, as `keep`."""
+        await self.keep(0.0)
+
+    async def age(self) -> None:
+        """Refuse, as `keep`."""
+        await self.keep(0.0)
+
+
+class ClassicAccess:
+    """The users of a server that asks who calls."""
+
+    def __init__(self, admin: Admin) -> None:
+        self._admin = admin
+
+    async def put_user(self, rights: Rights) -> None:
+        """Make a user; cases make each one once."""
+        await self._admin.create_user(rights.access_key, rights.secret)
+        await self._admin.permit(
+            rights.access_key, publish=rights.publish, subscribe=rights.subscribe, groups=rights.groups
+        )
+
+    async def remove_user(self, access_key: str) -> None:
+        """Remove a user."""
+        await self._admin.delete_user(access_key)
+
+
+class NoPreparation:
+    """Stands where nobody said how to make topics: every case that needs one is not applicable."""
+
+    _REASON = (
+        "nobody said how to make topics and groups on this target: give --namesrv, --control of a fake, or "
+        "--create-topics auto if it creates them at first use"
+    )
+
+    async def create_topic(self, name: str, *, type: str, queues: int, permission: str) -> None:  # noqa: A002
+        """Refuse."""
+        raise NotApplicable(self._REASON)
+
+    async def delete_topic(self, name: str) -> None:
+        """Refuse."""
+        raise NotApplicable(self._REASON)
+
+    async def create_group(self, name: str, settings: GroupSettings) -> None:
+        """Refuse."""
+        raise NotApplicable(self._REASON)
+
+    async def delete_group(self, name: str) -> None:
+        """Refuse."""
+        raise NotApplicable(self._REASON)
+
+    async def reset_offset(self, group: str, topic: str, to: Moment) -> None:
+        """Refuse."""
+        raise NotApplicable(self._REASON)
+
+    async def lag(self, group: str, topic: str) -> tuple[int, int]:
+        """Refuse."""
+        raise NotApplicable(self._REASON)
+
+    async def keep(self, seconds: float) -> None:
+        """Refuse."""
+        raise NotApplicable(self._REASON)
+
+    async def clean(self) -> None:
+        """Refuse."""
+        raise NotApplicable(self._REASON)
+
+    async def age(self) -> None:
+        """Refuse."""
+        raise NotApplicable(self._REASON)
+
+
+@asynccontextmanager
+async def classic_admin(namesrv: str, credentials: Credentials | None = None) -> AsyncIterator[Admin]:
+    """An administrator through the name server at `namesrv` (`host:port`), or of `broker://host:port`;
+    TargetUnavailableError."""
+    endpoint = namesrv if "://" in namesrv else f"namesrv://{namesrv}"
+    admin = Admin(endpoint, timeout=10.0, credentials=credentials)
+    try:
+        await admin.__aenter__()
+    except NotSupportedError as error:
+        raise TargetUnavailableError(
+            f"the server at {namesrv} is no name server; if it is a broker, give --namesrv broker://{namesrv}"
+        ) from error
+    except RocketMQError as error:
+        raise TargetUnavailableError(str(error)) from error
+    try:
+        yield admin
+    finally:
+        await admin.__aexit__(None, None, None)
+
+
+@asynccontextmanager
+async def classic_preparation(namesrv: str | None) -> AsyncIterator[Preparation]:
+    """The way to make topics through the name server or broker at `namesrv`; TargetUnavailableError."""
+    if namesrv is None:
+        yield NoPreparation()
+        return
+    async with classic_admin(namesrv) as admin:
+        yield ClassicPreparation(admin)
