@@ -17,6 +17,8 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx_click"]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["tests"]
 default_role = "code"
+# Two hyphens begin an option of a command; they are no dash.
+smartquotes = False
 nitpicky = False
 # Two classes with a field of one name make the reference to that name ambiguous: no reader is misled.
 suppress_warnings = ["ref.python"]
@@ -31,6 +33,9 @@ autodoc_class_signature = "separated"
 
 html_theme = "furo"
 html_title = f"aiorocketmq {release}"
+# Lines of code have up to 110 columns.
+html_static_path = ["_static"]
+html_css_files = ["wide.css"]
 
 
 def mark_code(app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
