@@ -124,29 +124,32 @@ class FakeBroker(Cluster):
         moment = ManualClock(start.timestamp() if start else None) if clock == "manual" else RealClock()
         address = Address(*split(listen))
         if not 1 <= brokers <= len(LETTERS):
-            raise ValueError(f"{brokers} brokers cannot be: give 1 to {len(LETTERS)}.")
+            raise ValueError(f"brokers must be 1 to {len(LETTERS)}, got {brokers}")
         make = partial(core, with_settings(_profile(profile, clock), settings or {}))
         keeping = _Keeping(Path(data), data_memory // brokers, repair) if data is not None else None
+        remoting = Address(address.host, remoting_port) if remoting_port is not None else None
         self._journals: list[Journal] = []
         try:
-            made, journal = self._make_core(make, "broker-a", address, moment, seed, keeping)
-            remoting = Address(address.host, remoting_port) if remoting_port is not None else None
-            super().__init__(made, moment, address, tls, journal, seed=seed, remoting=remoting)
-            self._others = tuple(
-                self._follower(
+            leader = self._make_node(make, "broker-a", address, moment, seed, keeping, None, tls, remoting)
+            others = [
+                self._make_node(
                     make,
                     f"broker-{letter}",
+                    Address(address.host, 0),
                     moment,
                     seed + number,
                     keeping,
-                    with_remoting=remoting is not None,
+                    leader,
+                    tls,
+                    None if remoting is None else Address(address.host, 0),
                 )
                 for number, letter in enumerate(LETTERS[1:brokers], start=1)
-            )
+            ]
         except BaseException:
             for opened in self._journals:
                 opened.abandon()
             raise
+        super().__init__([leader, *others])
         for node in self.brokers:
             for user in users:
                 node._core.put_user(user, now=moment.now())
@@ -191,21 +194,20 @@ class FakeBroker(Cluster):
         self._journals.append(journal)
         return made, journal
 
-    def _follower(
+    def _make_node(
         self,
         make: Callable[..., Broker],
         name: str,
+        address: Address,
         clock: Clock,
         seed: int,
         keeping: _Keeping | None,
-        *,
-        with_remoting: bool,
+        leader: Node | None,
+        tls: ServerTls | None,
+        remoting: Address | None,
     ) -> Node:
-        """Make one more broker of the cluster, on a free port of the same host."""
-        address = Address(self._address.host, 0)
         made, journal = self._make_core(make, name, address, clock, seed, keeping)
-        remoting = Address(address.host, 0) if with_remoting else None
-        return Node(made, clock, address, self.tls, journal, self, seed, remoting)
+        return Node(made, clock, address, tls, journal, leader, seed, remoting)
 
     async def __aenter__(self) -> FakeBroker:
         """Listen. OSError where a port cannot be had; nothing is left open then."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any, Literal, TypedDict, TypeVar, Unpack
+from typing import Any, Literal, TypeVar, Unpack
 
 from aiorocketmq.wire.grpcio_settings import grpcio_settings
 
@@ -17,6 +17,7 @@ with grpcio_settings():
 from aiorocketmq_fake.core.commands.access import User
 from aiorocketmq_fake.core.values.choices import DiskStage
 from aiorocketmq_fake.core.values.codes import Code, Refusal
+from aiorocketmq_fake.core.values.model import GroupConfig, TopicConfig
 from aiorocketmq_fake.core.values.snapshots import KeepingSnapshot, OrderSnapshot, Totals
 from aiorocketmq_fake.edge.control_conversion import fill, read
 from aiorocketmq_fake.edge.control_server import BROKER_HEADER, CODE_HEADER
@@ -25,6 +26,7 @@ from aiorocketmq_fake.edge.control_wire.methods import METHODS
 from aiorocketmq_fake.edge.endpoint import join, split
 from aiorocketmq_fake.edge.faults import FaultRule, FaultScript
 from aiorocketmq_fake.edge.telemetry import ClientReply
+from aiorocketmq_fake.options import GroupOptions, TopicOptions, group_config, topic_config
 from aiorocketmq_fake.views import Client, DeliveredMessage, Group, Lease, Message, Progress, Topic
 
 __all__ = ["FakeBrokerClient", "RemoteClock", "RemoteFault", "RemoteFaults"]
@@ -45,18 +47,6 @@ def signed(user: User) -> tuple[tuple[str, str], ...]:
         ("authorization", f"MQv2-HMAC-SHA1 {credential}, Signature={made}"),
         *((("x-mq-session-token", user.session_token),) if user.session_token else ()),
     )
-
-
-class GroupKeywords(TypedDict, total=False):
-    """What may be said of a group, as for `FakeBroker.create_group`."""
-
-    ordered: bool
-    max_attempts: int
-    backoff: Sequence[float]
-    consume_enabled: bool
-    lite_topic: str
-    lite_quota: int
-    lite_exclusive: bool
 
 
 class FakeBrokerClient:
@@ -161,41 +151,13 @@ class FakeBrokerClient:
         """Return name, endpoint and state of each broker of the cluster."""
         return tuple((await self.call("ListBrokers", ctl.Empty())).items)
 
-    async def create_topic(
-        self,
-        name: str,
-        *,
-        type: str = "NORMAL",  # noqa: A002  # the protocol's word
-        queues: int = 4,
-        read_queues: int | None = None,
-        write_queues: int | None = None,
-        permission: str = "READ_WRITE",
-        lite_expiration: float | None = None,
-        lite_limit: int = 0,
-    ) -> None:
+    async def create_topic(self, name: str, **options: Unpack[TopicOptions]) -> None:
         """Create a topic, as `FakeBroker.create_topic`."""
-        await self.call(
-            "CreateTopic",
-            _topic(name, type, queues, read_queues, write_queues, permission, lite_expiration, lite_limit),
-        )
+        await self.call("CreateTopic", _topic(topic_config(name, **options)))
 
-    async def update_topic(
-        self,
-        name: str,
-        *,
-        type: str = "NORMAL",  # noqa: A002  # the protocol's word
-        queues: int = 4,
-        read_queues: int | None = None,
-        write_queues: int | None = None,
-        permission: str = "READ_WRITE",
-        lite_expiration: float | None = None,
-        lite_limit: int = 0,
-    ) -> None:
+    async def update_topic(self, name: str, **options: Unpack[TopicOptions]) -> None:
         """Replace a topic's settings, as `FakeBroker.update_topic`."""
-        await self.call(
-            "UpdateTopic",
-            _topic(name, type, queues, read_queues, write_queues, permission, lite_expiration, lite_limit),
-        )
+        await self.call("UpdateTopic", _topic(topic_config(name, **options)))
 
     async def delete_topic(self, name: str) -> None:
         """Delete a topic and its messages."""
@@ -210,13 +172,13 @@ class FakeBrokerClient:
         listed: ctl.LiteTopics = await self.call("ListLiteTopics", ctl.Name(name=topic))
         return {one.name: one.messages for one in listed.items}
 
-    async def create_group(self, name: str, **settings: Unpack[GroupKeywords]) -> None:
+    async def create_group(self, name: str, **options: Unpack[GroupOptions]) -> None:
         """Create a consumer group, as `FakeBroker.create_group`."""
-        await self.call("CreateGroup", ctl.Group(name=name, **settings))
+        await self.call("CreateGroup", _group(group_config(name, **options)))
 
-    async def update_group(self, name: str, **settings: Unpack[GroupKeywords]) -> None:
+    async def update_group(self, name: str, **options: Unpack[GroupOptions]) -> None:
         """Replace a group's settings, as `FakeBroker.update_group`."""
-        await self.call("UpdateGroup", ctl.Group(name=name, **settings))
+        await self.call("UpdateGroup", _group(group_config(name, **options)))
 
     async def delete_group(self, name: str) -> None:
         """Delete a consumer group."""
@@ -452,22 +414,29 @@ def _all(kind: type[V], listed: Any) -> tuple[V, ...]:
     return tuple(read(kind, item) for item in listed.items)
 
 
-def _topic(
-    name: str,
-    kind: str,
-    queues: int,
-    read_queues: int | None,
-    write_queues: int | None,
-    permission: str,
-    lite_expiration: float | None,
-    lite_limit: int,
-) -> ctl.Topic:
+def _topic(config: TopicConfig) -> ctl.Topic:
     return ctl.Topic(
-        name=name,
-        type=kind,
-        read_queues=queues if read_queues is None else read_queues,
-        write_queues=queues if write_queues is None else write_queues,
-        permission=permission,
-        lite_expiration=lite_expiration,
-        lite_limit=lite_limit,
+        name=config.name,
+        type=config.type.name,
+        read_queues=config.read_queues,
+        write_queues=config.write_queues,
+        permission=config.permission.name,
+        lite_expiration=config.lite_expiration,
+        lite_limit=config.lite_limit,
+    )
+
+
+def _group(config: GroupConfig) -> ctl.Group:
+    policy = config.retry_policy
+    if policy is not None and not policy.steps:
+        raise ValueError(f"backoff must be a sequence of seconds over the control service, got {policy!r}")
+    return ctl.Group(
+        name=config.name,
+        ordered=config.ordered,
+        max_attempts=config.max_attempts,
+        backoff=policy.steps if policy is not None else (),
+        consume_enabled=config.consume_enabled,
+        lite_topic=config.lite_bind_topic,
+        lite_quota=config.lite_quota,
+        lite_exclusive=config.lite_exclusive,
     )

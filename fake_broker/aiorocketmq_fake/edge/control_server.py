@@ -22,6 +22,7 @@ from aiorocketmq_fake.edge.control_wire import messages as ctl
 from aiorocketmq_fake.edge.control_wire.methods import METHODS, SERVICE
 from aiorocketmq_fake.edge.faults import FaultRule
 from aiorocketmq_fake.edge.node import Node
+from aiorocketmq_fake.options import GroupOptions, TopicOptions
 
 __all__ = ["BROKER_HEADER", "CODE_HEADER", "control_service"]
 
@@ -52,7 +53,7 @@ def _control(name: str, broker: Cluster, context: Context) -> Act:
     named = next((value for key, value in headers if key == BROKER_HEADER), None)
     meant = broker if named is None else broker.broker(str(named))
     meant.check_administrator(read_caller(headers, context.peer).signature)
-    act: Act = getattr(Control(broker, meant, whole=named is None), _snake(name))
+    act: Act = getattr(Control(broker, meant), _snake(name))
     return act
 
 
@@ -78,10 +79,10 @@ def _handler(name: str, broker: Cluster) -> grpc.RpcMethodHandler[bytes, Message
 class Control:
     """One method for each call, named after it; ValueError and Refusal become gRPC statuses."""
 
-    def __init__(self, cluster: Cluster, broker: Node, *, whole: bool) -> None:
+    def __init__(self, cluster: Cluster, broker: Cluster | Node) -> None:
         self._cluster = cluster
         self._broker = broker
-        self._meant = cluster.brokers if whole else (broker,)
+        self._meant = (broker,) if isinstance(broker, Node) else cluster.brokers
 
     async def describe(self, request: ctl.Empty) -> ctl.Description:
         """Tell what this broker is."""
@@ -376,8 +377,7 @@ def _optional(request: ctl.Which, name: Any) -> str | None:
     return getattr(request, name) if request.HasField(name) else None
 
 
-def _topic(request: ctl.Topic) -> dict[str, Any]:
-    """Return the keywords of a topic; Any: of several types."""
+def _topic(request: ctl.Topic) -> TopicOptions:
     return {
         "type": request.type or "NORMAL",
         "read_queues": request.read_queues,
@@ -388,8 +388,7 @@ def _topic(request: ctl.Topic) -> dict[str, Any]:
     }
 
 
-def _group(request: ctl.Group) -> dict[str, Any]:
-    """Return the keywords of a group; Any: of several types."""
+def _group(request: ctl.Group) -> GroupOptions:
     return {
         "ordered": request.ordered,
         "max_attempts": request.max_attempts or 17,

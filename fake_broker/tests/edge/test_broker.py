@@ -13,9 +13,11 @@ from typing import Any
 import grpc
 import pyarrow.parquet
 import pytest
+from aiorocketmq import admin as sdk
 from aiorocketmq.wire import messages as pb
 from aiorocketmq_fake import PROFILES, FakeBroker, FakeBrokerClient, Refusal
 from aiorocketmq_fake.core.broker import Broker
+from aiorocketmq_fake.core.values.codes import TopicType
 from aiorocketmq_fake.core.values.events import PollParked, Stored
 
 Happened = Callable[[type], Awaitable[Any]]
@@ -251,12 +253,12 @@ def test_options_that_cannot_be_are_refused_where_they_are_given(
 
 @pytest.mark.parametrize("options", [{"type": "ODD"}, {"permission": "rw"}])
 async def test_words_that_are_none_are_refused(broker: FakeBroker, options: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="use one of"):
+    with pytest.raises(ValueError, match="must be one of"):
         await broker.create_topic("u", **options)
 
 
 async def test_a_message_on_trial_must_be_stored(broker: FakeBroker) -> None:
-    with pytest.raises(ValueError, match="holds no message"):
+    with pytest.raises(ValueError, match="is not in topic"):
         await broker.verify_message("raw-1", "t", "nothing")
 
 
@@ -291,3 +293,15 @@ async def test_a_broker_that_cannot_record_does_not_half_start(tmp_path: Path) -
         async with broker:
             pass
     assert not broker.is_running
+
+
+@pytest.mark.parametrize("kind", ["FIFO", TopicType.FIFO, sdk.TopicType.FIFO])
+async def test_topic_types_are_names_or_members(broker: FakeBroker, kind: Any) -> None:
+    await broker.create_topic("typed", type=kind)
+    assert {topic.name: topic.type for topic in broker.topics()}["typed"] == "FIFO"
+
+
+@pytest.mark.parametrize("kind", ["fifo", None, 3])
+async def test_an_unknown_topic_type_is_named(broker: FakeBroker, kind: Any) -> None:
+    with pytest.raises(ValueError, match=f"type must be one of UNSPECIFIED, NORMAL, .*, got {kind!r}"):
+        await broker.create_topic("typed", type=kind)

@@ -93,7 +93,7 @@ async def test_clients_are_given_orders_from_elsewhere(
     await remote.reconnect_endpoints("raw-1")
     order = await asyncio.wait_for(stream.read(), 10)
     assert order.WhichOneof("command") == "reconnect_endpoints_command"
-    with pytest.raises(ValueError, match="holds no message"):
+    with pytest.raises(ValueError, match="is not in topic"):
         await remote.verify_message("raw-1", "t", "nothing")
     with pytest.raises(Refusal):
         await remote.print_stack_trace("nobody")
@@ -120,7 +120,7 @@ async def test_a_refusal_is_the_same_from_elsewhere(remote: FakeBrokerClient) ->
     with pytest.raises(Refusal) as refused:
         await remote.delete_topic("nowhere")
     assert refused.value.code is Code.TOPIC_NOT_FOUND
-    with pytest.raises(ValueError, match="no topic type is called 'ODD'"):
+    with pytest.raises(ValueError, match=r"type must be one of .*, got 'ODD'"):
         await remote.create_topic("orders", type="ODD")
 
 
