@@ -5,12 +5,13 @@ Everything else about them is true: the fault travels the whole way, through the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
-from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.commands.leasing import LeaseEnds
+from aiorocketmq_fake.core.broker import Broker, Parts
+from aiorocketmq_fake.core.commands.leasing import Leasing
 from aiorocketmq_fake.core.commands.polls import Poll
 from aiorocketmq_fake.core.commands.receiving import Receiving
 from aiorocketmq_fake.core.records.consumption import Consumption
@@ -45,7 +46,7 @@ class _SwapsOnce(Receiving):
         return taken
 
 
-class _HandsOutTwice(LeaseEnds):
+class _HandsOutTwice(Leasing):
     """One message of a normal group is handed out again while its first consumer still holds it (R5.1)."""
 
     _has_struck = False
@@ -58,7 +59,7 @@ class _HandsOutTwice(LeaseEnds):
             self._state.agenda.set(_Copying(lease), self._state.now, self._copy)
 
     def _copy(self, copying: _Copying) -> None:
-        self.bring_back(copying.lease)
+        self._redelivery.bring_back(copying.lease)
 
 
 class _Copying(Alarm):
@@ -71,7 +72,7 @@ class _Copying(Alarm):
         self.lease = lease
 
 
-class _ReturnsEarly(LeaseEnds):
+class _ReturnsEarly(Leasing):
     """One message that was given back by the group's ladder returns after half of the time asked for (R7.3)."""
 
     _has_struck = False
@@ -81,7 +82,7 @@ class _ReturnsEarly(LeaseEnds):
         now = self._state.now
         if not self._has_struck and lease.changed and lease.expires - now == self._step(lease):
             self._has_struck = True
-            self._state.agenda.set(lease, now + (lease.expires - now) // 2, self.end)
+            self._state.agenda.set(lease, now + (lease.expires - now) // 2, self._redelivery.expire)
 
     def _step(self, lease: Lease) -> int | None:
         policy = retry_policy(lease.consumption.group.config, self._state.profile)
@@ -90,19 +91,11 @@ class _ReturnsEarly(LeaseEnds):
         return milliseconds(policy.steps[min(lease.attempt, len(policy.steps)) - 1])
 
 
-class _Reordering(Broker):
-    _receiving_class = _SwapsOnce
-
-
-class _DoubleDelivery(Broker):
-    _ends_class = _HandsOutTwice
-
-
-class _EarlyRetry(Broker):
-    _ends_class = _ReturnsEarly
-
-
-PLANTED: Mapping[str, type[Broker]] = MappingProxyType(
-    {"reordering": _Reordering, "double-delivery": _DoubleDelivery, "early-retry": _EarlyRetry}
+PLANTED: Mapping[str, Callable[..., Broker]] = MappingProxyType(
+    {
+        "reordering": partial(Broker, parts=Parts(receiving=_SwapsOnce)),
+        "double-delivery": partial(Broker, parts=Parts(leasing=_HandsOutTwice)),
+        "early-retry": partial(Broker, parts=Parts(leasing=_ReturnsEarly)),
+    }
 )
 """Cores by the promise that they break."""

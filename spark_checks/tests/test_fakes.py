@@ -18,7 +18,7 @@ from aiorocketmq.recording import Recorder
 from aiorocketmq.transaction import Resolution
 from aiorocketmq_audit.judgement import EXEMPTED
 from aiorocketmq_fake import FakeBroker
-from aiorocketmq_fake.core.broker import Broker
+from aiorocketmq_fake.core.broker import Broker, Parts
 from aiorocketmq_fake.core.commands.polls import Poll
 from aiorocketmq_fake.core.commands.receiving import Receiving
 from aiorocketmq_fake.core.values.codes import LiteAction
@@ -51,7 +51,7 @@ async def trouble(folder: Path, *, seed: int, play: type[Trouble | LiteTrouble])
             await play(broker, recorder, seed).run()
 
 
-async def orders(folder: Path, *, core: type[Broker] = Broker) -> None:
+async def orders(folder: Path, *, core: Callable[..., Broker] = Broker) -> None:
     """An ordered and a normal group; one handler fails once, and its message climbs the first step of the ladder."""
     handled: list[bytes] = []
     everything = anyio.Event()
@@ -102,12 +102,12 @@ class ShowsItsRetryTopic(Receiving):
         return shown
 
 
-class Revealing(Broker):
-    _receiving_class = ShowsItsRetryTopic
-
-
 async def revealed(folder: Path) -> None:
-    async with FakeBroker(clock="manual", record=folder, core=Revealing) as broker:
+    async with FakeBroker(
+        clock="manual",
+        record=folder,
+        core=partial(Broker, parts=Parts(receiving=ShowsItsRetryTopic)),
+    ) as broker:
         await broker.create_topic("orders", queues=1)
         await broker.create_group("billing")
         with Recorder(folder, clock=broker.clock.now) as recorder:

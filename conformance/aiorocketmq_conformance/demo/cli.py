@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -45,7 +46,7 @@ def demo(out: Path, seed: int, planted: str | None, with_spark: bool, with_confo
     if with_spark and not audit.is_installed():
         console.print("The Spark audit is left out: run pip install 'aiorocketmq[spark,jre]' to have it.")
         with_spark = False
-    core = Broker
+    core: Callable[..., Broker] = Broker
     if planted:
         from aiorocketmq_fake.planted import PLANTED
 

@@ -41,7 +41,7 @@ class Options:
     out: Path
     seed: int
     planted: str | None
-    core: type[Broker]
+    core: Callable[..., Broker]
     """The core of the fake: the real one, or one with the planted fault."""
     with_spark: bool
     with_conformance: bool

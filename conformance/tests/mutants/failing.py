@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from aiorocketmq_fake.core.broker import Broker
+from aiorocketmq_fake.core.broker import Broker, Parts
 from aiorocketmq_fake.core.commands.dead_letters import DeadLetters
 from aiorocketmq_fake.core.values.codes import Code, Refusal
 from aiorocketmq_fake.core.values.events import StoredAs
@@ -119,7 +119,9 @@ class OneAttemptLess(Broker):
         return replace(merged, max_attempts=merged.max_attempts + 1)
 
 
-class _KeepsOriginals(DeadLetters):
+class OriginalsKept(DeadLetters):
+    """The dead letter is written, and the original delivered on."""
+
     def copy(self, group: str, message: StoredMessage) -> StoredMessage:
         topic = self._state.topics[message.topic]
         kept = self._storage.append(
@@ -129,13 +131,9 @@ class _KeepsOriginals(DeadLetters):
         return super().copy(group, message)
 
 
-class OriginalsKept(Broker):
-    """The dead letter is written, and the original delivered on."""
+class SomeWrittenTwice(DeadLetters):
+    """Every fourth dead letter is written twice."""
 
-    _dead_letters_class = _KeepsOriginals
-
-
-class _WritesTwice(DeadLetters):
     _count = 0
 
     def copy(self, group: str, message: StoredMessage) -> StoredMessage:
@@ -145,48 +143,30 @@ class _WritesTwice(DeadLetters):
         return super().copy(group, message)
 
 
-class SomeWrittenTwice(Broker):
-    """Every fourth dead letter is written twice."""
+class ForwardsWrittenTwice(DeadLetters):
+    """A forward writes two dead letters."""
 
-    _dead_letters_class = _WritesTwice
-
-
-class _WritesEachForwardTwice(DeadLetters):
     def forward(self, group: str, message: StoredMessage, attempt: int) -> None:
         super().forward(group, message, attempt)
         self.copy(group, message)
 
 
-class ForwardsWrittenTwice(Broker):
-    """A forward writes two dead letters."""
+class DeadLettersBare(DeadLetters):
+    """Dead letters lose tag, keys and properties."""
 
-    _dead_letters_class = _WritesEachForwardTwice
-
-
-class _WritesBare(DeadLetters):
     def copy(self, group: str, message: StoredMessage) -> StoredMessage:
         bare = replace(message.content, tag="", keys=(), properties={})
         return super().copy(group, replace(message, content=bare))
 
 
-class DeadLettersBare(Broker):
-    """Dead letters lose tag, keys and properties."""
+class DeadLettersShared(DeadLetters):
+    """The dead letters of one group are those of all."""
 
-    _dead_letters_class = _WritesBare
-
-
-class _WritesForAll(DeadLetters):
     def copy(self, group: str, message: StoredMessage) -> StoredMessage:
         for other in list(self._state.groups):
             if other != group and dead_letter_topic(other) not in self._state.topics:
                 super().copy(other, message)
         return super().copy(group, message)
-
-
-class DeadLettersShared(Broker):
-    """The dead letters of one group are those of all."""
-
-    _dead_letters_class = _WritesForAll
 
 
 class ForwardsIgnored(Broker):
@@ -220,23 +200,23 @@ class RestartsLoseDeadLetters(Broker):
 FAILING = (
     Mutant("MU11", ("timing.invisible*", "simple.expiry-redelivers"), core=LeasesFromStoreTime),
     Mutant("MU21", ("dlq.not-before", "retry.total-attempts[1]", "dlq.after-limit"), core=OneAttemptLess),
-    Mutant("MU23", ("dlq.gone-from-source", "dlq.forward-rpc"), core=OriginalsKept),
-    Mutant("MU25", ("dlq.once",), core=SomeWrittenTwice),
-    Mutant("mu-forwards-doubled", ("dlq.forward-twice",), core=ForwardsWrittenTwice),
+    Mutant("MU23", ("dlq.gone-from-source", "dlq.forward-rpc"), parts=Parts(dead_letters=OriginalsKept)),
+    Mutant("MU25", ("dlq.once",), parts=Parts(dead_letters=SomeWrittenTwice)),
+    Mutant("mu-forwards-doubled", ("dlq.forward-twice",), parts=Parts(dead_letters=ForwardsWrittenTwice)),
     Mutant(
         "MU26",
         ("dlq.content[origin]",),
         changes={"dead_letters_tell_origin": False},
         defect="dead letters do not tell where they come from",
     ),
-    Mutant("mu-dead-letters-bare", ("dlq.content[message]",), core=DeadLettersBare),
+    Mutant("mu-dead-letters-bare", ("dlq.content[message]",), parts=Parts(dead_letters=DeadLettersBare)),
     Mutant(
         "MU27",
         ("dlq.forward-rpc", "dlq.forward-twice", "dlq.forward-then-ack", "dlq.fifo-continues"),
         core=ForwardsIgnored,
     ),
     Mutant("mu-anything-forwarded", ("dlq.forward-bad-handle",), core=AnythingForwarded),
-    Mutant("MU110", ("dlq.per-group",), core=DeadLettersShared),
+    Mutant("MU110", ("dlq.per-group",), parts=Parts(dead_letters=DeadLettersShared)),
     Mutant("mu-restart-loses-dead-letters", ("dlq.restart",), core=RestartsLoseDeadLetters),
     Mutant("MU28", ("timing.custom-ladder", "timing.last-step-repeats"), core=FirstIntervalOnly),
     Mutant(

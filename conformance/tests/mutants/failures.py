@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.commands.leasing import LeaseEnds
+from aiorocketmq_fake.core.broker import Broker, Parts
+from aiorocketmq_fake.core.commands.redelivery import Redelivery
 from aiorocketmq_fake.core.records.leases import Lease
 from aiorocketmq_fake.core.values.codes import Code
 from aiorocketmq_fake.core.values.model import (
@@ -34,7 +34,7 @@ class CrashLosesWhatWasHeld(Broker):
         super().lose_stream(client_id, now=now)
         for lease in self._state.leases.all():
             if lease.client_id == client_id:
-                self._ends.settle(lease)
+                self._leasing.settle(lease)
 
 
 class _RemembersAcks(Broker):
@@ -50,7 +50,7 @@ class _RemembersAcks(Broker):
     def bring_acked_back(self, client_id: str | None = None) -> None:
         for lease in self.acked:
             if client_id in (None, lease.client_id) and lease.order is None:
-                self._ends.bring_back(lease)
+                self._redelivery.bring_back(lease)
         self.acked = ()
 
 
@@ -108,15 +108,11 @@ class AcksWithoutEffect(Broker):
         return AckResult(Code.OK, entries)
 
 
-class _NothingComesBack(LeaseEnds):
-    def bring_back(self, lease: Lease) -> None:
-        return
-
-
-class NothingComesBack(Broker):
+class NothingComesBack(Redelivery):
     """What is not acknowledged in time is lost."""
 
-    _ends_class = _NothingComesBack
+    def bring_back(self, lease: Lease) -> None:
+        return
 
 
 class TakenAndDropped(Broker):
@@ -149,7 +145,7 @@ class LateAcksCount(Broker):
                 None,
             )
             if lease is not None:
-                self._ends.settle(lease)
+                self._leasing.settle(lease)
             outcomes.append(AckOutcome(entry.message_id, entry.receipt_handle, Code.OK, "OK"))
         return AckResult(Code.OK, tuple(outcomes))
 
@@ -189,7 +185,7 @@ FAILURES = (
     Mutant(
         "mu-nothing-comes-back",
         ("fault.ack-request-lost", "fault.receive-reply-lost"),
-        core=NothingComesBack,
+        parts=Parts(redelivery=NothingComesBack),
     ),
     Mutant("mu-taken-and-dropped", ("fault.latency-300ms", "fault.jitter-loss"), core=TakenAndDropped),
     Mutant("mu-late-acks-count", ("fault.partition-consumer", "fault.consumer-pause"), core=LateAcksCount),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from aiorocketmq_fake.core.broker import Broker
+from aiorocketmq_fake.core.broker import Broker, Parts
 from aiorocketmq_fake.core.commands.receiving import ReceivePoll, Receiving
 from aiorocketmq_fake.core.records.consumption import Consumption
 from aiorocketmq_fake.core.records.leases import Order
@@ -201,7 +201,9 @@ class RejectedComeBack(Tampering):
         return replace(answer, deliveries=tuple(kept))
 
 
-class _Blocked(Receiving):
+class RejectedBlock(Receiving):
+    """A message that the filter rejects is not passed and blocks its queue."""
+
     def take(
         self, poll: ReceivePoll, consumption: Consumption, limit: int
     ) -> list[tuple[StoredMessage, int, Order | None]]:
@@ -210,12 +212,6 @@ class _Blocked(Receiving):
             if message is not None and poll.wanted is not None and not poll.wanted.selects(message):
                 return []
         return super().take(poll, consumption, limit)
-
-
-class RejectedBlock(Broker):
-    """A message that the filter rejects is not passed and blocks its queue."""
-
-    _receiving_class = _Blocked
 
 
 class OneFilterForAll(Tampering):
@@ -250,7 +246,7 @@ FILTERING = (
     ),
     Mutant("mu-one-filter-for-all", ("filter.tag-per-group",), core=OneFilterForAll),
     Mutant("mu-rejected-come-back", ("filter.skipped-not-returned",), core=RejectedComeBack),
-    Mutant("MU68", ("filter.no-slot-waste",), core=RejectedBlock),
+    Mutant("MU68", ("filter.no-slot-waste",), parts=Parts(receiving=RejectedBlock)),
     Mutant(
         "MU66",
         ("filter.sql-unknown-prop", "filter.sql-in*", "filter.sql-type-clash", "pull.filter-sql[unknown]"),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.commands.leasing import LeaseEnds
+from aiorocketmq_fake.core.broker import Broker, Parts
+from aiorocketmq_fake.core.commands.redelivery import Redelivery
 from aiorocketmq_fake.core.records.leases import Lease
 from aiorocketmq_fake.core.values.codes import Code, OffsetPolicy
 from aiorocketmq_fake.core.values.model import (
@@ -39,15 +39,11 @@ class ExpiresEarly(Broker):
         super().keep(now=now, retention=retention and retention / 2, disk_used=disk_used)
 
 
-class _Reviving(LeaseEnds):
-    def is_kept(self, lease: Lease) -> bool:
-        return True
-
-
-class DeletedComeBack(Broker):
+class DeletedComeBack(Redelivery):
     """What was deleted in a consumer's hands comes back."""
 
-    _ends_class = _Reviving
+    def is_kept(self, lease: Lease) -> bool:
+        return True
 
 
 class StuckBehindMin(Broker):
@@ -131,15 +127,11 @@ class OldAcksCount(Tampering):
         return Received(answer.code, answer.message, tuple(kept))
 
 
-class _Forgetful(LeaseEnds):
-    def bring_back(self, lease: Lease) -> None:
-        return
-
-
-class ProgressAtReceive(Broker):
+class ProgressAtReceive(Redelivery):
     """What was received counts as consumed, acked or not."""
 
-    _ends_class = _Forgetful
+    def bring_back(self, lease: Lease) -> None:
+        return
 
 
 class ProgressPerClient(Broker):
@@ -212,7 +204,7 @@ KEEPING = (
         core=NothingExpires,
     ),
     Mutant("mu-expires-early", ("keep.before-expiry",), core=ExpiresEarly),
-    Mutant("mu-deleted-come-back", ("keep.inflight-over-expiry",), core=DeletedComeBack),
+    Mutant("mu-deleted-come-back", ("keep.inflight-over-expiry",), parts=Parts(redelivery=DeletedComeBack)),
     Mutant(
         "mu-stuck-behind-min",
         ("keep.progress-behind-min", "keep.expires[remoting]"),
@@ -255,7 +247,7 @@ KEEPING = (
     ),
     Mutant("MU81", ("offset.reset-one-group",), core=ResetsAllGroups),
     Mutant("MU82", ("offset.reset-inflight-ack",), core=OldAcksCount),
-    Mutant("MU79", ("offset.resume-unacked", "offset.restart"), core=ProgressAtReceive),
+    Mutant("MU79", ("offset.resume-unacked", "offset.restart"), parts=Parts(redelivery=ProgressAtReceive)),
     Mutant("MU80", ("offset.resume-other-client",), core=ProgressPerClient),
     Mutant("mu-progress-until-termination", ("offset.resume",), core=ProgressUntilTermination),
     Mutant("mu-progress-until-restart", ("offset.restart",), core=ProgressUntilRestart),

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 
 from aiorocketmq_conformance.probe.proxy import Meddling
-from aiorocketmq_fake.core.broker import Broker
+from aiorocketmq_fake.core.broker import Broker, Parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,8 @@ class Mutant:
     )
     """Cases that must still pass: a mutant that breaks everything proves little."""
     core: type[Broker] = Broker
+    parts: Parts = field(default_factory=Parts)
+    """Parts of the core that have the defect."""
     profile: str = "documented"
     changes: Mapping[str, object] = field(default_factory=dict)
     """Fields of the profile with other values."""
@@ -34,7 +36,12 @@ class Mutant:
     @property
     def told(self) -> str:
         """What is wrong, in one sentence."""
-        return self.defect or (self.core.__doc__ or "").partition("\n")[0]
+        broken = [
+            part
+            for part, whole in zip(astuple(self.parts), astuple(Parts()), strict=True)
+            if part is not whole
+        ]
+        return self.defect or ((broken or [self.core])[0].__doc__ or "").partition("\n")[0]
 
 
 ROUNDTRIP = "send.body-roundtrip[cjk]"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from heapq import heappush
 
-from aiorocketmq_fake.core.broker import Broker
+from aiorocketmq_fake.core.broker import Broker, Parts
 from aiorocketmq_fake.core.commands.receiving import Receiving
 from aiorocketmq_fake.core.filters.expressions import Filter
 from aiorocketmq_fake.core.records.consumption import Consumption
@@ -25,8 +25,8 @@ from conformance.tests.mutants.mutant import Mutant
 from conformance.tests.mutants.settling import AnyHandleAcks
 
 
-def broken(records: type[LaneOrder], what: str) -> type[Broker]:
-    """A core whose ordered groups keep their order in such records."""
+def broken(records: type[LaneOrder]) -> Parts:
+    """Parts of a core whose ordered groups keep their order in such records."""
 
     class Reading(Consumption):
         __slots__ = ()
@@ -45,11 +45,7 @@ def broken(records: type[LaneOrder], what: str) -> type[Broker]:
                 state.consumptions[key] = consumption
             return consumption
 
-    class Unordered(Broker):
-        _receiving_class = Receives
-
-    Unordered.__doc__ = what
-    return Unordered
+    return Parts(receiving=Receives)
 
 
 class NothingBlocks(LaneOrder):
@@ -168,22 +164,26 @@ ORDERING = (
     Mutant(
         "MU31",
         ("fifo.unacked-blocks", "fifo.first-ack-only", "fifo.gap-ack"),
-        core=broken(NothingBlocks, "The next message is delivered while the head is in flight."),
+        parts=broken(NothingBlocks),
+        defect="The next message is delivered while the head is in flight.",
     ),
     Mutant(
         "MU32",
         ("fifo.gap-ack",),
-        core=broken(AnyAckOpens, "A group is released when any message of the batch is acked."),
+        parts=broken(AnyAckOpens),
+        defect="A group is released when any message of the batch is acked.",
     ),
     Mutant(
         "MU33",
         ("fifo.unacked-blocks", "fifo.change-shorter", "fifo.change-middle"),
-        core=broken(HeadSkipped, "After its lease the head is skipped."),
+        parts=broken(HeadSkipped),
+        defect="After its lease the head is skipped.",
     ),
     Mutant(
         "MU34",
         ("fifo.change-shorter", "fifo.consumer-crash"),
-        core=broken(ToTheTail, "A message that failed goes to the tail of its group."),
+        parts=broken(ToTheTail),
+        defect="A message that failed goes to the tail of its group.",
     ),
     Mutant("MU36", ("fifo.other-queue-progress",), core=OrderedBlocksTopic),
     Mutant("MU37", ("fifo.exhausted-unblocks", "dlq.fifo-continues"), core=DeadHeadBlocks),
@@ -191,16 +191,19 @@ ORDERING = (
     Mutant(
         "MU39",
         ("fifo.reentrant-attempt-id",),
-        core=broken(RepeatsCount, "The same attempt id raises the attempt number."),
+        parts=broken(RepeatsCount),
+        defect="The same attempt id raises the attempt number.",
     ),
     Mutant(
         "MU40",
         ("fifo.new-attempt-id-blocked",),
-        core=broken(NewIdsOvertake, "A new attempt id may overtake."),
+        parts=broken(NewIdsOvertake),
+        defect="A new attempt id may overtake.",
     ),
     Mutant(
         "MU102",
         ("fifo.one-inflight-consumer",),
-        core=broken(SometimesOpen, "Two simultaneous receives may take neighbours of one message group."),
+        parts=broken(SometimesOpen),
+        defect="Two simultaneous receives may take neighbours of one message group.",
     ),
 )

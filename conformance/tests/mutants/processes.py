@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-from aiorocketmq_fake.core.broker import Broker
+from aiorocketmq_fake.core.broker import Broker, Parts
 from aiorocketmq_fake.core.values.model import (
     Delivery,
     OutgoingMessage,
@@ -154,7 +154,7 @@ PROCESSES = (
     Mutant("mu-pauses-end-leases", ("fault.broker-pause",), core=PausesEndLeases),
     Mutant("mu-crash-forgets-sends", ("fault.broker-kill",), core=CrashForgetsSends),
     Mutant("mu-downtime-forgets-delays", ("delay.downtime-over-due",), core=DelaysLostOnRestart),
-    Mutant("mu-void-takes-all", ("fault.half-open",), core=NothingComesBack),
+    Mutant("mu-void-takes-all", ("fault.half-open",), parts=Parts(redelivery=NothingComesBack)),
     Mutant("mu-commits-add-up", ("tx.reply-lost",), core=SecondCommitsDeliver),
     Mutant("mu-rates-ignored", ("send.throttled",), core=RatesIgnored),
     Mutant("mu-throttled-stored", ("send.throttled",), core=RefusedIsStoredAndBusy),

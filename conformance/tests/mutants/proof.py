@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 
 from aiorocketmq_conformance.case import Case, Level, load
 from aiorocketmq_conformance.probe.proxy import meddling_proxy
@@ -52,7 +53,11 @@ class BrokenFake(BundledFake):
 
     def __init__(self, mutant: Mutant) -> None:
         profile = replace(PROFILES[mutant.profile], **mutant.changes)  # type: ignore[arg-type]  # fields by name
-        super().__init__(profile, declaration=DECLARATIONS[f"fake-{mutant.profile}"], core=mutant.core)
+        super().__init__(
+            profile,
+            declaration=DECLARATIONS[f"fake-{mutant.profile}"],
+            core=partial(mutant.core, parts=mutant.parts),
+        )
         self.spec = f"mutant:{mutant.name}"
         self._meddling = mutant.meddling
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from aiorocketmq_fake.core.broker import Broker
+from aiorocketmq_fake.core.broker import Broker, Parts
 from aiorocketmq_fake.core.commands.checks import Checks
 from aiorocketmq_fake.core.records.half_messages import Half
 from aiorocketmq_fake.core.values.codes import Code, MessageType, Refusal, Resolution
@@ -198,19 +198,15 @@ class SecondDecisionsWin(_Ledger):
             super().end_transaction(request, now=now)
 
 
-class _Obstinate(Checks):
+class ChecksGoOn(Checks):
+    """Producers are asked about transactions that have ended."""
+
     def leave(self, half: Half) -> None:
         pass
 
     def _on_due(self, half: Half) -> None:
         self._check(half)
         self._state.agenda.set(half, self._state.now + 60_000, self._on_due)
-
-
-class ChecksGoOn(Broker):
-    """Producers are asked about transactions that have ended."""
-
-    _checks_class = _Obstinate
 
 
 class BlankIdsUnknown(Broker):
@@ -268,7 +264,9 @@ TRANSACTIONS = (
     Mutant("MU58", ("tx.commit-twice",), core=SecondCommitsDeliver),
     Mutant("MU59", ("tx.rollback-then-commit",), core=SecondDecisionsWin),
     Mutant(
-        "MU60", ("tx.no-check-when-resolved", "tx.check-rollback", "tx.retry-like-normal"), core=ChecksGoOn
+        "MU60",
+        ("tx.no-check-when-resolved", "tx.check-rollback", "tx.retry-like-normal"),
+        parts=Parts(checks=ChecksGoOn),
     ),
     Mutant("mu-commits-lost", DELIVERING, core=CommitsLost),
     Mutant("mu-no-decision-commits", ("tx.end-unspecified",), core=NoDecisionCommits),

@@ -8,6 +8,7 @@ taken by `take_outputs()`, what happened by `take_events()`.
 
 import random
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import TypeVar, TypeVarTuple
 
 from aiorocketmq_fake.core.commands import salvage
@@ -18,7 +19,7 @@ from aiorocketmq_fake.core.commands.classic import ClassicBroker
 from aiorocketmq_fake.core.commands.clients import Clients
 from aiorocketmq_fake.core.commands.dead_letters import DeadLetters
 from aiorocketmq_fake.core.commands.delays import Delays
-from aiorocketmq_fake.core.commands.leasing import LeaseEnds
+from aiorocketmq_fake.core.commands.leasing import Leasing
 from aiorocketmq_fake.core.commands.lite_reading import LiteReading
 from aiorocketmq_fake.core.commands.lite_subscriptions import LiteSubscriptions
 from aiorocketmq_fake.core.commands.lite_topics import LiteTopics
@@ -30,6 +31,7 @@ from aiorocketmq_fake.core.commands.producing import Producing
 from aiorocketmq_fake.core.commands.pulling import Pulling
 from aiorocketmq_fake.core.commands.queue_locks import QueueLocks
 from aiorocketmq_fake.core.commands.receiving import Receiving
+from aiorocketmq_fake.core.commands.redelivery import Redelivery
 from aiorocketmq_fake.core.commands.retention import Retention
 from aiorocketmq_fake.core.commands.routes import query_assignment, query_route
 from aiorocketmq_fake.core.commands.salvage import Salvaged, Standing
@@ -76,14 +78,19 @@ Arguments = TypeVarTuple("Arguments")
 Answer = TypeVar("Answer")
 
 
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Factories of the parts that a test may replace, to break one promise on purpose."""
+
+    receiving: type[Receiving] = Receiving
+    leasing: type[Leasing] = Leasing
+    redelivery: type[Redelivery] = Redelivery
+    dead_letters: type[DeadLetters] = DeadLetters
+    checks: type[Checks] = Checks
+
+
 class Broker(ClassicBroker):
     """One broker node with its proxy, in memory."""
-
-    # Seams for brokers that break a promise on purpose, to prove that somebody notices.
-    _receiving_class: type[Receiving] = Receiving
-    _ends_class: type[LeaseEnds] = LeaseEnds
-    _dead_letters_class: type[DeadLetters] = DeadLetters
-    _checks_class: type[Checks] = Checks
 
     def __init__(
         self,
@@ -96,6 +103,7 @@ class Broker(ClassicBroker):
         name: str = "broker-a",
         cluster: str = "DefaultCluster",
         history: int = 100_000,
+        parts: Parts = Parts(),
     ) -> None:
         self.profile = profile
         self.host = host
@@ -110,30 +118,31 @@ class Broker(ClassicBroker):
         storage = Storage(state)
         self._receive_polls: PollBook[ReceiveRequest] = PollBook(state)
         self._pull_polls: PollBook[PullRequest] = PollBook(state)
-        dead_letters = self._dead_letters_class(state, storage)
-        self._ends = self._ends_class(state, storage, self._receive_polls, dead_letters)
+        dead_letters = parts.dead_letters(state, storage)
+        self._redelivery = parts.redelivery(state, storage, self._receive_polls, dead_letters)
+        self._leasing = parts.leasing(state, self._receive_polls, self._redelivery)
         self._subscriptions = LiteSubscriptions(state)
-        self._lite = LiteTopics(state, self._ends, self._subscriptions)
+        self._lite = LiteTopics(state, self._leasing, self._subscriptions)
         reading = LiteReading(state, self._lite, self._subscriptions)
-        self._receiving = self._receiving_class(state, self._receive_polls, dead_letters, self._ends, reading)
+        self._receiving = parts.receiving(state, self._receive_polls, dead_letters, self._leasing, reading)
         self._subscriptions.on_change(self._receive_polls.wake)
         self._pulling = Pulling(state, self._pull_polls)
         storage.listeners += [self._lite.index, self._on_stored]
-        self._settling = Settling(state, dead_letters, self._ends)
-        self._clients = Clients(state, self._ends, self._subscriptions)
-        self._offsets = Offsets(state, self._receive_polls, self._ends)
+        self._settling = Settling(state, dead_letters, self._leasing)
+        self._clients = Clients(state, self._leasing, self._subscriptions)
+        self._offsets = Offsets(state, self._receive_polls, self._leasing)
         self._delays = Delays(state, storage)
         self._halves = Halves()
         self._members = Members(state, storage)
         self._locks = QueueLocks(state)
         self._resets = OffsetResets(self._offsets)
         self._sending_back = SendingBack(state, storage, dead_letters)
-        checks = self._checks_class(state, self._halves, self._members)
+        checks = parts.checks(state, self._halves, self._members)
         self._transactions = Transactions(state, storage, self._halves, checks, self._delays.add)
         self._producing = Producing(state, storage, self._delays, self._transactions, self._lite)
         self._retention = Retention(state, self._lite.trim)
         self._catalogue = Catalogue(
-            state, self._receiving, self._pulling, self._ends, self._delays, self._transactions, self._lite
+            state, self._receiving, self._pulling, self._leasing, self._delays, self._transactions, self._lite
         )
 
     @property
@@ -266,7 +275,7 @@ class Broker(ClassicBroker):
         self._members.forget_all()
         self._locks.forget_all()
         self._resets.forget_all()
-        self._ends.stop_all_renewals()
+        self._leasing.stop_all_renewals()
         self._transactions.forget_decisions()
         self._state.outputs = []
 
@@ -384,7 +393,7 @@ class Broker(ClassicBroker):
         """Take back deliveries that could not be written to their receiver (R5.7); handles not held are
         ignored."""
         self._advance(milliseconds(now))
-        self._ends.give_back(receipt_handles)
+        self._leasing.give_back(receipt_handles)
 
     def ack(self, request: AckRequest, *, now: float) -> AckResult:
         """Acknowledge messages, each entry on its own (6.2). Refused as a whole: names, no entries."""

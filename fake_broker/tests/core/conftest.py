@@ -252,12 +252,12 @@ def queues(make_apache: MakeDesk) -> Desk:
 def run_machine(
     machine: type[RuleBasedStateMachine],
     profile: Profile,
-    broker_class: type[Broker],
+    core: Callable[..., Broker],
     examples: int,
     phases: list[Phase],
 ) -> None:
     run_state_machine_as_test(
-        type("Machine", (machine,), {"profile": profile, "broker_class": broker_class}),
+        type("Machine", (machine,), {"profile": profile, "core": core}),
         settings=settings(
             max_examples=examples,
             stateful_step_count=30,
@@ -281,10 +281,12 @@ def check_promises() -> Callable[[type[RuleBasedStateMachine], Profile, int], No
 
 
 @pytest.fixture
-def is_noticed() -> Callable[[type[RuleBasedStateMachine], Profile, type[Broker]], bool]:
+def is_noticed() -> Callable[[type[RuleBasedStateMachine], Profile, Callable[..., Broker]], bool]:
     """Whether a state machine objects to a broken broker."""
 
-    def objects(machine: type[RuleBasedStateMachine], profile: Profile, broken: type[Broker]) -> bool:
+    def objects(
+        machine: type[RuleBasedStateMachine], profile: Profile, broken: Callable[..., Broker]
+    ) -> bool:
         try:
             run_machine(machine, profile, broken, LONGEST_SEARCH, [Phase.generate])
         except AssertionError:

@@ -9,12 +9,14 @@ import random
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pytest
-from aiorocketmq_fake.core.broker import Broker
-from aiorocketmq_fake.core.commands.leasing import LeaseEnds
+from aiorocketmq_fake.core.broker import Broker, Parts
+from aiorocketmq_fake.core.commands.leasing import Leasing
 from aiorocketmq_fake.core.commands.receiving import Receiving
+from aiorocketmq_fake.core.commands.redelivery import Redelivery
 from aiorocketmq_fake.core.records.consumption import Consumption
 from aiorocketmq_fake.core.records.leases import Lease
 from aiorocketmq_fake.core.values import events
@@ -81,7 +83,7 @@ class BrokerMachine(RuleBasedStateMachine):
     """Commands and passing time."""
 
     profile: Profile
-    broker_class: type[Broker] = Broker
+    core: Callable[..., Broker] = Broker
 
     def __init__(self) -> None:
         super().__init__()
@@ -103,7 +105,7 @@ class BrokerMachine(RuleBasedStateMachine):
     def begin(self, seed: int, queues: int, disturbed: bool) -> None:
         """Half of the histories are without the commands that disturb order by intention."""
         self.disturbed = disturbed
-        self.broker = self.broker_class(self.profile, now=self.now, rng=random.Random(seed))
+        self.broker = self.core(self.profile, now=self.now, rng=random.Random(seed))
         for name, kind in zip(TOPICS, (TopicType.FIFO, TopicType.DELAY), strict=True):
             self.broker.create_topic(TopicConfig(name, kind, queues, queues), now=self.now)
         for name in GROUPS:
@@ -503,33 +505,29 @@ class OutOfOrder(Receiving):
         return False, super().rules(request, consumption)[1]
 
 
-class Twice(LeaseEnds):
+class Twice(Leasing):
     """Brings messages back while they are held."""
 
     def schedule(self, lease: Lease) -> None:
         super().schedule(lease)
         if lease.order is None:
-            self.bring_back(lease)
+            self._redelivery.bring_back(lease)
 
 
-class Forgetful(LeaseEnds):
+class Forgetful(Redelivery):
     """Loses what is not acked."""
 
     def bring_back(self, lease: Lease) -> None:
         pass
 
 
-class Again(LeaseEnds):
+class Again(Leasing):
     """Brings acked messages back."""
 
     def settle(self, lease: Lease) -> None:
         super().settle(lease)
         if lease.order is None:
-            self.bring_back(lease)
-
-
-def broken(**parts: type) -> type[Broker]:
-    return type("BrokenBroker", (Broker,), parts)
+            self._redelivery.bring_back(lease)
 
 
 PROFILES = [DOCUMENTED, APACHE_5_5]
@@ -545,14 +543,12 @@ def test_the_promises_hold_whatever_happens(check_promises: Callable[..., None],
 @pytest.mark.parametrize(
     "parts",
     [
-        {"_receiving_class": OutOfOrder},
-        {"_ends_class": Twice},
-        {"_ends_class": Forgetful},
-        {"_ends_class": Again},
+        Parts(receiving=OutOfOrder),
+        Parts(leasing=Twice),
+        Parts(redelivery=Forgetful),
+        Parts(leasing=Again),
     ],
     ids=["out of order", "twice", "lost", "back after the ack"],
 )
-def test_a_broken_promise_is_noticed(
-    is_noticed: Callable[..., bool], profile: Profile, parts: dict[str, type]
-) -> None:
-    assert is_noticed(BrokerMachine, profile, broken(**parts))
+def test_a_broken_promise_is_noticed(is_noticed: Callable[..., bool], profile: Profile, parts: Parts) -> None:
+    assert is_noticed(BrokerMachine, profile, partial(Broker, parts=parts))

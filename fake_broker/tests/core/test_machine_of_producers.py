@@ -7,10 +7,11 @@ events, and holds them against sentences such as "what was rolled back is never 
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pytest
-from aiorocketmq_fake.core.broker import Broker
+from aiorocketmq_fake.core.broker import Broker, Parts
 from aiorocketmq_fake.core.commands.checks import Checks
 from aiorocketmq_fake.core.records.half_messages import Half
 from aiorocketmq_fake.core.values import events
@@ -63,7 +64,7 @@ class ProducerMachine(RuleBasedStateMachine):
     """Commands and passing time."""
 
     profile: Profile
-    broker_class: type[Broker] = Broker
+    core: Callable[..., Broker] = Broker
 
     def __init__(self) -> None:
         super().__init__()
@@ -77,7 +78,7 @@ class ProducerMachine(RuleBasedStateMachine):
 
     @initialize(seed=st.integers(0, 99))
     def begin(self, seed: int) -> None:
-        self.broker = self.broker_class(self.profile, now=self.now, rng=random.Random(seed))
+        self.broker = self.core(self.profile, now=self.now, rng=random.Random(seed))
         for name, kind in (("tx", TopicType.TRANSACTION), ("delay", TopicType.DELAY)):
             self.broker.create_topic(TopicConfig(name, kind, 2, 2), now=self.now)
 
@@ -349,4 +350,4 @@ def test_the_promises_hold_whatever_happens(check_promises: Callable[..., None],
 def test_a_broken_promise_is_noticed(
     is_noticed: Callable[..., bool], profile: Profile, checks: type[Checks]
 ) -> None:
-    assert is_noticed(ProducerMachine, profile, type("BrokenBroker", (Broker,), {"_checks_class": checks}))
+    assert is_noticed(ProducerMachine, profile, partial(Broker, parts=Parts(checks=checks)))

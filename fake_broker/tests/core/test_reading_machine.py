@@ -61,13 +61,13 @@ class ReadingMachine(RuleBasedStateMachine):
     """Commands and passing time."""
 
     profile: Profile
-    broker_class: type[Broker] = Broker
+    core: Callable[..., Broker] = Broker
 
     @initialize(seed=st.integers(0, 99))
     def begin(self, seed: int) -> None:
         self.now = 1_000_000.0
         self.serial = 0
-        self.broker = self.broker_class(self.profile, now=self.now, rng=random.Random(seed))
+        self.broker = self.core(self.profile, now=self.now, rng=random.Random(seed))
         self.broker.create_topic(TopicConfig("t", TopicType.NORMAL, QUEUES, QUEUES), now=self.now)
         for group in GROUPS:
             self.broker.create_group(GroupConfig(group), now=self.now)
@@ -311,8 +311,8 @@ def test_what_may_be_read_is_read(check_promises: Callable[..., None], profile: 
 
 
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
-@pytest.mark.parametrize("broker_class", [Hasty, Moving, Unfiltered], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("core", [Hasty, Moving, Unfiltered], ids=lambda kind: kind.__name__)
 def test_a_broker_that_reads_otherwise_is_noticed(
-    is_noticed: Callable[..., bool], profile: Profile, broker_class: type[Broker]
+    is_noticed: Callable[..., bool], profile: Profile, core: Callable[..., Broker]
 ) -> None:
-    assert is_noticed(ReadingMachine, profile, broker_class)
+    assert is_noticed(ReadingMachine, profile, core)

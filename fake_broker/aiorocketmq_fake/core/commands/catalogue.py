@@ -1,7 +1,7 @@
 """The catalogue of topics and groups, as administrators change it."""
 
 from aiorocketmq_fake.core.commands.delays import Delays
-from aiorocketmq_fake.core.commands.leasing import LeaseEnds
+from aiorocketmq_fake.core.commands.leasing import Leasing
 from aiorocketmq_fake.core.commands.lite_topics import LiteTopics
 from aiorocketmq_fake.core.commands.pulling import Pulling
 from aiorocketmq_fake.core.commands.receiving import Receiving
@@ -25,7 +25,7 @@ class Catalogue:
         state: State,
         receiving: Receiving,
         pulling: Pulling,
-        ends: LeaseEnds,
+        leasing: Leasing,
         delays: Delays,
         transactions: Transactions,
         lite: LiteTopics,
@@ -33,7 +33,7 @@ class Catalogue:
         self._state = state
         self._receiving = receiving
         self._pulling = pulling
-        self._ends = ends
+        self._leasing = leasing
         self._delays = delays
         self._transactions = transactions
         self._lite = lite
@@ -112,7 +112,7 @@ class Catalogue:
         consumption = state.consumptions.pop((group_name, topic_name))
         for lease in state.leases.all():
             if lease.consumption is consumption:
-                self._ends.drop(lease, LeaseEnd.DELETED)
+                self._leasing.drop(lease, LeaseEnd.DELETED)
         state.topics.pop(retry_topic(group_name, topic_name), None)
 
     def _topic(self, name: str) -> Topic:

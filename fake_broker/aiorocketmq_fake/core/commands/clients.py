@@ -1,6 +1,6 @@
 """Clients: their settings, their registration, and how they are forgotten (2)."""
 
-from aiorocketmq_fake.core.commands.leasing import LeaseEnds
+from aiorocketmq_fake.core.commands.leasing import Leasing
 from aiorocketmq_fake.core.commands.lite_subscriptions import LITE_CLIENTS, LiteSubscriptions, lite_quota
 from aiorocketmq_fake.core.commands.registry import check_session_group, looked_up_group
 from aiorocketmq_fake.core.filters.expressions import parse
@@ -24,9 +24,9 @@ from aiorocketmq_fake.core.values.names import check_client_properties
 class Clients:
     """The commands of sessions."""
 
-    def __init__(self, state: State, ends: LeaseEnds, lite: LiteSubscriptions) -> None:
+    def __init__(self, state: State, leasing: Leasing, lite: LiteSubscriptions) -> None:
         self._state = state
-        self._ends = ends
+        self._leasing = leasing
         self._lite = lite
 
     def settings(self, client_id: str, settings: ClientSettings) -> MergedSettings:
@@ -192,5 +192,5 @@ class Clients:
         state.events.append(
             ClientLeft(state.at, client.id, client.settings.client_type, client.group, expired)
         )
-        self._ends.release_client(client.id)
+        self._leasing.release_client(client.id)
         self._lite.forget_client(client.id)

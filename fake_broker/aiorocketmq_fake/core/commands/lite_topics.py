@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from aiorocketmq_fake.core.commands.leasing import LeaseEnds
+from aiorocketmq_fake.core.commands.leasing import Leasing
 from aiorocketmq_fake.core.commands.lite_subscriptions import LiteSubscriptions, next_scan
 from aiorocketmq_fake.core.records.consumption import Consumption
 from aiorocketmq_fake.core.records.timers import Alarm
@@ -62,9 +62,9 @@ class Space:
 class LiteTopics:
     """All lite topics of the broker."""
 
-    def __init__(self, state: State, ends: LeaseEnds, subscriptions: LiteSubscriptions) -> None:
+    def __init__(self, state: State, leasing: Leasing, subscriptions: LiteSubscriptions) -> None:
         self._state = state
-        self._ends = ends
+        self._leasing = leasing
         self._subscriptions = subscriptions
         self._spaces: dict[str, Space] = {}
         subscriptions.serve(self.start)
@@ -126,7 +126,7 @@ class LiteTopics:
         elif offset != known:
             order = consumption.order(lite.queue)
             for lease in order.reset(offset):
-                self._ends.drop(lease, LeaseEnd.RESET)
+                self._leasing.drop(lease, LeaseEnd.RESET)
 
     def names(self, topic_name: str) -> dict[str, int]:
         """List the lite topics of a parent with the number of messages in each."""
@@ -214,4 +214,4 @@ class LiteTopics:
     def _drop_leases(self, consumption: Consumption, queue: Queue) -> None:
         order = consumption.orders.get(queue.id)
         for lease in order.reset(order.committed) if order is not None else ():
-            self._ends.drop(lease, LeaseEnd.DELETED)
+            self._leasing.drop(lease, LeaseEnd.DELETED)

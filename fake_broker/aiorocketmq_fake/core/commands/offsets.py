@@ -1,6 +1,6 @@
 """Offsets: where groups stand, told, stored and moved (10)."""
 
-from aiorocketmq_fake.core.commands.leasing import LeaseEnds
+from aiorocketmq_fake.core.commands.leasing import Leasing
 from aiorocketmq_fake.core.commands.polls import PollBook
 from aiorocketmq_fake.core.commands.pulling import find_queue
 from aiorocketmq_fake.core.commands.registry import known_group
@@ -16,10 +16,10 @@ from aiorocketmq_fake.core.values.model import OffsetQuery, ReceiveRequest
 class Offsets:
     """The commands on offsets."""
 
-    def __init__(self, state: State, polls: PollBook[ReceiveRequest], ends: LeaseEnds) -> None:
+    def __init__(self, state: State, polls: PollBook[ReceiveRequest], leasing: Leasing) -> None:
         self._state = state
         self._polls = polls
-        self._ends = ends
+        self._leasing = leasing
 
     def update(self, group_name: str, topic_name: str, queue_id: int, offset: int) -> None:
         """Store a group's offset in one queue (10.1)."""
@@ -78,7 +78,7 @@ class Offsets:
     def _drop_in_flight(self, consumption: Consumption) -> None:
         for lease in self._state.leases.all():
             if lease.consumption is consumption:
-                self._ends.drop(lease, LeaseEnd.RESET)
+                self._leasing.drop(lease, LeaseEnd.RESET)
         if consumption.retry is not None:
             consumption.retry_position = consumption.retry.queues[0].max_offset
 
@@ -90,7 +90,7 @@ class Offsets:
         for lease in order.reset(offset):
             # The order record is new; what hung on the old one must not come back (R8.20).
             if lease.handle in self._state.leases.by_handle:
-                self._ends.drop(lease, LeaseEnd.RESET)
+                self._leasing.drop(lease, LeaseEnd.RESET)
 
     def _target(self, queue: Queue, policy: OffsetPolicy, timestamp: float | None) -> int:
         if policy is OffsetPolicy.BEGINNING:

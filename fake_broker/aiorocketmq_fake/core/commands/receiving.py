@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from aiorocketmq_fake.core.commands.dead_letters import DeadLetters
-from aiorocketmq_fake.core.commands.leasing import LeaseEnds
+from aiorocketmq_fake.core.commands.leasing import Leasing
 from aiorocketmq_fake.core.commands.lite_reading import LiteReading
 from aiorocketmq_fake.core.commands.polls import Poll, PollBook
 from aiorocketmq_fake.core.commands.registry import known_group
@@ -39,13 +39,13 @@ class Receiving:
         state: State,
         polls: PollBook[ReceiveRequest],
         dead_letters: DeadLetters,
-        ends: LeaseEnds,
+        leasing: Leasing,
         lite: LiteReading,
     ) -> None:
         self._state = state
         self._polls = polls
         self._dead_letters = dead_letters
-        self._ends = ends
+        self._leasing = leasing
         self._lite = lite
         polls.serve(self._try, self.expire)
 
@@ -244,7 +244,7 @@ class Receiving:
         for queue in queues:
             order = self._order(consumption, queue)
             for lease in order.release(attempt_id):
-                self._ends.drop(lease, LeaseEnd.REPEATED)
+                self._leasing.drop(lease, LeaseEnd.REPEATED)
             if len(taken) >= limit:
                 break
             committed = order.committed
@@ -316,7 +316,7 @@ class Receiving:
             order,
         )
         state.leases.add(lease)
-        self._ends.schedule(lease)
+        self._leasing.schedule(lease)
         if order is not None:
             order.opened(lease)
         shown = message.first_copy or message
@@ -413,5 +413,5 @@ class Receiving:
             )
         )
         if deliveries and lost:
-            self._ends.give_back(tuple(delivery.receipt_handle for delivery in deliveries))
+            self._leasing.give_back(tuple(delivery.receipt_handle for delivery in deliveries))
         return result

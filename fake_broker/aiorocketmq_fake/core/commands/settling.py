@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from aiorocketmq_fake.core.commands.dead_letters import DeadLetters
-from aiorocketmq_fake.core.commands.leasing import LeaseEnds
+from aiorocketmq_fake.core.commands.leasing import Leasing
+from aiorocketmq_fake.core.commands.redelivery import report_end
 from aiorocketmq_fake.core.commands.registry import known_group
 from aiorocketmq_fake.core.records.consumption import Consumption
 from aiorocketmq_fake.core.records.leases import Lease
@@ -48,10 +49,10 @@ class _Place:
 class Settling:
     """The commands that take a receipt handle."""
 
-    def __init__(self, state: State, dead_letters: DeadLetters, ends: LeaseEnds) -> None:
+    def __init__(self, state: State, dead_letters: DeadLetters, leasing: Leasing) -> None:
         self._state = state
         self._dead_letters = dead_letters
-        self._ends = ends
+        self._leasing = leasing
 
     # Ack
 
@@ -96,7 +97,7 @@ class Settling:
             )
         )
         if lease is not None:
-            self._ends.settle(lease)
+            self._leasing.settle(lease)
         return AckOutcome(entry.message_id, entry.receipt_handle, _OK, "")
 
     def _ack_without_lease(self, request: AckRequest, entry: AckEntry) -> Lease | None:
@@ -157,7 +158,7 @@ class Settling:
         profile = self._state.profile
         suspend_counts = profile.ordered_suspend_counts if lease.order is not None else profile.suspend_counts
         lease.counts = not request.suspend or suspend_counts
-        return self._ends.change(lease, length)
+        return self._leasing.change(lease, length)
 
     def _change_without_lease(self, request: ChangeRequest, length: int) -> str:
         """Judge a change whose handle holds nothing: refuse, answer without effect, or lease once more
@@ -206,7 +207,7 @@ class Settling:
         )
         lease.counts = not request.suspend or state.profile.suspend_counts
         state.leases.add(lease)
-        handle = self._ends.change(lease, length)
+        handle = self._leasing.change(lease, length)
         state.events.append(
             Resurrected(
                 state.at,
@@ -257,8 +258,8 @@ class Settling:
         known_group(state, request.group)
         self._copy(request.group, message, lease, handle)
         if lease is not None:
-            self._ends.tell_end(lease, LeaseEnd.FORWARDED)
-            self._ends.settle(lease)
+            report_end(self._state, lease, LeaseEnd.FORWARDED)
+            self._leasing.settle(lease)
 
     def _copy(self, group: str, message: StoredMessage, lease: Lease | None, handle: Handle) -> None:
         state = self._state
