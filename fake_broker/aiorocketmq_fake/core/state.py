@@ -87,6 +87,15 @@ class State:
         self.serial += 1
         return self.serial
 
+    def message_at(self, position: int) -> StoredMessage | None:
+        """Return the message at a position of the log, by which every queue is ordered; None if there is none."""
+        for topic in self.topics.values():
+            for queue in topic.queues:
+                message = queue.get(queue.first_from(position))
+                if message is not None and message.position == position:
+                    return message
+        return None
+
     def check_topic(self, name: str) -> None:
         """Refuse illegal topic names; the name of a topic that exists is legal."""
         if name not in self.topics:

@@ -45,7 +45,7 @@ BORROWED = [
     ("aiorocketmq_fake.core.commands.access", "replace"),
 ]
 """Names in the core's modules that belong to others."""
-FUNCTIONS = [("aiorocketmq_fake.core.commands.inspection", "topics"), ("collections", "namedtuple")]
+FUNCTIONS = [("aiorocketmq_fake.core.commands.redelivery", "report_end"), ("collections", "namedtuple")]
 
 
 @pytest.mark.parametrize(("module", "name"), [*DOTTED, *BORROWED, *FUNCTIONS])

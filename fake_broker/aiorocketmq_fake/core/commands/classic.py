@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar, TypeVarTuple
 
+from aiorocketmq_fake.core.commands.inspection import Inspection
 from aiorocketmq_fake.core.commands.members import Members
 from aiorocketmq_fake.core.commands.offset_resets import OffsetResets
 from aiorocketmq_fake.core.commands.producing import Producing
 from aiorocketmq_fake.core.commands.pulling import Pulling
-from aiorocketmq_fake.core.commands.queries import Observed
 from aiorocketmq_fake.core.commands.queue_locks import QueueLocks
 from aiorocketmq_fake.core.commands.registry import ensured_group
 from aiorocketmq_fake.core.commands.send_back import SendingBack
@@ -42,7 +42,7 @@ Arguments = TypeVarTuple("Arguments")
 Answer = TypeVar("Answer")
 
 
-class ClassicBroker(Observed):
+class ClassicBroker(Inspection):
     """The part of a broker that only clients of the classic protocol use. A channel is a connection's number.
 
     Its commands have names of their own, so that rates of RPCs do not count for them."""

@@ -1,22 +1,24 @@
-"""Inspection: snapshots of what the broker holds, for people and tests."""
+"""Inspection: frozen snapshots of what the broker holds, never live objects."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
+from aiorocketmq_fake.core.commands.delays import Delays
+from aiorocketmq_fake.core.commands.lite_topics import LiteTopics
+from aiorocketmq_fake.core.commands.polls import PollBook
+from aiorocketmq_fake.core.commands.retention import Retention
 from aiorocketmq_fake.core.records.half_messages import Halves
 from aiorocketmq_fake.core.records.leases import Order
 from aiorocketmq_fake.core.records.message_group_order import LaneOrder
 from aiorocketmq_fake.core.records.queue_order import QueueOrder
 from aiorocketmq_fake.core.state import State
-from aiorocketmq_fake.core.values.events import Delivered
-from aiorocketmq_fake.core.values.model import StoredMessage
+from aiorocketmq_fake.core.values.model import PullRequest, ReceiveRequest, StoredMessage, TopicConfig
 from aiorocketmq_fake.core.values.names import dead_letter_topic
 from aiorocketmq_fake.core.values.snapshots import (
     ClientSnapshot,
     DeliverySnapshot,
     GroupSnapshot,
     HalfSnapshot,
+    KeepingSnapshot,
     LeaseSnapshot,
     OffsetSnapshot,
     OrderSnapshot,
@@ -26,163 +28,183 @@ from aiorocketmq_fake.core.values.snapshots import (
 )
 
 
-def topics(state: State) -> tuple[TopicSnapshot, ...]:
-    """List all topics by name."""
-    return tuple(
-        TopicSnapshot(
-            topic.config,
-            tuple(queue.min_offset for queue in topic.queues),
-            tuple(queue.max_offset for queue in topic.queues),
-            topic.system,
-        )
-        for _, topic in sorted(state.topics.items())
-    )
+class Inspection:
+    """The methods of a broker that change nothing."""
 
+    _state: State
+    _receive_polls: PollBook[ReceiveRequest]
+    _pull_polls: PollBook[PullRequest]
+    _delays: Delays
+    _halves: Halves
+    _lite: LiteTopics
+    _retention: Retention
 
-def queue(state: State, topic_name: str, queue_id: int) -> QueueSnapshot | None:
-    """Look at one queue; None for an unknown one."""
-    topic = state.topics.get(topic_name)
-    if topic is None or not 0 <= queue_id < topic.config.read_queues:
-        return None
-    found = topic.queues[queue_id]
-    if not len(found.entries):
-        return QueueSnapshot(found.min_offset, found.max_offset, None)
-    earliest, latest = found.entries[0].store_timestamp, found.entries[-1].store_timestamp
-    return QueueSnapshot(found.min_offset, found.max_offset, earliest, latest)
-
-
-def groups(state: State) -> tuple[GroupSnapshot, ...]:
-    """List all groups by name."""
-    return tuple(
-        GroupSnapshot(
-            group.config,
-            group.auto_created,
-            tuple(sorted(client.id for client in state.clients.values() if name in client.groups)),
-        )
-        for name, group in sorted(state.groups.items())
-    )
-
-
-def clients(state: State) -> tuple[ClientSnapshot, ...]:
-    """List all clients by id."""
-    return tuple(
-        ClientSnapshot(client.id, client.settings, client.last_seen / 1000)
-        for _, client in sorted(state.clients.items())
-    )
-
-
-def messages(state: State, topic_name: str) -> tuple[StoredMessage, ...]:
-    """List the messages of a topic by queue and offset."""
-    topic = state.topics.get(topic_name)
-    if topic is None:
-        return ()
-    return tuple(message for queue in topic.queues for message in queue.entries)
-
-
-def message(state: State, topic_name: str, queue_id: int, offset: int) -> StoredMessage | None:
-    """Look at one place of a queue; None where nothing is kept."""
-    topic = state.topics.get(topic_name)
-    if topic is None or not 0 <= queue_id < len(topic.queues):
-        return None
-    return topic.queues[queue_id].get(offset)
-
-
-def message_at(state: State, position: int) -> StoredMessage | None:
-    """Look at one place in the log, by which every queue is ordered; None where nothing is kept."""
-    for topic in state.topics.values():
-        for queue in topic.queues:
-            found = queue.get(queue.first_from(position))
-            if found is not None and found.position == position:
-                return found
-    return None
-
-
-def dead_letters(state: State, group_name: str) -> tuple[StoredMessage, ...]:
-    """List a group's dead letters, oldest first."""
-    return messages(state, dead_letter_topic(group_name))
-
-
-def deliveries(
-    history: Iterable[Delivered], topic_name: str | None, group_name: str | None
-) -> tuple[DeliverySnapshot, ...]:
-    """List deliveries, oldest first, by the topic they were received from."""
-    return tuple(
-        DeliverySnapshot(
-            event.at,
-            event.group,
-            event.delivery.message.content.topic,
-            event.delivery.queue_id,
-            event.delivery.offset,
-            event.delivery.message,
-            event.delivery.attempt,
-            event.client_id,
-            event.delivery.receipt_handle,
-        )
-        for event in history
-        if topic_name in (None, event.delivery.message.content.topic) and group_name in (None, event.group)
-    )
-
-
-def leases(state: State, group_name: str | None) -> tuple[LeaseSnapshot, ...]:
-    """List the live leases, oldest first."""
-    found = []
-    for lease in state.leases.all():
-        group = lease.consumption.group.name
-        shown = lease.message.first_copy or lease.message
-        if group_name in (None, group):
-            found.append(
-                LeaseSnapshot(
-                    group,
-                    lease.consumption.topic.name,
-                    shown.queue_id,
-                    shown.offset,
-                    lease.message.content.message_id,
-                    lease.attempt,
-                    lease.client_id,
-                    lease.handle,
-                    lease.expires / 1000,
-                    lease.auto_renew,
-                )
+    def topics(self) -> tuple[TopicSnapshot, ...]:
+        """Return all topics by name, including retry and dead-letter topics."""
+        return tuple(
+            TopicSnapshot(
+                topic.config,
+                tuple(queue.min_offset for queue in topic.queues),
+                tuple(queue.max_offset for queue in topic.queues),
+                topic.system,
             )
-    return tuple(found)
-
-
-def order_records(state: State, group_name: str | None) -> tuple[OrderSnapshot, ...]:
-    """List what ordered groups wait for, by group, topic, queue and message group."""
-    found: list[OrderSnapshot] = []
-    for (group, topic), consumption in sorted(state.consumptions.items()):
-        if group_name in (None, group):
-            for queue_id, order in sorted(consumption.orders.items()):
-                found.extend(_records(group, topic, queue_id, order))
-    return tuple(found)
-
-
-def half_messages(halves: Halves, topic_name: str | None) -> tuple[HalfSnapshot, ...]:
-    """List half messages by topic and transaction id."""
-    found = sorted(
-        (half for half in halves if topic_name in (None, half.topic.name)), key=lambda half: half.key
-    )
-    return tuple(
-        HalfSnapshot(half.topic.name, half.queue_id, half.content, half.content.message_id, half.checks)
-        for half in found
-    )
-
-
-def offsets(state: State, group_name: str | None) -> tuple[OffsetSnapshot, ...]:
-    """List the progress of groups, by group, topic and queue."""
-    return tuple(
-        OffsetSnapshot(
-            group,
-            topic,
-            queue_id,
-            offset,
-            consumption.topic.queues[queue_id].min_offset,
-            consumption.topic.queues[queue_id].max_offset,
+            for _, topic in sorted(self._state.topics.items())
         )
-        for (group, topic), consumption in sorted(state.consumptions.items())
-        if group_name in (None, group)
-        for queue_id, offset in consumption.positions().items()
-    )
+
+    def topic(self, name: str) -> TopicConfig | None:
+        """Return the settings of a topic; None if it is unknown."""
+        topic = self._state.topics.get(name)
+        return None if topic is None else topic.config
+
+    def queue(self, topic: str, queue_id: int) -> QueueSnapshot | None:
+        """Return the ends of a readable queue; None if it is unknown."""
+        owner = self._state.topics.get(topic)
+        if owner is None or not 0 <= queue_id < owner.config.read_queues:
+            return None
+        queue = owner.queues[queue_id]
+        if not len(queue.entries):
+            return QueueSnapshot(queue.min_offset, queue.max_offset, None)
+        earliest, latest = queue.entries[0].store_timestamp, queue.entries[-1].store_timestamp
+        return QueueSnapshot(queue.min_offset, queue.max_offset, earliest, latest)
+
+    def has_group(self, name: str) -> bool:
+        """Whether a consumer group exists."""
+        return name in self._state.groups
+
+    def groups(self) -> tuple[GroupSnapshot, ...]:
+        """Return all consumer groups by name."""
+        clients = self._state.clients.values()
+        return tuple(
+            GroupSnapshot(
+                group.config,
+                group.auto_created,
+                tuple(sorted(client.id for client in clients if name in client.groups)),
+            )
+            for name, group in sorted(self._state.groups.items())
+        )
+
+    def clients(self) -> tuple[ClientSnapshot, ...]:
+        """Return all clients with stored settings, by id."""
+        return tuple(
+            ClientSnapshot(client.id, client.settings, client.last_seen / 1000)
+            for _, client in sorted(self._state.clients.items())
+        )
+
+    def messages(self, topic: str) -> tuple[StoredMessage, ...]:
+        """Return all stored messages of a topic, by queue and offset; none if it is unknown."""
+        owner = self._state.topics.get(topic)
+        return () if owner is None else tuple(message for queue in owner.queues for message in queue.entries)
+
+    def message(self, topic: str, queue_id: int, offset: int) -> StoredMessage | None:
+        """Return the message at an offset of a queue; None if there is none."""
+        owner = self._state.topics.get(topic)
+        if owner is None or not 0 <= queue_id < len(owner.queues):
+            return None
+        return owner.queues[queue_id].get(offset)
+
+    def message_at(self, position: int) -> StoredMessage | None:
+        """Return the message at a position of the log; None if there is none."""
+        return self._state.message_at(position)
+
+    def dead_letters(self, group: str) -> tuple[StoredMessage, ...]:
+        """Return the messages of `%DLQ%{group}`, oldest first."""
+        return self.messages(dead_letter_topic(group))
+
+    def deliveries(self, topic: str | None = None, group: str | None = None) -> tuple[DeliverySnapshot, ...]:
+        """Return the last `history` deliveries, oldest first, by the topic they were received from."""
+        return tuple(
+            DeliverySnapshot(
+                event.at,
+                event.group,
+                event.delivery.message.content.topic,
+                event.delivery.queue_id,
+                event.delivery.offset,
+                event.delivery.message,
+                event.delivery.attempt,
+                event.client_id,
+                event.delivery.receipt_handle,
+            )
+            for event in self._state.history
+            if topic in (None, event.delivery.message.content.topic) and group in (None, event.group)
+        )
+
+    def leases(self, group: str | None = None) -> tuple[LeaseSnapshot, ...]:
+        """Return the messages in flight, the oldest lease first."""
+        return tuple(
+            LeaseSnapshot(
+                lease.consumption.group.name,
+                lease.consumption.topic.name,
+                (lease.message.first_copy or lease.message).queue_id,
+                (lease.message.first_copy or lease.message).offset,
+                lease.message.content.message_id,
+                lease.attempt,
+                lease.client_id,
+                lease.handle,
+                lease.expires / 1000,
+                lease.auto_renew,
+            )
+            for lease in self._state.leases.all()
+            if group in (None, lease.consumption.group.name)
+        )
+
+    def order_records(self, group: str | None = None) -> tuple[OrderSnapshot, ...]:
+        """Return what blocks ordered groups, by group, topic, queue and message group."""
+        return tuple(
+            record
+            for (name, topic), consumption in sorted(self._state.consumptions.items())
+            if group in (None, name)
+            for queue_id, order in sorted(consumption.orders.items())
+            for record in _records(name, topic, queue_id, order)
+        )
+
+    def half_messages(self, topic: str | None = None) -> tuple[HalfSnapshot, ...]:
+        """Return the half messages of open transactions, by topic and transaction id."""
+        halves = [half for half in self._halves if topic in (None, half.topic.name)]
+        return tuple(
+            HalfSnapshot(half.topic.name, half.queue_id, half.content, half.content.message_id, half.checks)
+            for half in sorted(halves, key=lambda half: half.key)
+        )
+
+    def lite_topics(self, topic: str) -> dict[str, int]:
+        """Return the lite topics of a parent, by name, with the number of messages in each."""
+        return self._lite.names(topic)
+
+    def keeping(self) -> KeepingSnapshot:
+        """Return how long messages are kept, and how full the disk is."""
+        return self._retention.snapshot()
+
+    def offsets(self, group: str | None = None) -> tuple[OffsetSnapshot, ...]:
+        """Return the progress of groups, by group, topic and queue."""
+        return tuple(
+            OffsetSnapshot(
+                name,
+                topic,
+                queue_id,
+                offset,
+                consumption.topic.queues[queue_id].min_offset,
+                consumption.topic.queues[queue_id].max_offset,
+            )
+            for (name, topic), consumption in sorted(self._state.consumptions.items())
+            if group in (None, name)
+            for queue_id, offset in consumption.positions().items()
+        )
+
+    def totals(self) -> Totals:
+        """Count what the broker holds."""
+        by_topic = {
+            name: sum(len(queue.entries) for queue in topic.queues)
+            for name, topic in self._state.topics.items()
+        }
+        return Totals(
+            messages=sum(by_topic.values()),
+            leases=len(self._state.leases.all()),
+            polls=len(self._receive_polls) + len(self._pull_polls),
+            clients=len(self._state.clients),
+            delayed=len(self._delays),
+            half=len(self._halves),
+            deadlines=len(self._state.agenda),
+            by_topic=by_topic,
+        )
 
 
 def _records(group: str, topic: str, queue_id: int, order: Order) -> list[OrderSnapshot]:
@@ -227,20 +249,3 @@ def _records(group: str, topic: str, queue_id: int, order: Order) -> list[OrderS
             if lane.flight
         ]
     return []
-
-
-def totals(state: State, polls: int, delayed: int, half: int) -> Totals:
-    """Count what the broker holds; the counts given are kept elsewhere than in the state."""
-    by_topic = {
-        name: sum(len(queue.entries) for queue in topic.queues) for name, topic in state.topics.items()
-    }
-    return Totals(
-        sum(by_topic.values()),
-        len(state.leases.all()),
-        polls,
-        len(state.clients),
-        delayed,
-        half,
-        len(state.agenda),
-        by_topic,
-    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from aiorocketmq_fake.core.commands import inspection
 from aiorocketmq_fake.core.commands.dead_letters import DeadLetters
 from aiorocketmq_fake.core.commands.registry import ensured_group
 from aiorocketmq_fake.core.commands.storing import Storage
@@ -43,7 +42,7 @@ class SendingBack:
         """Let the group have a message again, later; after its last attempt it is a dead letter."""
         state = self._state
         state.check_group(request.group)
-        message = inspection.message_at(state, request.position)
+        message = state.message_at(request.position)
         if message is None:
             raise Refusal(Code.MESSAGE_NOT_FOUND, f"look message by offset failed, {request.position}")
         group = ensured_group(state, request.group)
