@@ -1,4 +1,4 @@
-"""What a test sees of a broker: flat values, the same from a broker in this process and from one elsewhere."""
+"""Flat views of a broker for tests, the same from a broker in this process and over the control service."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from aiorocketmq_fake.core.values.snapshots import (
     DeliverySnapshot,
     GroupSnapshot,
     HalfSnapshot,
-    LeaseSnapshot,
-    OffsetSnapshot,
+    Lease,
+    Progress,
     TopicSnapshot,
 )
 
@@ -210,63 +210,4 @@ class Client:
             if subscription
             else settings.topics or (),
             last_seen=snapshot.last_seen,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Lease:
-    """A message in the hands of a consumer."""
-
-    group: str
-    topic: str
-    queue: int
-    offset: int
-    message_id: str
-    attempt: int
-    client_id: str
-    receipt_handle: str
-    ends_at: float
-    """When it may be handed out again."""
-
-    @classmethod
-    def of(cls, snapshot: LeaseSnapshot) -> Lease:
-        """Return the view of a lease of the core."""
-        return cls(
-            group=snapshot.group,
-            topic=snapshot.topic,
-            queue=snapshot.queue_id,
-            offset=snapshot.offset,
-            message_id=snapshot.message_id,
-            attempt=snapshot.attempt,
-            client_id=snapshot.client_id,
-            receipt_handle=snapshot.receipt_handle,
-            ends_at=snapshot.invisible_until,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a group has come in one queue."""
-
-    group: str
-    topic: str
-    queue: int
-    offset: int
-    """The next offset it has not passed."""
-    min_offset: int
-    max_offset: int
-    lag: int
-    """Messages stored but not yet passed; those in the hands of normal groups count as passed (R10.4)."""
-
-    @classmethod
-    def of(cls, snapshot: OffsetSnapshot) -> Progress:
-        """Return the view of an offset of the core."""
-        return cls(
-            group=snapshot.group,
-            topic=snapshot.topic,
-            queue=snapshot.queue_id,
-            offset=snapshot.offset,
-            min_offset=snapshot.min_offset,
-            max_offset=snapshot.max_offset,
-            lag=snapshot.lag,
         )

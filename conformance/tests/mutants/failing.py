@@ -77,7 +77,7 @@ class ChangesWaitForTheLease(Broker):
     def change_invisible(self, request: ChangeRequest, *, now: float) -> str:
         lease = next((one for one in self.leases() if one.receipt_handle == request.receipt_handle), None)
         if lease is not None and not request.invisible:
-            request = replace(request, invisible=lease.invisible_until - now)
+            request = replace(request, invisible=lease.ends_at - now)
         return super().change_invisible(request, now=now)
 
 

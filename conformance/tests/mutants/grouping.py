@@ -61,7 +61,7 @@ class ChangesMoveOffsets(Broker):
     def _moved(self, group: str, now: float) -> None:
         for place in self.offsets(group):
             if place.offset:
-                self.update_offset(group, place.topic, place.queue_id, place.offset - 1, now=now)
+                self.update_offset(group, place.topic, place.queue, place.offset - 1, now=now)
 
     def beat(self, channel: int, beat: Beat, *, now: float) -> None:
         super().beat(channel, beat, now=now)
@@ -183,7 +183,7 @@ class LastMembersForget(Broker):
         super().unregister(channel, client_id, consumer_group, producer_group, now=now)
         if self.members(consumer_group) is None:
             for place in self.offsets(consumer_group):
-                self.update_offset(place.group, place.topic, place.queue_id, 0, now=now)
+                self.update_offset(place.group, place.topic, place.queue, 0, now=now)
 
 
 class FirstSubscriptionStays(Broker):

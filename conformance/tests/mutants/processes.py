@@ -31,7 +31,7 @@ class MissedTicksReplayed(Tampering):
     def leap(self, *, now: float) -> None:
         self.missed = Counter[str]()
         for lease in self.leases():
-            over = max(0, int((now - lease.invisible_until) // 10.0))
+            over = max(0, int((now - lease.ends_at) // 10.0))
             self.missed[lease.message_id] = over
         super().leap(now=now)
 

@@ -174,7 +174,7 @@ class OffsetsUntilRestart(Broker):
     def restart(self, *, now: float) -> None:
         super().restart(now=now)
         for place in self.offsets():
-            self.update_offset(place.group, place.topic, place.queue_id, 0, now=now)
+            self.update_offset(place.group, place.topic, place.queue, 0, now=now)
 
 
 class QueriesAnswerOne(Broker):

@@ -15,7 +15,7 @@ from aiorocketmq_fake.core.values.model import (
     Received,
     ReceiveRequest,
 )
-from aiorocketmq_fake.core.values.snapshots import LeaseSnapshot
+from aiorocketmq_fake.core.values.snapshots import Lease
 
 from conformance.tests.mutants.mutant import Mutant
 from conformance.tests.mutants.tampering import Tampering
@@ -124,11 +124,11 @@ class AcksForAllGroups(Tampering):
                 self._ack_lease(lease, now)
         return super().ack(request, now=now)
 
-    def _ack_lease(self, lease: LeaseSnapshot, now: float) -> None:
+    def _ack_lease(self, lease: Lease, now: float) -> None:
         entry = AckEntry(lease.message_id, lease.receipt_handle)
         Broker.ack(self, AckRequest(lease.client_id, lease.group, self._topic_of(lease), (entry,)), now=now)
 
-    def _topic_of(self, lease: LeaseSnapshot) -> str:
+    def _topic_of(self, lease: Lease) -> str:
         sent = (one for topic in self.topics() for one in self.messages(topic.config.name))
         return next(one.content.topic for one in sent if one.content.message_id == lease.message_id)
 
@@ -151,9 +151,9 @@ class AcksReachBack(AcksForAllGroups):
             acked = self.lease_of(entry.receipt_handle)
             for lease in self.leases(request.group) if acked else ():
                 assert acked is not None
-                if (lease.topic, lease.queue_id) == (
+                if (lease.topic, lease.queue) == (
                     acked.topic,
-                    acked.queue_id,
+                    acked.queue,
                 ) and lease.offset < acked.offset:
                     self._ack_lease(lease, now)
         return Broker.ack(self, request, now=now)
@@ -169,7 +169,7 @@ class _ChangesIgnored(Broker):
         lease = next((one for one in self.leases() if one.receipt_handle == request.receipt_handle), None)
         if lease is None:
             return super().change_invisible(request, now=now)
-        left = lease.invisible_until - now
+        left = lease.ends_at - now
         if self.ignores(request.invisible or 0.0, left):
             request = replace(request, invisible=left)
         return super().change_invisible(request, now=now)
@@ -194,7 +194,7 @@ class ChangesAdded(Broker):
 
     def change_invisible(self, request: ChangeRequest, *, now: float) -> str:
         lease = next((one for one in self.leases() if one.receipt_handle == request.receipt_handle), None)
-        left = lease.invisible_until - now if lease else 0.0
+        left = lease.ends_at - now if lease else 0.0
         return super().change_invisible(
             replace(request, invisible=(request.invisible or 0.0) + left), now=now
         )

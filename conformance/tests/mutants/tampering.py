@@ -19,7 +19,7 @@ from aiorocketmq_fake.core.values.model import (
     SendOutcome,
 )
 from aiorocketmq_fake.core.values.profile import Profile
-from aiorocketmq_fake.core.values.snapshots import LeaseSnapshot
+from aiorocketmq_fake.core.values.snapshots import Lease
 
 
 class Tampering(Broker):
@@ -53,7 +53,7 @@ class Tampering(Broker):
 
     # What mutants are made of
 
-    def lease_of(self, handle: str) -> LeaseSnapshot | None:
+    def lease_of(self, handle: str) -> Lease | None:
         """The live lease that a handle stands for, whatever group and topic it was given for."""
         return next((lease for lease in self.leases() if lease.receipt_handle == handle), None)
 

@@ -197,11 +197,11 @@ class Operations:
 
     def leases(self, group: str | None = None) -> tuple[Lease, ...]:
         """Return the messages in flight, broker by broker."""
-        return tuple(map(Lease.of, self._all(lambda core: core.leases(group))))
+        return tuple(self._all(lambda core: core.leases(group)))
 
     def progress(self, group: str | None = None) -> tuple[Progress, ...]:
         """Return the progress of groups, by broker, group, topic and queue."""
-        return tuple(map(Progress.of, self._all(lambda core: core.offsets(group))))
+        return tuple(self._all(lambda core: core.offsets(group)))
 
     def order_records(self, group: str | None = None) -> tuple[OrderSnapshot, ...]:
         """Return what blocks ordered groups, broker by broker."""

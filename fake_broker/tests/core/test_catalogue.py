@@ -140,12 +140,11 @@ def test_snapshots_of_a_broker_at_work(make_desk: Any) -> None:
     first, second = desk.receive(attempt_id="x")
     desk.ack(second)
     (lease,) = desk.broker.leases("g")
-    assert (lease.message_id, lease.attempt, lease.client_id, lease.invisible_until, lease.auto_renew) == (
+    assert (lease.message_id, lease.attempt, lease.client_id, lease.ends_at) == (
         "m0",
         1,
         "c",
         desk.now + 10.0,
-        False,
     )
     (record,) = desk.broker.order_records("g")
     assert (record.attempt_id, record.offsets[0], record.committed) == ("x", 0, 0)

@@ -10,6 +10,7 @@ from aiorocketmq_fake.core.records.half_messages import Halves
 from aiorocketmq_fake.core.records.leases import Order
 from aiorocketmq_fake.core.records.message_group_order import LaneOrder
 from aiorocketmq_fake.core.records.queue_order import QueueOrder
+from aiorocketmq_fake.core.records.topics import Queue
 from aiorocketmq_fake.core.state import State
 from aiorocketmq_fake.core.values.model import PullRequest, ReceiveRequest, StoredMessage, TopicConfig
 from aiorocketmq_fake.core.values.names import dead_letter_topic
@@ -19,9 +20,9 @@ from aiorocketmq_fake.core.values.snapshots import (
     GroupSnapshot,
     HalfSnapshot,
     KeepingSnapshot,
-    LeaseSnapshot,
-    OffsetSnapshot,
+    Lease,
     OrderSnapshot,
+    Progress,
     QueueSnapshot,
     TopicSnapshot,
     Totals,
@@ -128,10 +129,10 @@ class Inspection:
             if topic in (None, event.delivery.message.content.topic) and group in (None, event.group)
         )
 
-    def leases(self, group: str | None = None) -> tuple[LeaseSnapshot, ...]:
+    def leases(self, group: str | None = None) -> tuple[Lease, ...]:
         """Return the messages in flight, the oldest lease first."""
         return tuple(
-            LeaseSnapshot(
+            Lease(
                 lease.consumption.group.name,
                 lease.consumption.topic.name,
                 (lease.message.first_copy or lease.message).queue_id,
@@ -141,7 +142,6 @@ class Inspection:
                 lease.client_id,
                 lease.handle,
                 lease.expires / 1000,
-                lease.auto_renew,
             )
             for lease in self._state.leases.all()
             if group in (None, lease.consumption.group.name)
@@ -173,17 +173,10 @@ class Inspection:
         """Return how long messages are kept, and how full the disk is."""
         return self._retention.snapshot()
 
-    def offsets(self, group: str | None = None) -> tuple[OffsetSnapshot, ...]:
+    def offsets(self, group: str | None = None) -> tuple[Progress, ...]:
         """Return the progress of groups, by group, topic and queue."""
         return tuple(
-            OffsetSnapshot(
-                name,
-                topic,
-                queue_id,
-                offset,
-                consumption.topic.queues[queue_id].min_offset,
-                consumption.topic.queues[queue_id].max_offset,
-            )
+            _progress(name, topic, queue_id, offset, consumption.topic.queues[queue_id])
             for (name, topic), consumption in sorted(self._state.consumptions.items())
             if group in (None, name)
             for queue_id, offset in consumption.positions().items()
@@ -205,6 +198,11 @@ class Inspection:
             deadlines=len(self._state.agenda),
             by_topic=by_topic,
         )
+
+
+def _progress(group: str, topic: str, queue_id: int, offset: int, queue: Queue) -> Progress:
+    first, end = queue.min_offset, queue.max_offset
+    return Progress(group, topic, queue_id, offset, first, end, lag=end - max(offset, first))
 
 
 def _records(group: str, topic: str, queue_id: int, order: Order) -> list[OrderSnapshot]:

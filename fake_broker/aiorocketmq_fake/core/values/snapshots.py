@@ -56,19 +56,19 @@ class ClientSnapshot:
 
 
 @value
-class LeaseSnapshot:
-    """A message in the hands of a consumer."""
+class Lease:
+    """A message in flight: delivered to a consumer, and neither acknowledged nor expired."""
 
     group: str
     topic: str
-    queue_id: int
+    queue: int
     offset: int
     message_id: str
     attempt: int
     client_id: str
     receipt_handle: str
-    invisible_until: float
-    auto_renew: bool
+    ends_at: float
+    """When the lease expires, Unix seconds."""
 
 
 @value
@@ -102,20 +102,18 @@ class OrderSnapshot:
 
 
 @value
-class OffsetSnapshot:
+class Progress:
     """Progress of a group in one queue."""
 
     group: str
     topic: str
-    queue_id: int
+    queue: int
     offset: int
+    """The next offset that the group has not passed."""
     min_offset: int
     max_offset: int
-
-    @property
-    def lag(self) -> int:
-        """Messages stored but not yet passed (in-flight ones count as passed in normal groups, R10.4)."""
-        return self.max_offset - max(self.offset, self.min_offset)
+    lag: int
+    """Messages stored but not yet passed; in-flight ones of normal groups count as passed (R10.4)."""
 
 
 @value

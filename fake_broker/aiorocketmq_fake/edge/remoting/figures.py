@@ -62,7 +62,7 @@ class Figures:
         """Tell how far a group is in the queues of one topic, or of all that it has an offset in."""
         group, topic = request.text("consumerGroup"), request.frame.fields.get("topic", "")
         stored = {
-            (each.topic, each.queue_id): each.offset
+            (each.topic, each.queue): each.offset
             for each in self._core.offsets(group)
             if topic in ("", each.topic)
         }
