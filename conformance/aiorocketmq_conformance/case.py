@@ -10,10 +10,13 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass
 from enum import Enum
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from typing import Concatenate
 
-if TYPE_CHECKING:
-    from aiorocketmq_conformance.target import Target
+from aiorocketmq_conformance.fixture import Fixture, open_fixture
+from aiorocketmq_conformance.target import Target
+
+Body = Callable[Concatenate[Fixture, ...], Awaitable[None]]
+"""What a case does, with a `Fixture` and, if it has parameters, the value of one."""
 
 DEFAULT_TIMEOUT = 60.0
 _ID = re.compile(r"[a-z]+\.[a-z0-9-]+(\[[^\[\]]+\])?")
@@ -31,6 +34,9 @@ class Level(Enum):
     """Judged only where the target claims the capability."""
     INFORMATIONAL = "I"
     """Recorded and printed, never failed: the oracles disagree."""
+
+
+MUST, SHOULD, EXTENSION, INFORMATIONAL = Level
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +119,9 @@ def _matches(case: Case, pattern: str) -> bool:
 CASES = Registry()
 """The suite's own registry; filled by `load`."""
 
+PREPARED = ("@topic", "@group")
+"""The abilities that nearly all cases need: a topic and a group are created for them."""
+
 
 def case(
     case_id: str,
@@ -120,49 +129,31 @@ def case(
     rules: Sequence[str] = (),
     level: Level = Level.MUST,
     needs: Sequence[str] = (),
+    prepared: Sequence[str] = PREPARED,
     timeout: float = DEFAULT_TIMEOUT,
     params: Mapping[str, object] | None = None,
     registry: Registry = CASES,
-) -> Callable[[Callable[..., Awaitable[None]]], Callable[..., Awaitable[None]]]:
+) -> Callable[[Body], Body]:
     """Declare the decorated coroutine function as a case; the first paragraph of its docstring is the claim.
 
-    With `params` (label to value) it is called as `function(target, value)` and makes one case
-    `case_id[label]` for each; in the claim `{}` stands for the label.
+    It is called with a `Fixture`. With `params` (label to value) it is called as `function(fixture, value)` and makes
+    one case `case_id[label]` for each; in the claim `{}` stands for the label. The case needs `prepared` and `needs`.
     """
 
-    def declare(function: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
-        claim = _first_paragraph(function)
-        common = {"rules": tuple(rules), "level": level, "needs": tuple(needs), "timeout": timeout}
-        if params is None:
-            register(case_id, claim=claim, run=function, registry=registry, **common)  # type: ignore[arg-type]
-        for label, value in (params or {}).items():
-            register(
-                f"{case_id}[{label}]",
-                claim=claim.replace("{}", label),
-                run=_bound(function, value),
-                registry=registry,
-                **common,  # type: ignore[arg-type]
-            )
+    def declare(function: Body) -> Body:
+        claim = " ".join((inspect.getdoc(function) or "").split("\n\n")[0].split())
+        variants: dict[str, tuple[str, tuple[object, ...]]] = {case_id: (claim, ())}
+        if params is not None:
+            variants = {
+                f"{case_id}[{label}]": (claim.replace("{}", label), (value,))
+                for label, value in params.items()
+            }
+        for variant, (text, values) in variants.items():
+            run = _over_fixture(function, *values)
+            registry.add(Case(variant, tuple(rules), level, (*prepared, *needs), text, timeout, run))
         return function
 
     return declare
-
-
-def register(
-    case_id: str,
-    *,
-    claim: str,
-    run: Callable[[Target], Awaitable[None]],
-    rules: tuple[str, ...] = (),
-    level: Level = Level.MUST,
-    needs: tuple[str, ...] = (),
-    timeout: float = DEFAULT_TIMEOUT,
-    registry: Registry = CASES,
-) -> Case:
-    """Declare a case without the decorator; ValueError as in `Registry.add`."""
-    made = Case(case_id, rules, level, needs, claim, timeout, run)
-    registry.add(made)
-    return made
 
 
 def load() -> Registry:
@@ -175,12 +166,9 @@ def load() -> Registry:
     return CASES
 
 
-def _bound(function: Callable[..., Awaitable[None]], value: object) -> Callable[[Target], Awaitable[None]]:
+def _over_fixture(function: Body, *values: object) -> Callable[[Target], Awaitable[None]]:
     async def run(target: Target) -> None:
-        await function(target, value)
+        async with open_fixture(target) as fixture:
+            await function(fixture, *values)
 
     return run
-
-
-def _first_paragraph(function: Callable[..., Awaitable[None]]) -> str:
-    return " ".join((inspect.getdoc(function) or "").split("\n\n")[0].split())

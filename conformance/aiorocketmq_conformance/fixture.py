@@ -3,207 +3,38 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, field, replace
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
-import grpc.aio
 from aiorocketmq._remoting.codes import ResponseCode
 from aiorocketmq.wire import messages as pb
 
 from aiorocketmq_conformance.blocks import Step
-from aiorocketmq_conformance.declaration import NO_GRPC
+from aiorocketmq_conformance.consumer import LEASE, SHORT_POLL, Consumer, Sent, answer_text, is_empty
+from aiorocketmq_conformance.declaration import NO_GRPC, Number
 from aiorocketmq_conformance.probe import requests
-from aiorocketmq_conformance.probe.answers import Delivery, Received, code_name, status_text
-from aiorocketmq_conformance.probe.client import CallFailed, ProbeClient
+from aiorocketmq_conformance.probe.answers import Delivery, status_text
+from aiorocketmq_conformance.probe.client import ProbeClient
 from aiorocketmq_conformance.probe.clock import Clock, within
 from aiorocketmq_conformance.probe.remoting import RemotingProbe
 from aiorocketmq_conformance.probe.remoting_answers import told
 from aiorocketmq_conformance.probe.telemetry import StreamEnded
-from aiorocketmq_conformance.target import DEFAULT_QUEUES, Target
+from aiorocketmq_conformance.target import DEFAULT_QUEUES, Note, Target
 from aiorocketmq_conformance.tolerances import PROMPT
 from aiorocketmq_conformance.verdicts import Inconclusive, NotApplicable
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
-# The least a server polls (rule R5.1 row 3): an empty answer costs this much.
-SHORT_POLL = 5.0
-# What the priming receive and other bystanders ask for; any legal value does.
-LEASE = 30.0
 BUSY_TRIES = 10
-# Servers forget a client that they have not heard of for two minutes (rule R2.15).
-HEARTBEAT_EVERY = 30.0
 # A proxy apart from its broker does not know the broker's groups while that is away, and for a while afterwards.
 FORGOTTEN = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """One message that the server took, and its receipt."""
-
-    message: pb.Message
-    receipt: pb.SendResultEntry
-    at: float
-    """When the request went out, seconds of the case's clock."""
-    acked_at: float
-    wall: float
-    """When the request went out, Unix seconds."""
-
-    @property
-    def id(self) -> str:
-        """The client-made message id."""
-        return self.message.system_properties.message_id
-
-
-class Consumer:
-    """A consumer of one topic in one group that remembers every delivery."""
-
-    def __init__(self, client: ProbeClient, topic: str, group: str, expression: str, kind: int) -> None:
-        self.client = client
-        self.kind = kind
-        self.topic = topic
-        self.group = group
-        self.expression = expression
-        self.seen: list[Delivery] = []
-        """Every delivery in the order of arrival."""
-        self._settled: set[str] = set()
-        self._heard_of = client.clock.now()
-
-    @property
-    def clock(self) -> Clock:
-        """The case's clock."""
-        return self.client.clock
-
-    async def receive(self, **asked: Any) -> Received:
-        """One receive; arguments as of `ProbeClient.receive`. Before it a heartbeat where the last one is long ago."""
-        self.client.require(Step.RECEIVE)
-        if self.clock.now() > self._heard_of + HEARTBEAT_EVERY:
-            self._heard_of = self.clock.now()
-            await self.client.heartbeat(self.group, self.kind)
-        asked.setdefault("expression", self.expression)
-        answer = await self.client.receive(self.topic, self.group, **asked)
-        if unjudged := [one for one in answer.deliveries if one.id in self.client.unjudged]:
-            await self.client.ack(self.topic, self.group, *unjudged)
-            others = tuple(one for one in answer.deliveries if one not in unjudged)
-            answer = replace(answer, deliveries=others)
-        self.seen += answer.deliveries
-        return answer
-
-    async def ack(self, *deliveries: Delivery) -> None:
-        """Ack in one request; AssertionError unless every entry is OK."""
-        if not deliveries:
-            return
-        self.client.require(Step.ACKNOWLEDGE)
-        response = await self.client.ack(self.topic, self.group, *deliveries)
-        codes = [code_name(entry.status.code) for entry in response.entries]
-        assert codes == ["OK"] * len(deliveries), (
-            f"ack of unexpired handles answered {status_text(response.status)}, entries {codes}"
-        )
-        self._settled.update(delivery.handle for delivery in deliveries)
-
-    async def take(
-        self,
-        count: int,
-        *,
-        within: float = PROMPT,
-        settle: bool = True,
-        until: float | None = None,
-        **asked: Any,
-    ) -> list[Delivery]:
-        """Receive (and ack when `settle`) until `count` deliveries came.
-
-        AssertionError after `within` seconds of the case's clock, or at the instant `until`; a poll that is under
-        way then ends first.
-        """
-        asked.setdefault("poll", SHORT_POLL)
-        asked.setdefault("invisible", LEASE)
-        end = until if until is not None else self.clock.now() + within
-        taken: list[Delivery] = []
-        while len(taken) < count:
-            answer = await self.receive(**asked)
-            taken += answer.deliveries
-            if settle:
-                await self.ack(*answer.deliveries)
-            late = self.clock.now() > end and len(taken) < count
-            assert not late, f"{len(taken)} of {count} deliveries in time: {taken[-5:]}"
-            check_served(answer)
-        return taken
-
-    async def one(self, **asked: Any) -> Delivery:
-        """The next delivery, not acked; arguments as of `take`."""
-        asked.setdefault("batch", 1)
-        asked.setdefault("settle", False)
-        return (await self.take(1, **asked))[0]
-
-    async def find(
-        self, sent: Sent, *, within: float = PROMPT, settle_others: bool = True, **asked: Any
-    ) -> Delivery:
-        """The next delivery of one message, not acked; others that come before it are acked unless said otherwise."""
-        asked.setdefault("poll", SHORT_POLL)
-        asked.setdefault("invisible", LEASE)
-        end = self.clock.now() + within
-        while self.clock.now() <= end:
-            answer = await self.receive(**asked)
-            wanted = [one for one in answer.deliveries if one.id == sent.id]
-            if settle_others:
-                await self.ack(*(one for one in answer.deliveries if one.id != sent.id))
-            if wanted:
-                return wanted[0]
-        raise AssertionError(f"{sent.message.body[:24]!r} was not delivered within {within:g} s")
-
-    async def watch(self, seconds: float, *, settle: bool = False, **asked: Any) -> list[Delivery]:
-        """Everything that comes in the next `seconds`, polling all the time."""
-        end = self.clock.now() + seconds
-        seen: list[Delivery] = []
-        while (left := end - self.clock.now()) > 0.05:
-            answer = await self.receive(
-                **{"invisible": LEASE, **asked, "poll": max(SHORT_POLL, min(left, 20.0))}
-            )
-            seen += answer.deliveries
-            if settle:
-                await self.ack(*answer.deliveries)
-            check_served(answer)
-        return seen
-
-    async def leave_nothing(self) -> None:
-        """Ack what was received and not acked; for the end of a case, so it never raises."""
-        open_ = [delivery for delivery in self.seen if delivery.handle not in self._settled]
-        for start in range(0, len(open_), 64):
-            # A client that has vanished has no channel any more.
-            with suppress(grpc.aio.AioRpcError, grpc.aio.UsageError, CallFailed):
-                await self.client.ack(self.topic, self.group, *open_[start : start + 64])
-
-
-def check_served(answer: Received) -> None:
-    """AssertionError with the server's text, unless a receive brought messages or was empty."""
-    if answer.error or not (answer.deliveries or _is_empty(answer)):
-        raise AssertionError(f"receive answered {_told(answer)}")
-
-
-EMPTY = {"OK", "MESSAGE_NOT_FOUND"}
-"""What empty answers say (inventory O8); a false empty is legal too (rule R5.6)."""
-
-
-def answered(answer: Received) -> str:
-    """What a receive was answered with, by name; AssertionError where its stream broke."""
-    assert answer.error is None, f"the stream ended with {answer.error}"
-    return code_name(answer.code)
-
-
-def _is_empty(answer: Received) -> bool:
-    return code_name(answer.code) in EMPTY
-
-
-def _told(answer: Received) -> str:
-    return answer.error or status_text(answer.statuses[0])
-
-
 @dataclass(slots=True)
-class Stage:
+class Fixture:
     """One case's own corner of the broker."""
 
     target: Target
@@ -215,6 +46,23 @@ class Stage:
     def clock(self) -> Clock:
         """The case's clock."""
         return self.target.clock
+
+    @property
+    def numbers(self) -> Mapping[str, Number]:
+        """The target's declared limits and tolerances."""
+        return self.target.numbers
+
+    def number(self, name: str) -> float:
+        """Return one declared number; KeyError if the target declares none of that name."""
+        return self.target.number(name)
+
+    def fresh(self, stem: str) -> str:
+        """Return a name that was not used before; `stem` makes it readable."""
+        return self.target.fresh(stem)
+
+    def note(self, key: str, value: Note) -> None:
+        """Record a measured value, to be printed with the verdict."""
+        self.target.note(key, value)
 
     async def client(self, endpoint: str | None = None, **headers: str | None) -> ProbeClient:
         """A client with a fresh id that has not said anything yet; closed at the end of the case."""
@@ -251,8 +99,23 @@ class Stage:
         return task
 
     async def topic(self, queues: int = DEFAULT_QUEUES, *, type: str = "NORMAL") -> str:  # noqa: A002
-        """A fresh topic."""
+        """Create a fresh topic."""
         return await self.target.create_topic(type=type, queues=queues)
+
+    async def group(self, name: str | None = None, **settings: Any) -> str:
+        """Create or replace a group, a fresh one unless it is named; the keywords are those of `GroupSettings`."""
+        return await self.target.create_group(name, **settings)
+
+    async def subscribed(
+        self,
+        queues: int = DEFAULT_QUEUES,
+        *,
+        type: str = "NORMAL",  # noqa: A002
+        **consumer: Any,
+    ) -> tuple[str, Consumer]:
+        """Create a fresh topic and a consumer of it; other keywords are those of `consumer`."""
+        topic = await self.topic(queues, type=type)
+        return topic, await self.consumer(topic, **consumer)
 
     async def producer(self, *topics: str) -> ProbeClient:
         """A fresh producer that presented itself."""
@@ -283,8 +146,8 @@ class Stage:
         self._consumers.append(consumer)
         if prime:
             answer = await consumer.receive(poll=SHORT_POLL, invisible=LEASE)
-            if answer.error or not _is_empty(answer):
-                raise Inconclusive(f"the priming receive answered {_told(answer)}")
+            if answer.error or not is_empty(answer):
+                raise Inconclusive(f"the priming receive answered {answer_text(answer)}")
             if answer.deliveries:
                 raise Inconclusive(f"a fresh group received {answer.deliveries} before anything was sent")
         return consumer
@@ -368,7 +231,7 @@ class Stage:
             await self.clock.sleep(0.5)
         raise Inconclusive(f"the server refused a message {BUSY_TRIES} times as too busy")
 
-    async def nothing_but(
+    async def deliveries_within(
         self, consumer: Consumer, seconds: float, *, sentinel: dict[str, Any] | None = None, **asked: Any
     ) -> list[Delivery]:
         """Everything that comes within `seconds`, closed by a sentinel that must come on the same path.
@@ -379,6 +242,18 @@ class Stage:
         settle = asked.pop("settle", True)
         seen = await consumer.watch(seconds, settle=settle, **asked)
         return seen + await self.sentinel(consumer, settle=settle, sentinel=sentinel, **asked)
+
+    async def expect_nothing(
+        self, consumer: Consumer, seconds: float, failure: str = "delivered", **asked: Any
+    ) -> None:
+        """AssertionError with `failure` if anything is delivered within `seconds`, as of `deliveries_within`."""
+        deliveries = await self.deliveries_within(consumer, seconds, **asked)
+        assert not deliveries, f"{failure}: {deliveries}"
+
+    async def expect_settled(self, consumer: Consumer, lease: float, settlement: str) -> None:
+        """AssertionError if a settled message is redelivered when its lease of `lease` seconds would have expired."""
+        seconds = lease + self.number("revive.high")
+        await self.expect_nothing(consumer, seconds, f"{settlement}, and delivered again")
 
     async def sentinel(
         self, consumer: Consumer, *, settle: bool = True, sentinel: dict[str, Any] | None = None, **asked: Any
@@ -414,28 +289,15 @@ class Stage:
 
 
 @asynccontextmanager
-async def open_stage(target: Target) -> AsyncIterator[Stage]:
-    """A stage that drains and closes itself at the end."""
+async def open_fixture(target: Target) -> AsyncIterator[Fixture]:
+    """A fixture that drains and closes itself at the end."""
     async with AsyncExitStack() as stack:
-        stage = Stage(target, stack)
+        fixture = Fixture(target, stack)
         try:
-            yield stage
+            yield fixture
         finally:
             # Before the stack closes the clients.
-            await stage.settle()
-
-
-def on_stage(
-    function: Callable[Concatenate[Stage, P], Awaitable[None]],
-) -> Callable[..., Awaitable[None]]:
-    """Let a case be written over a `Stage`; the engine calls it with the target."""
-
-    @functools.wraps(function)
-    async def run(target: Target, *args: P.args, **kwargs: P.kwargs) -> None:
-        async with open_stage(target) as stage:
-            await function(stage, *args, **kwargs)
-
-    return run
+            await fixture.settle()
 
 
 async def _end(task: asyncio.Task[Any]) -> None:

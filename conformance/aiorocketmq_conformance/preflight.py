@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from aiorocketmq_conformance.attempt import attempt, one_line
 from aiorocketmq_conformance.blocks import Blocks, Step
 from aiorocketmq_conformance.case import Case, Level
-from aiorocketmq_conformance.fixture import LEASE, SHORT_POLL, Consumer, check_served, open_stage
+from aiorocketmq_conformance.consumer import LEASE, SHORT_POLL, Consumer, check_served
+from aiorocketmq_conformance.fixture import open_fixture
 from aiorocketmq_conformance.target import Target
 from aiorocketmq_conformance.targets.interface import BrokerUnderTest
 from aiorocketmq_conformance.verdicts import NotApplicable, Verdict
@@ -55,18 +56,18 @@ class _Probe:
         self.failures: dict[Step, str] = {}
 
     async def run(self, target: Target) -> None:
-        async with open_stage(target) as stage:
+        async with open_fixture(target) as fixture:
             consumer: Consumer | None = None
             with self._probing(Step.PREPARE):
-                topic, group = await stage.topic(), await target.create_group()
+                topic, group = await fixture.topic(), await target.create_group()
             if self.failures:
                 return
             with self._probing(Step.RECEIVE):
                 # Before anything is sent: a group that nobody knew may start at the end (inventory O3).
-                consumer = await stage.consumer(topic, group=group, prime=False)
+                consumer = await fixture.consumer(topic, group=group, prime=False)
                 check_served(await consumer.receive(poll=SHORT_POLL, invisible=LEASE))
             with self._probing(Step.SEND):
-                await stage.send(topic, "probe")
+                await fixture.send(topic, "probe")
             if self.failures or consumer is None:
                 return
             with self._probing(Step.RECEIVE):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 from aiorocketmq.wire import messages as pb
 
@@ -10,6 +12,32 @@ from aiorocketmq.wire import messages as pb
 def code_name(code: int) -> str:
     """The name of a v2 code; the number itself where the contract has no name for it."""
     return pb.Code.Name(code) if code in pb.Code.values() else str(code)  # type: ignore[arg-type]  # any number may come
+
+
+class HasStatus(Protocol):
+    """A response, or an entry of one."""
+
+    @property
+    def status(self) -> pb.Status:
+        """Its status."""
+
+
+class HasEntries(Protocol):
+    """A response with a status for each message of its request."""
+
+    @property
+    def entries(self) -> Iterable[HasStatus]:
+        """What became of each message."""
+
+
+def code_of(response: HasStatus) -> str:
+    """Return the name of a response's code."""
+    return code_name(response.status.code)
+
+
+def entry_codes(response: HasEntries) -> list[str]:
+    """Return the names of the codes of a response's entries."""
+    return [code_of(entry) for entry in response.entries]
 
 
 def status_text(status: pb.Status) -> str:

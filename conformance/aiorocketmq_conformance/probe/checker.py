@@ -12,7 +12,7 @@ from typing import Self
 import grpc.aio
 from aiorocketmq.wire import messages as pb
 
-from aiorocketmq_conformance.probe.answers import code_name
+from aiorocketmq_conformance.probe.answers import code_of
 from aiorocketmq_conformance.probe.client import ProbeClient
 from aiorocketmq_conformance.probe.clock import STUCK
 from aiorocketmq_conformance.probe.requests import resource
@@ -131,7 +131,7 @@ class Checker:
                     self.client, check.message.topic.name, check.transaction_id, resolution, from_check=True
                 )
                 assert reply.status.code == pb.Code.OK, (
-                    f"the answer to a check got {code_name(reply.status.code)}: {reply.status.message}"
+                    f"the answer to a check got {code_of(reply)}: {reply.status.message}"
                 )
         except AssertionError as error:  # told to the case by `count`
             self.broken.append(error)

@@ -14,7 +14,7 @@ from aiorocketmq.wire import messages as pb
 from aiorocketmq.wire.methods import METHODS
 
 from aiorocketmq_conformance.blocks import Step
-from aiorocketmq_conformance.probe.answers import Delivery, Received, code_name, status_text
+from aiorocketmq_conformance.probe.answers import Delivery, Received, code_of, status_text
 from aiorocketmq_conformance.probe.clock import STUCK, Clock
 from aiorocketmq_conformance.probe.requests import duration, endpoints, resource, tag_filter
 from aiorocketmq_conformance.probe.telemetry import Telemetry
@@ -150,7 +150,7 @@ class ProbeClient:
                 method.path, lambda message: message.SerializeToString(), method.response.FromString
             )
             response = await call(request, metadata=self._metadata(), timeout=timeout)
-            outcome = code_name(response.status.code)
+            outcome = code_of(response)
             return response
         except grpc.aio.AioRpcError as error:
             outcome = f"grpc:{error.code().name}"

@@ -13,7 +13,7 @@ from typing import Self
 from aiorocketmq.wire import messages as pb
 
 from aiorocketmq_conformance.blocks import Step
-from aiorocketmq_conformance.probe.answers import Delivery, code_name, status_text
+from aiorocketmq_conformance.probe.answers import Delivery, code_name, code_of, status_text
 from aiorocketmq_conformance.probe.client import ProbeClient
 from aiorocketmq_conformance.probe.clock import Clock, within
 from aiorocketmq_conformance.verdicts import Blocked
@@ -83,7 +83,7 @@ class PushClient:
         """Stop at once and say good-bye: the server lets go of what this client holds (R7.9)."""
         await self.stop()
         reply = await self._client.terminate(self.group)
-        assert reply.status.code == pb.Code.OK, f"good-bye answered {code_name(reply.status.code)}"
+        assert reply.status.code == pb.Code.OK, f"good-bye answered {code_of(reply)}"
 
     async def stop(self) -> None:
         """Cancel the poll and the handlers that run."""
@@ -150,14 +150,14 @@ class PushClient:
             await self._ack(delivery)
         else:
             reply = await self._client.change_invisible(delivery, self._interval(delivery.attempt))
-            assert reply.status.code == pb.Code.OK, f"nack answered {code_name(reply.status.code)}"
+            assert reply.status.code == pb.Code.OK, f"nack answered {code_of(reply)}"
 
     async def _in_order(self, delivery: Delivery) -> None:
         attempt = delivery.attempt
         while not await self._handle(delivery, attempt):
             if attempt >= self._attempts:
                 reply = await self._client.forward_to_dead_letters(delivery, self._attempts)
-                assert reply.status.code == pb.Code.OK, f"forward answered {code_name(reply.status.code)}"
+                assert reply.status.code == pb.Code.OK, f"forward answered {code_of(reply)}"
                 return
             await self._clock.sleep(self._interval(attempt))
             attempt += 1
@@ -184,7 +184,7 @@ class PushClient:
             await self._clock.sleep(HEARTBEAT_EVERY)
             reply = await self._client.heartbeat(self.group, pb.ClientType.PUSH_CONSUMER)
             if reply.status.code != pb.Code.OK:
-                await self._break(AssertionError(f"heartbeat answered {code_name(reply.status.code)}"))
+                await self._break(AssertionError(f"heartbeat answered {code_of(reply)}"))
 
     async def _break(self, error: BaseException) -> None:
         self.broken.append(error)

@@ -11,7 +11,7 @@ import grpc
 import grpc.aio
 from aiorocketmq.wire import messages as pb
 
-from aiorocketmq_conformance.probe.answers import code_name
+from aiorocketmq_conformance.probe.answers import code_of
 from aiorocketmq_conformance.probe.clock import STUCK, Clock
 from aiorocketmq_conformance.probe.traffic import Call
 
@@ -78,7 +78,7 @@ class Telemetry:
             await self.send(command)
             while not wanted(reply := await self.next()):
                 pass
-            outcome = code_name(reply.status.code)
+            outcome = code_of(reply)
             return reply
         except StreamEnded as ended:
             outcome = f"grpc:{ended.code}"

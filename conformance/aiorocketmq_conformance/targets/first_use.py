@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aiorocketmq_conformance.fixture import open_stage
+from aiorocketmq_conformance.fixture import open_fixture
 from aiorocketmq_conformance.target import DEFAULT_QUEUES, GroupSettings, Target
 from aiorocketmq_conformance.targets.remoting_admin import NoPreparation
 from aiorocketmq_conformance.verdicts import NotApplicable
@@ -28,11 +28,11 @@ class FirstUse(NoPreparation):
             raise NotApplicable(
                 f"at first use the broker creates no {type} topic with permission {permission!r}"
             )
-        async with open_stage(self._target) as stage:
-            (sent,) = await stage.send(name, "first use")
+        async with open_fixture(self._target) as fixture:
+            (sent,) = await fixture.send(name, "first use")
             self._target.first_uses.add(sent.id)
             if queues != DEFAULT_QUEUES:
-                route = await (await stage.producer(name)).query_route(name)
+                route = await (await fixture.producer(name)).query_route(name)
                 created = len(route.message_queues)
                 if created != queues:
                     raise NotApplicable(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 from aiorocketmq_conformance.case import Level, Registry, case
-from aiorocketmq_conformance.target import Target
+from aiorocketmq_conformance.fixture import Fixture
+
+from conformance.tests.engine.conftest import Nothing
 
 
 @pytest.fixture
@@ -13,10 +15,8 @@ def registry() -> Registry:
 
 
 async def test_the_first_paragraph_of_the_docstring_is_the_claim(registry: Registry) -> None:
-    @case(
-        "send.receipt", rules=("R4.1",), level=Level.SHOULD, needs=("@topic",), timeout=5, registry=registry
-    )
-    async def receipt(target: Target) -> None:
+    @case("send.receipt", rules=("R4.1",), level=Level.SHOULD, needs=("dlq",), timeout=5, registry=registry)
+    async def receipt(fixture: Fixture) -> None:
         """A send
         is answered.
 
@@ -29,16 +29,16 @@ async def test_the_first_paragraph_of_the_docstring_is_the_claim(registry: Regis
         ("R4.1",),
         Level.SHOULD,
     )
-    assert (declared.needs, declared.timeout, declared.group) == (("@topic",), 5, "send")
+    assert (declared.needs, declared.timeout, declared.group) == (("@topic", "@group", "dlq"), 5, "send")
 
 
 async def test_a_parametrised_function_makes_one_case_for_each_parameter(
-    registry: Registry, broker: object
+    registry: Registry, broker: Nothing
 ) -> None:
     seen: list[object] = []
 
     @case("send.body", params={"cjk": "消息", "1B": "x"}, registry=registry)
-    async def body(target: Target, value: str) -> None:
+    async def body(fixture: Fixture, value: str) -> None:
         """A {} body arrives."""
         seen.append(value)
 
@@ -46,7 +46,8 @@ async def test_a_parametrised_function_makes_one_case_for_each_parameter(
     assert registry["send.body[cjk]"].claim == "A cjk body arrives."
     assert registry["send.body[cjk]"].stem == "send.body"
     for each in registry:
-        await each.run(broker)  # type: ignore[arg-type]  # the case does not look at it
+        async with broker.open(each) as target:
+            await each.run(target)
     assert seen == ["消息", "x"]
 
 
@@ -66,10 +67,10 @@ async def test_a_parametrised_function_makes_one_case_for_each_parameter(
 def test_cases_are_selected_by_glob_and_level(
     registry: Registry, patterns: tuple[str, ...], levels: tuple[Level, ...], found: list[str]
 ) -> None:
-    async def one(target: Target) -> None:
+    async def one(fixture: Fixture) -> None:
         """It holds."""
 
-    async def two(target: Target, value: object) -> None:
+    async def two(fixture: Fixture, value: object) -> None:
         """It holds."""
 
     case("send.a", registry=registry)(one)
@@ -78,10 +79,10 @@ def test_cases_are_selected_by_glob_and_level(
     assert [each.id for each in registry.select(patterns, levels)] == found
 
 
-async def _without_docstring(target: Target) -> None: ...
+async def _without_docstring(fixture: Fixture) -> None: ...
 
 
-async def _fine(target: Target) -> None:
+async def _fine(fixture: Fixture) -> None:
     """It holds."""
 
 

@@ -19,9 +19,9 @@ import pytest
 from aiorocketmq.wire import messages as pb
 from aiorocketmq.wire.methods import METHODS, Method
 from aiorocketmq_conformance.blocks import Blocks, Step
-from aiorocketmq_conformance.case import Case, Level, load
+from aiorocketmq_conformance.case import Registry, case, load
 from aiorocketmq_conformance.cases.shared.transactions import NEEDS, always, open_bank
-from aiorocketmq_conformance.fixture import Stage, on_stage
+from aiorocketmq_conformance.fixture import Fixture
 from aiorocketmq_conformance.runner import Run
 from aiorocketmq_conformance.verdicts import Verdict
 from aiorocketmq_fake import FakeBroker
@@ -205,20 +205,23 @@ async def test_a_target_that_never_checks_transactions_is_waited_for_once() -> N
 
 
 async def test_who_waits_for_a_check_stops_when_another_case_shows_that_none_comes() -> None:
-    @on_stage
-    async def waits(stage: Stage) -> None:
-        async def show() -> None:
-            await stage.clock.sleep(50.0)
-            stage.target.blocks.block(Step.CHECK, "none came elsewhere")
+    registry = Registry()
 
-        bank = await open_bank(stage)
+    @case("tx.waits", needs=NEEDS, timeout=2000.0, registry=registry)
+    async def waits(fixture: Fixture) -> None:
+        """It waits."""
+
+        async def show() -> None:
+            await fixture.clock.sleep(50.0)
+            fixture.target.blocks.block(Step.CHECK, "none came elsewhere")
+
+        bank = await open_bank(fixture)
         checker = await bank.checker(always(None))
         await bank.prepare("m")
-        stage.background(show())
+        fixture.background(show())
         await bank.within(1000.0, checker, 1, None)
 
-    case = Case("tx.waits", (), Level.MUST, NEEDS, "It waits.", 2000.0, waits)
     async with BrokenFake(Mutant("never-checks", (), core=ChecksLost)) as broker:
-        (result,) = (await Run([case], broker, blocks=Blocks()).finish()).results
+        (result,) = (await Run(registry.select(), broker, blocks=Blocks()).finish()).results
     assert (result.verdict, result.detail) == (Verdict.BLOCKED, "none came elsewhere")
     assert 50.0 <= result.target_seconds < 100.0

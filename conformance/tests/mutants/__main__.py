@@ -41,9 +41,8 @@ def main(arguments: list[str]) -> int:
 
 def _tell(trial: Trial) -> None:
     killers = ", ".join(result.case.id for result in trial.killers)
-    print(
-        f"{'FAIL' if trial.complaints else 'ok  '}  {trial.mutant.name}: {trial.mutant.told}; killed by {killers}"
-    )
+    mark = "FAIL" if trial.complaints else "ok  "
+    print(f"{mark}  {trial.mutant.name}: {trial.mutant.description}; killed by {killers}")
     for complaint in trial.complaints:
         print(f"      {complaint}")
     sys.stdout.flush()

@@ -34,7 +34,7 @@ class Mutant:
     """In words, where the core's docstring does not say it."""
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """What is wrong, in one sentence."""
         broken = [
             part

@@ -9,7 +9,7 @@ from aiorocketmq_fake.core.values.codes import Code
 from aiorocketmq_fake.core.values.model import Delivery, OutgoingMessage, ReceiveRequest, SendOutcome
 
 from conformance.tests.mutants.mutant import Mutant
-from conformance.tests.mutants.sending import SomeSendsDoubled, SomeSendsLost, TypesUnchecked
+from conformance.tests.mutants.produce import SomeSendsDoubled, SomeSendsLost, TypesUnchecked
 from conformance.tests.mutants.tampering import Tampering, content
 
 HIGHEST = 7

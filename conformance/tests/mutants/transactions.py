@@ -20,7 +20,7 @@ from aiorocketmq_fake.core.values.model import (
 )
 
 from conformance.tests.mutants.mutant import Mutant
-from conformance.tests.mutants.sending import TypesUnchecked
+from conformance.tests.mutants.produce import TypesUnchecked
 from conformance.tests.mutants.tampering import Tampering
 
 DELIVERING = (

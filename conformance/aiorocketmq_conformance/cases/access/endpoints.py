@@ -11,26 +11,24 @@ import grpc.aio
 from aiorocketmq.wire import messages as pb
 from aiorocketmq.wire.methods import METHODS
 
-from aiorocketmq_conformance.case import Level, case
-from aiorocketmq_conformance.fixture import LEASE, Stage, on_stage, once_each
+from aiorocketmq_conformance.case import EXTENSION, SHOULD, case
+from aiorocketmq_conformance.consumer import LEASE
+from aiorocketmq_conformance.fixture import Fixture, once_each
 from aiorocketmq_conformance.probe import requests
-from aiorocketmq_conformance.probe.answers import code_name
+from aiorocketmq_conformance.probe.answers import code_of
 
-PREPARED = ("@topic", "@group")
 # Nothing about TLS may take longer, in real seconds.
 TLS_WITHIN = 5.0
 
 
-@case("life.verify-message", rules=("R2.11",), level=Level.EXTENSION, needs=(*PREPARED, "@verify"))
-@on_stage
-async def verify_message(stage: Stage) -> None:
+@case("life.verify-message", rules=("R2.11",), level=EXTENSION, needs=("@verify",))
+async def verify_message(fixture: Fixture) -> None:
     """A push consumer that is asked to consume a message on trial gets that message; its answer reaches who asked."""
-    topic = await stage.topic(1)
-    consumer = await stage.consumer(topic, kind=pb.ClientType.PUSH_CONSUMER)
-    wanted, _ = await stage.send(topic, "on trial", "another")
+    topic, consumer = await fixture.subscribed(1, kind=pb.ClientType.PUSH_CONSUMER)
+    wanted, _ = await fixture.send(topic, "on trial", "another")
     stream, client_id = consumer.client.stream, consumer.client.client_id
     assert stream is not None
-    asking = asyncio.create_task(stage.target.special.verify_message(client_id, topic, wanted.id))
+    asking = asyncio.create_task(fixture.target.special.verify_message(client_id, topic, wanted.id))
     while not (frame := await stream.next()).HasField("verify_message_command"):
         pass
     command = frame.verify_message_command
@@ -46,16 +44,15 @@ async def verify_message(stage: Stage) -> None:
     once_each([wanted, _], await consumer.take(2))
 
 
-@case("life.namespace-isolated", rules=("R14.7",), level=Level.EXTENSION, needs=("namespace", *PREPARED))
-@on_stage
-async def namespace_isolated(stage: Stage) -> None:
+@case("life.namespace-isolated", rules=("R14.7",), level=EXTENSION, needs=("namespace",))
+async def namespace_isolated(fixture: Fixture) -> None:
     """Messages of one topic name in two namespaces do not cross."""
-    name, group = stage.target.fresh("topic"), stage.target.fresh("group")
+    name, group = fixture.fresh("topic"), fixture.fresh("group")
     sides = {}
     for namespace in ("x", "y"):
-        await stage.target.create_topic(f"{namespace}%{name}", queues=1)
-        await stage.target.create_group(f"{namespace}%{group}")
-        sides[namespace] = await stage.client()
+        await fixture.target.create_topic(f"{namespace}%{name}", queues=1)
+        await fixture.group(f"{namespace}%{group}")
+        sides[namespace] = await fixture.client()
         settings = requests.consumer_settings(group, {name: "*"}, pb.ClientType.SIMPLE_CONSUMER)
         for resource in (settings.subscription.group, settings.subscription.subscriptions[0].topic):
             resource.resource_namespace = namespace
@@ -63,7 +60,7 @@ async def namespace_isolated(stage: Stage) -> None:
     for namespace, client in sides.items():
         message = requests.message(name, namespace)
         message.topic.resource_namespace = namespace
-        assert code_name((await client.send(message)).status.code) == "OK"
+        assert code_of(await client.send(message)) == "OK"
     for namespace, client in sides.items():
         request = pb.ReceiveMessageRequest(batch_size=32)
         request.group.CopyFrom(requests.resource(group, namespace))
@@ -77,19 +74,19 @@ async def namespace_isolated(stage: Stage) -> None:
 @case(
     "life.tls",
     rules=("R14.6",),
-    level=Level.SHOULD,
-    needs=("tls", "@topic"),
+    level=SHOULD,
+    needs=("tls",),
+    prepared=("@topic",),
     params={"on": True, "plain": False},
 )
-@on_stage
-async def tls(stage: Stage, secure: bool) -> None:
+async def tls(fixture: Fixture, secure: bool) -> None:
     """The same port answers connections with TLS [{}] and without, both within five seconds."""
-    topic = await stage.topic()
-    endpoint = stage.target.endpoint
+    topic = await fixture.topic()
+    endpoint = fixture.target.endpoint
     if secure:
         host, _, port = endpoint.rpartition(":")
         trust = (
-            stage.target.trust
+            fixture.target.trust
             or (
                 await asyncio.to_thread(ssl.get_server_certificate, (host, int(port)), timeout=TLS_WITHIN)
             ).encode()
@@ -108,4 +105,4 @@ async def tls(stage: Stage, secure: bool) -> None:
         )
         request = pb.QueryRouteRequest(topic=requests.resource(topic))
         response = await call(request, metadata=(("x-mq-client-id", "tls"),), timeout=TLS_WITHIN)
-    assert code_name(response.status.code) == "OK"
+    assert code_of(response) == "OK"

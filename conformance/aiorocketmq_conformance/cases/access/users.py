@@ -8,15 +8,16 @@ from typing import Any
 from aiorocketmq.wire import messages as pb
 from aiorocketmq.wire.methods import METHODS
 
-from aiorocketmq_conformance.case import Level, case
-from aiorocketmq_conformance.fixture import LEASE, Consumer, Stage, on_stage
+from aiorocketmq_conformance.case import EXTENSION, INFORMATIONAL, case
+from aiorocketmq_conformance.consumer import LEASE, Consumer
+from aiorocketmq_conformance.fixture import Fixture
 from aiorocketmq_conformance.probe import requests
-from aiorocketmq_conformance.probe.answers import code_name
+from aiorocketmq_conformance.probe.answers import code_name, code_of
 from aiorocketmq_conformance.probe.client import ProbeClient
 from aiorocketmq_conformance.probe.signing import signed
 from aiorocketmq_conformance.target import Rights
 
-NEEDS = ("auth", "@acl", "@topic", "@group")
+NEEDS = ("auth", "@acl")
 DENIED = "UNAUTHORIZED"
 DAY = 86_400.0
 # A caller with good credentials and no client id gets so far; pulls are not served everywhere.
@@ -30,19 +31,19 @@ UNARY = (
 class Guarded:
     """A broker that asks who calls, with a topic, a group, and a user who may do everything."""
 
-    stage: Stage
+    fixture: Fixture
     topic: str
     group: str
 
     async def user(self, name: str, **rights: tuple[str, ...]) -> str:
         """Make a user with some rights, or all; returns its access key, which is its secret, too."""
-        key = self.stage.target.fresh(name)
-        await self.stage.target.rights_of(Rights(key, key, **rights))
+        key = self.fixture.fresh(name)
+        await self.fixture.target.rights_of(Rights(key, key, **rights))
         return key
 
     async def client(self, key: str, **headers: str) -> ProbeClient:
         """A client that signs as a user; `headers` replace those of its signature."""
-        return await self.stage.client(**{**signed(key, key, at=self.stage.clock.wall()), **headers})
+        return await self.fixture.client(**{**signed(key, key, at=self.fixture.clock.wall()), **headers})
 
     async def consumer(self, key: str) -> Consumer:
         """A consumer that signs as a user and has presented itself."""
@@ -53,19 +54,18 @@ class Guarded:
 
     async def send(self, client: ProbeClient, body: str) -> str:
         """Send a message; the code of the answer."""
-        return code_name((await client.send(requests.message(self.topic, body))).status.code)
+        return code_of(await client.send(requests.message(self.topic, body)))
 
 
-async def guarded(stage: Stage) -> Guarded:
+async def guarded(fixture: Fixture) -> Guarded:
     """Make topic and group while nobody is asked who it is."""
-    return Guarded(stage, await stage.topic(queues=1), await stage.target.create_group())
+    return Guarded(fixture, await fixture.topic(queues=1), await fixture.group())
 
 
-@case("auth.good", rules=("1.3", "R14.1"), level=Level.EXTENSION, needs=NEEDS)
-@on_stage
-async def good(stage: Stage) -> None:
+@case("auth.good", rules=("1.3", "R14.1"), level=EXTENSION, needs=NEEDS)
+async def good(fixture: Fixture) -> None:
     """A user with the rights to topic and group sends, receives and acks."""
-    broker = await guarded(stage)
+    broker = await guarded(fixture)
     rights = {"publish": (broker.topic,), "subscribe": (broker.topic,), "groups": (broker.group,)}
     consumer = await broker.consumer(await broker.user("user", **rights))
     assert await broker.send(consumer.client, "1") == "OK"
@@ -75,75 +75,69 @@ async def good(stage: Stage) -> None:
 @case(
     "auth.missing",
     rules=("R1.12", "R1.1"),
-    level=Level.EXTENSION,
+    level=EXTENSION,
     needs=NEEDS,
     params={name: name for name in (*UNARY, "ReceiveMessage")},
 )
-@on_stage
-async def missing(stage: Stage, name: str) -> None:
+async def missing(fixture: Fixture, name: str) -> None:
     """{} without credentials is UNAUTHORIZED, also where the client id is missing, too."""
-    broker = await guarded(stage)
+    broker = await guarded(fixture)
     await broker.user("user")
     for headers in ({}, {"x_mq_client_id": None}):
-        client = await stage.client(**headers)
+        client = await fixture.client(**headers)
         if name == "ReceiveMessage":
             received = await client.receive(broker.topic, broker.group)
             seen = received.error or code_name(received.code)
         else:
-            seen = code_name((await client.unary(name, METHODS[name].request())).status.code)
+            seen = code_of(await client.unary(name, METHODS[name].request()))
         assert seen == DENIED, f"answered {seen}"
 
 
-@case("auth.bad-key", rules=("R1.12",), level=Level.EXTENSION, needs=NEEDS)
-@on_stage
-async def bad_key(stage: Stage) -> None:
+@case("auth.bad-key", rules=("R1.12",), level=EXTENSION, needs=NEEDS)
+async def bad_key(fixture: Fixture) -> None:
     """A signature of an access key that nobody has is UNAUTHORIZED."""
-    broker = await guarded(stage)
+    broker = await guarded(fixture)
     await broker.user("user")
-    await denied(stage, broker, await broker.client("nobody"))
+    await denied(fixture, broker, await broker.client("nobody"))
 
 
-async def denied(stage: Stage, broker: Guarded, client: ProbeClient) -> None:
+async def denied(fixture: Fixture, broker: Guarded, client: ProbeClient) -> None:
     """AssertionError unless a route and a send are refused to this client."""
-    route = code_name((await client.query_route(broker.topic)).status.code)
+    route = code_of(await client.query_route(broker.topic))
     sent = await broker.send(client, "denied")
     assert (route, sent) == (DENIED, DENIED), f"route answered {route}, send {sent}"
 
 
-@case("auth.bad-signature", rules=("R1.12",), level=Level.EXTENSION, needs=NEEDS)
-@on_stage
-async def bad_signature(stage: Stage) -> None:
+@case("auth.bad-signature", rules=("R1.12",), level=EXTENSION, needs=NEEDS)
+async def bad_signature(fixture: Fixture) -> None:
     """A signature made with another secret is UNAUTHORIZED."""
-    broker = await guarded(stage)
+    broker = await guarded(fixture)
     key = await broker.user("user")
-    await denied(stage, broker, await stage.client(**signed(key, "wrong", at=stage.clock.wall())))
+    await denied(fixture, broker, await fixture.client(**signed(key, "wrong", at=fixture.clock.wall())))
 
 
-@case("auth.altered-date", rules=("R1.11", "R1.12"), level=Level.EXTENSION, needs=NEEDS)
-@on_stage
-async def altered_date(stage: Stage) -> None:
+@case("auth.altered-date", rules=("R1.11", "R1.12"), level=EXTENSION, needs=NEEDS)
+async def altered_date(fixture: Fixture) -> None:
     """A date that was changed after signing is UNAUTHORIZED."""
-    broker = await guarded(stage)
+    broker = await guarded(fixture)
     key = await broker.user("user")
-    now = stage.clock.wall()
-    await denied(stage, broker, await stage.client(**signed(key, key, at=now, shown=now + 1)))
+    now = fixture.clock.wall()
+    await denied(fixture, broker, await fixture.client(**signed(key, key, at=now, shown=now + 1)))
 
 
-@case("auth.stale-date", rules=("R1.11",), level=Level.INFORMATIONAL, needs=NEEDS)
-@on_stage
-async def stale_date(stage: Stage) -> None:
+@case("auth.stale-date", rules=("R1.11",), level=INFORMATIONAL, needs=NEEDS)
+async def stale_date(fixture: Fixture) -> None:
     """What a signature of yesterday is answered is recorded."""
-    broker = await guarded(stage)
+    broker = await guarded(fixture)
     key = await broker.user("user")
-    client = await stage.client(**signed(key, key, at=stage.clock.wall() - DAY))
-    stage.target.note("a day old", code_name((await client.query_route(broker.topic)).status.code))
+    client = await fixture.client(**signed(key, key, at=fixture.clock.wall() - DAY))
+    fixture.note("a day old", code_of(await client.query_route(broker.topic)))
 
 
-@case("auth.send-denied", rules=("R14.2", "R14.4"), level=Level.EXTENSION, needs=NEEDS)
-@on_stage
-async def send_denied(stage: Stage) -> None:
+@case("auth.send-denied", rules=("R14.2", "R14.4"), level=EXTENSION, needs=NEEDS)
+async def send_denied(fixture: Fixture) -> None:
     """A user who may only subscribe sends nothing: it is refused and nothing is stored."""
-    broker = await guarded(stage)
+    broker = await guarded(fixture)
     reader = await broker.user("reader", publish=(), subscribe=(broker.topic,), groups=(broker.group,))
     consumer = await broker.consumer(reader)
     assert await broker.send(consumer.client, "denied") == DENIED
@@ -153,31 +147,29 @@ async def send_denied(stage: Stage) -> None:
     assert [delivery.message.body for delivery in taken] == [b"allowed"]
 
 
-@case("auth.receive-denied", rules=("R14.2", "R14.4"), level=Level.EXTENSION, needs=NEEDS)
-@on_stage
-async def receive_denied(stage: Stage) -> None:
+@case("auth.receive-denied", rules=("R14.2", "R14.4"), level=EXTENSION, needs=NEEDS)
+async def receive_denied(fixture: Fixture) -> None:
     """A user who may only publish receives nothing: settings and receives are refused."""
-    broker = await guarded(stage)
+    broker = await guarded(fixture)
     key = await broker.user("writer", publish=(broker.topic,), subscribe=(), groups=())
-    await receives_nothing(stage, broker, key)
+    await receives_nothing(fixture, broker, key)
 
 
-@case("auth.group-denied", rules=("R14.2", "R14.4"), level=Level.EXTENSION, needs=NEEDS)
-@on_stage
-async def group_denied(stage: Stage) -> None:
+@case("auth.group-denied", rules=("R14.2", "R14.4"), level=EXTENSION, needs=NEEDS)
+async def group_denied(fixture: Fixture) -> None:
     """The right to a topic without the right to the group receives nothing."""
-    broker = await guarded(stage)
-    key = await broker.user("outsider", groups=(stage.target.fresh("other"),))
-    await receives_nothing(stage, broker, key)
+    broker = await guarded(fixture)
+    key = await broker.user("outsider", groups=(fixture.fresh("other"),))
+    await receives_nothing(fixture, broker, key)
 
 
-async def receives_nothing(stage: Stage, broker: Guarded, key: str) -> None:
+async def receives_nothing(fixture: Fixture, broker: Guarded, key: str) -> None:
     """AssertionError unless a user gets no message out of the guarded topic, and somebody else does."""
     client = await broker.client(key)
     stream = await client.open_stream()
     settings = requests.consumer_settings(broker.group, {broker.topic: "*"}, pb.ClientType.SIMPLE_CONSUMER)
     await stream.send(pb.TelemetryCommand(settings=settings))
-    seen = code_name((await stream.next()).status.code)
+    seen = code_of(await stream.next())
     assert seen == DENIED, f"settings answered {seen}"
     writer = await broker.user("everybody")
     assert await broker.send(await broker.client(writer), "1") == "OK"
@@ -187,43 +179,40 @@ async def receives_nothing(stage: Stage, broker: Guarded, key: str) -> None:
     await (await broker.consumer(writer)).take(1)
 
 
-@case("auth.ack-denied", rules=("R14.2",), level=Level.EXTENSION, needs=NEEDS, timeout=90.0)
-@on_stage
-async def ack_denied(stage: Stage) -> None:
+@case("auth.ack-denied", rules=("R14.2",), level=EXTENSION, needs=NEEDS, timeout=90.0)
+async def ack_denied(fixture: Fixture) -> None:
     """The handle of another user's group settles nothing: the ack is refused and the message is still theirs."""
-    broker = await guarded(stage)
+    broker = await guarded(fixture)
     owner = await broker.consumer(await broker.user("owner"))
     assert await broker.send(owner.client, "1") == "OK"
     held = await owner.one()
-    thief = await broker.client(await broker.user("thief", groups=(stage.target.fresh("other"),)))
+    thief = await broker.client(await broker.user("thief", groups=(fixture.fresh("other"),)))
     reply = await thief.ack(broker.topic, broker.group, held)
-    assert code_name(reply.status.code) == DENIED
+    assert code_of(reply) == DENIED
     await owner.ack(held)
 
 
-@case("auth.revoked", rules=("R14.1",), level=Level.EXTENSION, needs=NEEDS, timeout=330.0)
-@on_stage
-async def revoked(stage: Stage) -> None:
+@case("auth.revoked", rules=("R14.1",), level=EXTENSION, needs=NEEDS, timeout=330.0)
+async def revoked(fixture: Fixture) -> None:
     """A user who was removed is refused, at the latest when the server's caches are over."""
-    broker = await guarded(stage)
+    broker = await guarded(fixture)
     key = await broker.user("user")
     await broker.user("another")
     client = await broker.client(key)
     assert await broker.send(client, "before") == "OK"
-    await stage.target.revoke(key)
-    end = stage.clock.now() + 300.0
+    await fixture.target.revoke(key)
+    end = fixture.clock.now() + 300.0
     while (seen := await broker.send(client, "after")) != DENIED:
-        assert stage.clock.now() < end, f"a removed user is answered {seen} after five minutes"
-        await stage.target.pass_time(5.0)
+        assert fixture.clock.now() < end, f"a removed user is answered {seen} after five minutes"
+        await fixture.target.pass_time(5.0)
 
 
-@case("auth.telemetry", rules=("R1.2", "R14.5"), level=Level.EXTENSION, needs=NEEDS)
-@on_stage
-async def telemetry(stage: Stage) -> None:
+@case("auth.telemetry", rules=("R1.2", "R14.5"), level=EXTENSION, needs=NEEDS)
+async def telemetry(fixture: Fixture) -> None:
     """Settings without credentials are answered with UNAUTHORIZED, and the stream ends."""
-    broker = await guarded(stage)
+    broker = await guarded(fixture)
     await broker.user("user")
-    stream = await (await stage.client()).open_stream()
+    stream = await (await fixture.client()).open_stream()
     await stream.send(pb.TelemetryCommand(settings=requests.producer_settings(broker.topic)))
     seen: Any = (await stream.next()).status.code
     assert code_name(seen) == DENIED, f"answered {code_name(seen)}"

@@ -6,40 +6,39 @@ import asyncio
 from collections import Counter, defaultdict
 from typing import NamedTuple
 
-from aiorocketmq_conformance.case import Level, case
-from aiorocketmq_conformance.fixture import SHORT_POLL, Consumer, Stage, on_stage, once_each
+from aiorocketmq_conformance.case import INFORMATIONAL, SHOULD, case
+from aiorocketmq_conformance.consumer import SHORT_POLL, Consumer
+from aiorocketmq_conformance.fixture import Fixture, once_each
 from aiorocketmq_conformance.probe.answers import Delivery
 from aiorocketmq_conformance.tolerances import PROMPT
 
-PREPARED = ("@topic", "@group")
 
-
-async def _members(stage: Stage, count: int, *, queues: int = 4, **asked: object) -> list[Consumer]:
+async def _members(fixture: Fixture, count: int, *, queues: int = 4, **asked: object) -> list[Consumer]:
     """So many consumers of one fresh topic in one fresh group."""
-    topic = await stage.topic(queues, type=str(asked.pop("type", "NORMAL")))
-    first = await stage.consumer(topic, ordered=bool(asked.pop("ordered", False)))
+    topic = await fixture.topic(queues, type=str(asked.pop("type", "NORMAL")))
+    first = await fixture.consumer(topic, ordered=bool(asked.pop("ordered", False)))
     return [
         first,
-        *[await stage.consumer(topic, group=first.group, prime=False) for _ in range(count - 1)],
+        *[await fixture.consumer(topic, group=first.group, prime=False) for _ in range(count - 1)],
     ]
 
 
 class _Drain:
     """Consumers that work side by side until so many messages are done."""
 
-    def __init__(self, stage: Stage, count: int, within: float) -> None:
-        self._stage = stage
+    def __init__(self, fixture: Fixture, count: int, within: float) -> None:
+        self._fixture = fixture
         self._left = count
-        self._end = stage.clock.now() + within
+        self._end = fixture.clock.now() + within
         self.done: dict[str, list[Delivery]] = defaultdict(list)
 
     async def work(self, consumer: Consumer, *, batch: int, each: float = 0.0) -> None:
         """Receive, work `each` seconds on every message, and ack it."""
-        while self._left > 0 and self._stage.clock.now() < self._end:
+        while self._left > 0 and self._fixture.clock.now() < self._end:
             answer = await consumer.receive(batch=batch, poll=SHORT_POLL)
             for one in answer.deliveries:
                 if each:
-                    await self._stage.clock.sleep(each)
+                    await self._fixture.clock.sleep(each)
                 await consumer.ack(one)
                 self.done[consumer.client.client_id].append(one)
                 self._left -= 1
@@ -50,48 +49,45 @@ class _Drain:
         return [one for each in self.done.values() for one in each]
 
 
-@case("lb.share-no-overlap", rules=("R5.10", "R8.16"), needs=PREPARED, timeout=120.0)
-@on_stage
-async def share_no_overlap(stage: Stage) -> None:
+@case("lb.share-no-overlap", rules=("R5.10", "R8.16"), timeout=120.0)
+async def share_no_overlap(fixture: Fixture) -> None:
     """Three consumers of one group that receive at the same time share 200 messages: all of them, none to two."""
-    members = await _members(stage, 3)
-    sent = await stage.send_all(members[0].topic, [f"m{n}" for n in range(200)])
-    drain = _Drain(stage, 200, 60.0)
+    members = await _members(fixture, 3)
+    sent = await fixture.send_all(members[0].topic, [f"m{n}" for n in range(200)])
+    drain = _Drain(fixture, 200, 60.0)
     await asyncio.gather(*(drain.work(one, batch=5) for one in members))
     once_each(sent, drain.seen)
 
 
-@case("lb.even-4", rules=("R3.8",), level=Level.SHOULD, needs=PREPARED, timeout=150.0)
-@on_stage
-async def even_4(stage: Stage) -> None:
+@case("lb.even-4", rules=("R3.8",), level=SHOULD, timeout=150.0)
+async def even_4(fixture: Fixture) -> None:
     """Four consumers that are equally fast each get 15 to 35 % of a steady stream."""
-    members = await _members(stage, 4, queues=8)
-    drain = _Drain(stage, 240, 100.0)
+    members = await _members(fixture, 4, queues=8)
+    drain = _Drain(fixture, 240, 100.0)
 
     async def produce() -> None:
         for burst in range(60):
-            await stage.send(members[0].topic, *(f"m{burst}-{n}" for n in range(4)))
-            await stage.clock.sleep(0.1)
+            await fixture.send(members[0].topic, *(f"m{burst}-{n}" for n in range(4)))
+            await fixture.clock.sleep(0.1)
 
     await asyncio.gather(produce(), *(drain.work(one, batch=1, each=0.1) for one in members))
     shares = sorted(len(drain.done[one.client.client_id]) / 240 for one in members)
-    stage.target.note("shares", str([round(share, 3) for share in shares]))
+    fixture.note("shares", str([round(share, 3) for share in shares]))
     assert len(drain.seen) == 240, f"{len(drain.seen)} of 240 messages were done in time"
     assert shares[0] >= 0.15, f"the slowest got {shares[0]:.0%}"
     assert shares[-1] <= 0.35, f"the fastest got {shares[-1]:.0%}"
 
 
-@case("lb.more-consumers-than-queues", rules=("R3.8", "R5.10"), needs=PREPARED, timeout=120.0)
-@on_stage
-async def more_consumers_than_queues(stage: Stage) -> None:
+@case("lb.more-consumers-than-queues", rules=("R3.8", "R5.10"), timeout=120.0)
+async def more_consumers_than_queues(fixture: Fixture) -> None:
     """On one queue three of four consumers and more get messages: the message is shared out, not the queue."""
-    members = await _members(stage, 4, queues=1)
-    sent = await stage.send_all(members[0].topic, [f"m{n}" for n in range(200)])
-    drain = _Drain(stage, 200, 60.0)
+    members = await _members(fixture, 4, queues=1)
+    sent = await fixture.send_all(members[0].topic, [f"m{n}" for n in range(200)])
+    drain = _Drain(fixture, 200, 60.0)
     await asyncio.gather(*(drain.work(one, batch=4, each=0.05) for one in members))
     once_each(sent, drain.seen)
     active = sum(bool(done) for done in drain.done.values())
-    stage.target.note("active", active)
+    fixture.note("active", active)
     assert active >= 3, f"{active} of 4 consumers got anything"
 
 
@@ -100,29 +96,28 @@ class _Spent(NamedTuple):
     drain: _Drain
 
 
-async def _spent(stage: Stage, members: list[Consumer], spans: tuple[float, ...]) -> _Spent:
+async def _spent(fixture: Fixture, members: list[Consumer], spans: tuple[float, ...]) -> _Spent:
     """How long these take for 120 messages, each of them so many seconds for one."""
-    sent = await stage.send_all(members[0].topic, [f"m{n}" for n in range(120)])
-    drain = _Drain(stage, 120, 100.0)
-    began = stage.clock.now()
+    sent = await fixture.send_all(members[0].topic, [f"m{n}" for n in range(120)])
+    drain = _Drain(fixture, 120, 100.0)
+    began = fixture.clock.now()
     await asyncio.gather(
         *(drain.work(one, batch=2, each=span) for one, span in zip(members, spans, strict=True))
     )
     once_each(sent, drain.seen)
-    return _Spent(stage.clock.now() - began, drain)
+    return _Spent(fixture.clock.now() - began, drain)
 
 
-@case("lb.slow-consumer", rules=("R5.10", "R5.12"), level=Level.SHOULD, needs=PREPARED, timeout=300.0)
-@on_stage
-async def slow_consumer(stage: Stage) -> None:
+@case("lb.slow-consumer", rules=("R5.10", "R5.12"), level=SHOULD, timeout=300.0)
+async def slow_consumer(fixture: Fixture) -> None:
     """A consumer ten times slower than the other two does not hold them back: they do nearly all of the work."""
-    members = await _members(stage, 3)
-    alone = await _spent(stage, members[:2], (0.1, 0.1))
-    took = await _spent(stage, members, (0.1, 0.1, 1.0))
-    stage.target.note("took", round(took.seconds, 2))
+    members = await _members(fixture, 3)
+    alone = await _spent(fixture, members[:2], (0.1, 0.1))
+    took = await _spent(fixture, members, (0.1, 0.1, 1.0))
+    fixture.note("took", round(took.seconds, 2))
     # How long two alone need tells how fast the machine is today: 6 s where nothing else is to be done. The end may
     # have to wait for one slow batch and one empty poll.
-    allowed = 1.5 * alone.seconds + 2.0 + SHORT_POLL + 5 * stage.clock.traffic.slowest_answer()
+    allowed = 1.5 * alone.seconds + 2.0 + SHORT_POLL + 5 * fixture.clock.traffic.slowest_answer()
     assert took.seconds <= allowed + PROMPT, (
         f"{took.seconds:.1f} s, two fast ones alone {alone.seconds:.1f} s"
     )
@@ -130,17 +125,16 @@ async def slow_consumer(stage: Stage) -> None:
     assert len(drain.done[members[2].client.client_id]) <= 40
 
 
-@case("lb.groups-independent", rules=("R10.1",), needs=PREPARED, timeout=120.0)
-@on_stage
-async def groups_independent(stage: Stage) -> None:
+@case("lb.groups-independent", rules=("R10.1",), timeout=120.0)
+async def groups_independent(fixture: Fixture) -> None:
     """Three groups of two consumers each read all of 100 messages, at the same time."""
-    topic = await stage.topic()
+    topic = await fixture.topic()
     teams = []
     for _ in range(3):
-        first = await stage.consumer(topic)
-        teams.append([first, await stage.consumer(topic, group=first.group, prime=False)])
-    sent = await stage.send_all(topic, [f"m{n}" for n in range(100)])
-    drains = [_Drain(stage, 100, 60.0) for _ in teams]
+        first = await fixture.consumer(topic)
+        teams.append([first, await fixture.consumer(topic, group=first.group, prime=False)])
+    sent = await fixture.send_all(topic, [f"m{n}" for n in range(100)])
+    drains = [_Drain(fixture, 100, 60.0) for _ in teams]
     await asyncio.gather(
         *(drain.work(one, batch=4) for drain, team in zip(drains, teams, strict=True) for one in team)
     )
@@ -148,35 +142,33 @@ async def groups_independent(stage: Stage) -> None:
         once_each(sent, drain.seen)
 
 
-@case("lb.stalled-group-isolated", rules=("R10.1", "R5.12"), needs=PREPARED, timeout=90.0)
-@on_stage
-async def stalled_group_isolated(stage: Stage) -> None:
+@case("lb.stalled-group-isolated", rules=("R10.1", "R5.12"), timeout=90.0)
+async def stalled_group_isolated(fixture: Fixture) -> None:
     """A group that takes everything and acks nothing does not hold back another."""
-    topic = await stage.topic()
-    stalled, other = await stage.consumer(topic), await stage.consumer(topic)
-    sent = await stage.send_all(topic, [f"m{n}" for n in range(60)])
+    topic = await fixture.topic()
+    stalled, other = await fixture.consumer(topic), await fixture.consumer(topic)
+    sent = await fixture.send_all(topic, [f"m{n}" for n in range(60)])
     await stalled.take(60, settle=False, invisible=120.0)
     seen = await other.take(60)
     once_each(sent, seen)
     assert {one.attempt for one in seen} == {1}
-    late = await stage.send(topic, "late")
+    late = await fixture.send(topic, "late")
     assert [one.id for one in await other.take(1)] == [late[0].id]
 
 
 @case(
     "lb.all-queues-served",
     rules=("R3.7", "R5.13"),
-    needs=(*PREPARED, "type.fifo"),
+    needs=("type.fifo",),
     params={"1": 1, "2": 2, "4": 4},
     timeout=150.0,
 )
-@on_stage
-async def all_queues_served(stage: Stage, count: int) -> None:
+async def all_queues_served(fixture: Fixture, count: int) -> None:
     """With {} consumer(s) all eight queues are read to their end."""
-    members = await _members(stage, count, queues=8, type="FIFO")
+    members = await _members(fixture, count, queues=8, type="FIFO")
     for lane in range(24):
-        await stage.send(members[0].topic, *(f"{lane}-{n}" for n in range(4)), group=stage.target.fresh("mg"))
-    drain = _Drain(stage, 96, 60.0)
+        await fixture.send(members[0].topic, *(f"{lane}-{n}" for n in range(4)), group=fixture.fresh("mg"))
+    drain = _Drain(fixture, 96, 60.0)
     await asyncio.gather(*(drain.work(one, batch=8) for one in members))
     queues = Counter(one.queue for one in drain.seen)
     assert len(drain.seen) == 96, f"{96 - len(drain.seen)} of 96 messages were never delivered: {queues}"
@@ -190,21 +182,14 @@ async def all_queues_served(stage: Stage, count: int) -> None:
     assert assigned == set(range(8))
 
 
-@case(
-    "lb.fifo-spread",
-    rules=("R8.5", "R8.16"),
-    level=Level.SHOULD,
-    needs=(*PREPARED, "type.fifo"),
-    timeout=180.0,
-)
-@on_stage
-async def fifo_spread(stage: Stage) -> None:
+@case("lb.fifo-spread", rules=("R8.5", "R8.16"), level=SHOULD, needs=("type.fifo",), timeout=180.0)
+async def fifo_spread(fixture: Fixture) -> None:
     """Sixty-four message groups on eight queues keep two consumers of four and more busy, each group in order."""
-    members = await _members(stage, 4, queues=8, type="FIFO", ordered=True)
-    groups = [stage.target.fresh("mg") for _ in range(64)]
+    members = await _members(fixture, 4, queues=8, type="FIFO", ordered=True)
+    groups = [fixture.fresh("mg") for _ in range(64)]
     for n in range(5):
-        await asyncio.gather(*(stage.send(members[0].topic, str(n), group=group) for group in groups))
-    drain = _Drain(stage, 320, 90.0)
+        await asyncio.gather(*(fixture.send(members[0].topic, str(n), group=group) for group in groups))
+    drain = _Drain(fixture, 320, 90.0)
     await asyncio.gather(*(drain.work(one, batch=8) for one in members))
     told: dict[str, list[int]] = defaultdict(list)
     for one in sorted(drain.seen, key=lambda one: one.serial):
@@ -212,24 +197,23 @@ async def fifo_spread(stage: Stage) -> None:
     wrong = {group: told[group] for group in groups if told[group] != list(range(5))}
     assert not wrong, f"{len(wrong)} of 64 message groups out of order, for example {wrong.popitem()}"
     active = sum(bool(done) for done in drain.done.values())
-    stage.target.note("active", active)
+    fixture.note("active", active)
     assert active >= 2, "one consumer did all the work"
 
 
-@case("lb.mixed-subscription", rules=("R5.22",), level=Level.INFORMATIONAL, needs=PREPARED, timeout=120.0)
-@on_stage
-async def mixed_subscription(stage: Stage) -> None:
+@case("lb.mixed-subscription", rules=("R5.22",), level=INFORMATIONAL, timeout=120.0)
+async def mixed_subscription(fixture: Fixture) -> None:
     """Two consumers of one group with different tags (wrong use) together still get every message of both tags."""
-    topic = await stage.topic()
-    one = await stage.consumer(topic, expression="a")
-    two = await stage.consumer(topic, group=one.group, expression="b", prime=False)
+    topic = await fixture.topic()
+    one = await fixture.consumer(topic, expression="a")
+    two = await fixture.consumer(topic, group=one.group, expression="b", prime=False)
     sent = []
     for n in range(40):
-        sent += await stage.send(topic, f"m{n}", tag="ab"[n % 2])
+        sent += await fixture.send(topic, f"m{n}", tag="ab"[n % 2])
     seen = [
         each
         for pair in await asyncio.gather(one.watch(20.0, settle=True), two.watch(20.0, settle=True))
         for each in pair
     ]
-    stage.target.note("delivered", len({each.id for each in seen}))
+    fixture.note("delivered", len({each.id for each in seen}))
     once_each(sent, seen)

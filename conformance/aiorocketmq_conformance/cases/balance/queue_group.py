@@ -10,7 +10,7 @@ from aiorocketmq._remoting.codes import ResponseCode
 from aiorocketmq.allocation import Allocation, Averagely
 from aiorocketmq.message import MessageQueue
 
-from aiorocketmq_conformance.fixture import Stage, notices
+from aiorocketmq_conformance.fixture import Fixture, notices
 from aiorocketmq_conformance.probe.remoting import RemotingProbe
 from aiorocketmq_conformance.probe.remoting_answers import Pulled, number, told
 from aiorocketmq_conformance.tolerances import PROMPT
@@ -120,7 +120,7 @@ class Group:
 
     def __init__(
         self,
-        stage: Stage,
+        fixture: Fixture,
         topic: str,
         name: str,
         queues: int,
@@ -138,21 +138,21 @@ class Group:
         """Every message that was read, as queue and offset."""
         self.moves = 0
         """How many times a queue came to a member."""
-        self._stage = stage
-        self._producer = stage.member()
+        self._fixture = fixture
+        self._producer = fixture.member()
 
     async def send(self, each: int = EACH) -> None:
         """Store so many messages in each queue."""
         for queue in range(self.queues):
             for _ in range(each):
                 body = b"%d" % self.sent[queue]
-                await self._stage.send_over(self._producer, self.topic, body, queue=queue)
+                await self._fixture.send_over(self._producer, self.topic, body, queue=queue)
                 self.sent[queue] += 1
 
     async def join(self, count: int = 1) -> Member:
         """Let `count` more members join, one after the other, and all of them share; returns the last one."""
         for _ in range(count):
-            member = Member(self, self._stage.member())
+            member = Member(self, self._fixture.member())
             self.members.append(member)
             await member.probe.join(self.name, self.topic)
             await self._told()
@@ -217,15 +217,15 @@ class Group:
 class Crew:
     """Members of a group that work on their own, side by side."""
 
-    def __init__(self, stage: Stage, group: Group) -> None:
-        self._stage = stage
+    def __init__(self, fixture: Fixture, group: Group) -> None:
+        self._fixture = fixture
         self._group = group
         self._works: dict[Member, asyncio.Task[None]] = {}
-        stage.stack.push_async_callback(self.end)
+        fixture.stack.push_async_callback(self.end)
 
     async def join(self) -> Member:
         """Let one more member join and work."""
-        member = Member(self._group, self._stage.member())
+        member = Member(self._group, self._fixture.member())
         await member.probe.join(self._group.name, self._group.topic)
         self._works[member] = asyncio.create_task(member.work())
         return member
@@ -245,11 +245,11 @@ class Crew:
         """Store a message in each queue, so many times, one after the other."""
         for _ in range(rounds):
             await self._group.send(1)
-            await self._stage.clock.sleep(PAUSE / 2)
+            await self._fixture.clock.sleep(PAUSE / 2)
 
     async def read_all(self) -> None:
         """Return when every message was read; AssertionError where that takes too long."""
-        group, clock = self._group, self._stage.clock
+        group, clock = self._group, self._fixture.clock
         until = clock.now() + 2 * PROMPT
         while (read := len(group.seen)) < group.sent.total():
             for work in self._works.values():
@@ -270,14 +270,14 @@ class Crew:
 
 
 async def group_of(
-    stage: Stage,
+    fixture: Fixture,
     *,
     queues: int = QUEUES,
     allocation: Allocation = Averagely(),  # noqa: B008  # a value
     each: int = EACH,
 ) -> Group:
     """A fresh group without members, and a fresh topic with `each` messages in every queue."""
-    topic, name = await stage.topic(queues), await stage.target.create_group()
-    group = Group(stage, topic, name, queues, allocation)
+    topic, name = await fixture.topic(queues), await fixture.group()
+    group = Group(fixture, topic, name, queues, allocation)
     await group.send(each)
     return group

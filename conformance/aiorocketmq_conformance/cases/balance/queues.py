@@ -7,11 +7,11 @@ import asyncio
 from aiorocketmq._core.settings import FilterText
 from aiorocketmq.allocation import Allocation, Averagely, AveragelyByCircle, ConsistentHash
 
-from aiorocketmq_conformance.case import Level, case
+from aiorocketmq_conformance.case import EXTENSION, INFORMATIONAL, case
 from aiorocketmq_conformance.cases.balance.members import LOCK_LIFE
 from aiorocketmq_conformance.cases.balance.queue_group import BATCH, EACH, QUEUES, Crew, Group, group_of
 from aiorocketmq_conformance.cases.shared.queues import REMOTING, over_remoting
-from aiorocketmq_conformance.fixture import Stage, notices, on_stage
+from aiorocketmq_conformance.fixture import Fixture, notices
 from aiorocketmq_conformance.tolerances import PROMPT
 
 LIVE = ("live-broker-remoting.md 6", "live-broker-remoting.md 7.1")
@@ -27,22 +27,20 @@ ROUNDS = 10
 """Messages in each queue between two changes in a group under traffic."""
 
 
-@case("strategy.shares", rules=LIVE, level=Level.EXTENSION, needs=REMOTING, params=STRATEGIES)
-@on_stage
-async def shares(stage: Stage, allocation: Allocation) -> None:
+@case("strategy.shares", rules=LIVE, level=EXTENSION, needs=REMOTING, params=STRATEGIES)
+async def shares(fixture: Fixture, allocation: Allocation) -> None:
     """Three members that share 5 queues, and 7, by the strategy {} agree, and read every message once."""
     for queues in (5, 7):
-        group = await group_of(stage, queues=queues, allocation=allocation)
+        group = await group_of(fixture, queues=queues, allocation=allocation)
         await group.join(3)
         await group.read()
         group.all_once()
 
 
-@case("strategy.idle-members", rules=LIVE, level=Level.EXTENSION, needs=REMOTING)
-@on_stage
-async def idle_members(stage: Stage) -> None:
+@case("strategy.idle-members", rules=LIVE, level=EXTENSION, needs=REMOTING)
+async def idle_members(fixture: Fixture) -> None:
     """Of five members that share three queues two have none, until one that has one leaves."""
-    group = await group_of(stage, queues=3)
+    group = await group_of(fixture, queues=3)
     await group.join(5)
     assert sorted(len(member.positions) for member in group.members) == [0, 0, 1, 1, 1]
     await group.read(2)
@@ -51,11 +49,10 @@ async def idle_members(stage: Stage) -> None:
     group.all_once()
 
 
-@case("reb.queues-latecomer", rules=LIVE, level=Level.EXTENSION, needs=REMOTING)
-@on_stage
-async def latecomer(stage: Stage) -> None:
+@case("reb.queues-latecomer", rules=LIVE, level=EXTENSION, needs=REMOTING)
+async def latecomer(fixture: Fixture) -> None:
     """Who joins goes on in its queues where the group has committed: nothing is read twice, and nothing is left out."""
-    group = await group_of(stage)
+    group = await group_of(fixture)
     await group.join(2)
     await group.read(2)
     late = await group.join()
@@ -64,11 +61,10 @@ async def latecomer(stage: Stage) -> None:
     group.all_once()
 
 
-@case("reb.queues-leave", rules=LIVE, level=Level.EXTENSION, needs=REMOTING)
-@on_stage
-async def leave(stage: Stage) -> None:
+@case("reb.queues-leave", rules=LIVE, level=EXTENSION, needs=REMOTING)
+async def leave(fixture: Fixture) -> None:
     """The queues of a member that leaves go on where it has committed."""
-    group = await group_of(stage)
+    group = await group_of(fixture)
     await group.join(3)
     await group.read(4)
     await group.leave(group.members[1])
@@ -76,11 +72,10 @@ async def leave(stage: Stage) -> None:
     group.all_once()
 
 
-@case("reb.queues-crash", rules=LIVE, level=Level.EXTENSION, needs=REMOTING)
-@on_stage
-async def crash(stage: Stage) -> None:
+@case("reb.queues-crash", rules=LIVE, level=EXTENSION, needs=REMOTING)
+async def crash(fixture: Fixture) -> None:
     """Of the queues of a member that hangs up, what it had read and not committed is read again, and nothing else."""
-    group = await group_of(stage)
+    group = await group_of(fixture)
     await group.join(3)
     await group.read(4, commit=3)
     before = group.owners()
@@ -91,11 +86,10 @@ async def crash(stage: Stage) -> None:
     group.all_once(twice=[(queue, 3) for queue in moved])
 
 
-@case("reb.queues-flap", rules=LIVE, level=Level.EXTENSION, needs=REMOTING)
-@on_stage
-async def flap(stage: Stage) -> None:
+@case("reb.queues-flap", rules=LIVE, level=EXTENSION, needs=REMOTING)
+async def flap(fixture: Fixture) -> None:
     """While a third member comes and goes, every message is read once."""
-    group = await group_of(stage)
+    group = await group_of(fixture)
     await group.join(2)
     for upto in range(1, EACH, 2):
         third = await group.join()
@@ -105,13 +99,12 @@ async def flap(stage: Stage) -> None:
     group.all_once()
 
 
-@case("member.expires", rules=LIVE, level=Level.EXTENSION, needs=REMOTING, timeout=240.0)
-@on_stage
-async def expires(stage: Stage) -> None:
+@case("member.expires", rules=LIVE, level=EXTENSION, needs=REMOTING, timeout=240.0)
+async def expires(fixture: Fixture) -> None:
     """A member that stays connected and says nothing is listed for 120 s, and then no more; the others are told."""
-    group = await group_of(stage)
+    group = await group_of(fixture)
     await group.join(3)
-    silent, clock = group.members[1], stage.clock
+    silent, clock = group.members[1], fixture.clock
     since, others = clock.now(), [member for member in group.members if member is not silent]
     while clock.now() < since + EXPIRY - HEARTBEAT:
         await clock.sleep(HEARTBEAT)
@@ -126,19 +119,13 @@ async def expires(stage: Stage) -> None:
     await group.share()
 
 
-@case(
-    "reb.queues-all-return",
-    rules=("live-broker-remoting.md 5",),
-    level=Level.EXTENSION,
-    needs=REMOTING,
-)
-@on_stage
-async def all_leave_return(stage: Stage) -> None:
+@case("reb.queues-all-return", rules=("live-broker-remoting.md 5",), level=EXTENSION, needs=REMOTING)
+async def all_leave_return(fixture: Fixture) -> None:
     """After all members left, one by one or without a word, a new one goes on at the committed offset."""
-    reader = await over_remoting(stage)
+    reader = await over_remoting(fixture)
     await reader.send(5)
     for leaves_politely in (True, False):
-        member = stage.member()
+        member = fixture.member()
         await member.join(reader.group, reader.topic)
         if leaves_politely:
             await reader.store(3)
@@ -146,15 +133,15 @@ async def all_leave_return(stage: Stage) -> None:
         else:
             await member.vanish()
     await reader.send(2)
-    again = await over_remoting(stage, topic=reader.topic, group=reader.group)
+    again = await over_remoting(fixture, topic=reader.topic, group=reader.group)
     stored = await again.stored()
     assert stored == 3
     assert (await again.pull(stored)).texts == ("m3", "m4", "m0", "m1")
 
 
-async def _under_traffic(stage: Stage, group: Group, *, crashes: bool) -> None:
+async def _under_traffic(fixture: Fixture, group: Group, *, crashes: bool) -> None:
     """Let members join, leave and, if wanted, crash while messages are sent, until all are read."""
-    crew = Crew(stage, group)
+    crew = Crew(fixture, group)
     await crew.join()
     await crew.send(ROUNDS)
     leaver, victim = await crew.join(), await crew.join()
@@ -168,39 +155,36 @@ async def _under_traffic(stage: Stage, group: Group, *, crashes: bool) -> None:
     await crew.end()
 
 
-@case("reb.queues-traffic", rules=LIVE, level=Level.EXTENSION, needs=REMOTING, timeout=150.0)
-@on_stage
-async def traffic(stage: Stage) -> None:
+@case("reb.queues-traffic", rules=LIVE, level=EXTENSION, needs=REMOTING, timeout=150.0)
+async def traffic(fixture: Fixture) -> None:
     """While members join, leave and crash under traffic nothing is lost, and little is read twice: what the former
     owner of a queue had not committed."""
-    group = await group_of(stage, each=1)
-    await _under_traffic(stage, group, crashes=True)
+    group = await group_of(fixture, each=1)
+    await _under_traffic(fixture, group, crashes=True)
     twice = len(group.read_in_order) - group.sent.total()
-    stage.target.note("read twice", twice)
+    fixture.note("read twice", twice)
     # A former owner may be in the middle of a batch, and commit it after the new one has committed another.
     assert twice <= 2 * BATCH * group.moves, f"{twice} messages were read twice after {group.moves} moves"
 
 
-@case("reb.queues-ordered", rules=LIVE, level=Level.EXTENSION, needs=REMOTING, timeout=150.0)
-@on_stage
-async def ordered(stage: Stage) -> None:
+@case("reb.queues-ordered", rules=LIVE, level=EXTENSION, needs=REMOTING, timeout=150.0)
+async def ordered(fixture: Fixture) -> None:
     """Members that read only queues that they have locked read each message once and each queue in order, while others
     join and leave under traffic."""
-    group = await group_of(stage, each=1)
+    group = await group_of(fixture, each=1)
     group.is_ordered = True
-    await _under_traffic(stage, group, crashes=False)
+    await _under_traffic(fixture, group, crashes=False)
     group.all_once()
     for queue in range(QUEUES):
         offsets = [offset for each, offset in group.read_in_order if each == queue]
         assert offsets == sorted(offsets), f"queue {queue} was read out of order: {offsets}"
 
 
-@case("reb.queues-lock-crash", rules=LIVE, level=Level.EXTENSION, needs=REMOTING, timeout=150.0)
-@on_stage
-async def lock_crash(stage: Stage) -> None:
+@case("reb.queues-lock-crash", rules=LIVE, level=EXTENSION, needs=REMOTING, timeout=150.0)
+async def lock_crash(fixture: Fixture) -> None:
     """A queue whose owner hangs up can be locked by another member when its lock expires, no sooner, and is read on
     from the committed offset."""
-    group = await group_of(stage, queues=1)
+    group = await group_of(fixture, queues=1)
     holder, other = await group.join(), await group.join()
     if not holder.positions:
         holder, other = other, holder
@@ -208,27 +192,26 @@ async def lock_crash(stage: Stage) -> None:
     await holder.read(4, commit=3)
     await group.crash(holder)
     assert await other.probe.lock(group.name, group.topic, 0) == []
-    await stage.clock.sleep(LOCK_LIFE - LOOKS)
+    await fixture.clock.sleep(LOCK_LIFE - LOOKS)
     await other.probe.join(group.name, group.topic)
     assert await other.probe.lock(group.name, group.topic, 0) == []
-    await stage.clock.sleep(2 * LOOKS)
+    await fixture.clock.sleep(2 * LOOKS)
     assert await other.probe.lock(group.name, group.topic, 0) == [0]
     await group.read()
     group.all_once(twice=[(0, 3)])
 
 
-@case("reb.queues-increase", rules=("R3.1", *LIVE), level=Level.EXTENSION, needs=REMOTING, timeout=150.0)
-@on_stage
-async def increase(stage: Stage) -> None:
+@case("reb.queues-increase", rules=("R3.1", *LIVE), level=EXTENSION, needs=REMOTING, timeout=150.0)
+async def increase(fixture: Fixture) -> None:
     """Members share the new queues of a topic that grows, and go on in the others."""
-    group = await group_of(stage, queues=2)
+    group = await group_of(fixture, queues=2)
     await group.join(2)
     await group.read(2)
-    await stage.target.create_topic(group.topic, queues=QUEUES)
-    until = stage.clock.now() + stage.target.number("route.high")
+    await fixture.target.create_topic(group.topic, queues=QUEUES)
+    until = fixture.clock.now() + fixture.number("route.high")
     while (queues := await group.members[0].probe.queues(group.topic)) < QUEUES:
-        assert stage.clock.now() < until, f"the route has {queues} queues"
-        await stage.clock.sleep(1.0)
+        assert fixture.clock.now() < until, f"the route has {queues} queues"
+        await fixture.clock.sleep(1.0)
     group.queues = QUEUES
     await group.share()
     await group.send()
@@ -236,16 +219,15 @@ async def increase(stage: Stage) -> None:
     group.all_once()
 
 
-@case("lb.queues-stalled-group", rules=("R10.1", *LIVE), level=Level.EXTENSION, needs=REMOTING)
-@on_stage
-async def stalled_group(stage: Stage) -> None:
+@case("lb.queues-stalled-group", rules=("R10.1", *LIVE), level=EXTENSION, needs=REMOTING)
+async def stalled_group(fixture: Fixture) -> None:
     """A group that locks all queues, reads them and commits nothing holds back no other group."""
-    stalled = await group_of(stage)
+    stalled = await group_of(fixture)
     await stalled.join(2)
     for member in stalled.members:
         assert await member.probe.lock(stalled.name, stalled.topic, *member.positions) == [*member.positions]
     await stalled.read(commit=0)
-    other = Group(stage, stalled.topic, await stage.target.create_group(), QUEUES)
+    other = Group(fixture, stalled.topic, await fixture.group(), QUEUES)
     other.sent = stalled.sent
     await other.join(2)
     for member in other.members:
@@ -257,15 +239,14 @@ async def stalled_group(stage: Stage) -> None:
 @case(
     "lb.queues-all-served",
     rules=("R3.7", *LIVE),
-    level=Level.EXTENSION,
+    level=EXTENSION,
     needs=REMOTING,
     params={"1": 1, "2": 2, "4": 4},
 )
-@on_stage
-async def all_served(stage: Stage, count: int) -> None:
+async def all_served(fixture: Fixture, count: int) -> None:
     """With {} member(s) of each of two groups all eight queues are read to their end, by each group."""
-    first = await group_of(stage, queues=8)
-    second = Group(stage, first.topic, await stage.target.create_group(), 8)
+    first = await group_of(fixture, queues=8)
+    second = Group(fixture, first.topic, await fixture.group(), 8)
     second.sent = first.sent
     for group in (first, second):
         await group.join(count)
@@ -275,40 +256,34 @@ async def all_served(stage: Stage, count: int) -> None:
         group.all_once()
 
 
-@case("lb.queues-mixed-filters", rules=LIVE, level=Level.INFORMATIONAL, needs=REMOTING)
-@on_stage
-async def mixed_filters(stage: Stage) -> None:
+@case("lb.queues-mixed-filters", rules=LIVE, level=INFORMATIONAL, needs=REMOTING)
+async def mixed_filters(fixture: Fixture) -> None:
     """What two members of a group that subscribe to different tags (wrong use) read of their queues is recorded."""
-    reader = await over_remoting(stage)
+    reader = await over_remoting(fixture)
     for tag in "abab":
         await reader.send(1, tag=tag)
-    other = await over_remoting(stage, topic=reader.topic, group=reader.group)
+    other = await over_remoting(fixture, topic=reader.topic, group=reader.group)
     for each, tag in ((reader, "a"), (other, "b")):
         await each.probe.join(each.group, each.topic, wanted=FilterText(tag))
     for name, each in (("first", reader), ("second", other)):
         answer = await each.probe.pull(each.topic, each.group, 0, wanted=None)
         tags = [record.properties().get("TAGS", "") for record in answer.records]
-        stage.target.note(f"tags of the {name}", "".join(tags))
+        fixture.note(f"tags of the {name}", "".join(tags))
 
 
 @case(
-    "reb.queues-topic-recreated",
-    rules=LIVE,
-    level=Level.INFORMATIONAL,
-    needs=(*REMOTING, "@delete"),
-    timeout=120.0,
+    "reb.queues-topic-recreated", rules=LIVE, level=INFORMATIONAL, needs=(*REMOTING, "@delete"), timeout=120.0
 )
-@on_stage
-async def topic_recreated(stage: Stage) -> None:
+async def topic_recreated(fixture: Fixture) -> None:
     """The offset that a group is answered after its topic was deleted and created again is recorded."""
-    reader = await over_remoting(stage)
+    reader = await over_remoting(fixture)
     await reader.send(5)
     await reader.store(3)
-    await stage.target.delete_topic(reader.topic)
-    await stage.target.create_topic(reader.topic, queues=1)
-    again = await over_remoting(stage, topic=reader.topic, group=reader.group)
+    await fixture.target.delete_topic(reader.topic)
+    await fixture.target.create_topic(reader.topic, queues=1)
+    again = await over_remoting(fixture, topic=reader.topic, group=reader.group)
     await again.send(1)
-    stage.target.note("committed", await again.stored())
+    fixture.note("committed", await again.stored())
     page = await again.pull(0)
-    stage.target.note("pull at 0", page.outcome)
-    stage.target.note("next", page.next_offset)
+    fixture.note("pull at 0", page.outcome)
+    fixture.note("next", page.next_offset)

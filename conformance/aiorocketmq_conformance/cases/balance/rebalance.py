@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, defaultdict
 
-from aiorocketmq_conformance.case import Level, case
-from aiorocketmq_conformance.fixture import SHORT_POLL, Consumer, Sent, Stage, on_stage
+from aiorocketmq_conformance.case import INFORMATIONAL, SHOULD, case
+from aiorocketmq_conformance.consumer import SHORT_POLL, Consumer, Sent
+from aiorocketmq_conformance.fixture import Fixture
 from aiorocketmq_conformance.probe.answers import Delivery, Received
 from aiorocketmq_conformance.tolerances import PROMPT, expiry
 
-PREPARED = ("@topic", "@group")
 # The shortest lease that every server grants.
 LEASE = 10.0
 
@@ -18,8 +18,8 @@ LEASE = 10.0
 class _Crew:
     """Consumers of one group that come and go while they work, and what became of every message."""
 
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
+    def __init__(self, fixture: Fixture) -> None:
+        self._fixture = fixture
         self._works: dict[str, asyncio.Task[None]] = {}
         self._polls: dict[str, asyncio.Task[Received]] = {}
         self._leaving: set[str] = set()
@@ -31,7 +31,7 @@ class _Crew:
 
     def join(self, consumer: Consumer, *, batch: int = 2) -> None:
         """Let a consumer work from now on."""
-        self._works[consumer.client.client_id] = self._stage.background(self._work(consumer, batch))
+        self._works[consumer.client.client_id] = self._fixture.background(self._work(consumer, batch))
 
     async def leave(self, consumer: Consumer) -> None:
         """Let a consumer break off its poll, finish what it has, and say good-bye."""
@@ -53,13 +53,13 @@ class _Crew:
 
     async def until(self, count: int, within: float) -> None:
         """Wait until so many different messages are done; AssertionError when they take longer."""
-        end = self._stage.clock.now() + within
+        end = self._fixture.clock.now() + within
         while len(self.acked) < count:
             for work in self._works.values():
                 if work.done():
                     work.result()
-            assert self._stage.clock.now() < end, f"{len(self.acked)} of {count} messages in {within:g} s"
-            await self._stage.clock.sleep(0.2)
+            assert self._fixture.clock.now() < end, f"{len(self.acked)} of {count} messages in {within:g} s"
+            await self._fixture.clock.sleep(0.2)
 
     async def disband(self) -> None:
         """End all work."""
@@ -86,96 +86,94 @@ class _Crew:
                 return
             self.held[name] += poll.result().deliveries
             for one in poll.result().deliveries:
-                await self._stage.clock.sleep(0.05)
+                await self._fixture.clock.sleep(0.05)
                 await consumer.ack(one)
                 self.held[name].remove(one)
                 self.acked[one.id].append(one)
                 self.shares[name] += 1
 
 
-async def _traffic(stage: Stage, topic: str, count: int, every: float = 0.1, **fields: object) -> list[Sent]:
+async def _traffic(
+    fixture: Fixture, topic: str, count: int, every: float = 0.1, **fields: object
+) -> list[Sent]:
     """Send steadily."""
     sent = []
     for n in range(count):
-        sent += await stage.send(topic, f"m{n}", **fields)
-        await stage.clock.sleep(every)
+        sent += await fixture.send(topic, f"m{n}", **fields)
+        await fixture.clock.sleep(every)
     return sent
 
 
-async def _another(stage: Stage, first: Consumer) -> Consumer:
-    return await stage.consumer(first.topic, group=first.group, prime=False)
+async def _another(fixture: Fixture, first: Consumer) -> Consumer:
+    return await fixture.consumer(first.topic, group=first.group, prime=False)
 
 
-@case("reb.join-no-loss", rules=("R5.10", "R3.8"), needs=PREPARED, timeout=150.0)
-@on_stage
-async def join_no_loss(stage: Stage) -> None:
+@case("reb.join-no-loss", rules=("R5.10", "R3.8"), timeout=150.0)
+async def join_no_loss(fixture: Fixture) -> None:
     """A second consumer that joins under traffic costs no message, and doubles none but what was in flight."""
-    first = await stage.consumer(await stage.topic())
-    crew = _Crew(stage)
+    first = await fixture.consumer(await fixture.topic())
+    crew = _Crew(fixture)
     crew.join(first)
-    sent = await _traffic(stage, first.topic, 20)
-    second = await _another(stage, first)
+    sent = await _traffic(fixture, first.topic, 20)
+    second = await _another(fixture, first)
     in_flight = {one.id for one in crew.held[first.client.client_id]}
     crew.join(second)
-    sent += await _traffic(stage, first.topic, 30)
+    sent += await _traffic(fixture, first.topic, 30)
     await crew.until(50, 30.0)
     await crew.disband()
     assert set(crew.acked) == {one.id for one in sent}
     assert crew.doubled() <= in_flight, f"came twice: {crew.doubled() - in_flight}"
 
 
-@case("reb.join-gets-share", rules=("R3.8",), level=Level.SHOULD, needs=PREPARED, timeout=150.0)
-@on_stage
-async def join_gets_share(stage: Stage) -> None:
+@case("reb.join-gets-share", rules=("R3.8",), level=SHOULD, timeout=150.0)
+async def join_gets_share(fixture: Fixture) -> None:
     """A consumer that joins gets at least a tenth of the next 200 messages."""
-    first = await stage.consumer(await stage.topic())
-    crew = _Crew(stage)
+    first = await fixture.consumer(await fixture.topic())
+    crew = _Crew(fixture)
     crew.join(first, batch=1)
-    await _traffic(stage, first.topic, 10)
+    await _traffic(fixture, first.topic, 10)
     await crew.until(10, 30.0)
-    second = await _another(stage, first)
+    second = await _another(fixture, first)
     crew.join(second, batch=1)
-    await stage.send_all(first.topic, [f"next{n}" for n in range(200)])
+    await fixture.send_all(first.topic, [f"next{n}" for n in range(200)])
     await crew.until(210, 60.0)
     await crew.disband()
     share = crew.shares[second.client.client_id] / 200
-    stage.target.note("share", round(share, 3))
+    fixture.note("share", round(share, 3))
     assert share >= 0.1, f"the newcomer got {share:.0%}"
 
 
-@case("reb.leave-clean", rules=("R2.16", "R7.9"), needs=PREPARED, timeout=150.0)
-@on_stage
-async def leave_clean(stage: Stage) -> None:
+@case("reb.leave-clean", rules=("R2.16", "R7.9"), timeout=150.0)
+async def leave_clean(fixture: Fixture) -> None:
     """Two of four consumers leave under traffic: nothing is lost, nothing acked comes back, the others take all."""
-    members = [await stage.consumer(await stage.topic())]
-    members += [await _another(stage, members[0]) for _ in range(3)]
-    crew = _Crew(stage)
+    members = [await fixture.consumer(await fixture.topic())]
+    members += [await _another(fixture, members[0]) for _ in range(3)]
+    crew = _Crew(fixture)
     for one in members:
         crew.join(one)
-    sent = await _traffic(stage, members[0].topic, 30)
+    sent = await _traffic(fixture, members[0].topic, 30)
     before = set(crew.acked)
     for one in members[:2]:
         await crew.leave(one)
-    sent += await _traffic(stage, members[0].topic, 20)
+    sent += await _traffic(fixture, members[0].topic, 20)
     # What a poll of a leaver took with it comes back when its lease is over.
-    await crew.until(50, expiry(stage.target, LEASE).high + PROMPT)
-    await stage.clock.sleep(expiry(stage.target, LEASE).high)
+    await crew.until(50, expiry(fixture.target, LEASE).high + PROMPT)
+    await fixture.clock.sleep(expiry(fixture.target, LEASE).high)
     await crew.disband()
     assert set(crew.acked) == {one.id for one in sent}
     again = crew.doubled() & before
     assert not again, f"acknowledged before two consumers left, and came again: {again}"
 
 
-@case("reb.crash", rules=("R7.1", "R2.15"), needs=PREPARED, timeout=150.0)
-@on_stage
-async def crash(stage: Stage) -> None:
+@case("reb.crash", rules=("R7.1", "R2.15"), timeout=150.0)
+async def crash(fixture: Fixture) -> None:
     """What a crashed consumer had in hand comes to the others after its lease, as the second attempt."""
-    first = await stage.consumer(await stage.topic(1))
-    victim = await _another(stage, first)
-    sent = await stage.send(first.topic, *(f"m{n}" for n in range(6)))
+    first = await fixture.consumer(await fixture.topic(1))
+    victim = await _another(fixture, first)
+    sent = await fixture.send(first.topic, *(f"m{n}" for n in range(6)))
     held = await victim.take(6, invisible=LEASE, settle=False)
     await victim.client.vanish()
-    window = expiry(stage.target, LEASE)
+    window = expiry(fixture.target, LEASE)
     seen = await first.take(6, within=window.high + PROMPT, batch=6)
     assert {one.id for one in seen} == {one.id for one in sent}
     by_id = {one.id: one for one in held}
@@ -184,24 +182,23 @@ async def crash(stage: Stage) -> None:
         assert one.attempt == 2
 
 
-@case("reb.crash-dups-bounded", rules=("R7.1",), needs=PREPARED, timeout=200.0)
-@on_stage
-async def crash_dups_bounded(stage: Stage) -> None:
+@case("reb.crash-dups-bounded", rules=("R7.1",), timeout=200.0)
+async def crash_dups_bounded(fixture: Fixture) -> None:
     """Of three consumers one crashes under traffic: only what it had in flight is delivered again."""
-    members = [await stage.consumer(await stage.topic())]
-    members += [await _another(stage, members[0]) for _ in range(2)]
+    members = [await fixture.consumer(await fixture.topic())]
+    members += [await _another(fixture, members[0]) for _ in range(2)]
     victim = members[2]
     # Two that it will never acknowledge, whatever the moment of its crash.
-    sent = await stage.send(members[0].topic, "held0", "held1")
+    sent = await fixture.send(members[0].topic, "held0", "held1")
     in_flight = {one.id for one in await victim.take(2, invisible=LEASE, settle=False)}
-    crew = _Crew(stage)
+    crew = _Crew(fixture)
     for one in members:
         crew.join(one)
-    sent += await _traffic(stage, members[0].topic, 30)
+    sent += await _traffic(fixture, members[0].topic, 30)
     in_flight |= {one.id for one in await crew.crash(victim)}
-    sent += await _traffic(stage, members[0].topic, 20)
-    await crew.until(52, expiry(stage.target, LEASE).high + 2 * PROMPT)
-    await stage.clock.sleep(expiry(stage.target, LEASE).high)
+    sent += await _traffic(fixture, members[0].topic, 20)
+    await crew.until(52, expiry(fixture.target, LEASE).high + 2 * PROMPT)
+    await fixture.clock.sleep(expiry(fixture.target, LEASE).high)
     await crew.disband()
     assert set(crew.acked) == {one.id for one in sent}
     twice = {one.id for member in members for one in member.seen if one.attempt > 1} | crew.doubled()
@@ -213,98 +210,89 @@ async def crash_dups_bounded(stage: Stage) -> None:
     assert in_flight <= twice, "what the crashed one held was not delivered again"
 
 
-@case("reb.flap", rules=("R7.1", "R2.16"), level=Level.SHOULD, needs=PREPARED, timeout=400.0)
-@on_stage
-async def flap(stage: Stage) -> None:
+@case("reb.flap", rules=("R7.1", "R2.16"), level=SHOULD, timeout=400.0)
+async def flap(fixture: Fixture) -> None:
     """A consumer that restarts every three seconds for a minute loses nothing and wastes no attempts."""
-    first = await stage.consumer(await stage.topic())
-    crew = _Crew(stage)
-    traffic = stage.background(_traffic(stage, first.topic, 100, every=0.6))
+    first = await fixture.consumer(await fixture.topic())
+    crew = _Crew(fixture)
+    traffic = fixture.background(_traffic(fixture, first.topic, 100, every=0.6))
     current = first
     for _ in range(20):
         crew.join(current)
-        await stage.clock.sleep(3.0)
+        await fixture.clock.sleep(3.0)
         await crew.leave(current)
-        current = await _another(stage, first)
+        current = await _another(fixture, first)
     sent = await traffic
     crew.join(current)
-    await crew.until(100, 2 * expiry(stage.target, LEASE).high + 2 * PROMPT)
+    await crew.until(100, 2 * expiry(fixture.target, LEASE).high + 2 * PROMPT)
     await crew.disband()
     assert set(crew.acked) == {one.id for one in sent}
     most = max(one.attempt for done in crew.acked.values() for one in done)
-    stage.target.note("most attempts", most)
+    fixture.note("most attempts", most)
     assert most <= 16
 
 
-@case("reb.all-leave-return", rules=("R10.3", "R2.16"), needs=PREPARED, timeout=200.0)
-@on_stage
-async def all_leave_return(stage: Stage) -> None:
+@case("reb.all-leave-return", rules=("R10.3", "R2.16"), timeout=200.0)
+async def all_leave_return(fixture: Fixture) -> None:
     """A group that comes back goes on where it stood: all that was sent meanwhile, nothing from before."""
-    before = await stage.consumer(await stage.topic())
-    await stage.send(before.topic, *(f"old{n}" for n in range(5)))
+    before = await fixture.consumer(await fixture.topic())
+    await fixture.send(before.topic, *(f"old{n}" for n in range(5)))
     await before.take(5)
     await before.client.close()
-    backlog = await stage.send(before.topic, *(f"new{n}" for n in range(20)))
-    await stage.clock.sleep(30.0)
-    after = await _another(stage, before)
+    backlog = await fixture.send(before.topic, *(f"new{n}" for n in range(20)))
+    await fixture.clock.sleep(30.0)
+    after = await _another(fixture, before)
     seen = await after.take(20, within=2 * PROMPT)
-    seen += await stage.nothing_but(after, SHORT_POLL)
+    seen += await fixture.deliveries_within(after, SHORT_POLL)
     assert Counter(one.id for one in seen) == Counter(one.id for one in backlog)
 
 
-@case("reb.fifo-handover", rules=("R8.7", "R8.12"), needs=(*PREPARED, "type.fifo"), timeout=200.0)
-@on_stage
-async def fifo_handover(stage: Stage) -> None:
+@case("reb.fifo-handover", rules=("R8.7", "R8.12"), needs=("type.fifo",), timeout=200.0)
+async def fifo_handover(fixture: Fixture) -> None:
     """When the holder of a message group crashes, another one goes on in order, not before the lease is over."""
-    holder = await stage.consumer(await stage.topic(1, type="FIFO"), ordered=True)
-    other = await _another(stage, holder)
-    sent = await stage.backlog(holder.topic, *map(str, range(6)), group=stage.target.fresh("mg"))
+    holder = await fixture.consumer(await fixture.topic(1, type="FIFO"), ordered=True)
+    other = await _another(fixture, holder)
+    sent = await fixture.backlog(holder.topic, *map(str, range(6)), group=fixture.fresh("mg"))
     held = await holder.take(2, batch=2, invisible=LEASE, settle=False)
     assert [one.id for one in held] == [one.id for one in sent[:2]]
     await holder.client.vanish()
-    window = expiry(stage.target, LEASE, ordered=True)
+    window = expiry(fixture.target, LEASE, ordered=True)
     seen = await other.take(6, within=window.high + 2 * PROMPT, batch=2)
     assert [one.id for one in seen] == [one.id for one in sent], "out of order"
     window.check_return(held[0], seen[0])
 
 
-@case("reb.queue-increase", rules=("R3.1", "R5.10"), level=Level.SHOULD, needs=PREPARED, timeout=240.0)
-@on_stage
-async def queue_increase(stage: Stage) -> None:
+@case("reb.queue-increase", rules=("R3.1", "R5.10"), level=SHOULD, timeout=240.0)
+async def queue_increase(fixture: Fixture) -> None:
     """A topic that grows from two queues to eight under traffic loses nothing, and the new queues are consumed."""
-    first = await stage.consumer(await stage.topic(2))
-    crew = _Crew(stage)
+    first = await fixture.consumer(await fixture.topic(2))
+    crew = _Crew(fixture)
     crew.join(first)
-    sent = await _traffic(stage, first.topic, 10)
-    await stage.target.create_topic(first.topic, queues=8)
-    began = stage.clock.now()
+    sent = await _traffic(fixture, first.topic, 10)
+    await fixture.target.create_topic(first.topic, queues=8)
+    began = fixture.clock.now()
     while len({one.queue for one in first.seen}) < 8:
         # Proxies see the change with their next look at the route.
-        assert stage.clock.now() < began + 60.0, f"consumed from {sorted({one.queue for one in first.seen})}"
-        sent += await _traffic(stage, first.topic, 4, every=0.5)
-    stage.target.note("all queues after", round(stage.clock.now() - began, 1))
+        assert fixture.clock.now() < began + 60.0, (
+            f"consumed from {sorted({one.queue for one in first.seen})}"
+        )
+        sent += await _traffic(fixture, first.topic, 4, every=0.5)
+    fixture.note("all queues after", round(fixture.clock.now() - began, 1))
     await crew.until(len(sent), 30.0)
     await crew.disband()
     assert set(crew.acked) == {one.id for one in sent}
     assert not crew.doubled()
 
 
-@case(
-    "reb.topic-recreated",
-    rules=("R10.3",),
-    level=Level.INFORMATIONAL,
-    needs=(*PREPARED, "@delete"),
-    timeout=200.0,
-)
-@on_stage
-async def topic_recreated(stage: Stage) -> None:
+@case("reb.topic-recreated", rules=("R10.3",), level=INFORMATIONAL, needs=("@delete",), timeout=200.0)
+async def topic_recreated(fixture: Fixture) -> None:
     """What a group sees of a topic that was deleted and made again is recorded."""
-    consumer = await stage.consumer(await stage.topic(1))
-    await stage.send(consumer.topic, "old0", "old1", "old2")
+    consumer = await fixture.consumer(await fixture.topic(1))
+    await fixture.send(consumer.topic, "old0", "old1", "old2")
     await consumer.take(1, batch=1)
-    await stage.target.delete_topic(consumer.topic)
-    await stage.target.create_topic(consumer.topic, queues=1)
-    (fresh,) = await stage.send(consumer.topic, "fresh")
+    await fixture.target.delete_topic(consumer.topic)
+    await fixture.target.create_topic(consumer.topic, queues=1)
+    (fresh,) = await fixture.send(consumer.topic, "fresh")
     seen = await consumer.watch(2 * PROMPT, settle=True)
-    stage.target.note("offset of the first message", fresh.receipt.offset)
-    stage.target.note("seen", ",".join(one.text for one in seen))
+    fixture.note("offset of the first message", fresh.receipt.offset)
+    fixture.note("seen", ",".join(one.text for one in seen))

@@ -18,7 +18,7 @@ from aiorocketmq import (
 )
 
 from aiorocketmq_conformance.case import case
-from aiorocketmq_conformance.target import Target
+from aiorocketmq_conformance.fixture import Fixture
 
 START = 2.0  # real seconds that the library is given; it has no part in a target's manual clock
 Client = AbstractAsyncContextManager[object]
@@ -39,8 +39,14 @@ _CLIENTS: dict[str, Callable[[str, Timeouts], Client]] = {
 }
 
 
-@case("life.sdk-start-bad-endpoint", rules=("client-behaviour.md 1",), needs=("sdk",), params=_CLIENTS)
-async def sdk_start_bad_endpoint(target: Target, make: Callable[[str, Timeouts], Client]) -> None:
+@case(
+    "life.sdk-start-bad-endpoint",
+    rules=("client-behaviour.md 1",),
+    needs=("sdk",),
+    prepared=(),
+    params=_CLIENTS,
+)
+async def sdk_start_bad_endpoint(fixture: Fixture, make: Callable[[str, Timeouts], Client]) -> None:
     """A {} client that is pointed at a port where nobody listens gives up within its start deadline and says so."""
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))  # bound and not listening: refused, and nobody else can take the port
@@ -56,7 +62,7 @@ async def sdk_start_bad_endpoint(target: Target, make: Callable[[str, Timeouts],
         assert told, "started against a port where nobody listens"
         assert endpoint in told, f"the error does not name the endpoint: {told}"
         assert took <= START + 3.0, f"gave up only after {took:.1f} s"
-        target.note("took", round(took, 2))
+        fixture.note("took", round(took, 2))
 
 
 _WRONG: dict[str, Callable[[str], object]] = {
@@ -71,11 +77,11 @@ _WRONG: dict[str, Callable[[str], object]] = {
 }
 
 
-@case("life.sdk-start-missing", rules=("client-behaviour.md 1",), needs=("sdk",), params=_WRONG)
-async def sdk_start_missing(target: Target, make: Callable[[str], object]) -> None:
+@case("life.sdk-start-missing", rules=("client-behaviour.md 1",), needs=("sdk",), prepared=(), params=_WRONG)
+async def sdk_start_missing(fixture: Fixture, make: Callable[[str], object]) -> None:
     """A client made without what it needs ({}) is refused when it is made, before anything is sent."""
     try:
-        make(target.endpoint)
+        make(fixture.target.endpoint)
     except (ValueError, TypeError, UsageError):
         return
     raise AssertionError("taken as if nothing were missing")

@@ -6,24 +6,24 @@ import asyncio
 
 from aiorocketmq import PushConsumer, ReceivedMessage, SimpleConsumer
 
-from aiorocketmq_conformance.case import Level, case
+from aiorocketmq_conformance.case import EXTENSION, SHOULD, case
 from aiorocketmq_conformance.cases.client.library_wire import REAL, SDK, until
-from aiorocketmq_conformance.fixture import SHORT_POLL, Stage, on_stage
+from aiorocketmq_conformance.consumer import SHORT_POLL
+from aiorocketmq_conformance.fixture import Fixture
 
 
-@case("simple.unsubscribe", rules=("client-behaviour.md 6",), level=Level.SHOULD, needs=SDK, timeout=90.0)
-@on_stage
-async def simple_unsubscribe(stage: Stage) -> None:
+@case("simple.unsubscribe", rules=("client-behaviour.md 6",), level=SHOULD, needs=SDK, timeout=90.0)
+async def simple_unsubscribe(fixture: Fixture) -> None:
     """A topic that a simple consumer unsubscribed brings nothing any more, and another one does."""
-    one, two = await stage.topic(1), await stage.topic(1)
-    primed = await stage.consumer(one)
-    await stage.consumer(two, group=primed.group)
+    one, two = await fixture.topic(1), await fixture.topic(1)
+    primed = await fixture.consumer(one)
+    await fixture.consumer(two, group=primed.group)
     async with SimpleConsumer(
-        stage.target.endpoint, group=primed.group, subscriptions=[one, two]
+        fixture.target.endpoint, group=primed.group, subscriptions=[one, two]
     ) as consumer:
         await consumer.unsubscribe(one)
-        await stage.send(one, "after")
-        await stage.send(two, "sentinel")
+        await fixture.send(one, "after")
+        await fixture.send(two, "sentinel")
         async with asyncio.timeout(REAL):
             seen = await consumer.receive(max_messages=8, wait=SHORT_POLL)
         await consumer.ack(seen)
@@ -31,20 +31,16 @@ async def simple_unsubscribe(stage: Stage) -> None:
 
 
 @case(
-    "fifo.accelerator",
-    rules=("R8.17", "client-behaviour.md 5"),
-    level=Level.EXTENSION,
-    needs=(*SDK, "type.fifo"),
+    "fifo.accelerator", rules=("R8.17", "client-behaviour.md 5"), level=EXTENSION, needs=(*SDK, "type.fifo")
 )
-@on_stage
-async def accelerator(stage: Stage) -> None:
+async def accelerator(fixture: Fixture) -> None:
     """The library handles message groups side by side, and each of them in order."""
-    topic = await stage.topic(1, type="FIFO")
-    group = (await stage.consumer(topic, ordered=True)).group
-    lanes = [stage.target.fresh("mg") for _ in range(4)]
+    topic = await fixture.topic(1, type="FIFO")
+    group = (await fixture.consumer(topic, ordered=True)).group
+    lanes = [fixture.fresh("mg") for _ in range(4)]
     for n in range(5):
         for lane in lanes:
-            await stage.send(topic, str(n), group=lane)
+            await fixture.send(topic, str(n), group=lane)
     running = most = 0
     told: dict[str, list[int]] = {lane: [] for lane in lanes}
 
@@ -57,9 +53,9 @@ async def accelerator(stage: Stage) -> None:
         running -= 1
 
     async with PushConsumer(
-        stage.target.endpoint, group=group, subscriptions=[topic], handler=handle, shutdown_timeout=5.0
+        fixture.target.endpoint, group=group, subscriptions=[topic], handler=handle, shutdown_timeout=5.0
     ):
         await until(lambda: sum(map(len, told.values())) >= 20, "twenty messages handled")
     assert set(map(tuple, told.values())) == {(0, 1, 2, 3, 4)}, f"out of order: {told}"
-    stage.target.note("side_by_side", most)
+    fixture.note("side_by_side", most)
     assert most > 1, "message groups of one queue wait for each other"

@@ -5,21 +5,15 @@ from __future__ import annotations
 from aiorocketmq import Message, MessageTooLargeError, Producer, SendManyError, SendReceipt
 from aiorocketmq.wire import messages as pb
 
-from aiorocketmq_conformance.case import Level, case
-from aiorocketmq_conformance.fixture import Stage, on_stage
+from aiorocketmq_conformance.case import SHOULD, case
+from aiorocketmq_conformance.fixture import Fixture
 from aiorocketmq_conformance.probe.proxy import Meddling, meddling_proxy
 
 
-@case(
-    "send.batch-partial-status",
-    rules=("R4.13",),
-    level=Level.SHOULD,
-    needs=("@topic", "@group", "sdk", "batch-send"),
-)
-@on_stage
-async def batch_partial_status(stage: Stage) -> None:
+@case("send.batch-partial-status", rules=("R4.13",), level=SHOULD, needs=("sdk", "batch-send"))
+async def batch_partial_status(fixture: Fixture) -> None:
     """Of a batch whose answer is MULTIPLE_RESULTS each message has its own receipt or its own error."""
-    topic = await stage.topic(1)
+    topic = await fixture.topic(1)
     batches: list[int] = []
 
     def one_is_bad(name: str, request: bytes) -> list[bytes] | None:
@@ -36,7 +30,7 @@ async def batch_partial_status(stage: Stage) -> None:
 
     bodies = (b"good", b"bad", b"fine")
     outcomes: tuple[object, ...] = ()
-    async with meddling_proxy(stage.target.endpoint, Meddling(instead=one_is_bad)) as endpoint:
+    async with meddling_proxy(fixture.target.endpoint, Meddling(instead=one_is_bad)) as endpoint:
         producer = Producer(endpoint, topics=[topic], linger=0.05, address_map=lambda address: endpoint)
         async with producer:
             try:

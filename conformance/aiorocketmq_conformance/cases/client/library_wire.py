@@ -25,12 +25,13 @@ from aiorocketmq import (
 )
 from aiorocketmq.wire import messages as pb
 
-from aiorocketmq_conformance.case import Level, case
-from aiorocketmq_conformance.fixture import SHORT_POLL, Stage, on_stage
+from aiorocketmq_conformance.case import EXTENSION, INFORMATIONAL, SHOULD, case
+from aiorocketmq_conformance.consumer import SHORT_POLL
+from aiorocketmq_conformance.fixture import Fixture
 from aiorocketmq_conformance.probe.proxy import Meddling, meddling_proxy
 from aiorocketmq_conformance.tolerances import PROMPT, nack
 
-SDK = ("@topic", "@group", "sdk")
+SDK = ("sdk",)
 REAL = 20.0
 """Real seconds that the library is given for what needs no waiting."""
 Where = Callable[[Any], str]
@@ -49,9 +50,9 @@ class Once:
 
 
 @asynccontextmanager
-async def _between(stage: Stage, meddling: Meddling) -> AsyncIterator[dict[str, Any]]:
+async def _between(fixture: Fixture, meddling: Meddling) -> AsyncIterator[dict[str, Any]]:
     """A proxy before the broker, and what makes a client of the library go through it with all its calls."""
-    async with meddling_proxy(stage.target.endpoint, meddling) as endpoint:
+    async with meddling_proxy(fixture.target.endpoint, meddling) as endpoint:
         yield {"endpoint": endpoint, "address_map": lambda address: endpoint}
 
 
@@ -67,14 +68,12 @@ def _push(way: dict[str, Any], **given: Any) -> PushConsumer:
     return PushConsumer(way["endpoint"], address_map=way["address_map"], shutdown_timeout=5.0, **given)
 
 
-@case("send.retry-keeps-id", rules=("R4.14", "client-behaviour.md 9"), level=Level.SHOULD, needs=SDK)
-@on_stage
-async def retry_keeps_id(stage: Stage) -> None:
+@case("send.retry-keeps-id", rules=("R4.14", "client-behaviour.md 9"), level=SHOULD, needs=SDK)
+async def retry_keeps_id(fixture: Fixture) -> None:
     """A send whose first answer is lost succeeds on a later try, and every copy delivered has its one id."""
-    topic = await stage.topic(1)
-    consumer = await stage.consumer(topic)
+    topic, consumer = await fixture.subscribed(1)
     async with (
-        _between(stage, Meddling(unanswered=Once("SendMessage"))) as way,
+        _between(fixture, Meddling(unanswered=Once("SendMessage"))) as way,
         Producer(
             way["endpoint"],
             topics=[topic],
@@ -85,21 +84,15 @@ async def retry_keeps_id(stage: Stage) -> None:
     ):
         receipt = await producer.send(Message(topic, b"m"))
     seen = await consumer.watch(SHORT_POLL, settle=True)
-    stage.target.note("copies", len(seen))
+    fixture.note("copies", len(seen))
     assert {one.id for one in seen} == {receipt.message_id}
     assert 1 <= len(seen) <= 3
 
 
-@case(
-    "send.tx-not-retried",
-    rules=("R9.3", "client-behaviour.md 9"),
-    level=Level.SHOULD,
-    needs=(*SDK, "type.tx"),
-)
-@on_stage
-async def tx_not_retried(stage: Stage) -> None:
+@case("send.tx-not-retried", rules=("R9.3", "client-behaviour.md 9"), level=SHOULD, needs=(*SDK, "type.tx"))
+async def tx_not_retried(fixture: Fixture) -> None:
     """A transactional send whose answer is lost is not sent again."""
-    topic = await stage.topic(1, type="TRANSACTION")
+    topic = await fixture.topic(1, type="TRANSACTION")
     calls: Counter[str] = Counter()
 
     def hear(name: str, request: bytes) -> None:
@@ -110,7 +103,7 @@ async def tx_not_retried(stage: Stage) -> None:
 
     meddling = Meddling(unanswered={"SendMessage"}, instead=hear)
     async with (
-        _between(stage, meddling) as way,
+        _between(fixture, meddling) as way,
         Producer(
             way["endpoint"],
             topics=[topic],
@@ -123,33 +116,30 @@ async def tx_not_retried(stage: Stage) -> None:
             async with producer.transaction(Message(topic, b"m")):
                 raise AssertionError("its send was never answered, and the block ran")
         except (RocketMQError, TimeoutError) as error:
-            stage.target.note("error", type(error).__name__)
+            fixture.note("error", type(error).__name__)
     assert calls["SendMessage"] == 1, f"sent {calls['SendMessage']} times"
 
 
-@case("life.sdk-no-topics", rules=("client-behaviour.md 1",), level=Level.SHOULD, needs=SDK)
-@on_stage
-async def sdk_no_topics(stage: Stage) -> None:
+@case("life.sdk-no-topics", rules=("client-behaviour.md 1",), level=SHOULD, needs=SDK)
+async def sdk_no_topics(fixture: Fixture) -> None:
     """A producer that was told no topic starts, and its first send finds the route."""
-    topic = await stage.topic(1)
-    consumer = await stage.consumer(topic)
-    async with Producer(stage.target.endpoint) as producer:
+    topic, consumer = await fixture.subscribed(1)
+    async with Producer(fixture.target.endpoint) as producer:
         receipt = await producer.send(Message(topic, b"m"))
     (seen,) = await consumer.take(1)
     assert seen.id == receipt.message_id
 
 
-@case("life.close-idempotent", rules=("R2.16",), level=Level.SHOULD, needs=SDK)
-@on_stage
-async def close_idempotent(stage: Stage) -> None:
+@case("life.close-idempotent", rules=("R2.16",), level=SHOULD, needs=SDK)
+async def close_idempotent(fixture: Fixture) -> None:
     """A producer that was left already can be left again, and said good-bye once."""
-    topic = await stage.topic(1)
+    topic = await fixture.topic(1)
     calls: Counter[str] = Counter()
 
     def hear(name: str, request: bytes) -> None:
         calls[name] += 1
 
-    async with _between(stage, Meddling(instead=hear)) as way:
+    async with _between(fixture, Meddling(instead=hear)) as way:
         producer = Producer(way["endpoint"], topics=[topic], address_map=way["address_map"])
         async with producer:
             await producer.send(Message(topic, b"m"))
@@ -157,13 +147,12 @@ async def close_idempotent(stage: Stage) -> None:
     assert calls["NotifyClientTermination"] == 1
 
 
-@case("push.threads", rules=("client-behaviour.md 5",), level=Level.SHOULD, needs=SDK)
-@on_stage
-async def threads(stage: Stage) -> None:
+@case("push.threads", rules=("client-behaviour.md 5",), level=SHOULD, needs=SDK)
+async def threads(fixture: Fixture) -> None:
     """With a concurrency of 3 at most 3 of 8 slow handlers run at a time, and all are done."""
-    topic = await stage.topic(1)
-    group = (await stage.consumer(topic)).group
-    await stage.send(topic, *(f"m{n}" for n in range(8)))
+    topic = await fixture.topic(1)
+    group = (await fixture.consumer(topic)).group
+    await fixture.send(topic, *(f"m{n}" for n in range(8)))
     running = most = done = 0
 
     async def handle(_: ReceivedMessage) -> None:
@@ -175,7 +164,7 @@ async def threads(stage: Stage) -> None:
         done += 1
 
     async with PushConsumer(
-        stage.target.endpoint,
+        fixture.target.endpoint,
         group=group,
         subscriptions=[topic],
         handler=handle,
@@ -186,11 +175,11 @@ async def threads(stage: Stage) -> None:
     assert (most, done) == (3, 8)
 
 
-async def _cached(stage: Stage, cache: CacheLimits, body: bytes) -> tuple[int, int]:
+async def _cached(fixture: Fixture, cache: CacheLimits, body: bytes) -> tuple[int, int]:
     """How many messages a push consumer with this cache takes while its handler is blocked; and how many there are."""
-    topic = await stage.topic(1)
-    group = (await stage.consumer(topic)).group
-    await stage.send_all(topic, [body] * 60)
+    topic = await fixture.topic(1)
+    group = (await fixture.consumer(topic)).group
+    await fixture.send_all(topic, [body] * 60)
     blocked = asyncio.Event()
 
     async def handle(_: ReceivedMessage) -> None:
@@ -198,7 +187,7 @@ async def _cached(stage: Stage, cache: CacheLimits, body: bytes) -> tuple[int, i
 
     most = 0
     async with PushConsumer(
-        stage.target.endpoint,
+        fixture.target.endpoint,
         group=group,
         subscriptions=[topic],
         handler=handle,
@@ -215,86 +204,79 @@ async def _cached(stage: Stage, cache: CacheLimits, body: bytes) -> tuple[int, i
     return most, 60
 
 
-@case("push.cache-count", rules=("client-behaviour.md 5",), level=Level.SHOULD, needs=SDK, timeout=90.0)
-@on_stage
-async def cache_count(stage: Stage) -> None:
+@case("push.cache-count", rules=("client-behaviour.md 5",), level=SHOULD, needs=SDK, timeout=90.0)
+async def cache_count(fixture: Fixture) -> None:
     """A push consumer whose cache holds 8 messages takes at most one batch more than that while its handler waits."""
-    most, waiting = await _cached(stage, CacheLimits(messages=8), b"m")
-    stage.target.note("in_hand", most)
-    assert 0 < most <= 8 + stage.target.number("batch.max") < waiting
+    most, waiting = await _cached(fixture, CacheLimits(messages=8), b"m")
+    fixture.note("in_hand", most)
+    assert 0 < most <= 8 + fixture.number("batch.max") < waiting
 
 
-@case("push.cache-bytes", rules=("client-behaviour.md 5",), level=Level.SHOULD, needs=SDK, timeout=90.0)
-@on_stage
-async def cache_bytes(stage: Stage) -> None:
+@case("push.cache-bytes", rules=("client-behaviour.md 5",), level=SHOULD, needs=SDK, timeout=90.0)
+async def cache_bytes(fixture: Fixture) -> None:
     """A push consumer whose cache holds 256 KiB takes at most one batch more than that while its handler waits."""
     body = bytes(32 * 1024)
-    most, waiting = await _cached(stage, CacheLimits(bytes=8 * len(body)), body)
-    stage.target.note("in_hand", most)
-    assert 0 < most <= 8 + stage.target.number("batch.max") < waiting
+    most, waiting = await _cached(fixture, CacheLimits(bytes=8 * len(body)), body)
+    fixture.note("in_hand", most)
+    assert 0 < most <= 8 + fixture.number("batch.max") < waiting
 
 
-@case("push.subscribe-later", rules=("client-behaviour.md 5",), level=Level.SHOULD, needs=SDK)
-@on_stage
-async def subscribe_later(stage: Stage) -> None:
+@case("push.subscribe-later", rules=("client-behaviour.md 5",), level=SHOULD, needs=SDK)
+async def subscribe_later(fixture: Fixture) -> None:
     """A topic that a running push consumer subscribes to is read, and one that it leaves is not any more."""
-    one, two = await stage.topic(1), await stage.topic(1)
-    primed = await stage.consumer(one)
-    await stage.consumer(two, group=primed.group)
+    one, two = await fixture.topic(1), await fixture.topic(1)
+    primed = await fixture.consumer(one)
+    await fixture.consumer(two, group=primed.group)
     seen: list[str] = []
 
     async def handle(message: ReceivedMessage) -> None:
         seen.append(message.body.decode())
 
     async with PushConsumer(
-        stage.target.endpoint, group=primed.group, subscriptions=[one], handler=handle, shutdown_timeout=5.0
+        fixture.target.endpoint, group=primed.group, subscriptions=[one], handler=handle, shutdown_timeout=5.0
     ) as consumer:
-        await stage.send(two, "two")
-        await stage.send(one, "one")
+        await fixture.send(two, "two")
+        await fixture.send(one, "one")
         await until(lambda: "one" in seen, "the first topic's message")
         assert seen == ["one"]
         await consumer.subscribe(two)
         await until(lambda: "two" in seen, "the second topic's message")
 
 
-@case("push.unsubscribe", rules=("client-behaviour.md 5",), level=Level.SHOULD, needs=SDK)
-@on_stage
-async def unsubscribe(stage: Stage) -> None:
+@case("push.unsubscribe", rules=("client-behaviour.md 5",), level=SHOULD, needs=SDK)
+async def unsubscribe(fixture: Fixture) -> None:
     """A topic that a running push consumer unsubscribed is not handled any more, while another one is."""
-    one, two = await stage.topic(1), await stage.topic(1)
-    primed = await stage.consumer(one)
-    await stage.consumer(two, group=primed.group)
+    one, two = await fixture.topic(1), await fixture.topic(1)
+    primed = await fixture.consumer(one)
+    await fixture.consumer(two, group=primed.group)
     seen: list[str] = []
 
     async def handle(message: ReceivedMessage) -> None:
         seen.append(message.body.decode())
 
     async with PushConsumer(
-        stage.target.endpoint,
+        fixture.target.endpoint,
         group=primed.group,
         subscriptions=[one, two],
         handler=handle,
         shutdown_timeout=5.0,
     ) as consumer:
-        await stage.send(one, "before")
+        await fixture.send(one, "before")
         await until(lambda: "before" in seen, "the message before")
         await consumer.unsubscribe(one)
-        await stage.send(one, "after")
-        await stage.send(two, "sentinel")
+        await fixture.send(one, "after")
+        await fixture.send(two, "sentinel")
         await until(lambda: "sentinel" in seen, "the sentinel")
         await asyncio.sleep(0.2)
     assert "after" not in seen, "handled although unsubscribed"
 
 
-@case(
-    "push.close-drains", rules=("client-behaviour.md 5", "R6.8"), level=Level.SHOULD, needs=SDK, timeout=90.0
-)
-@on_stage
-async def close_drains(stage: Stage) -> None:
+@case("push.close-drains", rules=("client-behaviour.md 5", "R6.8"), level=SHOULD, needs=SDK, timeout=90.0)
+async def close_drains(fixture: Fixture) -> None:
     """Handlers that run when a push consumer is left come to their end, and their messages do not come again."""
-    topic = await stage.topic(1)
-    other = await stage.consumer(topic)
-    await stage.send(topic, *(f"m{n}" for n in range(10)))
+    topic = await fixture.topic(1)
+    other = await fixture.consumer(topic)
+    await fixture.send(topic, *(f"m{n}" for n in range(10)))
     begun: list[str] = []
     done: list[str] = []
 
@@ -304,22 +286,22 @@ async def close_drains(stage: Stage) -> None:
         done.append(message.body.decode())
 
     async with PushConsumer(
-        stage.target.endpoint, group=other.group, subscriptions=[topic], handler=handle, shutdown_timeout=REAL
+        fixture.target.endpoint,
+        group=other.group,
+        subscriptions=[topic],
+        handler=handle,
+        shutdown_timeout=REAL,
     ):
         await until(lambda: len(begun) >= 10, "ten handlers begun")
     assert sorted(done) == sorted(begun) == sorted(f"m{n}" for n in range(10))
-    again = await stage.nothing_but(other, 1.0 + stage.target.number("revive.high"))
-    assert not again, f"handled, and delivered again: {again}"
+    await fixture.expect_settled(other, 1.0, "handled")
 
 
-@case(
-    "push.corrupt-body", rules=("R5.6", "client-behaviour.md 5"), level=Level.SHOULD, needs=SDK, timeout=90.0
-)
-@on_stage
-async def corrupt_body(stage: Stage) -> None:
+@case("push.corrupt-body", rules=("R5.6", "client-behaviour.md 5"), level=SHOULD, needs=SDK, timeout=90.0)
+async def corrupt_body(fixture: Fixture) -> None:
     """A body that does not match its digest is not handed to the handler, and comes again when it is whole."""
-    topic = await stage.topic(1)
-    group = (await stage.consumer(topic)).group
+    topic = await fixture.topic(1)
+    group = (await fixture.consumer(topic)).group
     spoiled = 0
 
     def spoil(frames: list[pb.ReceiveMessageResponse]) -> list[pb.ReceiveMessageResponse]:
@@ -336,24 +318,23 @@ async def corrupt_body(stage: Stage) -> None:
         seen.append((message.body, message.attempt))
 
     async with (
-        _between(stage, Meddling(received=spoil)) as way,
+        _between(fixture, Meddling(received=spoil)) as way,
         _push(way, group=group, subscriptions=[topic], handler=handle),
     ):
-        await stage.send(topic, "whole")
+        await fixture.send(topic, "whole")
         await until(lambda: spoiled > 0, "the spoiled message")
-        end = stage.clock.now() + nack(stage.target, 60.0).high
-        while not seen and stage.clock.now() < end:
-            await stage.clock.sleep(1.0)
+        end = fixture.clock.now() + nack(fixture.target, 60.0).high
+        while not seen and fixture.clock.now() < end:
+            await fixture.clock.sleep(1.0)
             await asyncio.sleep(0.05)
     assert [body for body, _ in seen] == [b"whole"]
 
 
-@case("push.receive-throttled", rules=("R1.3", "client-behaviour.md 9"), level=Level.EXTENSION, needs=SDK)
-@on_stage
-async def receive_throttled(stage: Stage) -> None:
+@case("push.receive-throttled", rules=("R1.3", "client-behaviour.md 9"), level=EXTENSION, needs=SDK)
+async def receive_throttled(fixture: Fixture) -> None:
     """A push consumer whose receives are refused as too many tries again, and loses nothing."""
-    topic = await stage.topic(1)
-    group = (await stage.consumer(topic)).group
+    topic = await fixture.topic(1)
+    group = (await fixture.consumer(topic)).group
     status = pb.Status(code=pb.Code.TOO_MANY_REQUESTS, message="flow limit")
     busy = pb.ReceiveMessageResponse(status=status).SerializeToString()
     refused = 0
@@ -370,9 +351,9 @@ async def receive_throttled(stage: Stage) -> None:
     async def handle(message: ReceivedMessage) -> None:
         seen.append(message.body)
 
-    await stage.send(topic, "m")
+    await fixture.send(topic, "m")
     async with (
-        _between(stage, Meddling(instead=instead)) as way,
+        _between(fixture, Meddling(instead=instead)) as way,
         _push(way, group=group, subscriptions=[topic], handler=handle),
     ):
         await until(lambda: bool(seen), "the message")
@@ -380,16 +361,12 @@ async def receive_throttled(stage: Stage) -> None:
 
 
 @case(
-    "push.attempt-id-kept",
-    rules=("R8.14", "client-behaviour.md 5"),
-    level=Level.SHOULD,
-    needs=(*SDK, "type.fifo"),
+    "push.attempt-id-kept", rules=("R8.14", "client-behaviour.md 5"), level=SHOULD, needs=(*SDK, "type.fifo")
 )
-@on_stage
-async def attempt_id_kept(stage: Stage) -> None:
+async def attempt_id_kept(fixture: Fixture) -> None:
     """A receive that failed is repeated with its attempt id; after messages came the next one has another."""
-    topic = await stage.topic(1, type="FIFO")
-    group = (await stage.consumer(topic, ordered=True)).group
+    topic = await fixture.topic(1, type="FIFO")
+    group = (await fixture.consumer(topic, ordered=True)).group
     ids: list[str] = []
     fault = pb.Status(code=pb.Code.INTERNAL_SERVER_ERROR, message="a fault")
     failed = pb.ReceiveMessageResponse(status=fault).SerializeToString()
@@ -405,9 +382,9 @@ async def attempt_id_kept(stage: Stage) -> None:
     async def handle(message: ReceivedMessage) -> None:
         seen.append(message.body)
 
-    await stage.send(topic, "m", group=stage.target.fresh("mg"))
+    await fixture.send(topic, "m", group=fixture.fresh("mg"))
     async with (
-        _between(stage, Meddling(instead=instead)) as way,
+        _between(fixture, Meddling(instead=instead)) as way,
         _push(way, group=group, subscriptions=[topic], handler=handle),
     ):
         await until(lambda: bool(seen) and len(ids) >= 3, "the message, and a receive after it")
@@ -416,13 +393,12 @@ async def attempt_id_kept(stage: Stage) -> None:
     assert ids[2] != ids[1], "after messages came the attempt id stayed"
 
 
-@case("timing.fifo-step", rules=("R7.3", "R8.4"), level=Level.SHOULD, needs=(*SDK, "type.fifo"))
-@on_stage
-async def fifo_step(stage: Stage) -> None:
+@case("timing.fifo-step", rules=("R7.3", "R8.4"), level=SHOULD, needs=(*SDK, "type.fifo"))
+async def fifo_step(fixture: Fixture) -> None:
     """The library runs a failed message of an ordered group again after its group's interval; the next one waits."""
-    topic = await stage.topic(1, type="FIFO")
-    group = await stage.target.create_group(ordered=True, backoff=(1.0,))
-    await stage.consumer(topic, group=group)
+    topic = await fixture.topic(1, type="FIFO")
+    group = await fixture.group(ordered=True, backoff=(1.0,))
+    await fixture.consumer(topic, group=group)
     runs: list[tuple[str, float]] = []
 
     async def handle(message: ReceivedMessage) -> None:
@@ -430,24 +406,23 @@ async def fifo_step(stage: Stage) -> None:
         if len(runs) == 1:
             raise RuntimeError("the handler's own failure")
 
-    await stage.send(topic, "head", "next", group=stage.target.fresh("mg"))
+    await fixture.send(topic, "head", "next", group=fixture.fresh("mg"))
     async with PushConsumer(
-        stage.target.endpoint, group=group, subscriptions=[topic], handler=handle, shutdown_timeout=5.0
+        fixture.target.endpoint, group=group, subscriptions=[topic], handler=handle, shutdown_timeout=5.0
     ):
         await until(lambda: len(runs) >= 3, "three runs")
     assert [body for body, _ in runs] == ["head", "head", "next"]
     waited = runs[1][1] - runs[0][1]
-    stage.target.note("waited", round(waited, 3))
+    fixture.note("waited", round(waited, 3))
     assert 1.0 <= waited <= 1.0 + PROMPT
 
 
-@case("timing.sdk-first-step", rules=("R7.3",), level=Level.INFORMATIONAL, needs=SDK)
-@on_stage
-async def sdk_first_step(stage: Stage) -> None:
+@case("timing.sdk-first-step", rules=("R7.3",), level=INFORMATIONAL, needs=SDK)
+async def sdk_first_step(fixture: Fixture) -> None:
     """The library gives a message that failed once back for the group's first interval."""
-    topic = await stage.topic(1)
-    group = await stage.target.create_group(backoff=(2.0, 7.0))
-    await stage.consumer(topic, group=group)
+    topic = await fixture.topic(1)
+    group = await fixture.group(backoff=(2.0, 7.0))
+    await fixture.consumer(topic, group=group)
     asked: list[float] = []
 
     def hear(name: str, request: bytes) -> None:
@@ -458,11 +433,11 @@ async def sdk_first_step(stage: Stage) -> None:
     async def handle(_: ReceivedMessage) -> None:
         raise RuntimeError("the handler's own failure")
 
-    await stage.send(topic, "m")
+    await fixture.send(topic, "m")
     async with (
-        _between(stage, Meddling(instead=hear)) as way,
+        _between(fixture, Meddling(instead=hear)) as way,
         _push(way, group=group, subscriptions=[topic], handler=handle),
     ):
         await until(lambda: bool(asked), "the nack")
-    stage.target.note("asked", asked[0])
+    fixture.note("asked", asked[0])
     assert asked[0] == 2.0

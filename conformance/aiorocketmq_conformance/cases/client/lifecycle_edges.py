@@ -4,105 +4,93 @@ from __future__ import annotations
 
 from aiorocketmq.wire import messages as pb
 
-from aiorocketmq_conformance.case import Level, case
-from aiorocketmq_conformance.fixture import SHORT_POLL, Stage, on_stage
+from aiorocketmq_conformance.case import INFORMATIONAL, SHOULD, case
+from aiorocketmq_conformance.consumer import SHORT_POLL
+from aiorocketmq_conformance.fixture import Fixture
 from aiorocketmq_conformance.probe import requests
-from aiorocketmq_conformance.probe.answers import code_name
+from aiorocketmq_conformance.probe.answers import code_of
 from aiorocketmq_conformance.probe.client import CallFailed
 from aiorocketmq_conformance.tolerances import PROMPT
 
-PREPARED = ("@topic", "@group")
 ENDS_WITHIN = 6.0
 # A client is forgotten after 120 s, looked for every 10 s; then its messages come again.
 FORGOTTEN = 180.0
 
 
-@case("life.settings-group-change", rules=("R2.9",), level=Level.SHOULD, needs=PREPARED, timeout=120.0)
-@on_stage
-async def settings_group_change(stage: Stage) -> None:
+@case("life.settings-group-change", rules=("R2.9",), level=SHOULD, timeout=120.0)
+async def settings_group_change(fixture: Fixture) -> None:
     """When a group's attempts and order flag are changed, settings sent anew show it within 60 s."""
-    topic = await stage.topic()
-    group = await stage.target.create_group(max_attempts=17)
-    client = await stage.client()
+    topic = await fixture.topic()
+    group = await fixture.group(max_attempts=17)
+    client = await fixture.client()
     wanted = requests.consumer_settings(group, {topic: "*"})
     first = await client.present(wanted)
     assert (first.subscription.fifo, first.backoff_policy.max_attempts) == (False, 17)
-    await stage.target.create_group(group, ordered=True, max_attempts=5)
-    changed = stage.clock.now()
+    await fixture.group(group, ordered=True, max_attempts=5)
+    changed = fixture.clock.now()
     while True:
         now = await client.present(wanted)
         told = (now.subscription.fifo, now.backoff_policy.max_attempts)
-        if told == (True, 5) or stage.clock.now() > changed + 60.0:
+        if told == (True, 5) or fixture.clock.now() > changed + 60.0:
             break
-        await stage.clock.sleep(2.0)
-    stage.target.note("seen_after", round(stage.clock.now() - changed, 2))
+        await fixture.clock.sleep(2.0)
+    fixture.note("seen_after", round(fixture.clock.now() - changed, 2))
     assert told == (True, 5), f"after 60 s settings still say {told}"
 
 
-async def _ended_by(stage: Stage, settings: pb.Settings) -> str:
+async def _ended_by(fixture: Fixture, settings: pb.Settings) -> str:
     """How the stream ends that was opened with these settings."""
-    client = await stage.client()
+    client = await fixture.client()
     stream = await client.open_stream()
     await stream.send(pb.TelemetryCommand(settings=settings))
     return await stream.ended(ENDS_WITHIN)
 
 
-@case("life.settings-no-pubsub", rules=("R2.4", "R1.6"), level=Level.SHOULD)
-@on_stage
-async def settings_no_pubsub(stage: Stage) -> None:
+@case("life.settings-no-pubsub", rules=("R2.4", "R1.6"), level=SHOULD, prepared=())
+async def settings_no_pubsub(fixture: Fixture) -> None:
     """Settings that say neither what is produced nor what is consumed end the stream with INVALID_ARGUMENT."""
-    assert await _ended_by(stage, pb.Settings(client_type=pb.ClientType.PRODUCER)) == "INVALID_ARGUMENT"
+    assert await _ended_by(fixture, pb.Settings(client_type=pb.ClientType.PRODUCER)) == "INVALID_ARGUMENT"
 
 
-@case(
-    "life.settings-illegal",
-    rules=("R2.5", "R2.6"),
-    level=Level.SHOULD,
-    needs=PREPARED,
-    params={"topic": True, "group": False},
-)
-@on_stage
-async def settings_illegal(stage: Stage, of_topic: bool) -> None:
+@case("life.settings-illegal", rules=("R2.5", "R2.6"), level=SHOULD, params={"topic": True, "group": False})
+async def settings_illegal(fixture: Fixture, of_topic: bool) -> None:
     """Settings with an illegal {} end their stream with INVALID_ARGUMENT, and no other."""
-    topic = await stage.topic()
-    bystander = await stage.producer(topic)
+    topic = await fixture.topic()
+    bystander = await fixture.producer(topic)
     wrong = (
         requests.producer_settings("no spaces!")
         if of_topic
         else requests.consumer_settings("no spaces!", {topic: "*"})
     )
-    assert await _ended_by(stage, wrong) == "INVALID_ARGUMENT"
+    assert await _ended_by(fixture, wrong) == "INVALID_ARGUMENT"
     await bystander.present(requests.producer_settings(topic))
 
 
-@case("life.heartbeat-illegal-group", rules=("R2.14",), level=Level.SHOULD, needs=PREPARED)
-@on_stage
-async def heartbeat_illegal_group(stage: Stage) -> None:
+@case("life.heartbeat-illegal-group", rules=("R2.14",), level=SHOULD)
+async def heartbeat_illegal_group(fixture: Fixture) -> None:
     """A consumer's heartbeat for an illegal group is refused with ILLEGAL_CONSUMER_GROUP."""
-    topic = await stage.topic()
-    group = await stage.target.create_group()
-    client = await stage.client()
+    topic = await fixture.topic()
+    group = await fixture.group()
+    client = await fixture.client()
     await client.present(requests.consumer_settings(group, {topic: "*"}))
     reply = await client.heartbeat("no spaces!", pb.ClientType.PUSH_CONSUMER)
-    assert code_name(reply.status.code) == "ILLEGAL_CONSUMER_GROUP"
+    assert code_of(reply) == "ILLEGAL_CONSUMER_GROUP"
 
 
-@case("life.terminate-unknown", rules=("R2.16",), level=Level.SHOULD)
-@on_stage
-async def terminate_unknown(stage: Stage) -> None:
+@case("life.terminate-unknown", rules=("R2.16",), level=SHOULD, prepared=())
+async def terminate_unknown(fixture: Fixture) -> None:
     """The good-bye of a client that nobody knows is refused with UNRECOGNIZED_CLIENT_TYPE."""
-    client = await stage.client()
+    client = await fixture.client()
     reply = await client.terminate()
-    told = code_name(reply.status.code)
+    told = code_of(reply)
     assert told == "UNRECOGNIZED_CLIENT_TYPE", f"answered {told} ({reply.status.message})"
 
 
-@case("life.server-survives-bad-command", rules=("R2.11",), level=Level.SHOULD, needs=("@topic",))
-@on_stage
-async def server_survives_bad_command(stage: Stage) -> None:
+@case("life.server-survives-bad-command", rules=("R2.11",), level=SHOULD, prepared=("@topic",))
+async def server_survives_bad_command(fixture: Fixture) -> None:
     """After an answer to a question that nobody asked, settings on that stream, or on a new one, are answered."""
-    topic = await stage.topic()
-    client = await stage.client()
+    topic = await fixture.topic()
+    client = await fixture.client()
     await client.present(requests.producer_settings(topic))
     assert client.stream is not None
     stranger = pb.TelemetryCommand(
@@ -112,86 +100,73 @@ async def server_survives_bad_command(stage: Stage) -> None:
     await client.present(requests.producer_settings(topic))
 
 
-@case("life.language-unknown", rules=("R1.1",), level=Level.INFORMATIONAL, needs=("@topic",))
-@on_stage
-async def language_unknown(stage: Stage) -> None:
+@case("life.language-unknown", rules=("R1.1",), level=INFORMATIONAL, prepared=("@topic",))
+async def language_unknown(fixture: Fixture) -> None:
     """A client that tells a language outside of the list is served."""
-    topic = await stage.topic()
-    client = await stage.client(x_mq_language="COBOL")
+    topic = await fixture.topic()
+    client = await fixture.client(x_mq_language="COBOL")
     try:
-        told = code_name((await client.query_route(topic)).status.code)
+        told = code_of(await client.query_route(topic))
     except CallFailed as failed:
         told = failed.code
-    stage.target.note("route", told)
-    plain = await stage.client()
-    assert code_name((await plain.query_route(topic)).status.code) == "OK", (
-        "the server answers nobody any more"
-    )
+    fixture.note("route", told)
+    plain = await fixture.client()
+    assert code_of(await plain.query_route(topic)) == "OK", "the server answers nobody any more"
     assert told == "OK", f"a route answered {told}"
 
 
 @case(
     "life.route-permission",
     rules=("R3.3",),
-    level=Level.SHOULD,
-    needs=("@topic",),
+    level=SHOULD,
+    prepared=("@topic",),
     params={"r": ("r", {"READ"}), "w": ("w", {"WRITE"})},
 )
-@on_stage
-async def route_permission(stage: Stage, permission: tuple[str, set[str]]) -> None:
+async def route_permission(fixture: Fixture, permission: tuple[str, set[str]]) -> None:
     """The route of a topic with permission {} tells it on every one of its queues."""
     given, expected = permission
-    topic = await stage.target.create_topic(permission=given, queues=4)
-    client = await stage.client()
+    topic = await fixture.target.create_topic(permission=given, queues=4)
+    client = await fixture.client()
     response = await client.query_route(topic)
-    assert code_name(response.status.code) == "OK"
+    assert code_of(response) == "OK"
     assert {pb.Permission.Name(queue.permission) for queue in response.message_queues} == expected
     assert {queue.id for queue in response.message_queues} == {0, 1, 2, 3}
 
 
-@case("life.assignment-fifo", rules=("R3.7",), level=Level.SHOULD, needs=PREPARED)
-@on_stage
-async def assignment_fifo(stage: Stage) -> None:
+@case("life.assignment-fifo", rules=("R3.7",), level=SHOULD)
+async def assignment_fifo(fixture: Fixture) -> None:
     """An ordered group is assigned every readable queue by its own id."""
-    topic = await stage.topic(4)
-    group = await stage.target.create_group(ordered=True)
-    client = await stage.client()
+    topic = await fixture.topic(4)
+    group = await fixture.group(ordered=True)
+    client = await fixture.client()
     await client.present(requests.consumer_settings(group, {topic: "*"}))
     response = await client.query_assignment(topic, group)
-    assert code_name(response.status.code) == "OK"
+    assert code_of(response) == "OK"
     assert sorted(one.message_queue.id for one in response.assignments) == [0, 1, 2, 3]
 
 
-@case("life.assignment-unreadable", rules=("R3.6",), level=Level.SHOULD, needs=PREPARED)
-@on_stage
-async def assignment_unreadable(stage: Stage) -> None:
+@case("life.assignment-unreadable", rules=("R3.6",), level=SHOULD)
+async def assignment_unreadable(fixture: Fixture) -> None:
     """The assignment of a topic that may only be written is refused with FORBIDDEN."""
-    topic = await stage.target.create_topic(permission="w", queues=4)
-    group = await stage.target.create_group()
-    client = await stage.client()
+    topic = await fixture.target.create_topic(permission="w", queues=4)
+    group = await fixture.group()
+    client = await fixture.client()
     response = await client.query_assignment(topic, group)
-    assert code_name(response.status.code) == "FORBIDDEN"
+    assert code_of(response) == "FORBIDDEN"
 
 
-@case(
-    "life.idle-client-expires",
-    rules=("R2.15", "R7.9"),
-    level=Level.SHOULD,
-    needs=(*PREPARED, "autorenew"),
-    timeout=300.0,
-)
-@on_stage
-async def idle_client_expires(stage: Stage) -> None:
+@case("life.idle-client-expires", rules=("R2.15", "R7.9"), level=SHOULD, needs=("autorenew",), timeout=300.0)
+async def idle_client_expires(fixture: Fixture) -> None:
     """What a client holds that was never heard of again comes to another one within three minutes."""
-    topic = await stage.topic(1)
-    silent = await stage.consumer(topic, kind=pb.ClientType.PUSH_CONSUMER)
-    other = await stage.consumer(topic, group=silent.group, prime=False)
-    await stage.send(topic, "m")
+    topic = await fixture.topic(1)
+    silent = await fixture.consumer(topic, kind=pb.ClientType.PUSH_CONSUMER)
+    other = await fixture.consumer(topic, group=silent.group, prime=False)
+    await fixture.send(topic, "m")
     held = await silent.one(auto_renew=True, invisible=None)
     silent.seen.clear()  # nothing of it can be settled any more
     await silent.client.vanish()
     again = await other.one(until=held.at + FORGOTTEN + PROMPT, poll=20.0, within=FORGOTTEN + PROMPT)
-    stage.target.note("after", round(again.at - held.at, 1))
+    fixture.note("after", round(again.at - held.at, 1))
     assert (again.id, again.attempt) == (held.id, 2)
     assert again.at - held.at <= FORGOTTEN + SHORT_POLL, f"came only after {again.at - held.at:.0f} s"
     await other.ack(again)

@@ -6,35 +6,35 @@ from dataclasses import replace
 
 from aiorocketmq.wire import messages as pb
 
-from aiorocketmq_conformance.case import Level, case
-from aiorocketmq_conformance.fixture import EMPTY, LEASE, SHORT_POLL, Stage, answered, on_stage
+from aiorocketmq_conformance.case import SHOULD, case
+from aiorocketmq_conformance.consumer import EMPTY, LEASE, SHORT_POLL, answered
+from aiorocketmq_conformance.fixture import Fixture
 from aiorocketmq_conformance.probe import requests
-from aiorocketmq_conformance.probe.answers import code_name
+from aiorocketmq_conformance.probe.answers import code_of
 from aiorocketmq_conformance.probe.client import ProbeClient
 from aiorocketmq_conformance.probe.telemetry import StreamEnded
 
-PREPARED = ("@topic", "@group")
 REFUSALS = {"CONSUMER_GROUP_NOT_FOUND", "INTERNAL_SERVER_ERROR"}
 KINDS = {"push": pb.ClientType.PUSH_CONSUMER, "simple": pb.ClientType.SIMPLE_CONSUMER}
 
 
-async def _gets_messages(stage: Stage, client: ProbeClient, topic: str, group: str) -> None:
+async def _gets_messages(fixture: Fixture, client: ProbeClient, topic: str, group: str) -> None:
     """AssertionError unless a group that a receive has made gets messages like any other."""
-    (sent,) = await stage.send(topic, "m")
+    (sent,) = await fixture.send(topic, "m")
     again = await client.receive(topic, group, poll=10.0, invisible=LEASE)
     assert [one.id for one in again.deliveries] == [sent.id], "made by its receive, and gets nothing"
     acked = await client.ack(topic, group, *again.deliveries)
-    assert code_name(acked.status.code) == "OK"
+    assert code_of(acked) == "OK"
 
 
-async def _uses(stage: Stage, client: ProbeClient, topic: str, group: str) -> None:
+async def _uses(fixture: Fixture, client: ProbeClient, topic: str, group: str) -> None:
     """AssertionError unless a receive of the group is answered as declared: the group is made, or refused."""
     told = answered(await client.receive(topic, group, poll=SHORT_POLL, invisible=LEASE))
-    if stage.target.numbers["group.receive"] == "refused":
+    if fixture.numbers["group.receive"] == "refused":
         assert told in REFUSALS, f"a receive of a group that nobody made answered {told}"
         return
     assert told in EMPTY, f"a receive of a group that nobody made answered {told}"
-    await _gets_messages(stage, client, topic, group)
+    await _gets_messages(fixture, client, topic, group)
 
 
 async def _is_refused(client: ProbeClient, settings: pb.Settings) -> None:
@@ -46,176 +46,160 @@ async def _is_refused(client: ProbeClient, settings: pb.Settings) -> None:
     assert ended == "INVALID_ARGUMENT", f"refused: {ended}"
 
 
-@case("simple.unknown-group", rules=("R5.1", "R10.2"), level=Level.SHOULD, needs=PREPARED)
-@on_stage
-async def unknown_group_receive(stage: Stage) -> None:
+@case("simple.unknown-group", rules=("R5.1", "R10.2"), level=SHOULD)
+async def unknown_group_receive(fixture: Fixture) -> None:
     """A receive of a group that nobody made is refused, or makes the group: then it gets messages like any other."""
-    topic = await stage.topic(1)
-    known = await stage.consumer(topic, prime=False)
-    nobody = stage.target.fresh("nobody")
+    topic = await fixture.topic(1)
+    known = await fixture.consumer(topic, prime=False)
+    nobody = fixture.fresh("nobody")
     told = answered(await known.client.receive(topic, nobody))
-    stage.target.note("answer", told)
+    fixture.note("answer", told)
     assert told in EMPTY | REFUSALS, f"answered {told}"
     if told in EMPTY:
-        await _gets_messages(stage, known.client, topic, nobody)
+        await _gets_messages(fixture, known.client, topic, nobody)
 
 
-@case("life.unknown-group", rules=("R2.6", "R10.2"), level=Level.SHOULD, needs=PREPARED, params=KINDS)
-@on_stage
-async def unknown_group(stage: Stage, kind: int) -> None:
+@case("life.unknown-group", rules=("R2.6", "R10.2"), level=SHOULD, params=KINDS)
+async def unknown_group(fixture: Fixture, kind: int) -> None:
     """Settings of a {} consumer of a group that nobody made are taken, and heartbeats, or refused; as declared."""
-    topic = await stage.topic(1)
-    group, client = stage.target.fresh("nobody"), await stage.client()
+    topic = await fixture.topic(1)
+    group, client = fixture.fresh("nobody"), await fixture.client()
     settings = requests.consumer_settings(group, {topic: "*"}, kind)
-    if stage.target.numbers["group.lookup"] == "refused":
+    if fixture.numbers["group.lookup"] == "refused":
         await _is_refused(client, settings)
         return
     answered = await client.present(settings)
     assert not answered.subscription.fifo, "a group that nobody made is ordered"
     beat = await client.heartbeat(group, kind)
-    assert code_name(beat.status.code) == "OK"
-    await _uses(stage, client, topic, group)
+    assert code_of(beat) == "OK"
+    await _uses(fixture, client, topic, group)
 
 
-@case("life.unknown-group-heartbeat", rules=("R2.14", "R10.2"), level=Level.SHOULD, needs=PREPARED)
-@on_stage
-async def unknown_group_heartbeat(stage: Stage) -> None:
+@case("life.unknown-group-heartbeat", rules=("R2.14", "R10.2"), level=SHOULD)
+async def unknown_group_heartbeat(fixture: Fixture) -> None:
     """A heartbeat that names a group that nobody made is OK, or refused with ILLEGAL_CONSUMER_GROUP; as declared."""
-    consumer = await stage.consumer(await stage.topic(1))
-    beat = await consumer.client.heartbeat(stage.target.fresh("nobody"), consumer.kind)
-    refused = stage.target.numbers["group.lookup"] == "refused"
-    assert code_name(beat.status.code) == ("ILLEGAL_CONSUMER_GROUP" if refused else "OK")
+    consumer = await fixture.consumer(await fixture.topic(1))
+    beat = await consumer.client.heartbeat(fixture.fresh("nobody"), consumer.kind)
+    refused = fixture.numbers["group.lookup"] == "refused"
+    assert code_of(beat) == ("ILLEGAL_CONSUMER_GROUP" if refused else "OK")
 
 
-@case("lb.unknown-group", rules=("R3.8", "R10.2"), level=Level.SHOULD, needs=PREPARED)
-@on_stage
-async def unknown_group_assignment(stage: Stage) -> None:
+@case("lb.unknown-group", rules=("R3.8", "R10.2"), level=SHOULD)
+async def unknown_group_assignment(fixture: Fixture) -> None:
     """A consumer of a group that nobody made is assigned what one of an unordered group is: one queue, -1."""
-    topic = await stage.topic(3)
-    consumer = await stage.consumer(topic)
-    answer = await consumer.client.query_assignment(topic, stage.target.fresh("nobody"))
-    assert code_name(answer.status.code) == "OK"
+    topic, consumer = await fixture.subscribed(3)
+    answer = await consumer.client.query_assignment(topic, fixture.fresh("nobody"))
+    assert code_of(answer) == "OK"
     assert [each.message_queue.id for each in answer.assignments] == [-1]
 
 
-@case("fifo.unknown-group", rules=("R10.2", "R8.1"), level=Level.SHOULD, needs=(*PREPARED, "type.fifo"))
-@on_stage
-async def unknown_ordered_group(stage: Stage) -> None:
+@case("fifo.unknown-group", rules=("R10.2", "R8.1"), level=SHOULD, needs=("type.fifo",))
+async def unknown_ordered_group(fixture: Fixture) -> None:
     """A group that a receive from an ordered topic made is not ordered: it is handed what follows an open message."""
-    topic = await stage.topic(1, type="FIFO")
-    consumer = await stage.consumer(topic)
-    group = stage.target.fresh("nobody")
+    topic, consumer = await fixture.subscribed(1, type="FIFO")
+    group = fixture.fresh("nobody")
     told = answered(await consumer.client.receive(topic, group, poll=SHORT_POLL, invisible=LEASE))
-    if stage.target.numbers["group.receive"] == "refused":
+    if fixture.numbers["group.receive"] == "refused":
         assert told in REFUSALS, f"answered {told}"
         return
     # Whether messages are handed out in order follows from the settings of who receives.
-    member = await stage.consumer(topic, group=group)
+    member = await fixture.consumer(topic, group=group)
     assert member.client.settings is not None
     assert not member.client.settings.subscription.fifo, "made by a receive, and ordered"
-    first, second = await stage.send(topic, "1", "2", group="one")
+    first, second = await fixture.send(topic, "1", "2", group="one")
     seen = [await member.one(), await member.one()]
     assert sorted(one.id for one in seen) == sorted([first.id, second.id])
     await member.ack(*seen)
 
 
-@case("simple.unknown-group-change", rules=("R6.12", "R10.2"), level=Level.SHOULD, needs=PREPARED)
-@on_stage
-async def unknown_group_change(stage: Stage) -> None:
+@case("simple.unknown-group-change", rules=("R6.12", "R10.2"), level=SHOULD)
+async def unknown_group_change(fixture: Fixture) -> None:
     """Who changes a lease in the name of a group that nobody made takes the message from nobody."""
-    topic = await stage.topic(1)
-    consumer = await stage.consumer(topic)
-    await stage.send(topic, "m")
+    topic, consumer = await fixture.subscribed(1)
+    await fixture.send(topic, "m")
     held = await consumer.one(invisible=60.0)
-    stranger = replace(held, group=stage.target.fresh("nobody"))
+    stranger = replace(held, group=fixture.fresh("nobody"))
     answer = await consumer.client.change_invisible(stranger, 0.0)
-    stage.target.note("answer", code_name(answer.status.code))
-    assert await stage.nothing_but(consumer, 12.0, settle=False) == [], "came back while it was held"
+    fixture.note("answer", code_of(answer))
+    await fixture.expect_nothing(consumer, 12.0, "came back while it was held", settle=False)
     await consumer.ack(held)
 
 
-@case("dlq.unknown-group", rules=("R6.19", "R10.2"), level=Level.SHOULD, needs=(*PREPARED, "dlq"))
-@on_stage
-async def unknown_group_forward(stage: Stage) -> None:
+@case("dlq.unknown-group", rules=("R6.19", "R10.2"), level=SHOULD, needs=("dlq",))
+async def unknown_group_forward(fixture: Fixture) -> None:
     """A forward in the name of a group that nobody made is refused and moves nothing, or makes its dead letter."""
-    topic = await stage.topic(1)
-    consumer = await stage.consumer(topic)
-    (sent,) = await stage.send(topic, "m")
+    topic, consumer = await fixture.subscribed(1)
+    (sent,) = await fixture.send(topic, "m")
     held = await consumer.one(invisible=60.0)
-    group = stage.target.fresh("nobody")
+    group = fixture.fresh("nobody")
     answer = await consumer.client.forward_to_dead_letters(replace(held, group=group), 3)
-    told = code_name(answer.status.code)
+    told = code_of(answer)
     route = await consumer.client.query_route(f"%DLQ%{group}")
-    if stage.target.numbers["group.receive"] == "refused":
+    if fixture.numbers["group.receive"] == "refused":
         assert told == "CONSUMER_GROUP_NOT_FOUND", f"answered {told}"
-        assert code_name(route.status.code) == "TOPIC_NOT_FOUND", "refused, and a dead-letter topic is there"
+        assert code_of(route) == "TOPIC_NOT_FOUND", "refused, and a dead-letter topic is there"
     else:
         assert told == "OK", f"answered {told}"
-        reader = await stage.consumer(f"%DLQ%{group}", prime=False)
+        reader = await fixture.consumer(f"%DLQ%{group}", prime=False)
         dead = await reader.take(1, within=30.0)
         assert [one.id for one in dead] == [sent.id]
     await consumer.ack(held)
 
 
-@case("life.unknown-topic", rules=("R2.6", "R4.7"), level=Level.SHOULD, needs=PREPARED)
-@on_stage
-async def unknown_topic(stage: Stage) -> None:
+@case("life.unknown-topic", rules=("R2.6", "R4.7"), level=SHOULD)
+async def unknown_topic(fixture: Fixture) -> None:
     """Settings may name topics that nobody made, a producer's and a consumer's, and make none."""
-    names = [stage.target.fresh("nowhere") for _ in range(2)]
-    group = await stage.target.create_group()
-    client = await stage.client()
+    names = [fixture.fresh("nowhere") for _ in range(2)]
+    group = await fixture.group()
+    client = await fixture.client()
     for settings in (
         requests.producer_settings(names[0]),
         requests.consumer_settings(group, {names[1]: "*"}),
     ):
-        await (await stage.client()).present(settings)
+        await (await fixture.client()).present(settings)
     for name in names:
         route = await client.query_route(name)
-        assert code_name(route.status.code) == "TOPIC_NOT_FOUND", f"{name} came into being"
+        assert code_of(route) == "TOPIC_NOT_FOUND", f"{name} came into being"
 
 
-@case("dlq.unknown-topic", rules=("R5.1", "R10.2"), level=Level.SHOULD, needs=(*PREPARED, "dlq"))
-@on_stage
-async def unknown_dead_letters(stage: Stage) -> None:
+@case("dlq.unknown-topic", rules=("R5.1", "R10.2"), level=SHOULD, needs=("dlq",))
+async def unknown_dead_letters(fixture: Fixture) -> None:
     """A receive from the dead letters of a group that nobody made is refused like one from any unknown topic."""
-    consumer = await stage.consumer(await stage.topic(1))
-    dead = f"%DLQ%{stage.target.fresh('nobody')}"
+    consumer = await fixture.consumer(await fixture.topic(1))
+    dead = f"%DLQ%{fixture.fresh('nobody')}"
     told = answered(await consumer.client.receive(dead, consumer.group, poll=SHORT_POLL, invisible=LEASE))
-    assert told == stage.target.numbers["receive.unknown-topic"], f"answered {told}"
+    assert told == fixture.numbers["receive.unknown-topic"], f"answered {told}"
     route = await consumer.client.query_route(dead)
-    assert code_name(route.status.code) == "TOPIC_NOT_FOUND", "the receive made a topic"
+    assert code_of(route) == "TOPIC_NOT_FOUND", "the receive made a topic"
 
 
-@case("simple.closed-groups", rules=("R10.2", "R5.1"), level=Level.SHOULD, needs=(*PREPARED, "closed"))
-@on_stage
-async def closed_groups(stage: Stage) -> None:
+@case("simple.closed-groups", rules=("R10.2", "R5.1"), level=SHOULD, needs=("closed",))
+async def closed_groups(fixture: Fixture) -> None:
     """Where groups are made by administrators alone, receives and forwards of others are refused and make none."""
-    topic = await stage.topic(1)
-    consumer = await stage.consumer(topic)
-    await stage.send(topic, "m")
+    topic, consumer = await fixture.subscribed(1)
+    await fixture.send(topic, "m")
     held = await consumer.one(invisible=60.0)
-    group = stage.target.fresh("nobody")
+    group = fixture.fresh("nobody")
     for _ in range(2):
         told = answered(await consumer.client.receive(topic, group, poll=SHORT_POLL, invisible=LEASE))
         assert told in REFUSALS, f"a receive answered {told}"
         answer = await consumer.client.forward_to_dead_letters(replace(held, group=group), 3)
-        assert code_name(answer.status.code) == "CONSUMER_GROUP_NOT_FOUND"
+        assert code_of(answer) == "CONSUMER_GROUP_NOT_FOUND"
     route = await consumer.client.query_route(f"%DLQ%{group}")
-    assert code_name(route.status.code) == "TOPIC_NOT_FOUND", "refused, and a dead-letter topic is there"
+    assert code_of(route) == "TOPIC_NOT_FOUND", "refused, and a dead-letter topic is there"
     await consumer.ack(held)
 
 
-@case("life.closed-groups", rules=("R2.6", "R2.14"), level=Level.SHOULD, needs=(*PREPARED, "closed"))
-@on_stage
-async def closed_groups_session(stage: Stage) -> None:
+@case("life.closed-groups", rules=("R2.6", "R2.14"), level=SHOULD, needs=("closed",))
+async def closed_groups_session(fixture: Fixture) -> None:
     """If groups are made by administrators alone, settings and heartbeats of others are refused; as declared."""
-    topic = await stage.topic(1)
-    consumer, group, client = await stage.consumer(topic), stage.target.fresh("nobody"), await stage.client()
+    topic = await fixture.topic(1)
+    consumer, group, client = await fixture.consumer(topic), fixture.fresh("nobody"), await fixture.client()
     settings = requests.consumer_settings(group, {topic: "*"}, consumer.kind)
-    refused = stage.target.numbers["group.closed-lookup"] == "refused"
+    refused = fixture.numbers["group.closed-lookup"] == "refused"
     if refused:
         await _is_refused(client, settings)
     else:
         await client.present(settings)
     beat = await consumer.client.heartbeat(group, consumer.kind)
-    assert code_name(beat.status.code) == ("ILLEGAL_CONSUMER_GROUP" if refused else "OK")
+    assert code_of(beat) == ("ILLEGAL_CONSUMER_GROUP" if refused else "OK")

@@ -8,10 +8,11 @@ import asyncio
 
 from aiorocketmq.wire import messages as pb
 
-from aiorocketmq_conformance.case import Level, case
-from aiorocketmq_conformance.cases.shared.queues import PREPARED, PULL, Wire, on_both_wires, trim
-from aiorocketmq_conformance.fixture import Consumer, Stage, on_stage, once_each
-from aiorocketmq_conformance.probe.answers import code_name
+from aiorocketmq_conformance.case import EXTENSION, case
+from aiorocketmq_conformance.cases.shared.queues import PULL, Wire, on_both_wires, trim
+from aiorocketmq_conformance.consumer import Consumer
+from aiorocketmq_conformance.fixture import Fixture, once_each
+from aiorocketmq_conformance.probe.answers import code_name, code_of
 from aiorocketmq_conformance.probe.client import CallFailed
 from aiorocketmq_conformance.probe.queues import get_offset, pull, query_offset, queue_of, update_offset
 from aiorocketmq_conformance.tolerances import PROMPT, wake
@@ -24,17 +25,14 @@ NOT_SERVED = {"UNIMPLEMENTED", "NOT_IMPLEMENTED", "UNSUPPORTED"}
 @case(
     "pull.absent-is-clean",
     rules=("R10.1",),
-    needs=PREPARED,
     params={name: name for name in ("PullMessage", "UpdateOffset", "GetOffset", "QueryOffset")},
 )
-@on_stage
-async def absent_is_clean(stage: Stage, name: str) -> None:
+async def absent_is_clean(fixture: Fixture, name: str) -> None:
     """A server that does not serve {} says so: it never answers as if it did."""
-    if stage.target.has("pull"):
+    if fixture.target.has("pull"):
         raise NotApplicable("this target serves the pull calls")
-    topic = await stage.topic(1)
-    consumer = await stage.consumer(topic, prime=False)
-    await stage.send(topic, "m0")
+    topic, consumer = await fixture.subscribed(1, prime=False)
+    await fixture.send(topic, "m0")
     told = await _told(consumer, name)
     assert told in NOT_SERVED, f"{name} answered {told}"
 
@@ -44,11 +42,11 @@ async def _told(consumer: Consumer, name: str) -> str:
     client, group, queue = consumer.client, consumer.group, queue_of(consumer.topic, 0)
     try:
         if name == "UpdateOffset":
-            return code_name((await update_offset(client, group, queue, 1)).status.code)
+            return code_of(await update_offset(client, group, queue, 1))
         if name == "GetOffset":
-            return code_name((await get_offset(client, group, queue)).status.code)
+            return code_of(await get_offset(client, group, queue))
         if name == "QueryOffset":
-            return code_name((await query_offset(client, queue, "END")).status.code)
+            return code_of(await query_offset(client, queue, "END"))
     except CallFailed as failure:
         return failure.code
     answer = await pull(client, group, queue, 0)
@@ -57,9 +55,9 @@ async def _told(consumer: Consumer, name: str) -> str:
 
 
 @on_both_wires("pull.from-offset", rules=("R10.1",), remoting_rules=(LIVE_PULL,))
-async def from_offset(stage: Stage, wire: Wire) -> None:
+async def from_offset(fixture: Fixture, wire: Wire) -> None:
     """A pull of ten from offset 0 brings the first ten in order, and says where to go on."""
-    reader = await wire(stage)
+    reader = await wire(fixture)
     await reader.send(20)
     page = await reader.pull(0, batch=10)
     assert page.outcome == "found"
@@ -68,9 +66,9 @@ async def from_offset(stage: Stage, wire: Wire) -> None:
 
 
 @on_both_wires("pull.repeatable", rules=("R10.1",))
-async def repeatable(stage: Stage, wire: Wire) -> None:
+async def repeatable(fixture: Fixture, wire: Wire) -> None:
     """The same pull brings the same again: nothing is hidden, nothing has to be acked."""
-    reader = await wire(stage)
+    reader = await wire(fixture)
     await reader.send(5)
     first = await reader.pull(0)
     second = await reader.pull(0)
@@ -79,21 +77,20 @@ async def repeatable(stage: Stage, wire: Wire) -> None:
 
 
 @on_both_wires("pull.not-shared-with-pop", rules=("R10.1",))
-async def not_shared_with_pop(stage: Stage, wire: Wire) -> None:
+async def not_shared_with_pop(fixture: Fixture, wire: Wire) -> None:
     """Pulling takes nothing from those of the group that receive."""
-    topic = await stage.topic(1)
-    consumer = await stage.consumer(topic)
-    reader = await wire(stage, topic=topic, group=consumer.group)
-    sent = await stage.send(topic, *_texts(5))
+    topic, consumer = await fixture.subscribed(1)
+    reader = await wire(fixture, topic=topic, group=consumer.group)
+    sent = await fixture.send(topic, *_texts(5))
     await reader.shown(5)
     assert len((await reader.pull(0)).texts) == 5
     once_each(sent, await consumer.take(5))
 
 
 @on_both_wires("pull.next-offset-chain", rules=("R10.1",))
-async def next_offset_chain(stage: Stage, wire: Wire) -> None:
+async def next_offset_chain(fixture: Fixture, wire: Wire) -> None:
     """Who follows the offsets that pulls give back reads each of 100 messages once, in order."""
-    reader = await wire(stage)
+    reader = await wire(fixture)
     await reader.send(100)
     texts: tuple[str, ...] = ()
     offset = 0
@@ -107,9 +104,9 @@ async def next_offset_chain(stage: Stage, wire: Wire) -> None:
 
 
 @on_both_wires("pull.filter-advances", rules=("R10.1", "R5.23"), remoting_rules=(LIVE_PULL,))
-async def filter_advances(stage: Stage, wire: Wire) -> None:
+async def filter_advances(fixture: Fixture, wire: Wire) -> None:
     """A pull of one tag brings only that, and goes on behind what it passed over."""
-    reader = await wire(stage)
+    reader = await wire(fixture)
     for _ in range(5):
         await reader.send(1, tag="a")
         await reader.send(1, tag="b")
@@ -122,9 +119,9 @@ async def filter_advances(stage: Stage, wire: Wire) -> None:
 
 
 @on_both_wires("pull.empty-waits", rules=("R10.1",), remoting_rules=(LIVE_PULL,))
-async def empty_waits(stage: Stage, wire: Wire) -> None:
+async def empty_waits(fixture: Fixture, wire: Wire) -> None:
     """A pull at the end of a queue waits as long as asked, and then says to ask the same again."""
-    reader = await wire(stage)
+    reader = await wire(fixture)
     await reader.send(3)
     page = await reader.pull(3, poll=5.0)
     assert page.outcome == "nothing"
@@ -133,25 +130,25 @@ async def empty_waits(stage: Stage, wire: Wire) -> None:
 
 
 @on_both_wires("pull.empty-wakes", rules=("R10.1",), remoting_rules=(LIVE_PULL,))
-async def empty_wakes(stage: Stage, wire: Wire) -> None:
+async def empty_wakes(fixture: Fixture, wire: Wire) -> None:
     """A message that arrives ends a waiting pull at once."""
-    reader = await wire(stage)
+    reader = await wire(fixture)
     waiting = asyncio.create_task(reader.pull(0, poll=15.0))
-    await stage.clock.sleep(3.0)
+    await fixture.clock.sleep(3.0)
     assert not waiting.done(), "the pull ended before anything was sent"
     (sent,) = await reader.send(1)
     page = await waiting
     assert page.ids == (sent.id,)
-    wake(stage.target).check(page.at - sent.acked_at, "the waiting pull was answered")
+    wake(fixture.target).check(page.at - sent.acked_at, "the waiting pull was answered")
 
 
 @on_both_wires("pull.batch-cap", rules=("R5.3",))
-async def batch_cap(stage: Stage, wire: Wire) -> None:
+async def batch_cap(fixture: Fixture, wire: Wire) -> None:
     """However many are asked for, no pull brings more than the largest batch."""
-    reader = await wire(stage)
+    reader = await wire(fixture)
     await reader.send(50)
     page = await reader.pull(0, batch=50)
-    assert 1 <= len(page.texts) <= stage.target.number("batch.max")
+    assert 1 <= len(page.texts) <= fixture.number("batch.max")
     assert page.next_offset == len(page.texts)
 
 
@@ -161,10 +158,10 @@ async def batch_cap(stage: Stage, wire: Wire) -> None:
     remoting_rules=(LIVE_PULL,),
     params={"-1": (-1, 0), "beyond": (7, 3)},
 )
-async def illegal_offset(stage: Stage, wire: Wire, row: tuple[int, int]) -> None:
+async def illegal_offset(fixture: Fixture, wire: Wire, row: tuple[int, int]) -> None:
     """A pull outside of the queue ({}) is told the nearest place in it, and brings nothing of elsewhere."""
     offset, nearest = row
-    reader = await wire(stage)
+    reader = await wire(fixture)
     await reader.send(3)
     page = await reader.pull(offset)
     assert page.outcome == "illegal"
@@ -173,9 +170,9 @@ async def illegal_offset(stage: Stage, wire: Wire, row: tuple[int, int]) -> None
 
 
 @on_both_wires("pull.trimmed-offset", rules=("R11.2",), needs=("@trim",), timeout=300.0)
-async def trimmed_offset(stage: Stage, wire: Wire) -> None:
+async def trimmed_offset(fixture: Fixture, wire: Wire) -> None:
     """A pull of what retention has deleted is told the first offset left."""
-    reader = await wire(stage)
+    reader = await wire(fixture)
     await reader.send(3)
     await trim(reader)
     page = await reader.pull(0)
@@ -185,25 +182,25 @@ async def trimmed_offset(stage: Stage, wire: Wire) -> None:
 
 
 @on_both_wires("pull.update-get-offset", rules=("R10.1",), remoting_rules=(LIVE_OFFSETS,))
-async def update_get_offset(stage: Stage, wire: Wire) -> None:
+async def update_get_offset(fixture: Fixture, wire: Wire) -> None:
     """An offset that was written down is read back."""
-    reader = await wire(stage)
+    reader = await wire(fixture)
     await reader.send(10)
     await reader.store(7)
     assert await reader.stored() == 7
 
 
 @on_both_wires("pull.get-offset-none", rules=("R10.1",), remoting_rules=(LIVE_OFFSETS,))
-async def get_offset_none(stage: Stage, wire: Wire) -> None:
+async def get_offset_none(fixture: Fixture, wire: Wire) -> None:
     """A group that never wrote an offset down is told so, not 0."""
-    reader = await wire(stage)
+    reader = await wire(fixture)
     assert await reader.stored() is None
 
 
 @on_both_wires("pull.update-backwards", rules=("R10.1",), remoting_rules=(LIVE_OFFSETS,))
-async def update_backwards(stage: Stage, wire: Wire) -> None:
+async def update_backwards(fixture: Fixture, wire: Wire) -> None:
     """An offset may be written down that is smaller than the last one."""
-    reader = await wire(stage)
+    reader = await wire(fixture)
     await reader.send(10)
     await reader.store(7)
     await reader.store(3)
@@ -211,10 +208,10 @@ async def update_backwards(stage: Stage, wire: Wire) -> None:
 
 
 @on_both_wires("pull.offset-per-group", rules=("R10.1",))
-async def offset_per_group(stage: Stage, wire: Wire) -> None:
+async def offset_per_group(fixture: Fixture, wire: Wire) -> None:
     """Each group has offsets of its own."""
-    one = await wire(stage)
-    two = await wire(stage, topic=one.topic)
+    one = await wire(fixture)
+    two = await wire(fixture, topic=one.topic)
     await one.store(1)
     await two.store(2)
     await one.store(5)
@@ -222,51 +219,45 @@ async def offset_per_group(stage: Stage, wire: Wire) -> None:
 
 
 @on_both_wires("pull.offset-survives-restart", rules=("R10.4", "R12.7"), needs=("@restart",), timeout=400.0)
-async def offset_survives_restart(stage: Stage, wire: Wire) -> None:
+async def offset_survives_restart(fixture: Fixture, wire: Wire) -> None:
     """An offset that was written down is there after a restart."""
-    reader = await wire(stage)
+    reader = await wire(fixture)
     await reader.store(7)
-    await stage.clock.sleep(6.0)
-    await stage.target.restart()
+    await fixture.clock.sleep(6.0)
+    await fixture.target.restart()
     assert await reader.stored() == 7
 
 
 @on_both_wires("pull.query-begin-end", rules=("R10.7",))
-async def query_begin_end(stage: Stage, wire: Wire) -> None:
+async def query_begin_end(fixture: Fixture, wire: Wire) -> None:
     """The beginning of a queue of 20 messages is 0, its end 20."""
-    reader = await wire(stage)
+    reader = await wire(fixture)
     await reader.send(20)
     assert (await reader.place("BEGINNING"), await reader.place("END")) == (0, 20)
 
 
 @on_both_wires("pull.query-time", rules=("R10.7",), remoting_rules=(LIVE_OFFSETS,))
-async def query_time(stage: Stage, wire: Wire) -> None:
+async def query_time(fixture: Fixture, wire: Wire) -> None:
     """The offset of a time between two bursts is that of the second one, at most one beside."""
-    reader = await wire(stage)
+    reader = await wire(fixture)
     await reader.send(10)
-    await stage.clock.sleep(1.5)
-    middle = stage.clock.wall()
-    await stage.clock.sleep(1.5)
+    await fixture.clock.sleep(1.5)
+    middle = fixture.clock.wall()
+    await fixture.clock.sleep(1.5)
     await reader.send(10)
     offset = await reader.place("TIMESTAMP", middle)
     assert offset is not None
     assert abs(offset - 10) <= 1
 
 
-@case(
-    "pull.assignment-exclusive",
-    rules=("R3.7",),
-    level=Level.EXTENSION,
-    needs=(*PULL, "pull-balance"),
-)
-@on_stage
-async def assignment_exclusive(stage: Stage) -> None:
+@case("pull.assignment-exclusive", rules=("R3.7",), level=EXTENSION, needs=(*PULL, "pull-balance"))
+async def assignment_exclusive(fixture: Fixture) -> None:
     """Two pull consumers of a group are assigned two of four queues each, none of them to both; one alone has all."""
-    topic, group = await stage.topic(4), await stage.target.create_group()
+    topic, group = await fixture.topic(4), await fixture.group()
     kind = pb.ClientType.PULL_CONSUMER
-    first = await stage.consumer(topic, group=group, kind=kind, prime=False)
+    first = await fixture.consumer(topic, group=group, kind=kind, prime=False)
     assert await _assigned(first) == [0, 1, 2, 3]
-    second = await stage.consumer(topic, group=group, kind=kind, prime=False)
+    second = await fixture.consumer(topic, group=group, kind=kind, prime=False)
     shares = [await _assigned(first), await _assigned(second)]
     assert sorted(shares[0] + shares[1]) == [0, 1, 2, 3], f"queues of both: {shares}"
     assert {len(share) for share in shares} == {2}, f"uneven: {shares}"
@@ -276,18 +267,18 @@ async def assignment_exclusive(stage: Stage) -> None:
 
 async def _assigned(consumer: Consumer) -> list[int]:
     answer = await consumer.client.query_assignment(consumer.topic, consumer.group)
-    assert code_name(answer.status.code) == "OK"
+    assert code_of(answer) == "OK"
     return sorted(each.message_queue.id for each in answer.assignments)
 
 
 @on_both_wires("pull.no-ack-replays", rules=("R10.1",))
-async def no_ack_replays(stage: Stage, wire: Wire) -> None:
+async def no_ack_replays(fixture: Fixture, wire: Wire) -> None:
     """Who wrote nothing down since reads the same again from the stored offset, also as another client."""
-    reader = await wire(stage)
+    reader = await wire(fixture)
     await reader.send(10)
     await reader.store(4)
     first = await reader.pull(await reader.stored() or 0)
-    other = await wire(stage, topic=reader.topic, group=reader.group)
+    other = await wire(fixture, topic=reader.topic, group=reader.group)
     again = await other.pull(await other.stored() or 0)
     assert first.texts == again.texts == _texts(10)[4:]
     assert again.took < PROMPT

@@ -7,103 +7,98 @@ from collections import Counter, defaultdict
 from aiorocketmq.wire import messages as pb
 
 from aiorocketmq_conformance.case import case
-from aiorocketmq_conformance.fixture import LEASE, Consumer, Stage, on_stage
-from aiorocketmq_conformance.probe.answers import Delivery, code_name
+from aiorocketmq_conformance.consumer import LEASE, Consumer
+from aiorocketmq_conformance.fixture import Fixture
+from aiorocketmq_conformance.probe.answers import Delivery, code_of
 from aiorocketmq_conformance.probe.client import ProbeClient
 from aiorocketmq_conformance.probe.push import Handler, PushClient, interval
 from aiorocketmq_conformance.tolerances import PROMPT, QUIET_WINDOW, expiry, nack, wake
 
-PREPARED = ("@topic", "@group")
-RENEWING = (*PREPARED, "autorenew")
+RENEWING = ("autorenew",)
 # What a server that keeps the leases holds a message for at first, and how long before its end it renews (R7.7).
 KEPT_LEASE = 60.0
 
 
-async def _push(stage: Stage, topic: str, handler: Handler, *, group: str | None = None) -> PushClient:
-    consumer = await _consumer(stage, topic, group=group)
+async def _push(fixture: Fixture, topic: str, handler: Handler, *, group: str | None = None) -> PushClient:
+    consumer = await _consumer(fixture, topic, group=group)
     push = PushClient(consumer.client, topic, consumer.group, handler)
-    return await stage.stack.enter_async_context(push)
+    return await fixture.stack.enter_async_context(push)
 
 
-async def _consumer(stage: Stage, topic: str, *, group: str | None = None) -> Consumer:
-    return await stage.consumer(topic, group=group, kind=pb.ClientType.PUSH_CONSUMER, prime=group is None)
+async def _consumer(fixture: Fixture, topic: str, *, group: str | None = None) -> Consumer:
+    return await fixture.consumer(topic, group=group, kind=pb.ClientType.PUSH_CONSUMER, prime=group is None)
 
 
 @case("push.consume-10", rules=("R7.2",), needs=RENEWING, timeout=90.0)
-@on_stage
-async def consume_10(stage: Stage) -> None:
+async def consume_10(fixture: Fixture) -> None:
     """A push consumer handles each of ten messages once, and nothing comes after."""
-    topic = await stage.topic()
+    topic = await fixture.topic()
 
     async def handle(_: Delivery) -> bool:
         return True
 
-    push = await _push(stage, topic, handle)
-    sent = await stage.send(topic, *(f"m{n}" for n in range(10)))
+    push = await _push(fixture, topic, handle)
+    sent = await fixture.send(topic, *(f"m{n}" for n in range(10)))
     await push.until(lambda handled: len(handled) >= 10, 30.0)
-    await stage.clock.sleep(QUIET_WINDOW)
-    sent += await stage.send(topic, "sentinel")
+    await fixture.clock.sleep(QUIET_WINDOW)
+    sent += await fixture.send(topic, "sentinel")
     await push.until(lambda handled: any(one.delivery.id == sent[-1].id for one in handled), PROMPT)
-    await _nothing_left(stage, [push])
+    await _nothing_left(fixture, [push])
     assert Counter(one.delivery.id for one in push.handled) == Counter(one.id for one in sent)
     assert {one.attempt for one in push.handled} == {1}
 
 
 @case("push.auto-renew-holds", rules=("R7.7", "R7.8"), needs=RENEWING, timeout=150.0)
-@on_stage
-async def auto_renew_holds(stage: Stage) -> None:
+async def auto_renew_holds(fixture: Fixture) -> None:
     """A message whose handler takes 80 s is not delivered again while its client lives, and is acked at the end."""
-    topic = await stage.topic(1)
+    topic = await fixture.topic(1)
 
     async def handle(delivery: Delivery) -> bool:
         if delivery.text == "long":
-            await stage.clock.sleep(80.0)
+            await fixture.clock.sleep(80.0)
         return True
 
-    push = await _push(stage, topic, handle)
-    await stage.send(topic, "long")
+    push = await _push(fixture, topic, handle)
+    await fixture.send(topic, "long")
     await push.until(lambda handled: any(one.delivery.text == "long" for one in handled), 80.0 + PROMPT)
     # The message would show up in the same client, whose poll is open all the time; the quiet ends with a sentinel.
-    await stage.clock.sleep(stage.target.number("revive.high"))
-    (sentinel,) = await stage.send(topic, "sentinel")
+    await fixture.clock.sleep(fixture.number("revive.high"))
+    (sentinel,) = await fixture.send(topic, "sentinel")
     await push.until(lambda handled: any(one.delivery.id == sentinel.id for one in handled), PROMPT)
     # Also one that is still being handled: a second handler of 80 s ends after the sentinel's.
     assert [one.text for one in push.received] == ["long", "sentinel"]
 
 
 @case("push.auto-renew-original-handle", rules=("R7.10", "R6.7"), needs=RENEWING, timeout=150.0)
-@on_stage
-async def auto_renew_original_handle(stage: Stage) -> None:
+async def auto_renew_original_handle(fixture: Fixture) -> None:
     """After the server renewed a lease, an ack with the handle first delivered is OK and final."""
-    topic = await stage.topic(1)
-    consumer = await _consumer(stage, topic)
-    await stage.send(topic, "m")
+    topic = await fixture.topic(1)
+    consumer = await _consumer(fixture, topic)
+    await fixture.send(topic, "m")
     held = await consumer.one(auto_renew=True, invisible=None)
-    await _stay_alive(stage, consumer, held.at + KEPT_LEASE + 5.0)
+    await _stay_alive(fixture, consumer, held.at + KEPT_LEASE + 5.0)
     await consumer.ack(held)
     # The renewed lease would last for a minute more; the good-bye of its client ends it at once.
     await consumer.client.terminate(consumer.group)
-    other = await _consumer(stage, topic, group=consumer.group)
-    again = await stage.nothing_but(other, 1.0 + stage.target.number("revive.high"))
-    assert not again, f"acked after a renewal, and delivered again: {again}"
+    other = await _consumer(fixture, topic, group=consumer.group)
+    await fixture.expect_settled(other, 1.0, "acked after a renewal")
 
 
-async def _stay_alive(stage: Stage, consumer: Consumer, until: float) -> None:
-    while (left := until - stage.clock.now()) > 0:
-        await stage.clock.sleep(min(left, 10.0))
+async def _stay_alive(fixture: Fixture, consumer: Consumer, until: float) -> None:
+    while (left := until - fixture.clock.now()) > 0:
+        await fixture.clock.sleep(min(left, 10.0))
         reply = await consumer.client.heartbeat(consumer.group, pb.ClientType.PUSH_CONSUMER)
-        assert code_name(reply.status.code) == "OK"
+        assert code_of(reply) == "OK"
 
 
-@case("push.no-renew-without-flag", rules=("R7.11",), needs=PREPARED, timeout=90.0)
-@on_stage
-async def no_renew_without_flag(stage: Stage) -> None:
+@case("push.no-renew-without-flag", rules=("R7.11",), timeout=90.0)
+async def no_renew_without_flag(fixture: Fixture) -> None:
     """Without the renew flag a push consumer's lease of 10 s ends, although its client lives."""
-    topic = await stage.topic(1)
-    consumer = await _consumer(stage, topic)
-    await stage.send(topic, "m")
+    topic = await fixture.topic(1)
+    consumer = await _consumer(fixture, topic)
+    await fixture.send(topic, "m")
     held = await consumer.one(invisible=10.0)
-    window = expiry(stage.target, 10.0)
+    window = expiry(fixture.target, 10.0)
     again = await consumer.one(until=held.at + window.high + PROMPT, invisible=LEASE, poll=20.0)
     assert (again.id, again.attempt) == (held.id, 2)
     window.check_return(held, again)
@@ -111,28 +106,27 @@ async def no_renew_without_flag(stage: Stage) -> None:
 
 
 @case("push.client-gone-releases", rules=("R2.16", "R7.9"), needs=RENEWING, timeout=90.0)
-@on_stage
-async def client_gone_releases(stage: Stage) -> None:
+async def client_gone_releases(fixture: Fixture) -> None:
     """What a push consumer held when it said good-bye is soon delivered to another, well before its lease ends."""
-    topic = await stage.topic(1)
-    leaving = await _consumer(stage, topic)
-    await stage.send(topic, "m")
+    topic = await fixture.topic(1)
+    leaving = await _consumer(fixture, topic)
+    await fixture.send(topic, "m")
     held = await leaving.one(auto_renew=True, invisible=None)
     farewell = await leaving.client.terminate(leaving.group)
-    gone = stage.clock.now()
-    assert code_name(farewell.status.code) == "OK"
-    other = await _consumer(stage, topic, group=leaving.group)
+    gone = fixture.clock.now()
+    assert code_of(farewell) == "OK"
+    other = await _consumer(fixture, topic, group=leaving.group)
     # The server leaves it hidden for one second more, then revives it (rule R7.9).
-    released = await other.one(within=1.0 + stage.target.number("revive.high") + PROMPT, poll=20.0)
+    released = await other.one(within=1.0 + fixture.number("revive.high") + PROMPT, poll=20.0)
     assert (released.id, released.attempt) == (held.id, 2)
-    stage.target.note("released_after", round(released.at - gone, 3))
-    latest = 1.0 + stage.target.number("revive.high") + wake(stage.target).high
+    fixture.note("released_after", round(released.at - gone, 3))
+    latest = 1.0 + fixture.number("revive.high") + wake(fixture.target).high
     assert released.at - gone <= latest, f"released {released.at - gone:.3f} s after the good-bye"
     await other.ack(released)
 
 
-async def _fail_once(stage: Stage, *, throws: bool) -> None:
-    topic = await stage.topic()
+async def _fail_once(fixture: Fixture, *, throws: bool) -> None:
+    topic = await fixture.topic()
 
     async def handle(delivery: Delivery) -> bool:
         odd = int(delivery.text) % 2
@@ -142,12 +136,12 @@ async def _fail_once(stage: Stage, *, throws: bool) -> None:
             return False
         return True
 
-    push = await _push(stage, topic, handle)
-    sent = await stage.send(topic, *map(str, range(10)))
+    push = await _push(fixture, topic, handle)
+    sent = await fixture.send(topic, *map(str, range(10)))
     await push.until(lambda handled: sum(one.succeeded for one in handled) >= 10, 30.0)
     first_step = interval(push.settings, 1)
-    await stage.clock.sleep(nack(stage.target, first_step).high)
-    (sentinel,) = await stage.send(topic, "100")
+    await fixture.clock.sleep(nack(fixture.target, first_step).high)
+    (sentinel,) = await fixture.send(topic, "100")
     await push.until(lambda handled: any(one.delivery.id == sentinel.id for one in handled), PROMPT)
     seen: dict[str, list[tuple[int, bool]]] = defaultdict(list)
     for one in push.handled:
@@ -159,102 +153,96 @@ async def _fail_once(stage: Stage, *, throws: bool) -> None:
 
 
 @case("push.fail-redelivers", rules=("R7.2",), needs=RENEWING, timeout=90.0)
-@on_stage
-async def fail_redelivers(stage: Stage) -> None:
+async def fail_redelivers(fixture: Fixture) -> None:
     """Messages whose handler failed once come again as attempt 2 and are done then; the others come once."""
-    await _fail_once(stage, throws=False)
+    await _fail_once(fixture, throws=False)
 
 
 @case("push.throw-is-failure", rules=("R7.2",), needs=RENEWING, timeout=90.0)
-@on_stage
-async def throw_is_failure(stage: Stage) -> None:
+async def throw_is_failure(fixture: Fixture) -> None:
     """A handler that throws is a failure like any: the message comes again as attempt 2."""
-    await _fail_once(stage, throws=True)
+    await _fail_once(fixture, throws=True)
 
 
 @case("push.success-final", rules=("R6.8", "R7.7"), needs=RENEWING, timeout=120.0)
-@on_stage
-async def success_final(stage: Stage) -> None:
+async def success_final(fixture: Fixture) -> None:
     """Of 100 messages handled slowly by two push consumers each succeeds exactly once, and none comes later."""
-    topic = await stage.topic()
+    topic = await fixture.topic()
 
     async def handle(_: Delivery) -> bool:
-        await stage.clock.sleep(2.0)
+        await fixture.clock.sleep(2.0)
         return True
 
-    one = await _push(stage, topic, handle)
-    two = await _push(stage, topic, handle, group=one.group)
-    sent = await stage.send_all(topic, [f"m{n}" for n in range(100)], lanes=8)
+    one = await _push(fixture, topic, handle)
+    two = await _push(fixture, topic, handle, group=one.group)
+    sent = await fixture.send_all(topic, [f"m{n}" for n in range(100)], lanes=8)
     ids = Counter(each.id for each in sent)
-    await _sum_of(stage, [one, two], 100, 60.0)
-    await _nothing_left(stage, [one, two])
+    await _sum_of(fixture, [one, two], 100, 60.0)
+    await _nothing_left(fixture, [one, two])
     handled = [run for each in (one, two) for run in each.handled]
     assert Counter(run.delivery.id for run in handled) == ids
     assert all(run.succeeded and run.attempt == 1 for run in handled)
     assert not one.broken + two.broken, f"{one.broken + two.broken}"
 
 
-async def _nothing_left(stage: Stage, clients: list[PushClient]) -> None:
+async def _nothing_left(fixture: Fixture, clients: list[PushClient]) -> None:
     """After all said good-bye another consumer of the group gets nothing: a lease still held would be let go now.
 
     While they live the server keeps what they hold, so that waiting beside them would prove nothing.
     """
     # An ack may still be on its way when its handler was counted.
-    await stage.clock.sleep(1.0)
+    await fixture.clock.sleep(1.0)
     for client in clients:
         await client.leave()
-    other = await _consumer(stage, clients[0].topic, group=clients[0].group)
-    left = await stage.nothing_but(other, 1.0 + stage.target.number("revive.high"))
-    assert not left, f"handled with success, and delivered again: {left}"
+    other = await _consumer(fixture, clients[0].topic, group=clients[0].group)
+    await fixture.expect_settled(other, 1.0, "handled with success")
 
 
-async def _sum_of(stage: Stage, clients: list[PushClient], count: int, seconds: float) -> None:
+async def _sum_of(fixture: Fixture, clients: list[PushClient], count: int, seconds: float) -> None:
     """Wait until the clients together handled `count` messages, or `seconds` have passed."""
-    end = stage.clock.now() + seconds
-    while sum(len(client.handled) for client in clients) < count and stage.clock.now() < end:
-        await stage.clock.sleep(0.5)
+    end = fixture.clock.now() + seconds
+    while sum(len(client.handled) for client in clients) < count and fixture.clock.now() < end:
+        await fixture.clock.sleep(0.5)
 
 
-@case("push.groups-broadcast", rules=("R10.1",), needs=PREPARED, timeout=120.0)
-@on_stage
-async def groups_broadcast(stage: Stage) -> None:
+@case("push.groups-broadcast", rules=("R10.1",), timeout=120.0)
+async def groups_broadcast(fixture: Fixture) -> None:
     """Three groups each get all of 100 messages, whatever the others have acked."""
-    topic = await stage.topic()
-    consumers = [await stage.consumer(topic) for _ in range(3)]
-    sent = await stage.send_all(topic, [f"m{n}" for n in range(100)], lanes=8)
+    topic = await fixture.topic()
+    consumers = [await fixture.consumer(topic) for _ in range(3)]
+    sent = await fixture.send_all(topic, [f"m{n}" for n in range(100)], lanes=8)
     for consumer in consumers:
         seen = await consumer.take(100, within=30.0)
         assert Counter(one.id for one in seen) == Counter(one.id for one in sent)
         assert {one.attempt for one in seen} == {1}
     # And what one group holds un-acked, another may ack without settling it here.
-    (last,) = await stage.send(topic, "last")
+    (last,) = await fixture.send(topic, "last")
     held = [await consumer.find(last, invisible=10.0) for consumer in consumers[:2]]
     await consumers[0].ack(held[0])
-    window = expiry(stage.target, 10.0)
+    window = expiry(fixture.target, 10.0)
     again = await consumers[1].one(until=held[1].at + window.high + PROMPT, poll=20.0)
     await consumers[1].ack(again)
     assert (again.id, again.attempt) == (last.id, 2), "acked by one group, and settled for another"
 
 
-@case("push.nack-interval", rules=("R6.10", "R7.2"), needs=PREPARED, timeout=90.0)
-@on_stage
-async def nack_interval(stage: Stage) -> None:
+@case("push.nack-interval", rules=("R6.10", "R7.2"), timeout=90.0)
+async def nack_interval(fixture: Fixture) -> None:
     """A failed message given back with the advertised first interval comes again after it, and not before."""
-    topic = await stage.topic(1)
-    consumer = await _consumer(stage, topic)
+    topic = await fixture.topic(1)
+    consumer = await _consumer(fixture, topic)
     client: ProbeClient = consumer.client
     assert client.settings is not None
     step = interval(client.settings, 1)
-    await stage.send(topic, "m")
+    await fixture.send(topic, "m")
     first = await consumer.one(invisible=60.0)
-    called = stage.clock.now()
+    called = fixture.clock.now()
     response = await client.change_invisible(first, step)
-    answered = stage.clock.now()
-    assert code_name(response.status.code) == "OK"
-    window = nack(stage.target, step)
+    answered = fixture.clock.now()
+    assert code_of(response) == "OK"
+    window = nack(fixture.target, step)
     second = await consumer.one(until=called + window.high + PROMPT, poll=20.0)
     await consumer.ack(second)
     assert (second.id, second.attempt) == (first.id, 2)
-    stage.target.note("after_interval", round(second.at - called - step, 3))
+    fixture.note("after_interval", round(second.at - called - step, 3))
     assert second.at >= called + window.low, f"redelivered {second.at - called:.3f} s after the nack"
     assert second.at <= answered + window.high, f"redelivered {second.at - answered:.3f} s after the nack"

@@ -2,85 +2,83 @@
 
 from __future__ import annotations
 
-from aiorocketmq_conformance.case import Level, case
+from aiorocketmq_conformance.case import INFORMATIONAL, SHOULD, case
 from aiorocketmq_conformance.cases.shared.nack import exhaust, give_back, retry_within
-from aiorocketmq_conformance.fixture import SHORT_POLL, Consumer, Sent, Stage, on_stage
-from aiorocketmq_conformance.probe.answers import Delivery, code_name
+from aiorocketmq_conformance.consumer import SHORT_POLL, Consumer, Sent
+from aiorocketmq_conformance.fixture import Fixture
+from aiorocketmq_conformance.probe.answers import Delivery, code_of
 from aiorocketmq_conformance.probe.telemetry import StreamEnded
 from aiorocketmq_conformance.tolerances import PROMPT, QUIET_WINDOW, expiry, wake
 
-LIMITED = ("@topic", "@group", "dlq")
+LIMITED = ("dlq",)
 # A dead letter shows an attempt above its group's limit (R7.6): only a patient group may read it.
 PATIENT = 60
 
 
-async def _failing(stage: Stage, *, retries: int, ordered: bool = False) -> tuple[Consumer, str]:
+async def _failing(fixture: Fixture, *, retries: int, ordered: bool = False) -> tuple[Consumer, str]:
     """A consumer of a fresh topic in a group of so many retries, and the group that may read its dead letters.
 
     The reading group is made first: a group may begin with what comes after it.
     """
-    readers = await stage.target.create_group(max_attempts=PATIENT)
-    topic = await stage.topic(1, type="FIFO" if ordered else "NORMAL")
-    return await stage.consumer(topic, max_attempts=retries + 1, ordered=ordered), readers
+    readers = await fixture.group(max_attempts=PATIENT)
+    topic = await fixture.topic(1, type="FIFO" if ordered else "NORMAL")
+    return await fixture.consumer(topic, max_attempts=retries + 1, ordered=ordered), readers
 
 
-async def _reader(stage: Stage, failing: Consumer, readers: str) -> Consumer:
+async def _reader(fixture: Fixture, failing: Consumer, readers: str) -> Consumer:
     """A reader of a group's dead letters, whose topic must exist: asked for earlier, its absence is remembered."""
-    return await stage.consumer(f"%DLQ%{failing.group}", group=readers, prime=False)
+    return await fixture.consumer(f"%DLQ%{failing.group}", group=readers, prime=False)
 
 
-async def _dead(stage: Stage, failing: Consumer, readers: str, count: int = 1) -> list[Delivery]:
+async def _dead(fixture: Fixture, failing: Consumer, readers: str, count: int = 1) -> list[Delivery]:
     """Let the move happen, then read and ack so many dead letters."""
-    await failing.watch(stage.target.number("nack.high") + SHORT_POLL)
-    reader = await _reader(stage, failing, readers)
+    await failing.watch(fixture.number("nack.high") + SHORT_POLL)
+    reader = await _reader(fixture, failing, readers)
     return await reader.take(count, within=2 * PROMPT)
 
 
 @case("dlq.after-limit", rules=("R5.26", "R7.5"), needs=LIMITED, timeout=120.0)
-@on_stage
-async def after_limit(stage: Stage) -> None:
+async def after_limit(fixture: Fixture) -> None:
     """A message that failed as often as its group allows is in the group's dead-letter topic within 30 s."""
-    consumer, readers = await _failing(stage, retries=1)
-    (sent,) = await stage.send(consumer.topic, "poison")
-    await exhaust(stage, consumer, 2)
-    failed = stage.clock.now()
-    (dead,) = await _dead(stage, consumer, readers)
+    consumer, readers = await _failing(fixture, retries=1)
+    (sent,) = await fixture.send(consumer.topic, "poison")
+    await exhaust(fixture, consumer, 2)
+    failed = fixture.clock.now()
+    (dead,) = await _dead(fixture, consumer, readers)
     assert (dead.id, dead.body) == (sent.id, b"poison")
-    moved = dead.stored_at - stage.clock.wall() + stage.clock.now() - failed
-    stage.target.note("moved_after", round(moved, 3))
+    moved = dead.stored_at - fixture.clock.wall() + fixture.clock.now() - failed
+    fixture.note("moved_after", round(moved, 3))
     assert moved <= 30.0, f"became a dead letter only {moved:.1f} s after its last failure"
 
 
 @case("dlq.once", rules=("R5.26",), needs=LIMITED, timeout=180.0)
-@on_stage
-async def once(stage: Stage) -> None:
+async def once(fixture: Fixture) -> None:
     """Twenty messages that always fail, worked on by two consumers, become twenty dead letters, each once."""
-    one, readers = await _failing(stage, retries=1)
-    two = await stage.consumer(one.topic, group=one.group, prime=False)
-    sent = await stage.send_all(one.topic, [f"m{n}" for n in range(20)])
+    one, readers = await _failing(fixture, retries=1)
+    two = await fixture.consumer(one.topic, group=one.group, prime=False)
+    sent = await fixture.send_all(one.topic, [f"m{n}" for n in range(20)])
     failures = 0
-    end = stage.clock.now() + 2 * retry_within(stage) + PROMPT
-    while failures < 40 and stage.clock.now() < end:
+    end = fixture.clock.now() + 2 * retry_within(fixture) + PROMPT
+    while failures < 40 and fixture.clock.now() < end:
         for consumer in (one, two):
             for delivery in (await consumer.receive(batch=7)).deliveries:
                 await give_back(consumer, delivery)
                 failures += 1
     assert failures == 40, f"{failures} deliveries of 20 messages with two attempts each"
-    dead = await _dead(stage, one, readers, 20)
-    reader = await _reader(stage, one, readers)
+    dead = await _dead(fixture, one, readers, 20)
+    reader = await _reader(fixture, one, readers)
     dead += await reader.watch(SHORT_POLL, settle=True)
     assert sorted(each.id for each in dead) == sorted(each.id for each in sent)
 
 
 @case("dlq.not-before", rules=("R5.26", "R7.5"), needs=LIMITED, timeout=180.0)
-@on_stage
-async def not_before(stage: Stage) -> None:
+async def not_before(fixture: Fixture) -> None:
     """With three retries the fourth delivery still comes, and succeeding then leaves no dead letter."""
-    consumer, readers = await _failing(stage, retries=3)
-    saved, lost = await stage.send(consumer.topic, "saved", "lost")
+    consumer, readers = await _failing(fixture, retries=3)
+    saved, lost = await fixture.send(consumer.topic, "saved", "lost")
     attempts: dict[str, list[int]] = {saved.id: [], lost.id: []}
-    end = stage.clock.now() + 4 * retry_within(stage)
-    while len(attempts[saved.id]) + len(attempts[lost.id]) < 8 and stage.clock.now() < end:
+    end = fixture.clock.now() + 4 * retry_within(fixture)
+    while len(attempts[saved.id]) + len(attempts[lost.id]) < 8 and fixture.clock.now() < end:
         for one in (await consumer.receive(poll=20.0)).deliveries:
             attempts[one.id].append(one.attempt)
             if (one.id, one.attempt) == (saved.id, 4):
@@ -88,26 +86,25 @@ async def not_before(stage: Stage) -> None:
             else:
                 await give_back(consumer, one)
     assert attempts == {saved.id: [1, 2, 3, 4], lost.id: [1, 2, 3, 4]}
-    (dead,) = await _dead(stage, consumer, readers)
+    (dead,) = await _dead(fixture, consumer, readers)
     assert dead.id == lost.id, "succeeded at its last attempt, and became a dead letter"
 
 
 _RICH = {"tag": "t", "keys": ["k1", "k2"], "properties": {"a": "1", "b": "值"}}
 
 
-async def _rich_dead_letter(stage: Stage) -> tuple[Sent, Delivery, str]:
-    consumer, readers = await _failing(stage, retries=0)
-    (sent,) = await stage.send(consumer.topic, "the body", **_RICH)
-    await exhaust(stage, consumer, 1)
-    (dead,) = await _dead(stage, consumer, readers)
+async def _rich_dead_letter(fixture: Fixture) -> tuple[Sent, Delivery, str]:
+    consumer, readers = await _failing(fixture, retries=0)
+    (sent,) = await fixture.send(consumer.topic, "the body", **_RICH)
+    await exhaust(fixture, consumer, 1)
+    (dead,) = await _dead(fixture, consumer, readers)
     return sent, dead, consumer.topic
 
 
 @case("dlq.content", rules=("R7.6", "R6.18"), needs=LIMITED, params={"message": None}, timeout=120.0)
-@on_stage
-async def content(stage: Stage, _: None) -> None:
+async def content(fixture: Fixture, _: None) -> None:
     """A dead letter has the id, body, tag, keys and properties of its message (the {} itself)."""
-    sent, dead, _topic = await _rich_dead_letter(stage)
+    sent, dead, _topic = await _rich_dead_letter(fixture)
     system = dead.message.system_properties
     told = {key: dead.message.user_properties.get(key) for key in ("a", "b")}
     assert (dead.id, dead.body, system.tag) == (sent.id, b"the body", "t")
@@ -116,210 +113,197 @@ async def content(stage: Stage, _: None) -> None:
 
 
 @case("dlq.content", rules=("R6.18",), needs=LIMITED, params={"origin": None}, timeout=120.0)
-@on_stage
-async def content_origin(stage: Stage, _: None) -> None:
+async def content_origin(fixture: Fixture, _: None) -> None:
     """A dead letter tells where it comes from: topic and message id (its {})."""
-    sent, dead, topic = await _rich_dead_letter(stage)
+    sent, dead, topic = await _rich_dead_letter(fixture)
     told = dead.message.system_properties.dead_letter_queue
     assert (told.topic, told.message_id) == (topic, sent.id)
 
 
 @case("dlq.consumable", rules=("R7.6", "R6.8"), needs=LIMITED, timeout=150.0)
-@on_stage
-async def consumable(stage: Stage) -> None:
+async def consumable(fixture: Fixture) -> None:
     """A dead letter is consumed like any message: left alone it comes again, acked it does not."""
-    consumer, readers = await _failing(stage, retries=0)
-    (sent,) = await stage.send(consumer.topic, "poison")
-    await exhaust(stage, consumer, 1)
-    await consumer.watch(stage.target.number("nack.high") + SHORT_POLL)
-    reader = await _reader(stage, consumer, readers)
+    consumer, readers = await _failing(fixture, retries=0)
+    (sent,) = await fixture.send(consumer.topic, "poison")
+    await exhaust(fixture, consumer, 1)
+    await consumer.watch(fixture.number("nack.high") + SHORT_POLL)
+    reader = await _reader(fixture, consumer, readers)
     first = await reader.one(invisible=10.0)
-    second = await reader.one(within=expiry(stage.target, 10.0).high + PROMPT, poll=20.0)
+    second = await reader.one(within=expiry(fixture.target, 10.0).high + PROMPT, poll=20.0)
     assert (first.id, second.id) == (sent.id, sent.id)
     assert second.attempt == first.attempt + 1
-    expiry(stage.target, 10.0).check_return(first, second)
+    expiry(fixture.target, 10.0).check_return(first, second)
     await reader.ack(second)
-    third = await reader.watch(stage.target.number("revive.high") + SHORT_POLL)
+    third = await reader.watch(fixture.number("revive.high") + SHORT_POLL)
     assert not third, f"acked, and delivered again: {third}"
 
 
 @case("dlq.gone-from-source", rules=("R5.26", "R7.6"), needs=LIMITED, timeout=150.0)
-@on_stage
-async def gone_from_source(stage: Stage) -> None:
+async def gone_from_source(fixture: Fixture) -> None:
     """What became a dead letter is not delivered to its group any more."""
-    consumer, readers = await _failing(stage, retries=1)
-    (sent,) = await stage.send(consumer.topic, "poison")
-    await exhaust(stage, consumer, 2)
-    (dead,) = await _dead(stage, consumer, readers)
+    consumer, readers = await _failing(fixture, retries=1)
+    (sent,) = await fixture.send(consumer.topic, "poison")
+    await exhaust(fixture, consumer, 2)
+    (dead,) = await _dead(fixture, consumer, readers)
     assert dead.id == sent.id
-    again = await stage.nothing_but(consumer, QUIET_WINDOW)
+    again = await fixture.deliveries_within(consumer, QUIET_WINDOW)
     more = [one for one in consumer.seen if one.id == sent.id][2:] + again
     assert not more, f"a dead letter, and delivered again: {more}"
 
 
 @case("dlq.per-group", rules=("R7.6", "R10.1"), needs=LIMITED, timeout=150.0)
-@on_stage
-async def per_group(stage: Stage) -> None:
+async def per_group(fixture: Fixture) -> None:
     """The dead letters of one group are not those of another that took the message well, or failed by itself."""
-    failing, readers = await _failing(stage, retries=0)
-    fine = await stage.consumer(failing.topic, max_attempts=1)
-    also = await stage.consumer(failing.topic, max_attempts=1)
-    (sent,) = await stage.send(failing.topic, "poison")
+    failing, readers = await _failing(fixture, retries=0)
+    fine = await fixture.consumer(failing.topic, max_attempts=1)
+    also = await fixture.consumer(failing.topic, max_attempts=1)
+    (sent,) = await fixture.send(failing.topic, "poison")
     await fine.ack(await fine.one())
-    await exhaust(stage, failing, 1)
-    (dead,) = await _dead(stage, failing, readers)
+    await exhaust(fixture, failing, 1)
+    (dead,) = await _dead(fixture, failing, readers)
     assert dead.id == sent.id
     # A second group fails too: each has a dead letter of its own, and the group without failures none.
-    others = await stage.target.create_group(max_attempts=PATIENT)
-    await exhaust(stage, also, 1)
-    (second,) = await _dead(stage, also, others)
+    others = await fixture.group(max_attempts=PATIENT)
+    await exhaust(fixture, also, 1)
+    (second,) = await _dead(fixture, also, others)
     assert second.id == sent.id
-    reader = await _reader(stage, failing, readers)
+    reader = await _reader(fixture, failing, readers)
     more = await reader.watch(SHORT_POLL)
     assert not more, f"another group's dead letter among these: {more}"
-    unused = await stage.client()
-    assert code_name((await unused.query_route(f"%DLQ%{fine.group}")).status.code) == "TOPIC_NOT_FOUND"
+    unused = await fixture.client()
+    assert code_of(await unused.query_route(f"%DLQ%{fine.group}")) == "TOPIC_NOT_FOUND"
 
 
 async def _forward(consumer: Consumer, delivery: Delivery, *, handle: str | None = None) -> str:
     reply = await consumer.client.forward_to_dead_letters(delivery, 17, handle=handle)
-    return code_name(reply.status.code)
+    return code_of(reply)
 
 
 @case("dlq.forward-rpc", rules=("R6.17", "R6.18"), needs=LIMITED, timeout=150.0)
-@on_stage
-async def forward_rpc(stage: Stage) -> None:
+async def forward_rpc(fixture: Fixture) -> None:
     """A message in flight that is forwarded becomes a dead letter at once and is never delivered again."""
-    consumer, readers = await _failing(stage, retries=16)
-    (sent,) = await stage.send(consumer.topic, "poison")
+    consumer, readers = await _failing(fixture, retries=16)
+    (sent,) = await fixture.send(consumer.topic, "poison")
     held = await consumer.one(invisible=10.0)
     assert await _forward(consumer, held) == "OK"
-    reader = await _reader(stage, consumer, readers)
+    reader = await _reader(fixture, consumer, readers)
     dead = await reader.one(within=2 * PROMPT)
     await reader.ack(dead)
     assert (dead.id, dead.body) == (sent.id, b"poison")
-    again = await stage.nothing_but(consumer, 10.0 + stage.target.number("revive.high"))
-    assert not again, f"forwarded, and delivered again: {again}"
+    await fixture.expect_settled(consumer, 10.0, "forwarded")
 
 
-@case("dlq.forward-bad-handle", rules=("R6.17", "R6.2"), level=Level.SHOULD, needs=LIMITED, timeout=90.0)
-@on_stage
-async def forward_bad_handle(stage: Stage) -> None:
+@case("dlq.forward-bad-handle", rules=("R6.17", "R6.2"), level=SHOULD, needs=LIMITED, timeout=90.0)
+async def forward_bad_handle(fixture: Fixture) -> None:
     """A forward with a handle that is none is refused, and moves nothing."""
-    consumer, _ = await _failing(stage, retries=16)
-    await stage.send(consumer.topic, "m")
+    consumer, _ = await _failing(fixture, retries=16)
+    await fixture.send(consumer.topic, "m")
     held = await consumer.one(invisible=60.0)
     answers = {handle: await _forward(consumer, held, handle=handle) for handle in ("no handle", "1 2 3")}
     assert "OK" not in answers.values(), f"answered {answers}"
     route = await consumer.client.query_route(f"%DLQ%{consumer.group}")
-    assert code_name(route.status.code) == "TOPIC_NOT_FOUND", "a refused forward made a dead-letter topic"
+    assert code_of(route) == "TOPIC_NOT_FOUND", "a refused forward made a dead-letter topic"
     await consumer.ack(held)
 
 
-@case("dlq.forward-twice", rules=("R6.17",), level=Level.SHOULD, needs=LIMITED, timeout=120.0)
-@on_stage
-async def forward_twice(stage: Stage) -> None:
+@case("dlq.forward-twice", rules=("R6.17",), level=SHOULD, needs=LIMITED, timeout=120.0)
+async def forward_twice(fixture: Fixture) -> None:
     """Forwarding the same delivery twice makes one dead letter."""
-    consumer, readers = await _failing(stage, retries=16)
-    (sent,) = await stage.send(consumer.topic, "poison")
+    consumer, readers = await _failing(fixture, retries=16)
+    (sent,) = await fixture.send(consumer.topic, "poison")
     held = await consumer.one(invisible=60.0)
     assert await _forward(consumer, held) == "OK"
-    stage.target.note("second", await _forward(consumer, held))
-    reader = await _reader(stage, consumer, readers)
+    fixture.note("second", await _forward(consumer, held))
+    reader = await _reader(fixture, consumer, readers)
     dead = await reader.take(1, within=2 * PROMPT)
     dead += await reader.watch(SHORT_POLL, settle=True)
     assert [one.id for one in dead] == [sent.id], f"forwarded twice: {dead}"
 
 
-@case("dlq.forward-then-ack", rules=("R6.17", "R6.3"), level=Level.SHOULD, needs=LIMITED, timeout=90.0)
-@on_stage
-async def forward_then_ack(stage: Stage) -> None:
+@case("dlq.forward-then-ack", rules=("R6.17", "R6.3"), level=SHOULD, needs=LIMITED, timeout=90.0)
+async def forward_then_ack(fixture: Fixture) -> None:
     """An ack after the forward is OK or INVALID_RECEIPT_HANDLE, and takes nothing back."""
-    consumer, readers = await _failing(stage, retries=16)
-    (sent,) = await stage.send(consumer.topic, "poison")
+    consumer, readers = await _failing(fixture, retries=16)
+    (sent,) = await fixture.send(consumer.topic, "poison")
     held = await consumer.one(invisible=60.0)
     assert await _forward(consumer, held) == "OK"
     response = await consumer.client.ack(consumer.topic, consumer.group, held)
-    told = code_name(response.entries[0].status.code)
-    stage.target.note("ack", told)
+    told = code_of(response.entries[0])
+    fixture.note("ack", told)
     assert told in {"OK", "INVALID_RECEIPT_HANDLE"}, f"ack answered {told}"
-    reader = await _reader(stage, consumer, readers)
+    reader = await _reader(fixture, consumer, readers)
     (dead,) = await reader.take(1, within=2 * PROMPT)
     assert dead.id == sent.id
 
 
 @case("dlq.fifo-continues", rules=("R8.19",), needs=(*LIMITED, "type.fifo"), timeout=120.0)
-@on_stage
-async def fifo_continues(stage: Stage) -> None:
+async def fifo_continues(fixture: Fixture) -> None:
     """When the head of a message group is forwarded to the dead letters, a waiting poll has the next one at once."""
-    consumer, readers = await _failing(stage, retries=16, ordered=True)
-    sent = await stage.send(consumer.topic, "head", "next", group=stage.target.fresh("mg"))
+    consumer, readers = await _failing(fixture, retries=16, ordered=True)
+    sent = await fixture.send(consumer.topic, "head", "next", group=fixture.fresh("mg"))
     head = await consumer.one(invisible=60.0)
-    forwarded = stage.clock.now()
+    forwarded = fixture.clock.now()
     assert await _forward(consumer, head) == "OK"
     following = await consumer.one(poll=20.0)
     assert following.id == sent[1].id, f"after the head came {following}"
-    wake(stage.target).check(following.at - forwarded, "the next message came")
+    wake(fixture.target).check(following.at - forwarded, "the next message came")
     await consumer.ack(following)
-    reader = await _reader(stage, consumer, readers)
+    reader = await _reader(fixture, consumer, readers)
     (dead,) = await reader.take(1, within=2 * PROMPT)
     assert dead.id == sent[0].id
 
 
 @case("dlq.simple-consumer", rules=("R5.26", "R7.5"), needs=LIMITED, timeout=180.0)
-@on_stage
-async def simple_consumer(stage: Stage) -> None:
+async def simple_consumer(fixture: Fixture) -> None:
     """Leases that run out count like failures: after the last one the message is a dead letter."""
-    consumer, readers = await _failing(stage, retries=1)
-    (sent,) = await stage.send(consumer.topic, "never acked")
-    within = expiry(stage.target, 10.0).high + PROMPT
+    consumer, readers = await _failing(fixture, retries=1)
+    (sent,) = await fixture.send(consumer.topic, "never acked")
+    within = expiry(fixture.target, 10.0).high + PROMPT
     seen = [await consumer.one(invisible=10.0, within=within, poll=20.0) for _ in range(2)]
     assert [one.attempt for one in seen] == [1, 2]
-    await stage.clock.sleep(10.0)
-    (dead,) = await _dead(stage, consumer, readers)
+    await fixture.clock.sleep(10.0)
+    (dead,) = await _dead(fixture, consumer, readers)
     assert dead.id == sent.id
 
 
-@case("dlq.no-poll-no-move", rules=("R5.27",), level=Level.INFORMATIONAL, needs=LIMITED, timeout=150.0)
-@on_stage
-async def no_poll_no_move(stage: Stage) -> None:
+@case("dlq.no-poll-no-move", rules=("R5.27",), level=INFORMATIONAL, needs=LIMITED, timeout=150.0)
+async def no_poll_no_move(fixture: Fixture) -> None:
     """A spent message becomes a dead letter although nobody receives from its topic any more."""
-    consumer, _ = await _failing(stage, retries=0)
-    await stage.send(consumer.topic, "poison")
-    await exhaust(stage, consumer, 1)
-    await stage.clock.sleep(30.0)
+    consumer, _ = await _failing(fixture, retries=0)
+    await fixture.send(consumer.topic, "poison")
+    await exhaust(fixture, consumer, 1)
+    await fixture.clock.sleep(30.0)
     route = await consumer.client.query_route(f"%DLQ%{consumer.group}")
-    moved = code_name(route.status.code) == "OK"
-    stage.target.note("moved", moved)
+    moved = code_of(route) == "OK"
+    fixture.note("moved", moved)
     assert moved, "it waits for the next receive"
 
 
-async def _reader_after_restart(stage: Stage, failing: Consumer, readers: str) -> Consumer:
+async def _reader_after_restart(fixture: Fixture, failing: Consumer, readers: str) -> Consumer:
     """The reader, asked for again while a separate proxy does not find the broker yet and so knows no group."""
-    end = stage.clock.now() + 6 * PROMPT
+    end = fixture.clock.now() + 6 * PROMPT
     while True:
         try:
-            return await _reader(stage, failing, readers)
+            return await _reader(fixture, failing, readers)
         except StreamEnded:
-            if stage.clock.now() > end:
+            if fixture.clock.now() > end:
                 raise
-        await stage.clock.sleep(1.0)
+        await fixture.clock.sleep(1.0)
 
 
-@case("dlq.restart", rules=("R12.7",), level=Level.SHOULD, needs=(*LIMITED, "@restart"), timeout=400.0)
-@on_stage
-async def restart(stage: Stage) -> None:
+@case("dlq.restart", rules=("R12.7",), level=SHOULD, needs=(*LIMITED, "@restart"), timeout=400.0)
+async def restart(fixture: Fixture) -> None:
     """Dead letters outlive a restart of the broker."""
-    consumer, readers = await _failing(stage, retries=0)
-    sent = await stage.send(consumer.topic, *(f"m{n}" for n in range(5)))
+    consumer, readers = await _failing(fixture, retries=0)
+    sent = await fixture.send(consumer.topic, *(f"m{n}" for n in range(5)))
     failed = await consumer.take(5, settle=False)
     for one in failed:
         await give_back(consumer, one)
-    await consumer.watch(stage.target.number("nack.high") + 2 * SHORT_POLL)
-    await stage.clock.sleep(
+    await consumer.watch(fixture.number("nack.high") + 2 * SHORT_POLL)
+    await fixture.clock.sleep(
         6.0
     )  # what is younger than a flush may be forgotten (live-broker-consumption.md 8)
-    await stage.target.restart()
-    reader = await _reader_after_restart(stage, consumer, readers)
+    await fixture.target.restart()
+    reader = await _reader_after_restart(fixture, consumer, readers)
     dead = await reader.take(5, within=60.0)
     assert sorted(one.id for one in dead) == sorted(one.id for one in sent)

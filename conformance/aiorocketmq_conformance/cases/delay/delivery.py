@@ -7,25 +7,28 @@ from math import floor
 
 from aiorocketmq.wire import messages as pb
 
-from aiorocketmq_conformance.case import Level, case
-from aiorocketmq_conformance.fixture import LEASE, Consumer, Sent, Stage, on_stage, once_each
+from aiorocketmq_conformance.case import INFORMATIONAL, SHOULD, case
+from aiorocketmq_conformance.consumer import LEASE, Consumer, Sent
+from aiorocketmq_conformance.fixture import Fixture, once_each
 from aiorocketmq_conformance.probe import requests
-from aiorocketmq_conformance.probe.answers import Delivery, code_name
+from aiorocketmq_conformance.probe.answers import Delivery, code_of
 from aiorocketmq_conformance.tolerances import PROMPT, expiry, lag
 
-NEEDS = ("@topic", "@group", "type.delay")
+NEEDS = ("type.delay",)
 DAY = 86_400.0
 
 
-async def prepared(stage: Stage, *, queues: int = 1, expression: str = "*") -> tuple[str, Consumer]:
+async def prepared(fixture: Fixture, *, queues: int = 1, expression: str = "*") -> tuple[str, Consumer]:
     """A fresh DELAY topic and its primed consumer."""
-    topic = await stage.topic(queues, type="DELAY")
-    return topic, await stage.consumer(topic, expression=expression)
+    topic = await fixture.topic(queues, type="DELAY")
+    return topic, await fixture.consumer(topic, expression=expression)
 
 
-async def later(stage: Stage, topic: str, seconds: float, *bodies: str, tag: str | None = None) -> list[Sent]:
+async def later(
+    fixture: Fixture, topic: str, seconds: float, *bodies: str, tag: str | None = None
+) -> list[Sent]:
     """Send messages that are due so many seconds from now."""
-    return await stage.send(topic, *bodies, deliver_at=stage.clock.wall() + seconds, tag=tag)
+    return await fixture.send(topic, *bodies, deliver_at=fixture.clock.wall() + seconds, tag=tag)
 
 
 def due(sent: Sent) -> float:
@@ -34,9 +37,9 @@ def due(sent: Sent) -> float:
     return stamp.seconds + stamp.nanos / 1e9 - sent.wall + sent.at
 
 
-def check_time(stage: Stage, sent: Sent, seen: Delivery) -> None:
+def check_time(fixture: Fixture, sent: Sent, seen: Delivery) -> None:
     """AssertionError when a message came before its time or much after it; how late it was is noted."""
-    target = stage.target
+    target = fixture.target
     late = seen.at - due(sent)
     target.note(f"late {sent.message.body.decode()}", round(late, 3))
     assert late >= -target.number("early"), f"{-late:.3f} s too early"
@@ -48,123 +51,112 @@ _SPANS = {"2s": 2.0, "5s": 5.0, "10s": 10.0}
 
 
 @case("delay.not-before", rules=("R4.19",), needs=NEEDS, params=_SPANS)
-@on_stage
-async def not_before(stage: Stage, seconds: float) -> None:
+async def not_before(fixture: Fixture, seconds: float) -> None:
     """A message that is due in {} does not come earlier, however eagerly its consumer polls."""
-    topic, consumer = await prepared(stage)
-    (sent,) = await later(stage, topic, seconds, "m")
+    topic, consumer = await prepared(fixture)
+    (sent,) = await later(fixture, topic, seconds, "m")
     seen = await consumer.find(sent, within=seconds + 3 * PROMPT)
     early = due(sent) - seen.at
-    assert early <= stage.target.number("early"), f"{early:.3f} s too early"
+    assert early <= fixture.number("early"), f"{early:.3f} s too early"
 
 
 @case("delay.not-late", rules=("R4.19",), needs=NEEDS, params=_SPANS)
-@on_stage
-async def not_late(stage: Stage, seconds: float) -> None:
+async def not_late(fixture: Fixture, seconds: float) -> None:
     """A poll that is open when a message becomes due (after {}) brings it at once."""
-    topic, consumer = await prepared(stage)
-    (sent,) = await later(stage, topic, seconds, "m")
+    topic, consumer = await prepared(fixture)
+    (sent,) = await later(fixture, topic, seconds, "m")
     seen = await consumer.find(sent, within=seconds + 3 * PROMPT, poll=20.0)
-    check_time(stage, sent, seen)
+    check_time(fixture, sent, seen)
 
 
-@case("delay.sub-second", rules=("R4.19",), level=Level.SHOULD, needs=NEEDS)
-@on_stage
-async def sub_second(stage: Stage) -> None:
+@case("delay.sub-second", rules=("R4.19",), level=SHOULD, needs=NEEDS)
+async def sub_second(fixture: Fixture) -> None:
     """Fractions of a second are never rounded down: messages due at x.000, x.300 and x.999 come at or after that."""
-    topic, consumer = await prepared(stage)
-    base = floor(stage.clock.wall()) + 4
+    topic, consumer = await prepared(fixture)
+    base = floor(fixture.clock.wall()) + 4
     sent = [
-        (await stage.send(topic, f".{fraction:.3f}"[2:], deliver_at=base + fraction))[0]
+        (await fixture.send(topic, f".{fraction:.3f}"[2:], deliver_at=base + fraction))[0]
         for fraction in (0.0, 0.3, 0.999)
     ]
     seen = {one.id: one for one in await consumer.take(3, within=3 * PROMPT)}
     for one in sent:
-        check_time(stage, one, seen[one.id])
+        check_time(fixture, one, seen[one.id])
 
 
 @case("delay.past", rules=("R4.18",), needs=NEEDS, params={"-20s": -20.0, "epoch": None})
-@on_stage
-async def past(stage: Stage, seconds: float | None) -> None:
+async def past(fixture: Fixture, seconds: float | None) -> None:
     """A message whose time is past already ({}) comes at once, as a delayed one and without recall handle."""
-    topic, consumer = await prepared(stage)
-    at = 0.01 if seconds is None else stage.clock.wall() + seconds
-    (sent,) = await stage.send(topic, "m", deliver_at=at)
+    topic, consumer = await prepared(fixture)
+    at = 0.01 if seconds is None else fixture.clock.wall() + seconds
+    (sent,) = await fixture.send(topic, "m", deliver_at=at)
     seen = await consumer.find(sent, within=PROMPT)
-    assert seen.at - sent.acked_at <= 3.0 + lag(stage.target), f"came after {seen.at - sent.acked_at:.1f} s"
+    assert seen.at - sent.acked_at <= 3.0 + lag(fixture.target), f"came after {seen.at - sent.acked_at:.1f} s"
     assert seen.message.system_properties.message_type == pb.MessageType.DELAY
     assert not sent.receipt.recall_handle, "there is nothing to recall, but a handle"
 
 
-@case("delay.horizon-accept", rules=("4.1",), level=Level.SHOULD, needs=NEEDS)
-@on_stage
-async def horizon_accept(stage: Stage) -> None:
+@case("delay.horizon-accept", rules=("4.1",), level=SHOULD, needs=NEEDS)
+async def horizon_accept(fixture: Fixture) -> None:
     """A delivery time almost 24 hours ahead is taken, and the message is not visible meanwhile."""
-    topic, consumer = await prepared(stage)
-    await later(stage, topic, DAY - 60.0, "m")
-    seen = await stage.nothing_but(consumer, 10.0, sentinel={"deliver_at": stage.clock.wall()})
-    assert not seen
+    topic, consumer = await prepared(fixture)
+    await later(fixture, topic, DAY - 60.0, "m")
+    await fixture.expect_nothing(consumer, 10.0, sentinel={"deliver_at": fixture.clock.wall()})
 
 
-@case("delay.horizon-refuse", rules=("4.1",), level=Level.SHOULD, needs=NEEDS)
-@on_stage
-async def horizon_refuse(stage: Stage) -> None:
+@case("delay.horizon-refuse", rules=("4.1",), level=SHOULD, needs=NEEDS)
+async def horizon_refuse(fixture: Fixture) -> None:
     """A delivery time more than 24 hours ahead is refused with ILLEGAL_DELIVERY_TIME, and nothing is stored."""
-    topic, consumer = await prepared(stage)
-    producer = await stage.producer(topic)
-    message = requests.message(topic, "m", deliver_at=stage.clock.wall() + DAY + 5.0)
+    topic, consumer = await prepared(fixture)
+    producer = await fixture.producer(topic)
+    message = requests.message(topic, "m", deliver_at=fixture.clock.wall() + DAY + 5.0)
     reply = await producer.send(message)
-    assert code_name(reply.status.code) == "ILLEGAL_DELIVERY_TIME"
-    assert not await stage.nothing_but(consumer, 3.0, sentinel={"deliver_at": stage.clock.wall()})
+    assert code_of(reply) == "ILLEGAL_DELIVERY_TIME"
+    await fixture.expect_nothing(consumer, 3.0, sentinel={"deliver_at": fixture.clock.wall()})
 
 
 @case("delay.due-order", rules=("R4.22",), needs=NEEDS)
-@on_stage
-async def due_order(stage: Stage) -> None:
+async def due_order(fixture: Fixture) -> None:
     """Messages come in the order of their times, not of their sending."""
-    topic, consumer = await prepared(stage)
+    topic, consumer = await prepared(fixture)
     for seconds in (9.0, 3.0, 6.0):
-        await later(stage, topic, seconds, f"{seconds:g}")
+        await later(fixture, topic, seconds, f"{seconds:g}")
     seen = await consumer.take(3, within=4 * PROMPT)
     assert [one.text for one in seen] == ["3", "6", "9"]
 
 
 @case("delay.same-due-100", rules=("R4.23",), needs=NEEDS, timeout=120.0)
-@on_stage
-async def same_due(stage: Stage) -> None:
+async def same_due(fixture: Fixture) -> None:
     """A hundred messages of one delivery time all come, each once, none before it."""
-    topic, consumer = await prepared(stage, queues=4)
-    at = stage.clock.wall() + 6.0
-    sent = await stage.send_all(topic, [f"m{n}" for n in range(100)], deliver_at=at)
+    topic, consumer = await prepared(fixture, queues=4)
+    at = fixture.clock.wall() + 6.0
+    sent = await fixture.send_all(topic, [f"m{n}" for n in range(100)], deliver_at=at)
     seen = await consumer.take(100, within=6.0 + 5 * PROMPT)
     once_each(sent, seen)
     times = {one.id: due(one) for one in sent}
     early = max(times[one.id] - one.at for one in seen)
-    assert early <= stage.target.number("early"), f"one came {early:.3f} s too early"
+    assert early <= fixture.number("early"), f"one came {early:.3f} s too early"
 
 
 @case("delay.async", rules=("R4.19",), needs=NEEDS)
-@on_stage
-async def concurrent(stage: Stage) -> None:
+async def concurrent(fixture: Fixture) -> None:
     """Messages of different times that are sent at once each keep their own."""
-    topic, consumer = await prepared(stage, queues=4)
+    topic, consumer = await prepared(fixture, queues=4)
     spans = [2.0, 3.0, 4.0, 5.0]
     sent = [
         one
-        for group in await asyncio.gather(*(later(stage, topic, span, f"{span:g}") for span in spans))
+        for group in await asyncio.gather(*(later(fixture, topic, span, f"{span:g}") for span in spans))
         for one in group
     ]
     seen = {one.id: one for one in await consumer.take(4, within=4 * PROMPT, poll=5.0)}
     for one in sent:
-        check_time(stage, one, seen[one.id])
+        check_time(fixture, one, seen[one.id])
 
 
 @case("delay.fields", rules=("R4.21",), needs=NEEDS)
-@on_stage
-async def fields(stage: Stage) -> None:
+async def fields(fixture: Fixture) -> None:
     """A delayed message tells its delivery time as asked, type DELAY and attempt 1, and keeps id, tag and body."""
-    topic, consumer = await prepared(stage)
-    (sent,) = await later(stage, topic, 2.0, "body", tag="a")
+    topic, consumer = await prepared(fixture)
+    (sent,) = await later(fixture, topic, 2.0, "body", tag="a")
     seen = await consumer.find(sent, within=3 * PROMPT)
     system = seen.message.system_properties
     asked = sent.message.system_properties.delivery_timestamp
@@ -173,91 +165,90 @@ async def fields(stage: Stage) -> None:
     assert abs(told - (asked.seconds + asked.nanos / 1e9)) <= 0.002, f"told {told}, asked {asked}"
     assert system.message_type == pb.MessageType.DELAY
     assert (seen.attempt, seen.text, system.tag) == (1, "body", "a")
-    assert seen.stored_at >= told - stage.target.number("early"), "stored before it was due"
+    assert seen.stored_at >= told - fixture.number("early"), "stored before it was due"
 
 
 @case("delay.other-traffic", rules=("R4.18", "R4.19"), needs=NEEDS)
-@on_stage
-async def other_traffic(stage: Stage) -> None:
+async def other_traffic(fixture: Fixture) -> None:
     """Messages that are due at once are not held back by one that waits."""
-    topic, consumer = await prepared(stage)
-    (waiting,) = await later(stage, topic, 8.0, "later")
-    prompt = await later(stage, topic, -1.0, "now", "now too")
+    topic, consumer = await prepared(fixture)
+    (waiting,) = await later(fixture, topic, 8.0, "later")
+    prompt = await later(fixture, topic, -1.0, "now", "now too")
     seen = await consumer.take(2, within=PROMPT)
     once_each(prompt, seen)
     assert max(one.at for one in seen) < due(waiting), "held back by the message that waits"
     once_each([waiting], await consumer.take(1, within=8.0 + 2 * PROMPT))
 
 
-@case("delay.missing-time", rules=("R4.6",), level=Level.SHOULD, needs=("@topic", "type.delay", "type.check"))
-@on_stage
-async def missing_time(stage: Stage) -> None:
+@case(
+    "delay.missing-time",
+    rules=("R4.6",),
+    level=SHOULD,
+    needs=("type.delay", "type.check"),
+    prepared=("@topic",),
+)
+async def missing_time(fixture: Fixture) -> None:
     """A DELAY topic takes no message without a delivery time."""
-    topic = await stage.topic(1, type="DELAY")
-    producer = await stage.producer(topic)
-    reply = await producer.send(requests.message(topic, "m", born_at=stage.clock.wall()))
-    assert code_name(reply.status.code) == "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE"
+    topic = await fixture.topic(1, type="DELAY")
+    producer = await fixture.producer(topic)
+    reply = await producer.send(requests.message(topic, "m", born_at=fixture.clock.wall()))
+    assert code_of(reply) == "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE"
 
 
-@case("delay.filter", rules=("5.6", "R4.21"), level=Level.SHOULD, needs=NEEDS)
-@on_stage
-async def filtered(stage: Stage) -> None:
+@case("delay.filter", rules=("5.6", "R4.21"), level=SHOULD, needs=NEEDS)
+async def filtered(fixture: Fixture) -> None:
     """A consumer's filter applies to delayed messages, and what it wants comes at its time."""
-    topic, consumer = await prepared(stage, expression="a")
-    (wanted,) = await later(stage, topic, 3.0, "wanted", tag="a")
-    await later(stage, topic, 3.0, "unwanted", tag="b")
-    seen = await consumer.watch(8.0 + stage.target.number("delay.high"), settle=True)
+    topic, consumer = await prepared(fixture, expression="a")
+    (wanted,) = await later(fixture, topic, 3.0, "wanted", tag="a")
+    await later(fixture, topic, 3.0, "unwanted", tag="b")
+    seen = await consumer.watch(8.0 + fixture.number("delay.high"), settle=True)
     once_each([wanted], seen)
-    check_time(stage, wanted, seen[0])
+    check_time(fixture, wanted, seen[0])
 
 
 @case("delay.retry-after-due", rules=("R7.1", "R4.21"), needs=NEEDS, timeout=120.0)
-@on_stage
-async def retry_after_due(stage: Stage) -> None:
+async def retry_after_due(fixture: Fixture) -> None:
     """A delayed message that is not acked comes back at the end of its lease with attempt 2; it waits only once."""
-    topic, consumer = await prepared(stage)
-    (sent,) = await later(stage, topic, 5.0, "m")
+    topic, consumer = await prepared(fixture)
+    (sent,) = await later(fixture, topic, 5.0, "m")
     first = await consumer.find(sent, within=3 * PROMPT, invisible=10.0)
     again = await consumer.find(sent, within=4 * PROMPT)
     assert (first.attempt, again.attempt) == (1, 2)
-    expiry(stage.target, 10.0).check_return(first, again)
+    expiry(fixture.target, 10.0).check_return(first, again)
     await consumer.ack(again)
-    at = {"deliver_at": stage.clock.wall()}
-    assert not await stage.nothing_but(consumer, 12.0, sentinel=at), "delivered a third time"
+    at = {"deliver_at": fixture.clock.wall()}
+    await fixture.expect_nothing(consumer, 12.0, "delivered a third time", sentinel=at)
 
 
 @case("delay.restart", rules=("R4.19", "11"), needs=(*NEEDS, "@restart"), timeout=300.0)
-@on_stage
-async def restart(stage: Stage) -> None:
+async def restart(fixture: Fixture) -> None:
     """A message that waits over a restart of the broker comes once, and not before its time."""
-    topic, consumer = await prepared(stage)
-    seconds = 20.0 + stage.target.number("restart.high") * 0.1
-    (sent,) = await later(stage, topic, seconds, "m")
-    await stage.target.restart()
-    again = await stage.consumer(topic, group=consumer.group, prime=False)
-    allowed = seconds + stage.target.number("restart.high") + 4 * PROMPT
+    topic, consumer = await prepared(fixture)
+    seconds = 20.0 + fixture.number("restart.high") * 0.1
+    (sent,) = await later(fixture, topic, seconds, "m")
+    await fixture.target.restart()
+    again = await fixture.consumer(topic, group=consumer.group, prime=False)
+    allowed = seconds + fixture.number("restart.high") + 4 * PROMPT
     seen = await again.find(sent, within=allowed)
-    assert due(sent) - seen.at <= stage.target.number("early"), "came before its time"
+    assert due(sent) - seen.at <= fixture.number("early"), "came before its time"
     await again.ack(seen)
-    assert not await stage.nothing_but(again, 5.0, sentinel={"deliver_at": stage.clock.wall()})
+    await fixture.expect_nothing(again, 5.0, sentinel={"deliver_at": fixture.clock.wall()})
 
 
-@case("delay.new-group-later", rules=("R10.3",), level=Level.INFORMATIONAL, needs=NEEDS)
-@on_stage
-async def new_group_later(stage: Stage) -> None:
+@case("delay.new-group-later", rules=("R10.3",), level=INFORMATIONAL, needs=NEEDS)
+async def new_group_later(fixture: Fixture) -> None:
     """A group that comes only after a message was delivered to another one still gets it."""
-    topic, consumer = await prepared(stage)
-    (sent,) = await later(stage, topic, 1.0, "m")
+    topic, consumer = await prepared(fixture)
+    (sent,) = await later(fixture, topic, 1.0, "m")
     await consumer.ack(await consumer.find(sent, within=3 * PROMPT))
-    newcomer = await stage.consumer(topic, prime=False)
+    newcomer = await fixture.consumer(topic, prime=False)
     once_each([sent], await newcomer.take(1, within=PROMPT, invisible=LEASE))
 
 
-@case("delay.long", rules=("R4.19",), level=Level.SHOULD, needs=NEEDS, timeout=300.0)
-@on_stage
-async def long(stage: Stage) -> None:
+@case("delay.long", rules=("R4.19",), level=SHOULD, needs=NEEDS, timeout=300.0)
+async def long(fixture: Fixture) -> None:
     """A message that is due in 150 seconds comes then, not early and not late."""
-    topic, consumer = await prepared(stage)
-    (sent,) = await later(stage, topic, 150.0, "m")
+    topic, consumer = await prepared(fixture)
+    (sent,) = await later(fixture, topic, 150.0, "m")
     seen = await consumer.find(sent, within=150.0 + 3 * PROMPT, poll=20.0)
-    check_time(stage, sent, seen)
+    check_time(fixture, sent, seen)

@@ -8,16 +8,16 @@ from contextlib import suppress
 import grpc.aio
 from aiorocketmq.wire import messages as pb
 
-from aiorocketmq_conformance.case import Level, case
-from aiorocketmq_conformance.fixture import SHORT_POLL, Consumer, Sent, Stage, on_stage
+from aiorocketmq_conformance.case import INFORMATIONAL, SHOULD, case
+from aiorocketmq_conformance.consumer import SHORT_POLL, Consumer, Sent
+from aiorocketmq_conformance.fixture import Fixture
 from aiorocketmq_conformance.probe import requests
 from aiorocketmq_conformance.probe.answers import Delivery
 from aiorocketmq_conformance.probe.client import CallFailed, ProbeClient
 from aiorocketmq_conformance.probe.wire import wire_to
 from aiorocketmq_conformance.tolerances import PROMPT, QUIET_WINDOW, expiry
 
-PREPARED = ("@topic", "@group")
-PROCESS = (*PREPARED, "@process")
+PROCESS = ("@process",)
 # The shortest lease that every server grants.
 LEASE = 10.0
 PAUSE = 20.0
@@ -28,8 +28,8 @@ PATIENCE = 1.0
 class _Pump:
     """Sends without a break until the broker is gone."""
 
-    def __init__(self, stage: Stage, topic: str) -> None:
-        self._stage = stage
+    def __init__(self, fixture: Fixture, topic: str) -> None:
+        self._fixture = fixture
         self._topic = topic
         self._enough = asyncio.Event()
         self.acknowledged: list[Sent] = []
@@ -38,7 +38,7 @@ class _Pump:
         """Send until a send fails."""
         with suppress(grpc.aio.AioRpcError, AssertionError):
             while True:
-                self.acknowledged += await self._stage.send(self._topic, f"m{len(self.acknowledged)}")
+                self.acknowledged += await self._fixture.send(self._topic, f"m{len(self.acknowledged)}")
                 if len(self.acknowledged) >= 50:
                     self._enough.set()
 
@@ -47,85 +47,72 @@ class _Pump:
         await self._enough.wait()
 
 
-async def _killed_under_load(stage: Stage) -> tuple[set[str], set[str], set[str]]:
+async def _killed_under_load(fixture: Fixture) -> tuple[set[str], set[str], set[str]]:
     """Kill the broker in the middle of sends: what was acknowledged, what of it was done, what came afterwards."""
-    before = await stage.consumer(await stage.topic())
-    early = await stage.send_all(before.topic, [f"e{n}" for n in range(20)])
+    before = await fixture.consumer(await fixture.topic())
+    early = await fixture.send_all(before.topic, [f"e{n}" for n in range(20)])
     done = {one.id for one in await before.take(20)}
-    pump = _Pump(stage, before.topic)
-    pumping = stage.background(pump.run())
+    pump = _Pump(fixture, before.topic)
+    pumping = fixture.background(pump.run())
     await pump.warm()
-    began = stage.clock.now()
-    await stage.target.process.kill()
+    began = fixture.clock.now()
+    await fixture.target.process.kill()
     await pumping
     sent = {one.id for one in [*early, *pump.acknowledged]}
-    after = await _return(stage, before)
+    after = await _return(fixture, before)
     came: set[str] = set()
-    end = stage.clock.now() + expiry(stage.target, LEASE).high + 4 * PROMPT
-    while stage.clock.now() < end and not sent - done <= came:
+    end = fixture.clock.now() + expiry(fixture.target, LEASE).high + 4 * PROMPT
+    while fixture.clock.now() < end and not sent - done <= came:
         answer = await after.receive(poll=SHORT_POLL, invisible=LEASE)
         await after.ack(*answer.deliveries)
         came |= {one.id for one in answer.deliveries}
-    stage.target.note("recovered after", round(stage.clock.now() - began, 1))
-    came |= {one.id for one in await stage.nothing_but(after, SHORT_POLL)}
+    fixture.note("recovered after", round(fixture.clock.now() - began, 1))
+    came |= {one.id for one in await fixture.deliveries_within(after, SHORT_POLL)}
     return sent, done, came
 
 
-async def _return(stage: Stage, before: Consumer) -> Consumer:
+async def _return(fixture: Fixture, before: Consumer) -> Consumer:
     """A new consumer of the group; connections of before may need a moment to see that the broker is back."""
     while True:
         try:
-            return await stage.consumer(before.topic, group=before.group, prime=False)
+            return await fixture.consumer(before.topic, group=before.group, prime=False)
         except (ConnectionError, grpc.aio.AioRpcError):
             await asyncio.sleep(0.1)
 
 
-@case("fault.broker-kill", rules=("R10.4", "R12.7"), level=Level.SHOULD, needs=PROCESS, timeout=500.0)
-@on_stage
-async def broker_kill(stage: Stage) -> None:
+@case("fault.broker-kill", rules=("R10.4", "R12.7"), level=SHOULD, needs=PROCESS, timeout=500.0)
+async def broker_kill(fixture: Fixture) -> None:
     """A broker whose process is killed in the middle of sends has lost nothing that it acknowledged."""
-    sent, done, came = await _killed_under_load(stage)
-    stage.target.note("acknowledged", len(sent))
+    sent, done, came = await _killed_under_load(fixture)
+    fixture.note("acknowledged", len(sent))
     lost = sent - done - came
     assert not lost, f"{len(lost)} of {len(sent)} acknowledged messages are lost"
 
 
-@case(
-    "fault.broker-kill-async",
-    rules=("R10.4", "R12.7"),
-    level=Level.INFORMATIONAL,
-    needs=PROCESS,
-    timeout=500.0,
-)
-@on_stage
-async def broker_kill_async(stage: Stage) -> None:
+@case("fault.broker-kill-async", rules=("R10.4", "R12.7"), level=INFORMATIONAL, needs=PROCESS, timeout=500.0)
+async def broker_kill_async(fixture: Fixture) -> None:
     """How much a killed process has forgotten that it had confirmed, sends and acks alike, is recorded."""
-    sent, done, came = await _killed_under_load(stage)
-    stage.target.note("sends lost", len(sent - done - came))
-    stage.target.note("acks forgotten", len(done & came))
+    sent, done, came = await _killed_under_load(fixture)
+    fixture.note("sends lost", len(sent - done - came))
+    fixture.note("acks forgotten", len(done & came))
 
 
 @case(
-    "fault.broker-pause",
-    rules=("R7.1", "R4.19"),
-    level=Level.SHOULD,
-    needs=(*PROCESS, "type.delay"),
-    timeout=300.0,
+    "fault.broker-pause", rules=("R7.1", "R4.19"), level=SHOULD, needs=(*PROCESS, "type.delay"), timeout=300.0
 )
-@on_stage
-async def broker_pause(stage: Stage) -> None:
+async def broker_pause(fixture: Fixture) -> None:
     """After a broker stood still what was due is late and never early, and what is still held goes to nobody else."""
-    plain, delayed = await stage.topic(1), await stage.topic(1, type="DELAY")
-    holder, waiting = await stage.consumer(plain), await stage.consumer(delayed)
-    await stage.send(plain, *(f"m{n}" for n in range(4)))
+    plain, delayed = await fixture.topic(1), await fixture.topic(1, type="DELAY")
+    holder, waiting = await fixture.consumer(plain), await fixture.consumer(delayed)
+    await fixture.send(plain, *(f"m{n}" for n in range(4)))
     kept = await holder.one(invisible=120.0)
     held = await holder.take(3, batch=3, invisible=LEASE, settle=False)
-    wall = stage.clock.wall()
-    (within,) = await stage.send(delayed, "within", deliver_at=wall + PAUSE / 2)
-    (later,) = await stage.send(delayed, "later", deliver_at=wall + 2 * PAUSE)
-    await stage.target.process.pause(PAUSE)
-    other = await _return(stage, holder)
-    window = expiry(stage.target, LEASE)
+    wall = fixture.clock.wall()
+    (within,) = await fixture.send(delayed, "within", deliver_at=wall + PAUSE / 2)
+    (later,) = await fixture.send(delayed, "later", deliver_at=wall + 2 * PAUSE)
+    await fixture.target.process.pause(PAUSE)
+    other = await _return(fixture, holder)
+    window = expiry(fixture.target, LEASE)
     seen = await other.take(3, within=window.high + PROMPT)
     first = {one.id: one for one in held}
     assert {one.id for one in seen} == set(first), "of four held messages three had leases that ended"
@@ -133,30 +120,31 @@ async def broker_pause(stage: Stage) -> None:
         assert one.at - first[one.id].asked_at >= window.low, f"{one} came back early"
         assert one.attempt == 2
     for sent in (within, later):
-        came = await waiting.find(sent, within=2 * PAUSE + stage.target.number("delay.high") + PROMPT)
+        came = await waiting.find(sent, within=2 * PAUSE + fixture.number("delay.high") + PROMPT)
         due = sent.message.system_properties.delivery_timestamp.seconds
         early = due - (sent.wall + came.at - sent.at)
-        assert early <= stage.target.number("early"), f"{came.text} came {early:.2f} s early"
+        assert early <= fixture.number("early"), f"{came.text} came {early:.2f} s early"
         await waiting.ack(came)
     await holder.ack(kept)
-    assert not await stage.nothing_but(other, SHORT_POLL)
+    await fixture.expect_nothing(other, SHORT_POLL)
 
 
-@case("fault.pause-over-expiry", rules=("R7.1",), level=Level.SHOULD, needs=PROCESS, timeout=300.0)
-@on_stage
-async def pause_over_expiry(stage: Stage) -> None:
+@case("fault.pause-over-expiry", rules=("R7.1",), level=SHOULD, needs=PROCESS, timeout=300.0)
+async def pause_over_expiry(fixture: Fixture) -> None:
     """Leases that ended while the broker stood still, three times over, bring each message back once."""
-    holder = await stage.consumer(await stage.topic(1))
-    await stage.send(holder.topic, *(f"m{n}" for n in range(4)))
+    holder = await fixture.consumer(await fixture.topic(1))
+    await fixture.send(holder.topic, *(f"m{n}" for n in range(4)))
     held = await holder.take(4, invisible=LEASE, settle=False)
-    await stage.target.process.pause(3 * LEASE + 5.0)
-    other = await _return(stage, holder)
-    seen = await other.take(4, within=expiry(stage.target, LEASE).high + PROMPT, invisible=60.0, settle=False)
+    await fixture.target.process.pause(3 * LEASE + 5.0)
+    other = await _return(fixture, holder)
+    seen = await other.take(
+        4, within=expiry(fixture.target, LEASE).high + PROMPT, invisible=60.0, settle=False
+    )
     seen += await other.watch(QUIET_WINDOW, invisible=60.0)
     assert sorted(one.id for one in seen) == sorted(one.id for one in held), "not each once"
     assert {one.attempt for one in seen} == {2}, f"attempts {sorted(one.attempt for one in seen)}"
     await other.ack(*seen)
-    assert not await stage.nothing_but(other, SHORT_POLL)
+    await fixture.expect_nothing(other, SHORT_POLL)
 
 
 async def _gives_up(call: asyncio.Future[object] | asyncio.Task[object]) -> None:
@@ -169,46 +157,47 @@ async def _gives_up(call: asyncio.Future[object] | asyncio.Task[object]) -> None
     raise AssertionError("answered over a wire that was cut")
 
 
-@case("fault.half-open", rules=("R2.15", "R5.7", "R7.1"), level=Level.SHOULD, needs=PREPARED, timeout=200.0)
-@on_stage
-async def half_open(stage: Stage) -> None:
+@case("fault.half-open", rules=("R2.15", "R5.7", "R7.1"), level=SHOULD, timeout=200.0)
+async def half_open(fixture: Fixture) -> None:
     """Clients whose connection died without a word come back with their own ids, and nothing of theirs is lost."""
-    clean = await stage.consumer(await stage.topic(1))
-    endpoint, wire = await stage.stack.enter_async_context(wire_to(stage.target.endpoint))
-    producer = await stage.client(endpoint=endpoint)
+    clean = await fixture.consumer(await fixture.topic(1))
+    endpoint, wire = await fixture.stack.enter_async_context(wire_to(fixture.target.endpoint))
+    producer = await fixture.client(endpoint=endpoint)
     await producer.present(requests.producer_settings(clean.topic))
-    reader = await _reader(await stage.client(endpoint=endpoint), clean)
-    sent = [await stage.send_message(_message(stage, clean, f"m{n}"), producer) for n in range(2)]
+    reader = await _reader(await fixture.client(endpoint=endpoint), clean)
+    sent = [await fixture.send_message(_message(fixture, clean, f"m{n}"), producer) for n in range(2)]
     held = await reader.take(2, invisible=LEASE, settle=False)
-    polling = stage.background(reader.receive(poll=20.0, invisible=LEASE))
-    await stage.clock.sleep(1.0)
+    polling = fixture.background(reader.receive(poll=20.0, invisible=LEASE))
+    await fixture.clock.sleep(1.0)
     wire.cut()
-    cut_at = stage.clock.now()
+    cut_at = fixture.clock.now()
     # The broker cannot know that this poll is dead.
-    sent += await stage.send(clean.topic, "into the void")
-    await _gives_up(asyncio.ensure_future(producer.send(_message(stage, clean, "unknown"), timeout=PATIENCE)))
+    sent += await fixture.send(clean.topic, "into the void")
+    await _gives_up(
+        asyncio.ensure_future(producer.send(_message(fixture, clean, "unknown"), timeout=PATIENCE))
+    )
     polling.cancel()
     await asyncio.gather(polling, return_exceptions=True)
     for client in (producer, reader.client):
         await client.vanish()
-    again = ProbeClient(stage.target.endpoint, producer.client_id, stage.clock)
-    stage.stack.push_async_callback(again.close)
+    again = ProbeClient(fixture.target.endpoint, producer.client_id, fixture.clock)
+    fixture.stack.push_async_callback(again.close)
     await again.present(requests.producer_settings(clean.topic))
-    sent.append(await stage.send_message(_message(stage, clean, "after"), again))
-    back = ProbeClient(stage.target.endpoint, reader.client.client_id, stage.clock)
-    stage.stack.push_async_callback(back.close)
+    sent.append(await fixture.send_message(_message(fixture, clean, "after"), again))
+    back = ProbeClient(fixture.target.endpoint, reader.client.client_id, fixture.clock)
+    fixture.stack.push_async_callback(back.close)
     heir = await _reader(back, clean)
-    seen = await heir.take(len(sent), within=expiry(stage.target, LEASE).high + 2 * PROMPT)
-    seen += await stage.nothing_but(clean, SHORT_POLL)
-    stage.target.note("recovered after", round(stage.clock.now() - cut_at, 1))
+    seen = await heir.take(len(sent), within=expiry(fixture.target, LEASE).high + 2 * PROMPT)
+    seen += await fixture.deliveries_within(clean, SHORT_POLL)
+    fixture.note("recovered after", round(fixture.clock.now() - cut_at, 1))
     _each_once(sent, seen)
-    ended = expiry(stage.target, LEASE)
+    ended = expiry(fixture.target, LEASE)
     for one in held:
         ended.check_return(one, next(each for each in seen if each.id == one.id))
 
 
-def _message(stage: Stage, consumer: Consumer, body: str) -> pb.Message:
-    return requests.message(consumer.topic, body, born_at=stage.clock.wall())
+def _message(fixture: Fixture, consumer: Consumer, body: str) -> pb.Message:
+    return requests.message(consumer.topic, body, born_at=fixture.clock.wall())
 
 
 async def _reader(client: ProbeClient, like: Consumer) -> Consumer:

@@ -10,18 +10,18 @@ from contextlib import suppress
 
 from aiorocketmq.wire import messages as pb
 
-from aiorocketmq_conformance.case import Level, case
+from aiorocketmq_conformance.case import SHOULD, case
 from aiorocketmq_conformance.cases.shared.nack import retry_within
 from aiorocketmq_conformance.cases.shared.transactions import NEEDS as TRANSACTIONS, always, open_bank
-from aiorocketmq_conformance.fixture import SHORT_POLL, Consumer, Sent, Stage, on_stage, once_each
+from aiorocketmq_conformance.consumer import SHORT_POLL, Consumer, Sent
+from aiorocketmq_conformance.fixture import Fixture, once_each
 from aiorocketmq_conformance.probe import requests
-from aiorocketmq_conformance.probe.answers import Delivery, code_name
+from aiorocketmq_conformance.probe.answers import Delivery, entry_codes
 from aiorocketmq_conformance.probe.checker import COMMIT
 from aiorocketmq_conformance.probe.client import CallFailed, ProbeClient
 from aiorocketmq_conformance.probe.proxy import Meddling, meddling_proxy
 from aiorocketmq_conformance.tolerances import PROMPT, expiry
 
-PREPARED = ("@topic", "@group")
 # The shortest lease that every server grants.
 LEASE = 10.0
 # Real seconds after which a client gives up a call whose answer is lost.
@@ -30,10 +30,10 @@ PATIENCE = 1.0
 FLUSH = 6.0
 
 
-async def _behind(stage: Stage, consumer: Consumer, meddling: Meddling) -> Consumer:
+async def _behind(fixture: Fixture, consumer: Consumer, meddling: Meddling) -> Consumer:
     """One more consumer of the same group, that reaches the broker through a network that meddles."""
-    endpoint = await stage.stack.enter_async_context(meddling_proxy(stage.target.endpoint, meddling))
-    client = await stage.client(endpoint=endpoint)
+    endpoint = await fixture.stack.enter_async_context(meddling_proxy(fixture.target.endpoint, meddling))
+    client = await fixture.client(endpoint=endpoint)
     await client.present(
         requests.consumer_settings(consumer.group, {consumer.topic: "*"}, pb.ClientType.SIMPLE_CONSUMER)
     )
@@ -58,99 +58,94 @@ async def _unheard_acks(consumer: Consumer, deliveries: Iterable[Delivery]) -> N
     await asyncio.gather(*map(one, deliveries))
 
 
-@case("fault.ack-reply-lost", rules=("R6.1", "R6.5"), needs=PREPARED, timeout=150.0)
-@on_stage
-async def ack_reply_lost(stage: Stage) -> None:
+@case("fault.ack-reply-lost", rules=("R6.1", "R6.5"), timeout=150.0)
+async def ack_reply_lost(fixture: Fixture) -> None:
     """Acks whose answers are lost have settled their messages, or these come again; nothing else comes twice."""
-    clean = await stage.consumer(await stage.topic())
-    blind = await _behind(stage, clean, Meddling(unanswered=frozenset({"AckMessage"})))
-    sent = await stage.send_all(clean.topic, [f"m{n}" for n in range(60)])
+    clean = await fixture.consumer(await fixture.topic())
+    blind = await _behind(fixture, clean, Meddling(unanswered=frozenset({"AckMessage"})))
+    sent = await fixture.send_all(clean.topic, [f"m{n}" for n in range(60)])
     unknown = await blind.take(20, batch=10, invisible=LEASE, settle=False)
     await _unheard_acks(blind, unknown)
     known = await clean.take(60 - len(unknown))
-    again = await stage.nothing_but(clean, expiry(stage.target, LEASE).high)
+    again = await fixture.deliveries_within(clean, expiry(fixture.target, LEASE).high)
     assert {one.id for one in [*unknown, *known]} == {one.id for one in sent}
     assert not {one.id for one in again} & {one.id for one in known}, (
         "acknowledged with an answer, and came again"
     )
-    stage.target.note("came again", len(again))
+    fixture.note("came again", len(again))
     # They reached the broker: it is the answers that were lost.
     assert not again, f"{len(again)} messages came again whose acks had arrived"
 
 
-@case("fault.ack-request-lost", rules=("R7.1",), needs=PREPARED, timeout=150.0)
-@on_stage
-async def ack_request_lost(stage: Stage) -> None:
+@case("fault.ack-request-lost", rules=("R7.1",), timeout=150.0)
+async def ack_request_lost(fixture: Fixture) -> None:
     """Messages whose acks never arrive come again after their leases, each once, as the second attempt."""
-    clean = await stage.consumer(await stage.topic())
-    blind = await _behind(stage, clean, Meddling(lost=frozenset({"AckMessage"})))
-    await stage.send_all(clean.topic, [f"m{n}" for n in range(20)])
+    clean = await fixture.consumer(await fixture.topic())
+    blind = await _behind(fixture, clean, Meddling(lost=frozenset({"AckMessage"})))
+    await fixture.send_all(clean.topic, [f"m{n}" for n in range(20)])
     held = await blind.take(20, invisible=LEASE, settle=False)
     await _unheard_acks(blind, held)
-    window = expiry(stage.target, LEASE)
+    window = expiry(fixture.target, LEASE)
     seen = await clean.take(20, within=window.high + PROMPT)
     first = {one.id: one for one in held}
     assert {one.id for one in seen} == set(first)
     for one in seen:
         window.check_return(first[one.id], one)
         assert one.attempt == 2
-    assert not await stage.nothing_but(clean, SHORT_POLL)
+    await fixture.expect_nothing(clean, SHORT_POLL)
 
 
-@case("fault.receive-reply-lost", rules=("R5.7", "R7.1"), needs=PREPARED, timeout=200.0)
-@on_stage
-async def receive_reply_lost(stage: Stage) -> None:
+@case("fault.receive-reply-lost", rules=("R5.7", "R7.1"), timeout=200.0)
+async def receive_reply_lost(fixture: Fixture) -> None:
     """Messages of receives whose answers are cut off are not lost; their attempts may have been counted."""
-    clean = await stage.consumer(await stage.topic(1))
+    clean = await fixture.consumer(await fixture.topic(1))
 
     def only_the_first(frames: list[pb.ReceiveMessageResponse]) -> Iterable[pb.ReceiveMessageResponse]:
         yield from frames[:2]
 
-    blind = await _behind(stage, clean, Meddling(received=only_the_first))
-    sent = await stage.send(clean.topic, *(f"m{n}" for n in range(20)))
+    blind = await _behind(fixture, clean, Meddling(received=only_the_first))
+    sent = await fixture.send(clean.topic, *(f"m{n}" for n in range(20)))
     got: list[Delivery] = []
     for _ in range(4):
         got += (await blind.receive(batch=5, invisible=LEASE, poll=SHORT_POLL)).deliveries
     assert len(got) == 4, "one of each five came through"
     await clean.ack(*got)
-    seen = await clean.take(16, within=expiry(stage.target, LEASE).high + PROMPT)
+    seen = await clean.take(16, within=expiry(fixture.target, LEASE).high + PROMPT)
     once_each(sent, [*got, *seen])
-    stage.target.note("attempts", str(sorted({one.attempt for one in seen})))
+    fixture.note("attempts", str(sorted({one.attempt for one in seen})))
     assert {one.attempt for one in seen} <= {1, 2}
 
 
-@case("fault.latency-300ms", rules=("R5.17",), level=Level.SHOULD, needs=PREPARED, timeout=200.0)
-@on_stage
-async def latency(stage: Stage) -> None:
+@case("fault.latency-300ms", rules=("R5.17",), level=SHOULD, timeout=200.0)
+async def latency(fixture: Fixture) -> None:
     """With 300 ms more each way everything is slower, and every message still comes exactly once."""
-    clean = await stage.consumer(await stage.topic())
-    slow = await _behind(stage, clean, Meddling(delayed=0.3))
-    producer = await stage.client(endpoint=slow.client.endpoint)
+    clean = await fixture.consumer(await fixture.topic())
+    slow = await _behind(fixture, clean, Meddling(delayed=0.3))
+    producer = await fixture.client(endpoint=slow.client.endpoint)
     await producer.present(requests.producer_settings(clean.topic))
     sent: list[Sent] = list(
         await asyncio.gather(
             *(
-                stage.send_message(
-                    requests.message(clean.topic, f"m{n}", born_at=stage.clock.wall()), producer
+                fixture.send_message(
+                    requests.message(clean.topic, f"m{n}", born_at=fixture.clock.wall()), producer
                 )
                 for n in range(20)
             )
         )
     )
     seen = await slow.take(20, within=6 * PROMPT, batch=10)
-    seen += await stage.nothing_but(clean, SHORT_POLL)
+    seen += await fixture.deliveries_within(clean, SHORT_POLL)
     once_each(sent, seen)
 
 
-@case("fault.jitter-loss", rules=("R4.12", "R7.1"), level=Level.SHOULD, needs=PREPARED, timeout=300.0)
-@on_stage
-async def jitter_loss(stage: Stage) -> None:
+@case("fault.jitter-loss", rules=("R4.12", "R7.1"), level=SHOULD, timeout=300.0)
+async def jitter_loss(fixture: Fixture) -> None:
     """On a network that loses every fourth call, nothing acknowledged is lost and nothing acked comes again."""
-    chance = random.Random(stage.target.run_id)
+    chance = random.Random(fixture.target.run_id)
     lost: set[str] = set()
-    clean = await stage.consumer(await stage.topic())
-    shaky = await _behind(stage, clean, Meddling(lost=lost))
-    producer = await stage.client(endpoint=shaky.client.endpoint)
+    clean = await fixture.consumer(await fixture.topic())
+    shaky = await _behind(fixture, clean, Meddling(lost=lost))
+    producer = await fixture.client(endpoint=shaky.client.endpoint)
     await producer.present(requests.producer_settings(clean.topic))
     acknowledged: set[str] = set()
     attempted: set[str] = set()
@@ -161,7 +156,7 @@ async def jitter_loss(stage: Stage) -> None:
 
     for n in range(24):
         weather()
-        message = requests.message(clean.topic, f"m{n}", born_at=stage.clock.wall())
+        message = requests.message(clean.topic, f"m{n}", born_at=fixture.clock.wall())
         attempted.add(message.system_properties.message_id)
         with suppress(CallFailed):
             answer = await producer.send(message, timeout=PATIENCE / 2)
@@ -177,27 +172,26 @@ async def jitter_loss(stage: Stage) -> None:
             await asyncio.wait_for(shaky.ack(one), PATIENCE / 2)
             settled.add(one.id)
     lost.clear()
-    again = await stage.nothing_but(clean, expiry(stage.target, LEASE).high)
+    again = await fixture.deliveries_within(clean, expiry(fixture.target, LEASE).high)
     assert acknowledged <= {one.id for one in [*held, *again]} <= attempted
     assert not settled & {one.id for one in again}, "acknowledged, and came again"
-    stage.target.note("sends lost", len(attempted) - len(acknowledged))
+    fixture.note("sends lost", len(attempted) - len(acknowledged))
 
 
-@case("fault.reset-peer", rules=("R4.12", "R7.1"), level=Level.SHOULD, needs=PREPARED, timeout=300.0)
-@on_stage
-async def reset_peer(stage: Stage) -> None:
+@case("fault.reset-peer", rules=("R4.12", "R7.1"), level=SHOULD, timeout=300.0)
+async def reset_peer(fixture: Fixture) -> None:
     """Connections that break in the middle of everything, six times, lose nothing that was acknowledged."""
-    clean = await stage.consumer(await stage.topic())
+    clean = await fixture.consumer(await fixture.topic())
     acknowledged: set[str] = set()
     attempted: set[str] = set()
     seen: list[Delivery] = []
     for round_ in range(6):
-        async with meddling_proxy(stage.target.endpoint, Meddling()) as endpoint:
-            async with ProbeClient(endpoint, stage.target.fresh("client"), stage.clock) as client:
+        async with meddling_proxy(fixture.target.endpoint, Meddling()) as endpoint:
+            async with ProbeClient(endpoint, fixture.fresh("client"), fixture.clock) as client:
                 await client.present(requests.producer_settings(clean.topic))
-                consumer = await _over(stage, clean, endpoint)
+                consumer = await _over(fixture, clean, endpoint)
                 for n in range(8):
-                    message = requests.message(clean.topic, f"r{round_}m{n}", born_at=stage.clock.wall())
+                    message = requests.message(clean.topic, f"r{round_}m{n}", born_at=fixture.clock.wall())
                     attempted.add(message.system_properties.message_id)
                     if (await client.send(message)).status.code == pb.Code.OK:
                         acknowledged.add(message.system_properties.message_id)
@@ -207,98 +201,90 @@ async def reset_peer(stage: Stage) -> None:
                 await client.vanish()
             await consumer.client.vanish()
     left = len(acknowledged) - len({one.id for one in seen})
-    seen += await clean.take(left, within=expiry(stage.target, LEASE).high + 2 * PROMPT)
-    seen += await stage.nothing_but(clean, SHORT_POLL)
+    seen += await clean.take(left, within=expiry(fixture.target, LEASE).high + 2 * PROMPT)
+    seen += await fixture.deliveries_within(clean, SHORT_POLL)
     assert Counter(one.id for one in seen) == Counter(acknowledged), "lost, or settled and came again"
     assert acknowledged <= attempted
 
 
-async def _over(stage: Stage, like: Consumer, endpoint: str) -> Consumer:
-    client = await stage.client(endpoint=endpoint)
+async def _over(fixture: Fixture, like: Consumer, endpoint: str) -> Consumer:
+    client = await fixture.client(endpoint=endpoint)
     settings = requests.consumer_settings(like.group, {like.topic: "*"}, pb.ClientType.SIMPLE_CONSUMER)
     await client.present(settings)
     return Consumer(client, like.topic, like.group, "*", pb.ClientType.SIMPLE_CONSUMER)
 
 
-async def _stale_acks(stage: Stage, consumer: Consumer, held: list[Delivery]) -> None:
+async def _stale_acks(fixture: Fixture, consumer: Consumer, held: list[Delivery]) -> None:
     """Ack with leases that are over: refused, each."""
     response = await consumer.client.ack(consumer.topic, consumer.group, *held)
-    codes = {code_name(entry.status.code) for entry in response.entries}
+    codes = set(entry_codes(response))
     assert codes == {"INVALID_RECEIPT_HANDLE"}, f"late acks answered {codes}"
 
 
-@case("fault.partition-consumer", rules=("R6.2", "R7.1"), needs=PREPARED, timeout=200.0)
-@on_stage
-async def partition_consumer(stage: Stage) -> None:
+@case("fault.partition-consumer", rules=("R6.2", "R7.1"), timeout=200.0)
+async def partition_consumer(fixture: Fixture) -> None:
     """What a consumer held when it was cut off goes to others; its late acks are refused and change nothing."""
-    clean = await stage.consumer(await stage.topic(1))
+    clean = await fixture.consumer(await fixture.topic(1))
     cut: set[str] = set()
-    island = await _behind(stage, clean, Meddling(lost=cut))
-    await stage.send(clean.topic, *(f"m{n}" for n in range(6)))
+    island = await _behind(fixture, clean, Meddling(lost=cut))
+    await fixture.send(clean.topic, *(f"m{n}" for n in range(6)))
     held = await island.take(6, invisible=LEASE, settle=False)
     cut.update({"AckMessage", "ReceiveMessage", "Heartbeat", "ChangeInvisibleDuration"})
     await _unheard_acks(island, held[:2])
-    window = expiry(stage.target, LEASE)
+    window = expiry(fixture.target, LEASE)
     seen = await clean.take(6, within=window.high + PROMPT, invisible=60.0, settle=False)
     assert {one.id for one in seen} == {one.id for one in held}
-    await stage.clock.sleep(max(0.0, held[0].at + 2 * LEASE - stage.clock.now()))
+    await fixture.clock.sleep(max(0.0, held[0].at + 2 * LEASE - fixture.clock.now()))
     cut.clear()
-    await _stale_acks(stage, island, held)
+    await _stale_acks(fixture, island, held)
     # The others hold them still: a late ack must not have taken anything away from them.
     await clean.ack(*seen)
-    assert not await stage.nothing_but(clean, SHORT_POLL)
+    await fixture.expect_nothing(clean, SHORT_POLL)
 
 
-@case("fault.consumer-pause", rules=("R6.2", "R7.1"), needs=PREPARED, timeout=200.0)
-@on_stage
-async def consumer_pause(stage: Stage) -> None:
+@case("fault.consumer-pause", rules=("R6.2", "R7.1"), timeout=200.0)
+async def consumer_pause(fixture: Fixture) -> None:
     """A consumer that stands still for two leases finds its messages with others, and its acks refused."""
-    clean = await stage.consumer(await stage.topic(1))
-    sleeper = await stage.consumer(clean.topic, group=clean.group, prime=False)
-    await stage.send(clean.topic, *(f"m{n}" for n in range(4)))
+    clean = await fixture.consumer(await fixture.topic(1))
+    sleeper = await fixture.consumer(clean.topic, group=clean.group, prime=False)
+    await fixture.send(clean.topic, *(f"m{n}" for n in range(4)))
     held = await sleeper.take(4, invisible=LEASE, settle=False)
-    seen = await clean.take(4, within=expiry(stage.target, LEASE).high + PROMPT, invisible=60.0, settle=False)
+    seen = await clean.take(
+        4, within=expiry(fixture.target, LEASE).high + PROMPT, invisible=60.0, settle=False
+    )
     assert {one.id for one in seen} == {one.id for one in held}
     assert {one.attempt for one in seen} == {2}
-    await stage.clock.sleep(max(0.0, held[0].at + 2 * LEASE - stage.clock.now()))
-    await _stale_acks(stage, sleeper, held)
+    await fixture.clock.sleep(max(0.0, held[0].at + 2 * LEASE - fixture.clock.now()))
+    await _stale_acks(fixture, sleeper, held)
     await clean.ack(*seen)
-    assert not await stage.nothing_but(clean, SHORT_POLL)
+    await fixture.expect_nothing(clean, SHORT_POLL)
 
 
-@case("fault.broker-restart-clean", rules=("R10.4", "R12.7"), needs=(*PREPARED, "@restart"), timeout=500.0)
-@on_stage
-async def broker_restart_clean(stage: Stage) -> None:
+@case("fault.broker-restart-clean", rules=("R10.4", "R12.7"), needs=("@restart",), timeout=500.0)
+async def broker_restart_clean(fixture: Fixture) -> None:
     """Over a restart under traffic every acknowledged message is delivered, and acked ones stay away."""
-    before = await stage.consumer(await stage.topic())
-    sent = await stage.send_all(before.topic, [f"m{n}" for n in range(40)])
+    before = await fixture.consumer(await fixture.topic())
+    sent = await fixture.send_all(before.topic, [f"m{n}" for n in range(40)])
     done = {one.id for one in await before.take(20)}
-    await stage.clock.sleep(FLUSH)
-    began = stage.clock.now()
-    await stage.target.restart()
+    await fixture.clock.sleep(FLUSH)
+    began = fixture.clock.now()
+    await fixture.target.restart()
     # A producer that was not told of the restart: its client reconnects, its settings are gone.
-    after = await stage.consumer(before.topic, group=before.group, prime=False)
-    sent += await stage.send(before.topic, *(f"later{n}" for n in range(10)))
+    after = await fixture.consumer(before.topic, group=before.group, prime=False)
+    sent += await fixture.send(before.topic, *(f"later{n}" for n in range(10)))
     seen = await after.take(50 - len(done), within=6 * PROMPT)
-    stage.target.note("recovered after", round(stage.clock.now() - began, 1))
+    fixture.note("recovered after", round(fixture.clock.now() - began, 1))
     assert {one.id for one in seen} == {one.id for one in sent} - done
-    assert not await stage.nothing_but(after, SHORT_POLL)
+    await fixture.expect_nothing(after, SHORT_POLL)
 
 
-@case(
-    "fault.crash-loop-consumer",
-    rules=("R5.26", "R7.5"),
-    level=Level.SHOULD,
-    needs=(*PREPARED, "dlq"),
-    timeout=300.0,
-)
-@on_stage
-async def crash_loop_consumer(stage: Stage) -> None:
+@case("fault.crash-loop-consumer", rules=("R5.26", "R7.5"), level=SHOULD, needs=("dlq",), timeout=300.0)
+async def crash_loop_consumer(fixture: Fixture) -> None:
     """A message on which every consumer dies is delivered four times with three retries; the others flow."""
-    readers = await stage.target.create_group(max_attempts=60)
-    first = await stage.consumer(await stage.topic(1), max_attempts=4)
-    (poison,) = await stage.send(first.topic, "poison")
-    others = await stage.send(first.topic, *(f"good{n}" for n in range(5)))
+    readers = await fixture.group(max_attempts=60)
+    first = await fixture.consumer(await fixture.topic(1), max_attempts=4)
+    (poison,) = await fixture.send(first.topic, "poison")
+    others = await fixture.send(first.topic, *(f"good{n}" for n in range(5)))
     deaths = 0
     good: list[Delivery] = []
     victim = first
@@ -311,23 +297,22 @@ async def crash_loop_consumer(stage: Stage) -> None:
             good += answer.deliveries
         deaths += 1
         await victim.client.vanish()
-        victim = await stage.consumer(first.topic, group=first.group, prime=False)
-    good += await victim.watch(expiry(stage.target, LEASE).high + retry_within(stage), settle=True)
+        victim = await fixture.consumer(first.topic, group=first.group, prime=False)
+    good += await victim.watch(expiry(fixture.target, LEASE).high + retry_within(fixture), settle=True)
     assert deaths == 4
     once_each(others, good)
-    reader = await stage.consumer(f"%DLQ%{first.group}", group=readers, prime=False)
+    reader = await fixture.consumer(f"%DLQ%{first.group}", group=readers, prime=False)
     (dead,) = await reader.take(1, within=2 * PROMPT)
     assert dead.body == b"poison"
 
 
 @case("fault.producer-crash-tx", rules=("R9.6", "R9.8"), needs=(*TRANSACTIONS, "type.check"), timeout=400.0)
-@on_stage
-async def producer_crash_tx(stage: Stage) -> None:
+async def producer_crash_tx(fixture: Fixture) -> None:
     """When a producer dies between half and commit, the next one is asked, and what it says counts once."""
-    bank = await open_bank(stage, needs_checks=True)
+    bank = await open_bank(fixture, needs_checks=True)
     halves = await bank.prepare(*(f"m{n}" for n in range(3)))
     await bank.producer.vanish()
-    heir = await stage.producer(bank.topic)
+    heir = await fixture.producer(bank.topic)
     # Servers ask who has sent to the topic: presenting oneself is enough where it names the topic.
     checker = await bank.checker(always(COMMIT), heir)
     await bank.expect_checks(checker, 3)
@@ -335,27 +320,19 @@ async def producer_crash_tx(stage: Stage) -> None:
     assert not await bank.consumer.watch(SHORT_POLL)
 
 
-@case(
-    "fault.clock-skew-client",
-    rules=("R4.19",),
-    needs=(*PREPARED, "type.delay"),
-    level=Level.SHOULD,
-    timeout=150.0,
-)
-@on_stage
-async def clock_skew_client(stage: Stage) -> None:
+@case("fault.clock-skew-client", rules=("R4.19",), needs=("type.delay",), level=SHOULD, timeout=150.0)
+async def clock_skew_client(fixture: Fixture) -> None:
     """A client whose clock is an hour ahead is served by the server's: at once, and delayed ones in their time."""
-    topic = await stage.topic(1, type="DELAY")
-    consumer = await stage.consumer(topic)
-    skewed = await stage.client(date_time="20990101T000000Z")
+    topic, consumer = await fixture.subscribed(1, type="DELAY")
+    skewed = await fixture.client(date_time="20990101T000000Z")
     await skewed.present(requests.producer_settings(topic))
-    now = stage.clock.wall()
+    now = fixture.clock.wall()
     plain = requests.message(topic, "past", born_at=now + 3600, deliver_at=now - 1)
     delayed = requests.message(topic, "later", born_at=now + 3600, deliver_at=now + 6)
-    await stage.send_message(plain, skewed)
-    sent = await stage.send_message(delayed, skewed)
+    await fixture.send_message(plain, skewed)
+    sent = await fixture.send_message(delayed, skewed)
     assert (await consumer.one(batch=1, settle=True)).text == "past"
-    late = await consumer.one(batch=1, settle=True, within=6 + stage.target.number("delay.high") + PROMPT)
+    late = await consumer.one(batch=1, settle=True, within=6 + fixture.number("delay.high") + PROMPT)
     waited = late.at - sent.at
     assert late.text == "later"
-    assert waited >= 6 - stage.target.number("early") - 1.0, f"came after {waited:.2f} s"
+    assert waited >= 6 - fixture.number("early") - 1.0, f"came after {waited:.2f} s"

@@ -4,60 +4,58 @@ from __future__ import annotations
 
 import asyncio
 
-from aiorocketmq.wire import messages as pb
-
-from aiorocketmq_conformance.case import Level, case
-from aiorocketmq_conformance.fixture import Consumer, Stage, on_stage
+from aiorocketmq_conformance.case import SHOULD, case
+from aiorocketmq_conformance.consumer import Consumer
+from aiorocketmq_conformance.fixture import Fixture
 from aiorocketmq_conformance.probe import requests
+from aiorocketmq_conformance.probe.answers import entry_codes
 from aiorocketmq_conformance.probe.client import CallFailed
 from aiorocketmq_conformance.probe.proxy import Meddling, meddling_proxy
 from aiorocketmq_conformance.tolerances import PROMPT, expiry
 from aiorocketmq_conformance.verdicts import Inconclusive
 
-RESTART = ("@topic", "@group", "@restart")
+RESTART = ("@restart",)
 # Servers flush progress every few seconds: what is younger may be forgotten (live-broker-consumption.md 8).
 FLUSH = 6.0
 
 
-async def _successor(stage: Stage, before: Consumer) -> Consumer:
+async def _successor(fixture: Fixture, before: Consumer) -> Consumer:
     """A new client of the same group, as after a restart nobody is known any more (R12.7)."""
-    return await stage.consumer(before.topic, group=before.group, prime=False)
+    return await fixture.consumer(before.topic, group=before.group, prime=False)
 
 
 @case("send.durable-restart", rules=("R10.4",), needs=RESTART, timeout=400.0)
-@on_stage
-async def durable_restart(stage: Stage) -> None:
+async def durable_restart(fixture: Fixture) -> None:
     """All of 100 acknowledged messages are delivered after a restart of the broker."""
-    topic = await stage.topic()
-    before = await stage.consumer(topic)
-    sent = await stage.send_all(topic, [f"m{n}" for n in range(100)], lanes=8)
-    await stage.clock.sleep(FLUSH)
-    await stage.target.restart()
-    after = await _successor(stage, before)
+    topic = await fixture.topic()
+    before = await fixture.consumer(topic)
+    sent = await fixture.send_all(topic, [f"m{n}" for n in range(100)], lanes=8)
+    await fixture.clock.sleep(FLUSH)
+    await fixture.target.restart()
+    after = await _successor(fixture, before)
     seen = await after.take(100, within=60.0)
     assert {one.id for one in seen} == {one.id for one in sent}
 
 
 @case("simple.inflight-survives-restart", rules=("R7.1", "R12.7"), needs=RESTART, timeout=400.0)
-@on_stage
-async def inflight_survives_restart(stage: Stage) -> None:
+async def inflight_survives_restart(fixture: Fixture) -> None:
     """What was in flight over a restart can still be acked, or comes back after its lease, and is never lost."""
-    lease = 30.0 + stage.target.number("restart.high")
-    topic = await stage.topic(1)
-    before = await stage.consumer(topic)
-    await stage.send(topic, *(f"m{n}" for n in range(5)))
+    lease = 30.0 + fixture.number("restart.high")
+    topic = await fixture.topic(1)
+    before = await fixture.consumer(topic)
+    await fixture.send(topic, *(f"m{n}" for n in range(5)))
     held = await before.take(5, invisible=lease, settle=False)
     before.seen.clear()
-    await stage.clock.sleep(FLUSH)
-    await stage.target.restart()
-    after = await _successor(stage, before)
-    if stage.clock.now() > held[0].at + lease:
+    await fixture.clock.sleep(FLUSH)
+    await fixture.target.restart()
+    after = await _successor(fixture, before)
+    if fixture.clock.now() > held[0].at + lease:
         raise Inconclusive(f"the restart took longer than the lease of {lease:g} s")
     # The handles are the same; the client that held them is gone with its proxy.
     acked = await after.client.ack(topic, after.group, *held[:2])
-    assert [pb.Code.Name(entry.status.code) for entry in acked.entries] == ["OK", "OK"]
-    window = expiry(stage.target, lease)
-    seen = await after.watch(held[0].at + window.high + PROMPT - stage.clock.now(), settle=True)
+    assert entry_codes(acked) == ["OK", "OK"]
+    window = expiry(fixture.target, lease)
+    seen = await after.watch(held[0].at + window.high + PROMPT - fixture.clock.now(), settle=True)
     assert sorted(one.text for one in seen) == sorted(one.text for one in held[2:])
     for one in seen:
         window.check_return(held[0], one)
@@ -65,17 +63,16 @@ async def inflight_survives_restart(stage: Stage) -> None:
 
 
 @case("fifo.restart-keeps-order", rules=("R8.20",), needs=(*RESTART, "type.fifo"), timeout=400.0)
-@on_stage
-async def restart_keeps_order(stage: Stage) -> None:
+async def restart_keeps_order(fixture: Fixture) -> None:
     """An ordered group goes on after a restart where it had stopped, in order."""
-    topic = await stage.topic(4, type="FIFO")
-    before = await stage.consumer(topic, ordered=True)
-    sent = await stage.send(topic, *map(str, range(50)), group=stage.target.fresh("mg"))
+    topic = await fixture.topic(4, type="FIFO")
+    before = await fixture.consumer(topic, ordered=True)
+    sent = await fixture.send(topic, *map(str, range(50)), group=fixture.fresh("mg"))
     for _ in range(20):
         await before.take(1, batch=1)
-    await stage.clock.sleep(FLUSH)
-    await stage.target.restart()
-    after = await _successor(stage, before)
+    await fixture.clock.sleep(FLUSH)
+    await fixture.target.restart()
+    after = await _successor(fixture, before)
     seen = [(await after.take(1, batch=1))[0] for _ in range(30)]
     assert [one.id for one in seen] == [one.id for one in sent[20:]]
 
@@ -83,47 +80,44 @@ async def restart_keeps_order(stage: Stage) -> None:
 @case(
     "delay.downtime-over-due",
     rules=("R4.19", "11"),
-    level=Level.SHOULD,
-    needs=("@topic", "@group", "@process", "type.delay"),
+    level=SHOULD,
+    needs=("@process", "type.delay"),
     timeout=400.0,
 )
-@on_stage
-async def downtime_over_due(stage: Stage) -> None:
+async def downtime_over_due(fixture: Fixture) -> None:
     """A message that became due while the broker was down comes promptly after its start, once."""
-    topic = await stage.topic(1, type="DELAY")
-    before = await stage.consumer(topic)
-    (sent,) = await stage.send(topic, "m", deliver_at=stage.clock.wall() + 2 * FLUSH)
-    await stage.clock.sleep(FLUSH)
-    await stage.target.process.down(2 * FLUSH)
-    started = stage.clock.now()
-    after = await _successor(stage, before)
-    seen = await after.find(sent, within=stage.target.number("delay.high") + 2 * PROMPT)
-    stage.target.note("came after the start", round(seen.at - started, 1))
-    assert seen.at >= sent.at + 2 * FLUSH - stage.target.number("early"), "came before its time"
+    topic = await fixture.topic(1, type="DELAY")
+    before = await fixture.consumer(topic)
+    (sent,) = await fixture.send(topic, "m", deliver_at=fixture.clock.wall() + 2 * FLUSH)
+    await fixture.clock.sleep(FLUSH)
+    await fixture.target.process.down(2 * FLUSH)
+    started = fixture.clock.now()
+    after = await _successor(fixture, before)
+    seen = await after.find(sent, within=fixture.number("delay.high") + 2 * PROMPT)
+    fixture.note("came after the start", round(seen.at - started, 1))
+    assert seen.at >= sent.at + 2 * FLUSH - fixture.number("early"), "came before its time"
     await after.ack(seen)
-    assert not await stage.nothing_but(after, PROMPT, sentinel={"deliver_at": stage.clock.wall()})
+    await fixture.expect_nothing(after, PROMPT, sentinel={"deliver_at": fixture.clock.wall()})
 
 
-@case("send.deadline-unknown", rules=("R4.12",), needs=("@topic", "@group"), timeout=120.0)
-@on_stage
-async def deadline_unknown(stage: Stage) -> None:
+@case("send.deadline-unknown", rules=("R4.12",), timeout=120.0)
+async def deadline_unknown(fixture: Fixture) -> None:
     """Sends whose answers are lost are each delivered or not; nothing acknowledged is lost, nothing is made up."""
-    topic = await stage.topic()
-    consumer = await stage.consumer(topic)
-    proxy = meddling_proxy(stage.target.endpoint, Meddling(unanswered=frozenset({"SendMessage"})))
-    endpoint = await stage.stack.enter_async_context(proxy)
-    producer = await stage.client(endpoint=endpoint)
+    topic, consumer = await fixture.subscribed()
+    proxy = meddling_proxy(fixture.target.endpoint, Meddling(unanswered=frozenset({"SendMessage"})))
+    endpoint = await fixture.stack.enter_async_context(proxy)
+    producer = await fixture.client(endpoint=endpoint)
     await producer.present(requests.producer_settings(topic))
-    acked = {one.id for one in await stage.send(topic, *(f"acked{n}" for n in range(5)))}
+    acked = {one.id for one in await fixture.send(topic, *(f"acked{n}" for n in range(5)))}
     attempted = set(acked)
-    messages = [requests.message(topic, f"unknown{n}", born_at=stage.clock.wall()) for n in range(20)]
+    messages = [requests.message(topic, f"unknown{n}", born_at=fixture.clock.wall()) for n in range(20)]
     attempted |= {message.system_properties.message_id for message in messages}
     ends = await asyncio.gather(
         *(producer.send(each, timeout=2.0) for each in messages), return_exceptions=True
     )
     codes = {end.code if isinstance(end, CallFailed) else repr(end) for end in ends}
     assert codes == {"DEADLINE_EXCEEDED"}, f"answers that were to be lost came: {codes}"
-    seen = await stage.nothing_but(consumer, PROMPT)
+    seen = await fixture.deliveries_within(consumer, PROMPT)
     assert acked <= {one.id for one in seen}
     assert {one.id for one in seen} <= attempted
-    stage.target.note("stored_unknown", len(seen) - len(acked))
+    fixture.note("stored_unknown", len(seen) - len(acked))

@@ -7,9 +7,9 @@ import asyncio
 from aiorocketmq._core.settings import FilterText
 from aiorocketmq._remoting.codes import ResponseCode
 
-from aiorocketmq_conformance.case import Level, case
+from aiorocketmq_conformance.case import EXTENSION, case
 from aiorocketmq_conformance.cases.shared.queues import REMOTING, RemotingReader, over_remoting
-from aiorocketmq_conformance.fixture import Stage, on_stage
+from aiorocketmq_conformance.fixture import Fixture
 from aiorocketmq_conformance.probe.remoting import EVERYTHING
 from aiorocketmq_conformance.probe.remoting_answers import told
 
@@ -20,8 +20,8 @@ TAGS = ("A", "B", None, "Aa", "BB", "A")
 ALL = (0, 1, 2, 3, 4, 5)
 
 
-async def _reader(stage: Stage) -> RemotingReader:
-    reader = await over_remoting(stage)
+async def _reader(fixture: Fixture) -> RemotingReader:
+    reader = await over_remoting(fixture)
     for place, tag in enumerate(TAGS):
         await reader.send_one(f"m{place}", tag, {"n": str(place)})
     await reader.shown(len(TAGS))
@@ -45,7 +45,7 @@ async def _offsets(reader: RemotingReader, wanted: FilterText | None) -> tuple[i
 @case(
     "pull.filter-tags",
     rules=LIVE,
-    level=Level.EXTENSION,
+    level=EXTENSION,
     needs=REMOTING,
     params={
         "one": ("A", {(0, 5)}),
@@ -59,11 +59,10 @@ async def _offsets(reader: RemotingReader, wanted: FilterText | None) -> tuple[i
         "same-hash": ("Aa", {(3,), (3, 4)}),
     },
 )
-@on_stage
-async def filter_tags(stage: Stage, row: tuple[str, set[tuple[int, ...]]]) -> None:
+async def filter_tags(fixture: Fixture, row: tuple[str, set[tuple[int, ...]]]) -> None:
     """A pull with tags ({}) brings the messages that have one of them, maybe others of the same hash, no others."""
     expression, allowed = row
-    reader = await _reader(stage)
+    reader = await _reader(fixture)
     found = await _offsets(reader, FilterText(expression))
     assert found in allowed, f"it brings the messages {found}"
 
@@ -71,7 +70,7 @@ async def filter_tags(stage: Stage, row: tuple[str, set[tuple[int, ...]]]) -> No
 @case(
     "pull.filter-sql",
     rules=LIVE,
-    level=Level.EXTENSION,
+    level=EXTENSION,
     needs=(*REMOTING, "filter.sql"),
     params={
         "compare": ("n > 3", (4, 5)),
@@ -82,11 +81,10 @@ async def filter_tags(stage: Stage, row: tuple[str, set[tuple[int, ...]]]) -> No
         "illegal": ("n >", ALL),
     },
 )
-@on_stage
-async def filter_sql(stage: Stage, row: tuple[str, tuple[int, ...]]) -> None:
+async def filter_sql(fixture: Fixture, row: tuple[str, tuple[int, ...]]) -> None:
     """A pull with an SQL expression ({}) brings what it selects; one that cannot be compiled selects everything."""
     expression, expected = row
-    reader = await _reader(stage)
+    reader = await _reader(fixture)
     found = await _offsets(reader, FilterText(expression, is_sql=True))
     assert found == expected, f"it brings the messages {found}"
 
@@ -94,29 +92,27 @@ async def filter_sql(stage: Stage, row: tuple[str, tuple[int, ...]]) -> None:
 @case(
     "pull.filter-check",
     rules=("live-broker-remoting.md 4", "remoting-protocol.md 6.20"),
-    level=Level.EXTENSION,
+    level=EXTENSION,
     needs=(*REMOTING, "filter.sql"),
     params={
         "legal": ("n > 3", ResponseCode.SUCCESS),
         "illegal": ("n >", ResponseCode.SUBSCRIPTION_PARSE_FAILED),
     },
 )
-@on_stage
-async def filter_check(stage: Stage, row: tuple[str, ResponseCode]) -> None:
+async def filter_check(fixture: Fixture, row: tuple[str, ResponseCode]) -> None:
     """A broker that checks an SQL expression reports whether it can be compiled ({})."""
     expression, code = row
-    reader = await over_remoting(stage)
+    reader = await over_remoting(fixture)
     answer = await reader.probe.check(reader.group, reader.topic, FilterText(expression, is_sql=True))
     assert answer.code == code, f"it is answered {told(answer)}"
 
 
-@case("pull.filter-held", rules=LIVE, level=Level.EXTENSION, needs=REMOTING)
-@on_stage
-async def filter_held(stage: Stage) -> None:
+@case("pull.filter-held", rules=LIVE, level=EXTENSION, needs=REMOTING)
+async def filter_held(fixture: Fixture) -> None:
     """A waiting pull of one tag brings its message, whatever was sent before, and continues behind it."""
-    reader = await over_remoting(stage)
+    reader = await over_remoting(fixture)
     waiting = asyncio.create_task(reader.pull(0, poll=15.0, tag="A"))
-    await stage.clock.sleep(1.0)
+    await fixture.clock.sleep(1.0)
     await reader.send_one("other", "B")
     (sent,) = await reader.send(1, tag="A")
     page = await waiting
@@ -131,31 +127,28 @@ async def filter_held(stage: Stage) -> None:
 # In heartbeats
 
 
-@case("pull.declared-filter", rules=HEARTBEATS, level=Level.EXTENSION, needs=REMOTING)
-@on_stage
-async def declared_filter(stage: Stage) -> None:
+@case("pull.declared-filter", rules=HEARTBEATS, level=EXTENSION, needs=REMOTING)
+async def declared_filter(fixture: Fixture) -> None:
     """A pull without a filter is filtered by the tags that the group's members subscribe to."""
-    reader = await _reader(stage)
+    reader = await _reader(fixture)
     await reader.probe.join(reader.group, reader.topic, wanted=FilterText("A || B"))
     assert await _offsets(reader, None) == (0, 1, 5)
     known = await reader.probe.connected(reader.group, reader.topic)
     assert known.subscriptions == {reader.topic: "A || B"}
 
 
-@case("pull.declared-sql", rules=HEARTBEATS, level=Level.EXTENSION, needs=(*REMOTING, "filter.sql"))
-@on_stage
-async def declared_sql(stage: Stage) -> None:
+@case("pull.declared-sql", rules=HEARTBEATS, level=EXTENSION, needs=(*REMOTING, "filter.sql"))
+async def declared_sql(fixture: Fixture) -> None:
     """A pull without a filter is filtered by the SQL expression that the group's members subscribe with."""
-    reader = await _reader(stage)
+    reader = await _reader(fixture)
     await reader.probe.join(reader.group, reader.topic, wanted=FilterText("n > 3", is_sql=True))
     assert await _offsets(reader, None) == (4, 5)
 
 
-@case("pull.declared-newer", rules=HEARTBEATS, level=Level.EXTENSION, needs=REMOTING)
-@on_stage
-async def declared_newer(stage: Stage) -> None:
+@case("pull.declared-newer", rules=HEARTBEATS, level=EXTENSION, needs=REMOTING)
+async def declared_newer(fixture: Fixture) -> None:
     """Of two subscriptions to a topic the newer one counts, whichever heartbeat comes last."""
-    reader, other = await _reader(stage), stage.member()
+    reader, other = await _reader(fixture), fixture.member()
     version = await reader.probe.join(reader.group, reader.topic, wanted=FilterText("A"))
     assert await _offsets(reader, None) == (0, 5)
     await other.join(reader.group, reader.topic, wanted=FilterText("B"))
@@ -164,22 +157,20 @@ async def declared_newer(stage: Stage) -> None:
     assert await _offsets(reader, None) == (1,)
 
 
-@case("pull.declared-per-group", rules=HEARTBEATS, level=Level.EXTENSION, needs=REMOTING)
-@on_stage
-async def declared_per_group(stage: Stage) -> None:
+@case("pull.declared-per-group", rules=HEARTBEATS, level=EXTENSION, needs=REMOTING)
+async def declared_per_group(fixture: Fixture) -> None:
     """What the members of one group subscribe to is no filter of another group."""
-    reader = await _reader(stage)
-    other = await over_remoting(stage, topic=reader.topic)
+    reader = await _reader(fixture)
+    other = await over_remoting(fixture, topic=reader.topic)
     await reader.probe.join(reader.group, reader.topic, wanted=FilterText("A"))
     await other.probe.join(other.group, other.topic, wanted=FilterText("B"))
     assert (await _offsets(reader, None), await _offsets(other, None)) == ((0, 5), (1,))
 
 
-@case("pull.declared-inline", rules=HEARTBEATS, level=Level.EXTENSION, needs=REMOTING)
-@on_stage
-async def declared_inline(stage: Stage) -> None:
+@case("pull.declared-inline", rules=HEARTBEATS, level=EXTENSION, needs=REMOTING)
+async def declared_inline(fixture: Fixture) -> None:
     """A filter that a pull names counts for it, not the one that the group's members subscribe to."""
-    reader = await _reader(stage)
+    reader = await _reader(fixture)
     await reader.probe.join(reader.group, reader.topic, wanted=FilterText("A"))
     assert await _offsets(reader, FilterText("B")) == (1,)
     assert await _offsets(reader, EVERYTHING) == ALL
@@ -188,20 +179,19 @@ async def declared_inline(stage: Stage) -> None:
 @case(
     "pull.declared-unknown",
     rules=HEARTBEATS,
-    level=Level.EXTENSION,
+    level=EXTENSION,
     needs=REMOTING,
     params={"group": "group", "topic": "topic", "dropped": "dropped", "version": "version"},
 )
-@on_stage
-async def declared_unknown(stage: Stage, unknown: str) -> None:
+async def declared_unknown(fixture: Fixture, unknown: str) -> None:
     """A pull without a filter is refused if the group's members have no subscription for it ({})."""
-    reader = await _reader(stage)
+    reader = await _reader(fixture)
     asked = 0
     if unknown == "dropped":
         await reader.probe.join(reader.group, reader.topic)
         assert await _offsets(reader, None) == ALL
     if unknown in {"topic", "dropped"}:
-        beside = await stage.topic(1)
+        beside = await fixture.topic(1)
         await reader.probe.join(reader.group, reader.topic, subscribed=[beside])
     if unknown == "version":
         asked = 1 + await reader.probe.join(reader.group, reader.topic)

@@ -11,15 +11,15 @@ from collections.abc import Iterable
 
 from aiorocketmq.wire import messages as pb
 
-from aiorocketmq_conformance.case import Level, case
-from aiorocketmq_conformance.fixture import Consumer, Sent, Stage, on_stage, once_each
+from aiorocketmq_conformance.case import INFORMATIONAL, SHOULD, case
+from aiorocketmq_conformance.consumer import Consumer, Sent
+from aiorocketmq_conformance.fixture import Fixture, once_each
 from aiorocketmq_conformance.probe import requests
-from aiorocketmq_conformance.probe.answers import code_name
+from aiorocketmq_conformance.probe.answers import code_name, code_of
 from aiorocketmq_conformance.tolerances import PROMPT, QUIET_WINDOW
 from aiorocketmq_conformance.verdicts import NotApplicable
 
-PREPARED = ("@topic", "@group")
-SQL = (*PREPARED, "filter.sql")
+SQL = ("filter.sql",)
 LAST = {"last": "yes"}
 """Properties of a sentinel behind an SQL filter."""
 
@@ -29,177 +29,152 @@ def sql(text: str) -> pb.FilterExpression:
     return pb.FilterExpression(type=pb.FilterType.SQL, expression=text)
 
 
-async def _sent(stage: Stage, topic: str, *tags: str | None) -> list[Sent]:
+async def _sent(fixture: Fixture, topic: str, *tags: str | None) -> list[Sent]:
     """One message for each tag, all of the same body as their tag."""
     return list(
         await asyncio.gather(
-            *(stage.send_message(_message(stage, topic, tag or "untagged", tag=tag)) for tag in tags)
+            *(fixture.send_message(_message(fixture, topic, tag or "untagged", tag=tag)) for tag in tags)
         )
     )
 
 
-def _message(stage: Stage, topic: str, body: str, **fields: object) -> pb.Message:
-    return requests.message(topic, body, born_at=stage.clock.wall(), **fields)  # type: ignore[arg-type]  # by name
+def _message(fixture: Fixture, topic: str, body: str, **fields: object) -> pb.Message:
+    return requests.message(topic, body, born_at=fixture.clock.wall(), **fields)  # type: ignore[arg-type]  # by name
 
 
-async def _tags_found(stage: Stage, expression: str, sentinel: str, *tags: str | None) -> list[str]:
+async def _tags_found(fixture: Fixture, expression: str, sentinel: str, *tags: str | None) -> list[str]:
     """The bodies that a tag expression lets through, of messages with the given tags."""
-    topic = await stage.topic(1)
-    consumer = await stage.consumer(topic, expression=expression)
-    await _sent(stage, topic, *tags)
-    beside = await stage.sentinel(consumer, sentinel={"tag": sentinel})
+    topic, consumer = await fixture.subscribed(1, expression=expression)
+    await _sent(fixture, topic, *tags)
+    beside = await fixture.sentinel(consumer, sentinel={"tag": sentinel})
     return sorted(one.message.body.decode() for one in beside)
 
 
-@case("filter.tag-one", rules=("R5.21", "R5.23"), needs=PREPARED)
-@on_stage
-async def tag_one(stage: Stage) -> None:
+@case("filter.tag-one", rules=("R5.21", "R5.23"))
+async def tag_one(fixture: Fixture) -> None:
     """A subscription to one tag gets exactly the messages with that tag."""
-    assert await _tags_found(stage, "a", "a", *"ab" * 10) == ["a"] * 10
+    assert await _tags_found(fixture, "a", "a", *"ab" * 10) == ["a"] * 10
 
 
-@case("filter.tag-or", rules=("R5.23",), needs=PREPARED)
-@on_stage
-async def tag_or(stage: Stage) -> None:
+@case("filter.tag-or", rules=("R5.23",))
+async def tag_or(fixture: Fixture) -> None:
     """`a || b` gets the messages of both tags and no others."""
-    assert await _tags_found(stage, "a || b", "a", *"abc" * 10) == ["a"] * 10 + ["b"] * 10
+    assert await _tags_found(fixture, "a || b", "a", *"abc" * 10) == ["a"] * 10 + ["b"] * 10
 
 
-@case("filter.tag-or-unused", rules=("R5.23",), needs=PREPARED)
-@on_stage
-async def tag_or_unused(stage: Stage) -> None:
+@case("filter.tag-or-unused", rules=("R5.23",))
+async def tag_or_unused(fixture: Fixture) -> None:
     """A tag of the list that no message carries takes nothing away."""
-    assert await _tags_found(stage, "a || b", "b", *"a" * 10) == ["a"] * 10
+    assert await _tags_found(fixture, "a || b", "b", *"a" * 10) == ["a"] * 10
 
 
-@case("filter.tag-all", rules=("R5.23",), needs=PREPARED, params={"star": "*", "empty": ""})
-@on_stage
-async def tag_all(stage: Stage, expression: str) -> None:
+@case("filter.tag-all", rules=("R5.23",), params={"star": "*", "empty": ""})
+async def tag_all(fixture: Fixture, expression: str) -> None:
     """The expression for everything ({}) also gets messages without a tag."""
-    assert await _tags_found(stage, expression, "a", "a", "b", None) == ["a", "b", "untagged"]
+    assert await _tags_found(fixture, expression, "a", "a", "b", None) == ["a", "b", "untagged"]
 
 
-@case("filter.tag-none-match", rules=("R5.21",), needs=PREPARED)
-@on_stage
-async def tag_none_match(stage: Stage) -> None:
+@case("filter.tag-none-match", rules=("R5.21",))
+async def tag_none_match(fixture: Fixture) -> None:
     """A subscription gets nothing of messages that all carry another tag."""
-    assert await _tags_found(stage, "b", "b", *"a" * 10) == []
+    assert await _tags_found(fixture, "b", "b", *"a" * 10) == []
 
 
-@case("filter.tag-untagged", rules=("R5.23",), needs=PREPARED)
-@on_stage
-async def tag_untagged(stage: Stage) -> None:
+@case("filter.tag-untagged", rules=("R5.23",))
+async def tag_untagged(fixture: Fixture) -> None:
     """A subscription to a tag does not get messages without one."""
-    assert await _tags_found(stage, "a", "a", None, None) == []
+    assert await _tags_found(fixture, "a", "a", None, None) == []
 
 
-@case("filter.tag-hash-collision", rules=("R5.23",), needs=PREPARED)
-@on_stage
-async def tag_hash_collision(stage: Stage) -> None:
+@case("filter.tag-hash-collision", rules=("R5.23",))
+async def tag_hash_collision(fixture: Fixture) -> None:
     """Messages whose tag only has the same 32-bit hash are not delivered."""
-    assert await _tags_found(stage, "BB", "BB", *["BB", "Aa"] * 10) == ["BB"] * 10
+    assert await _tags_found(fixture, "BB", "BB", *["BB", "Aa"] * 10) == ["BB"] * 10
 
 
-@case("filter.tag-case", rules=("R5.23",), needs=PREPARED)
-@on_stage
-async def tag_case(stage: Stage) -> None:
+@case("filter.tag-case", rules=("R5.23",))
+async def tag_case(fixture: Fixture) -> None:
     """Tags are told apart by case."""
-    assert await _tags_found(stage, "BB", "BB", "bb", "BB", "Bb") == ["BB"]
+    assert await _tags_found(fixture, "BB", "BB", "bb", "BB", "Bb") == ["BB"]
 
 
-@case("filter.tag-no-substring", rules=("R5.23",), needs=PREPARED)
-@on_stage
-async def tag_no_substring(stage: Stage) -> None:
+@case("filter.tag-no-substring", rules=("R5.23",))
+async def tag_no_substring(fixture: Fixture) -> None:
     """A tag matches as a whole, not as a part of another."""
-    assert await _tags_found(stage, "ab", "ab", "a", "b", "abc", "ab") == ["ab"]
+    assert await _tags_found(fixture, "ab", "ab", "a", "b", "abc", "ab") == ["ab"]
 
 
 @case(
-    "filter.tag-spaces",
-    rules=("R5.23",),
-    needs=PREPARED,
-    params={"around": " a || b ", "none": "a||b", "many": "a   ||\tb"},
+    "filter.tag-spaces", rules=("R5.23",), params={"around": " a || b ", "none": "a||b", "many": "a   ||\tb"}
 )
-@on_stage
-async def tag_spaces(stage: Stage, expression: str) -> None:
+async def tag_spaces(fixture: Fixture, expression: str) -> None:
     """Blanks around the tags of a list ({}) do not count."""
-    assert await _tags_found(stage, expression, "a", "a", "b", "c") == ["a", "b"]
+    assert await _tags_found(fixture, expression, "a", "a", "b", "c") == ["a", "b"]
 
 
-@case("filter.tag-empty-terms", rules=("R5.23",), level=Level.SHOULD, needs=PREPARED)
-@on_stage
-async def tag_empty_terms(stage: Stage) -> None:
+@case("filter.tag-empty-terms", rules=("R5.23",), level=SHOULD)
+async def tag_empty_terms(fixture: Fixture) -> None:
     """Empty places in a list of tags are passed over: they mean neither everything nor no tag."""
-    assert await _tags_found(stage, "a||||b", "b", "a", "b", "c", None) == ["a", "b"]
+    assert await _tags_found(fixture, "a||||b", "b", "a", "b", "c", None) == ["a", "b"]
 
 
-@case("filter.tag-long", rules=("R5.23",), level=Level.SHOULD, needs=PREPARED)
-@on_stage
-async def tag_long(stage: Stage) -> None:
+@case("filter.tag-long", rules=("R5.23",), level=SHOULD)
+async def tag_long(fixture: Fixture) -> None:
     """A tag of 1 KiB is matched like a short one."""
     long = "t" * 1023
-    assert await _tags_found(stage, long + "1", long + "1", long + "1", long + "2") == [long + "1"]
+    assert await _tags_found(fixture, long + "1", long + "1", long + "1", long + "2") == [long + "1"]
 
 
-@case("filter.tag-star-literal", rules=("R5.23",), level=Level.SHOULD, needs=PREPARED)
-@on_stage
-async def tag_star_literal(stage: Stage) -> None:
+@case("filter.tag-star-literal", rules=("R5.23",), level=SHOULD)
+async def tag_star_literal(fixture: Fixture) -> None:
     """A message tagged `*` is not meant by everybody."""
-    assert await _tags_found(stage, "x", "x", "*", "x") == ["x"]
+    assert await _tags_found(fixture, "x", "x", "*", "x") == ["x"]
 
 
-@case("filter.tag-illegal-sub", rules=("R5.23",), level=Level.SHOULD, needs=PREPARED)
-@on_stage
-async def tag_illegal_sub(stage: Stage) -> None:
+@case("filter.tag-illegal-sub", rules=("R5.23",), level=SHOULD)
+async def tag_illegal_sub(fixture: Fixture) -> None:
     """A receive whose tag expression names no tag is refused and brings nothing."""
-    topic = await stage.topic(1)
-    consumer = await stage.consumer(topic)
-    await _sent(stage, topic, "a", None)
+    topic, consumer = await fixture.subscribed(1)
+    await _sent(fixture, topic, "a", None)
     answer = await consumer.receive(expression="||")
     assert code_name(answer.code) == "ILLEGAL_FILTER_EXPRESSION"
     assert not answer.deliveries
 
 
-@case("filter.tag-per-group", rules=("R5.21",), needs=PREPARED)
-@on_stage
-async def tag_per_group(stage: Stage) -> None:
+@case("filter.tag-per-group", rules=("R5.21",))
+async def tag_per_group(fixture: Fixture) -> None:
     """Two groups with different tags get each its own, whatever the other one asks for."""
-    topic = await stage.topic(1)
-    of_a = await stage.consumer(topic, expression="a")
-    of_b = await stage.consumer(topic, expression="b")
-    sent = await _sent(stage, topic, *"ab" * 10)
+    topic = await fixture.topic(1)
+    of_a = await fixture.consumer(topic, expression="a")
+    of_b = await fixture.consumer(topic, expression="b")
+    sent = await _sent(fixture, topic, *"ab" * 10)
     for consumer, tag in ((of_a, "a"), (of_b, "b")):
         found = await consumer.take(10)
         assert {one.message.system_properties.tag for one in found} == {tag}
-        beside = await stage.sentinel(consumer, sentinel={"tag": tag})
+        beside = await fixture.sentinel(consumer, sentinel={"tag": tag})
         once_each([one for one in sent if one.message.system_properties.tag == tag], [*found, *beside])
 
 
-@case("filter.skipped-not-returned", rules=("R5.21",), needs=PREPARED, timeout=90.0)
-@on_stage
-async def skipped_not_returned(stage: Stage) -> None:
+@case("filter.skipped-not-returned", rules=("R5.21",), timeout=90.0)
+async def skipped_not_returned(fixture: Fixture) -> None:
     """What a filter rejected is passed for the group: a later receive of everything does not bring it."""
-    topic = await stage.topic(1)
-    consumer = await stage.consumer(topic, expression="a")
-    await _sent(stage, topic, *"b" * 10)
-    assert await stage.sentinel(consumer, sentinel={"tag": "a"}) == []
-    later = await stage.consumer(topic, group=consumer.group, prime=False)
-    seen = await stage.nothing_but(later, QUIET_WINDOW)
-    assert not seen, f"came back after the filter had rejected it: {seen}"
+    topic, consumer = await fixture.subscribed(1, expression="a")
+    await _sent(fixture, topic, *"b" * 10)
+    assert await fixture.sentinel(consumer, sentinel={"tag": "a"}) == []
+    later = await fixture.consumer(topic, group=consumer.group, prime=False)
+    await fixture.expect_nothing(later, QUIET_WINDOW, "came back after the filter had rejected it")
 
 
-@case("filter.no-slot-waste", rules=("R5.11", "R5.12"), level=Level.SHOULD, needs=(*PREPARED, "batch-send"))
-@on_stage
-async def no_slot_waste(stage: Stage) -> None:
+@case("filter.no-slot-waste", rules=("R5.11", "R5.12"), level=SHOULD, needs=("batch-send",))
+async def no_slot_waste(fixture: Fixture) -> None:
     """One message behind 2,000 that the filter rejects is delivered in time."""
-    topic = await stage.topic(1)
-    consumer = await stage.consumer(topic, expression="a")
-    producer = await stage.producer(topic)
+    topic, consumer = await fixture.subscribed(1, expression="a")
+    producer = await fixture.producer(topic)
     for _ in range(20):
-        batch = [_message(stage, topic, "b", tag="b") for _ in range(100)]
+        batch = [_message(fixture, topic, "b", tag="b") for _ in range(100)]
         answer = await producer.send(*batch)
-        assert answer.status.code == pb.Code.OK, f"a batch answered {code_name(answer.status.code)}"
-    (wanted,) = await _sent(stage, topic, "a")
+        assert answer.status.code == pb.Code.OK, f"a batch answered {code_of(answer)}"
+    (wanted,) = await _sent(fixture, topic, "a")
     (found,) = await consumer.take(1, within=PROMPT)
     assert found.id == wanted.id
 
@@ -207,28 +182,27 @@ async def no_slot_waste(stage: Stage) -> None:
 # SQL92
 
 
-async def _send_all(stage: Stage, topic: str, wanted: dict[str, dict[str, str]], **fields: str) -> None:
+async def _send_all(fixture: Fixture, topic: str, wanted: dict[str, dict[str, str]], **fields: str) -> None:
     await asyncio.gather(
         *(
-            stage.send_message(_message(stage, topic, name, properties=properties, **fields))
+            fixture.send_message(_message(fixture, topic, name, properties=properties, **fields))
             for name, properties in wanted.items()
         )
     )
 
 
-async def _sift(stage: Stage, consumer: Consumer, text: str) -> list[str]:
+async def _sift(fixture: Fixture, consumer: Consumer, text: str) -> list[str]:
     """The bodies that an SQL expression lets through, of what was sent so far."""
     # First, so that a server that gives a message up at a failed comparison has let the sentinel in before.
     expression = sql(f"last = 'yes' OR ({text})")
-    beside = await stage.sentinel(consumer, sentinel={"properties": LAST}, expression=expression)
+    beside = await fixture.sentinel(consumer, sentinel={"properties": LAST}, expression=expression)
     return sorted(one.message.body.decode() for one in beside)
 
 
-async def _found(stage: Stage, text: str, messages: dict[str, dict[str, str]]) -> list[str]:
-    topic = await stage.topic(1)
-    consumer = await stage.consumer(topic)
-    await _send_all(stage, topic, messages)
-    return await _sift(stage, consumer, text)
+async def _found(fixture: Fixture, text: str, messages: dict[str, dict[str, str]]) -> list[str]:
+    topic, consumer = await fixture.subscribed(1)
+    await _send_all(fixture, topic, messages)
+    return await _sift(fixture, consumer, text)
 
 
 def _numbered(count: int) -> dict[str, dict[str, str]]:
@@ -239,17 +213,16 @@ def _names(numbers: Iterable[int]) -> list[str]:
     return [f"{number:02}" for number in numbers]
 
 
-@case("filter.sql-between", rules=("R5.25",), level=Level.SHOULD, needs=SQL)
-@on_stage
-async def sql_between(stage: Stage) -> None:
+@case("filter.sql-between", rules=("R5.25",), level=SHOULD, needs=SQL)
+async def sql_between(fixture: Fixture) -> None:
     """BETWEEN 5 AND 9 gets both ends and what lies between, nothing else."""
-    assert await _found(stage, "n BETWEEN 5 AND 9", _numbered(20)) == _names(range(5, 10))
+    assert await _found(fixture, "n BETWEEN 5 AND 9", _numbered(20)) == _names(range(5, 10))
 
 
 @case(
     "filter.sql-compare",
     rules=("R5.25",),
-    level=Level.SHOULD,
+    level=SHOULD,
     needs=SQL,
     params={
         ">": (">", [3, 4]),
@@ -260,159 +233,143 @@ async def sql_between(stage: Stage) -> None:
         "<>": ("<>", [0, 1, 3, 4]),
     },
 )
-@on_stage
-async def sql_compare(stage: Stage, row: tuple[str, list[int]]) -> None:
+async def sql_compare(fixture: Fixture, row: tuple[str, list[int]]) -> None:
     """A number in a property is compared by {} as a number."""
     operator, expected = row
     messages = {f"{index:02}": {"price": price} for index, price in enumerate(["8", "9", "10", "11", "100"])}
-    assert await _found(stage, f"price {operator} 10", messages) == _names(expected)
+    assert await _found(fixture, f"price {operator} 10", messages) == _names(expected)
 
 
 @case(
     "filter.sql-null",
     rules=("R5.25",),
-    level=Level.SHOULD,
+    level=SHOULD,
     needs=SQL,
     params={"is": ("x IS NULL", ["without"]), "is-not": ("x IS NOT NULL", ["with"])},
 )
-@on_stage
-async def sql_null(stage: Stage, row: tuple[str, list[str]]) -> None:
+async def sql_null(fixture: Fixture, row: tuple[str, list[str]]) -> None:
     """IS NULL and IS NOT NULL ({}) ask whether a message has a property."""
     text, expected = row
-    assert await _found(stage, text, {"with": {"x": "1"}, "without": {"y": "1"}}) == expected
+    assert await _found(fixture, text, {"with": {"x": "1"}, "without": {"y": "1"}}) == expected
 
 
 @case(
     "filter.sql-in",
     rules=("R5.25",),
-    level=Level.SHOULD,
+    level=SHOULD,
     needs=SQL,
     params={"in": ("r IN ('hz', 'sh')", ["hz", "sh"]), "not-in": ("r NOT IN ('hz', 'sh')", ["bj"])},
 )
-@on_stage
-async def sql_in(stage: Stage, row: tuple[str, list[str]]) -> None:
+async def sql_in(fixture: Fixture, row: tuple[str, list[str]]) -> None:
     """A list of texts ({}) accepts or rejects those it names; a missing property is in neither."""
     text, expected = row
     messages = {"hz": {"r": "hz"}, "sh": {"r": "sh"}, "bj": {"r": "bj"}, "none": {}}
-    assert await _found(stage, text, messages) == expected
+    assert await _found(fixture, text, messages) == expected
 
 
-@case("filter.sql-and-or-not", rules=("R5.25",), level=Level.SHOULD, needs=SQL)
-@on_stage
-async def sql_and_or_not(stage: Stage) -> None:
+@case("filter.sql-and-or-not", rules=("R5.25",), level=SHOULD, needs=SQL)
+async def sql_and_or_not(fixture: Fixture) -> None:
     """AND binds tighter than OR, parentheses tightest, and NOT turns what stands in them."""
     messages = {
         f"{a}{b}{c}": {"a": str(a), "b": str(b), "c": str(c)} for a in (0, 1) for b in (0, 1) for c in (0, 1)
     }
-    topic = await stage.topic(1)
-    consumers = [await stage.consumer(topic) for _ in range(3)]
-    await _send_all(stage, topic, messages)
+    topic = await fixture.topic(1)
+    consumers = [await fixture.consumer(topic) for _ in range(3)]
+    await _send_all(fixture, topic, messages)
     rows = {
         "a = 1 OR b = 1 AND c = 1": ["011", "100", "101", "110", "111"],
         "(a = 1 OR b = 1) AND c = 1": ["011", "101", "111"],
         "NOT (a = 1 AND (b = 0 OR c = 0)) AND a = 1": ["111"],
     }
     for consumer, (text, expected) in zip(consumers, rows.items(), strict=True):
-        found = await _sift(stage, consumer, text)
+        found = await _sift(fixture, consumer, text)
         assert [name for name in found if name != "sentinel"] == expected, text
 
 
-@case("filter.sql-unknown-prop", rules=("R5.25",), level=Level.SHOULD, needs=SQL)
-@on_stage
-async def sql_unknown_prop(stage: Stage) -> None:
+@case("filter.sql-unknown-prop", rules=("R5.25",), level=SHOULD, needs=SQL)
+async def sql_unknown_prop(fixture: Fixture) -> None:
     """A comparison with a property that no message has accepts none, turned round by NOT or not."""
     for text in ("zz = 1", "zz <> 1", "NOT (zz = 1)", "zz NOT BETWEEN 1 AND 2"):
-        assert await _found(stage, text, _numbered(10)) == [], text
+        assert await _found(fixture, text, _numbered(10)) == [], text
 
 
-@case("filter.sql-type-clash", rules=("R5.25",), level=Level.SHOULD, needs=SQL)
-@on_stage
-async def sql_type_clash(stage: Stage) -> None:
+@case("filter.sql-type-clash", rules=("R5.25",), level=SHOULD, needs=SQL)
+async def sql_type_clash(fixture: Fixture) -> None:
     """A text where a number is compared drops its message and no other."""
     messages = {"01": {"price": "30"}, "02": {"price": "much"}, "03": {"price": "10"}, "04": {"price": "21"}}
-    assert await _found(stage, "price > 20", messages) == ["01", "04"]
+    assert await _found(fixture, "price > 20", messages) == ["01", "04"]
 
 
-@case("filter.sql-float-int", rules=("R5.25",), level=Level.INFORMATIONAL, needs=SQL)
-@on_stage
-async def sql_float_int(stage: Stage) -> None:
+@case("filter.sql-float-int", rules=("R5.25",), level=INFORMATIONAL, needs=SQL)
+async def sql_float_int(fixture: Fixture) -> None:
     """What becomes of a decimal number beside a whole one: dropped, or compared."""
-    found = await _found(stage, "f > 1", {"decimal": {"f": "1.5"}, "whole": {"f": "2"}})
-    stage.target.note("decimal", "compared" if "decimal" in found else "dropped")
+    found = await _found(fixture, "f > 1", {"decimal": {"f": "1.5"}, "whole": {"f": "2"}})
+    fixture.note("decimal", "compared" if "decimal" in found else "dropped")
     assert "whole" in found
 
 
-@case("filter.sql-true", rules=("R5.25",), level=Level.SHOULD, needs=SQL)
-@on_stage
-async def sql_true(stage: Stage) -> None:
+@case("filter.sql-true", rules=("R5.25",), level=SHOULD, needs=SQL)
+async def sql_true(fixture: Fixture) -> None:
     """TRUE accepts everything, also messages without properties."""
-    assert await _found(stage, "TRUE", {**_numbered(10), "none": {}}) == [*_names(range(10)), "none"]
+    assert await _found(fixture, "TRUE", {**_numbered(10), "none": {}}) == [*_names(range(10)), "none"]
 
 
-@case("filter.sql-tags", rules=("R5.25",), level=Level.SHOULD, needs=SQL)
-@on_stage
-async def sql_tags(stage: Stage) -> None:
+@case("filter.sql-tags", rules=("R5.25",), level=SHOULD, needs=SQL)
+async def sql_tags(fixture: Fixture) -> None:
     """The tag is the property TAGS."""
-    topic = await stage.topic(1)
-    consumer = await stage.consumer(topic)
-    await _sent(stage, topic, "a", "b", None)
-    assert await _sift(stage, consumer, "TAGS = 'a'") == ["a"]
+    topic, consumer = await fixture.subscribed(1)
+    await _sent(fixture, topic, "a", "b", None)
+    assert await _sift(fixture, consumer, "TAGS = 'a'") == ["a"]
 
 
-@case("filter.sql-string-case", rules=("R5.25",), level=Level.SHOULD, needs=SQL)
-@on_stage
-async def sql_string_case(stage: Stage) -> None:
+@case("filter.sql-string-case", rules=("R5.25",), level=SHOULD, needs=SQL)
+async def sql_string_case(fixture: Fixture) -> None:
     """Texts and the names of properties are told apart by case, keywords are not."""
     messages = {"Hz": {"r": "Hz"}, "hz": {"r": "hz"}, "R": {"R": "Hz"}}
-    assert await _found(stage, "r = 'Hz' and true", messages) == ["Hz"]
+    assert await _found(fixture, "r = 'Hz' and true", messages) == ["Hz"]
 
 
 @case(
     "filter.sql-illegal",
     rules=("R5.25",),
-    level=Level.SHOULD,
+    level=SHOULD,
     needs=SQL,
     params={"syntax": "a = = 1", "operator": "a != 1", "open": "(a = 1", "empty": ""},
 )
-@on_stage
-async def sql_illegal(stage: Stage, text: str) -> None:
+async def sql_illegal(fixture: Fixture, text: str) -> None:
     """A receive with an expression that cannot be read ({}) is refused and brings nothing."""
-    topic = await stage.topic(1)
-    consumer = await stage.consumer(topic)
-    await _send_all(stage, topic, {"one": {"a": "1"}, "none": {}})
+    topic, consumer = await fixture.subscribed(1)
+    await _send_all(fixture, topic, {"one": {"a": "1"}, "none": {}})
     answer = await consumer.receive(expression=sql(text))
     assert not answer.deliveries, "delivered as if there were no filter"
-    expected = stage.target.numbers["receive.illegal-sql"] if text else "ILLEGAL_FILTER_EXPRESSION"
+    expected = fixture.numbers["receive.illegal-sql"] if text else "ILLEGAL_FILTER_EXPRESSION"
     assert code_name(answer.code) == expected
 
 
-@case("filter.sql-ordered", rules=("R5.25", "R8.18"), level=Level.SHOULD, needs=(*SQL, "type.fifo"))
-@on_stage
-async def sql_ordered(stage: Stage) -> None:
+@case("filter.sql-ordered", rules=("R5.25", "R8.18"), level=SHOULD, needs=(*SQL, "type.fifo"))
+async def sql_ordered(fixture: Fixture) -> None:
     """An ordered group gets what its expression accepts in order, and what it rejects does not block it."""
-    topic = await stage.topic(1, type="FIFO")
+    topic = await fixture.topic(1, type="FIFO")
     rows = {"n BETWEEN 5 AND 9": range(5, 10), "zz = 1": range(0), "TRUE": range(20)}
-    consumers = [await stage.consumer(topic, ordered=True) for _ in rows]
+    consumers = [await fixture.consumer(topic, ordered=True) for _ in rows]
     for name, properties in _numbered(20).items():
-        await stage.send_message(_message(stage, topic, name, properties=properties, group="g"))
+        await fixture.send_message(_message(fixture, topic, name, properties=properties, group="g"))
     for consumer, (text, expected) in zip(consumers, rows.items(), strict=True):
         expression = sql(f"last = 'yes' OR ({text})")
-        beside = await stage.sentinel(
+        beside = await fixture.sentinel(
             consumer, sentinel={"properties": LAST, "group": "g"}, expression=expression
         )
         found = [one.message.body.decode() for one in beside]
         assert [name for name in found if name != "sentinel"] == _names(expected), text
 
 
-@case("filter.sql-absent", rules=("R5.25",), level=Level.SHOULD, needs=PREPARED)
-@on_stage
-async def sql_absent(stage: Stage) -> None:
+@case("filter.sql-absent", rules=("R5.25",), level=SHOULD)
+async def sql_absent(fixture: Fixture) -> None:
     """A server that does not serve SQL refuses it; it does not deliver everything."""
-    if stage.target.has("filter.sql"):
+    if fixture.target.has("filter.sql"):
         raise NotApplicable("this target serves SQL filters")
-    topic = await stage.topic(1)
-    consumer = await stage.consumer(topic)
-    await _send_all(stage, topic, {"one": {"a": "1"}, "none": {}})
+    topic, consumer = await fixture.subscribed(1)
+    await _send_all(fixture, topic, {"one": {"a": "1"}, "none": {}})
     answer = await consumer.receive(expression=sql("a = 2"))
     assert not answer.deliveries, "delivered as if there were no filter"
     assert answer.code not in {pb.Code.OK, pb.Code.MESSAGE_NOT_FOUND}

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 
 from aiorocketmq.wire import messages as pb
 
-from aiorocketmq_conformance.case import Level, case
-from aiorocketmq_conformance.fixture import Stage, on_stage
+from aiorocketmq_conformance.case import SHOULD, case
+from aiorocketmq_conformance.fixture import Fixture
 from aiorocketmq_conformance.probe import requests
-from aiorocketmq_conformance.probe.answers import code_name
+from aiorocketmq_conformance.probe.answers import code_of
 
-PREPARED = ("@topic", "@group")
 # UTF-8 bytes of user properties, tag and keys together (broker-semantics.md 4.1 row 10).
 PROPERTY_BYTES = 16_384
 # One of each kind of system key (4.2).
@@ -20,23 +19,23 @@ CONTROLS = {"nul": "\x00", "one": "\x01", "newline": "a\nb"}
 
 
 async def judge(
-    stage: Stage, topic: str, *messages: pb.Message, code: str = "OK", together: bool = False
+    fixture: Fixture, topic: str, *messages: pb.Message, code: str = "OK", together: bool = False
 ) -> None:
     """Send messages one by one (or in one request) with a fresh client; AssertionError unless all are answered so."""
-    client = await stage.client()
+    client = await fixture.client()
     for sent in [messages] if together else [(message,) for message in messages]:
         reply = await client.send(*sent)
-        seen = code_name(reply.status.code)
+        seen = code_of(reply)
         assert seen == code, f"answered {seen} ({reply.status.message}), not {code}"
 
 
-async def boundary(stage: Stage, legal: pb.Message, illegal: pb.Message, code: str) -> None:
+async def boundary(fixture: Fixture, legal: pb.Message, illegal: pb.Message, code: str) -> None:
     """The legal message is taken and delivered; the illegal one is refused with `code` and never seen."""
     topic = legal.topic.name
-    consumer = await stage.consumer(topic)
-    await judge(stage, topic, legal)
-    await judge(stage, topic, illegal, code=code)
-    beside = await stage.sentinel(consumer)
+    consumer = await fixture.consumer(topic)
+    await judge(fixture, topic, legal)
+    await judge(fixture, topic, illegal, code=code)
+    beside = await fixture.sentinel(consumer)
     seen = {delivery.id for delivery in beside} | {delivery.id for delivery in consumer.seen}
     assert legal.system_properties.message_id in seen, "the legal message was not delivered"
     assert illegal.system_properties.message_id not in seen, "the refused message was delivered"
@@ -47,20 +46,25 @@ def of_bytes(topic: str, size: int, **fields: object) -> pb.Message:
     return requests.message(topic, "p", properties={"k": "v" * (size - 1)}, **fields)  # type: ignore[arg-type]  # fields of a message
 
 
-@case("limit.body", rules=("13.2", "4.1"), needs=("@topic", "large-delays"), params={"delay": "DELAY"})
 @case(
     "limit.body",
     rules=("13.2", "4.1"),
-    needs=("@topic",),
+    needs=("large-delays",),
+    prepared=("@topic",),
+    params={"delay": "DELAY"},
+)
+@case(
+    "limit.body",
+    rules=("13.2", "4.1"),
+    prepared=("@topic",),
     params={kind.lower(): kind for kind in ("NORMAL", "FIFO", "TRANSACTION")},
 )
-@on_stage
-async def body(stage: Stage, kind: str) -> None:
+async def body(fixture: Fixture, kind: str) -> None:
     """A {} message of the largest advertised body is taken, one byte more is MESSAGE_BODY_TOO_LARGE."""
-    topic = await stage.topic(type=kind)
-    client = await stage.client()
+    topic = await fixture.topic(type=kind)
+    client = await fixture.client()
     largest = (await client.present(requests.producer_settings(topic))).publishing.max_body_size
-    now = stage.clock.wall()
+    now = fixture.clock.wall()
     for size, expected in ((largest, "OK"), (largest + 1, "MESSAGE_BODY_TOO_LARGE")):
         message = requests.message(
             topic,
@@ -71,197 +75,177 @@ async def body(stage: Stage, kind: str) -> None:
             kind=pb.MessageType.TRANSACTION if kind == "TRANSACTION" else None,
         )
         reply = await client.send(message)
-        assert code_name(reply.status.code) == expected, (
-            f"{size} bytes answered {code_name(reply.status.code)}"
-        )
+        assert code_of(reply) == expected, f"{size} bytes answered {code_of(reply)}"
 
 
-@case("limit.body-empty", rules=("4.1",), level=Level.SHOULD, needs=PREPARED)
-@on_stage
-async def body_empty(stage: Stage) -> None:
+@case("limit.body-empty", rules=("4.1",), level=SHOULD)
+async def body_empty(fixture: Fixture) -> None:
     """A message of one byte is taken, an empty one is MESSAGE_BODY_EMPTY."""
-    topic = await stage.topic()
+    topic = await fixture.topic()
     legal, illegal = requests.message(topic, b"1"), requests.message(topic, b"")
-    await boundary(stage, legal, illegal, "MESSAGE_BODY_EMPTY")
+    await boundary(fixture, legal, illegal, "MESSAGE_BODY_EMPTY")
 
 
-@case("limit.body-and-props", rules=("4.1", "13.2"), level=Level.SHOULD, needs=("@topic",))
-@on_stage
-async def body_and_props(stage: Stage) -> None:
+@case("limit.body-and-props", rules=("4.1", "13.2"), level=SHOULD, prepared=("@topic",))
+async def body_and_props(fixture: Fixture) -> None:
     """The largest body and the largest properties go together."""
-    topic = await stage.topic()
+    topic = await fixture.topic()
     message = of_bytes(topic, PROPERTY_BYTES)
-    message.body = bytes(int(stage.target.number("body.max")))
-    await judge(stage, topic, message)
+    message.body = bytes(int(fixture.number("body.max")))
+    await judge(fixture, topic, message)
 
 
-@case("limit.grpc-frame", rules=("13.2", "R5.5"), level=Level.SHOULD, needs=PREPARED, timeout=90.0)
-@on_stage
-async def grpc_frame(stage: Stage) -> None:
+@case("limit.grpc-frame", rules=("13.2", "R5.5"), level=SHOULD, timeout=90.0)
+async def grpc_frame(fixture: Fixture) -> None:
     """Several messages of the largest body are received without an error of the transport."""
-    topic = await stage.topic(queues=1)
-    consumer = await stage.consumer(topic)
-    largest = bytes(int(stage.target.number("body.max")))
-    sent = await stage.send(topic, largest, largest, largest, largest)
+    topic, consumer = await fixture.subscribed(queues=1)
+    largest = bytes(int(fixture.number("body.max")))
+    sent = await fixture.send(topic, largest, largest, largest, largest)
     taken = await consumer.take(len(sent))
     assert {delivery.id for delivery in taken} == {one.id for one in sent}
     assert all(len(delivery.message.body) == len(largest) for delivery in taken)
 
 
-@case("limit.props-bytes", rules=("4.1", "13.2"), level=Level.SHOULD, needs=PREPARED)
-@on_stage
-async def props_bytes(stage: Stage) -> None:
+@case("limit.props-bytes", rules=("4.1", "13.2"), level=SHOULD)
+async def props_bytes(fixture: Fixture) -> None:
     """User properties, tag and keys of 16 KiB together are taken, one byte more is MESSAGE_PROPERTIES_TOO_LARGE."""
-    topic = await stage.topic()
+    topic = await fixture.topic()
     rest = {"tag": "t" * 10, "keys": ["k" * 20]}
     legal, illegal = (of_bytes(topic, PROPERTY_BYTES - 30 + more, **rest) for more in (0, 1))
-    await boundary(stage, legal, illegal, "MESSAGE_PROPERTIES_TOO_LARGE")
+    await boundary(fixture, legal, illegal, "MESSAGE_PROPERTIES_TOO_LARGE")
 
 
-@case("limit.props-bytes-utf8", rules=("4.1", "13.2"), level=Level.SHOULD, needs=PREPARED)
-@on_stage
-async def props_bytes_utf8(stage: Stage) -> None:
+@case("limit.props-bytes-utf8", rules=("4.1", "13.2"), level=SHOULD)
+async def props_bytes_utf8(fixture: Fixture) -> None:
     """The limit of properties counts bytes of UTF-8, not characters."""
-    topic = await stage.topic()
+    topic = await fixture.topic()
     characters = (PROPERTY_BYTES - 1) // 3
     legal = requests.message(topic, "p", properties={"k": "語" * characters})
     illegal = requests.message(topic, "p", properties={"k": "語" * (characters + 1)})
-    await boundary(stage, legal, illegal, "MESSAGE_PROPERTIES_TOO_LARGE")
+    await boundary(fixture, legal, illegal, "MESSAGE_PROPERTIES_TOO_LARGE")
 
 
-@case("limit.props-count", rules=("4.1", "13.2"), level=Level.SHOULD, needs=PREPARED)
-@on_stage
-async def props_count(stage: Stage) -> None:
+@case("limit.props-count", rules=("4.1", "13.2"), level=SHOULD)
+async def props_count(fixture: Fixture) -> None:
     """128 user properties are taken, 129 are MESSAGE_PROPERTIES_TOO_LARGE."""
-    topic = await stage.topic()
+    topic = await fixture.topic()
     legal, illegal = (
         requests.message(topic, "p", properties={f"k{number}": "v" for number in range(count)})
         for count in (128, 129)
     )
-    await boundary(stage, legal, illegal, "MESSAGE_PROPERTIES_TOO_LARGE")
+    await boundary(fixture, legal, illegal, "MESSAGE_PROPERTIES_TOO_LARGE")
 
 
-@case("limit.props-reserved", rules=("4.2",), level=Level.SHOULD, needs=("@topic",))
-@on_stage
-async def props_reserved(stage: Stage) -> None:
+@case("limit.props-reserved", rules=("4.2",), level=SHOULD, prepared=("@topic",))
+async def props_reserved(fixture: Fixture) -> None:
     """User properties named like the server's own are ILLEGAL_MESSAGE_PROPERTY_KEY."""
-    topic = await stage.topic()
+    topic = await fixture.topic()
     for key in RESERVED:
         message = requests.message(topic, "p", properties={key: "v"})
-        await judge(stage, topic, message, code="ILLEGAL_MESSAGE_PROPERTY_KEY")
+        await judge(fixture, topic, message, code="ILLEGAL_MESSAGE_PROPERTY_KEY")
 
 
 @case(
     "limit.props-control-char",
     rules=("4.1",),
-    level=Level.SHOULD,
-    needs=("@topic",),
+    level=SHOULD,
+    prepared=("@topic",),
     params={"key": "key", "value": "value"},
 )
-@on_stage
-async def props_control_char(stage: Stage, where: str) -> None:
+async def props_control_char(fixture: Fixture, where: str) -> None:
     """A control character in the {} of a user property is ILLEGAL_MESSAGE_PROPERTY_KEY."""
-    topic = await stage.topic()
+    topic = await fixture.topic()
     for text in CONTROLS.values():
         properties = {text: "v"} if where == "key" else {"k": text}
         message = requests.message(topic, "p", properties=properties)
-        await judge(stage, topic, message, code="ILLEGAL_MESSAGE_PROPERTY_KEY")
+        await judge(fixture, topic, message, code="ILLEGAL_MESSAGE_PROPERTY_KEY")
 
 
-@case("limit.props-visible", rules=("4.1",), needs=PREPARED)
-@on_stage
-async def props_visible(stage: Stage) -> None:
+@case("limit.props-visible", rules=("4.1",))
+async def props_visible(fixture: Fixture) -> None:
     """Visible characters of any script may stand in keys and values of user properties, and come back."""
-    topic = await stage.topic()
-    consumer = await stage.consumer(topic)
+    topic, consumer = await fixture.subscribed()
     properties: Mapping[str, str] = {
         "_": "%",
         "%。": "|| &&",
         "\U0001f600": "\U0001f680 语言",
         "a-b.c": "x=y;z",
     }
-    await stage.send(topic, "visible", properties=properties)
+    await fixture.send(topic, "visible", properties=properties)
     delivery = (await consumer.take(1))[0]
     seen = {key: delivery.message.user_properties.get(key) for key in properties}
     assert seen == properties, f"{seen} came back"
 
 
-@case("limit.tag-bytes", rules=("4.1", "13.2"), level=Level.SHOULD, needs=PREPARED)
-@on_stage
-async def tag_bytes(stage: Stage) -> None:
+@case("limit.tag-bytes", rules=("4.1", "13.2"), level=SHOULD)
+async def tag_bytes(fixture: Fixture) -> None:
     """A tag of 16 KiB is taken, one byte more is MESSAGE_PROPERTIES_TOO_LARGE."""
-    topic = await stage.topic()
+    topic = await fixture.topic()
     legal, illegal = (requests.message(topic, "t", tag="t" * (PROPERTY_BYTES + more)) for more in (0, 1))
-    await boundary(stage, legal, illegal, "MESSAGE_PROPERTIES_TOO_LARGE")
+    await boundary(fixture, legal, illegal, "MESSAGE_PROPERTIES_TOO_LARGE")
 
 
 @case(
     "limit.tag-illegal",
     rules=("4.1", "13.2"),
-    needs=("@topic",),
+    prepared=("@topic",),
     params={"pipe": "a|b", "blank": " ", "control": "a\x01b"},
 )
-@on_stage
-async def tag_illegal(stage: Stage, tag: str) -> None:
+async def tag_illegal(fixture: Fixture, tag: str) -> None:
     """A tag with a {} character, or nothing but blanks, is ILLEGAL_MESSAGE_TAG."""
-    topic = await stage.topic()
-    await judge(stage, topic, requests.message(topic, "t", tag=tag), code="ILLEGAL_MESSAGE_TAG")
+    topic = await fixture.topic()
+    await judge(fixture, topic, requests.message(topic, "t", tag=tag), code="ILLEGAL_MESSAGE_TAG")
 
 
-@case("limit.key-bytes", rules=("4.1", "13.2"), level=Level.SHOULD, needs=PREPARED)
-@on_stage
-async def key_bytes(stage: Stage) -> None:
+@case("limit.key-bytes", rules=("4.1", "13.2"), level=SHOULD)
+async def key_bytes(fixture: Fixture) -> None:
     """A key of 16 KiB is taken, one byte more is MESSAGE_PROPERTIES_TOO_LARGE."""
-    topic = await stage.topic()
+    topic = await fixture.topic()
     legal, illegal = (requests.message(topic, "k", keys=["k" * (PROPERTY_BYTES + more)]) for more in (0, 1))
-    await boundary(stage, legal, illegal, "MESSAGE_PROPERTIES_TOO_LARGE")
+    await boundary(fixture, legal, illegal, "MESSAGE_PROPERTIES_TOO_LARGE")
 
 
 @case(
     "limit.key-illegal",
     rules=("4.1", "13.2"),
-    level=Level.SHOULD,
-    needs=("@topic",),
+    level=SHOULD,
+    prepared=("@topic",),
     params={"blank": " ", "control": "a\x01b"},
 )
-@on_stage
-async def key_illegal(stage: Stage, key: str) -> None:
+async def key_illegal(fixture: Fixture, key: str) -> None:
     """A key that is {} or holds such a character is ILLEGAL_MESSAGE_KEY."""
-    topic = await stage.topic()
-    await judge(stage, topic, requests.message(topic, "k", keys=[key]), code="ILLEGAL_MESSAGE_KEY")
+    topic = await fixture.topic()
+    await judge(fixture, topic, requests.message(topic, "k", keys=[key]), code="ILLEGAL_MESSAGE_KEY")
 
 
-@case("limit.message-id-blank", rules=("4.1",), needs=PREPARED)
-@on_stage
-async def message_id_blank(stage: Stage) -> None:
+@case("limit.message-id-blank", rules=("4.1",))
+async def message_id_blank(fixture: Fixture) -> None:
     """A message without an id is ILLEGAL_MESSAGE_ID."""
-    topic = await stage.topic()
+    topic = await fixture.topic()
     for blank in ("", " "):
-        await judge(stage, topic, requests.message(topic, "i", id=blank), code="ILLEGAL_MESSAGE_ID")
+        await judge(fixture, topic, requests.message(topic, "i", id=blank), code="ILLEGAL_MESSAGE_ID")
 
 
-@case("limit.message-group-bytes", rules=("4.1", "13.2"), level=Level.SHOULD, needs=("@topic",))
-@on_stage
-async def message_group_bytes(stage: Stage) -> None:
+@case("limit.message-group-bytes", rules=("4.1", "13.2"), level=SHOULD, prepared=("@topic",))
+async def message_group_bytes(fixture: Fixture) -> None:
     """A message group of 63 bytes is taken, one of 65 is ILLEGAL_MESSAGE_GROUP; what 64 are is recorded."""
-    topic = await stage.topic(type="FIFO")
-    await judge(stage, topic, requests.message(topic, "g", group="g" * 63))
-    await judge(stage, topic, requests.message(topic, "g", group="g" * 65), code="ILLEGAL_MESSAGE_GROUP")
-    client = await stage.client()
+    topic = await fixture.topic(type="FIFO")
+    await judge(fixture, topic, requests.message(topic, "g", group="g" * 63))
+    await judge(fixture, topic, requests.message(topic, "g", group="g" * 65), code="ILLEGAL_MESSAGE_GROUP")
+    client = await fixture.client()
     # The documents say that 64 is legal, the server that it is not.
     reply = await client.send(requests.message(topic, "g", group="g" * 64))
-    stage.target.note("64 bytes", code_name(reply.status.code))
+    fixture.note("64 bytes", code_of(reply))
 
 
 @case(
     "limit.message-group-illegal",
     rules=("4.1",),
-    level=Level.SHOULD,
-    needs=("@topic",),
+    level=SHOULD,
+    prepared=("@topic",),
     params={"blank": " ", "control": "a\x01b"},
 )
-@on_stage
-async def message_group_illegal(stage: Stage, group: str) -> None:
+async def message_group_illegal(fixture: Fixture, group: str) -> None:
     """A message group that is {} or holds such a character is ILLEGAL_MESSAGE_GROUP."""
-    topic = await stage.topic(type="FIFO")
-    await judge(stage, topic, requests.message(topic, "g", group=group), code="ILLEGAL_MESSAGE_GROUP")
+    topic = await fixture.topic(type="FIFO")
+    await judge(fixture, topic, requests.message(topic, "g", group=group), code="ILLEGAL_MESSAGE_GROUP")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from aiorocketmq.wire import messages as pb
 
-from aiorocketmq_conformance.case import Level, case
+from aiorocketmq_conformance.case import EXTENSION, INFORMATIONAL, case
 from aiorocketmq_conformance.cases.limits.messages import judge
-from aiorocketmq_conformance.fixture import LEASE, SHORT_POLL, Stage, check_served, on_stage
+from aiorocketmq_conformance.consumer import LEASE, SHORT_POLL, check_served
+from aiorocketmq_conformance.fixture import Fixture
 from aiorocketmq_conformance.probe import requests
-from aiorocketmq_conformance.probe.answers import code_name
+from aiorocketmq_conformance.probe.answers import code_name, code_of
 from aiorocketmq_conformance.probe.client import ProbeClient
 from aiorocketmq_conformance.probe.telemetry import StreamEnded
 
-PREPARED = ("@topic", "@group")
 # Field 200 of any message, length-delimited: no schema knows it.
 UNKNOWN_FIELD = b"\xc2\x0c\x07unknown"
 
@@ -21,12 +21,12 @@ UNKNOWN_FIELD = b"\xc2\x0c\x07unknown"
     "limit.topic-name",
     rules=("13.2", "R3.1"),
     params={"chars": "not a topic!", "128": "t" * 128, "system": "TBW102", "empty": ""},
+    prepared=(),
 )
-@on_stage
-async def topic_name(stage: Stage, name: str) -> None:
+async def topic_name(fixture: Fixture, name: str) -> None:
     """Route, send and receive of an illegal topic name ({}) are refused with ILLEGAL_TOPIC."""
-    client = await stage.client()
-    group = stage.target.fresh("group")
+    client = await fixture.client()
+    group = fixture.fresh("group")
     codes = {
         "route": (await client.query_route(name)).status.code,
         "send": (await client.send(requests.message(name, "1"))).status.code,
@@ -37,30 +37,28 @@ async def topic_name(stage: Stage, name: str) -> None:
     assert set(seen.values()) == {"ILLEGAL_TOPIC"}, f"answered {seen}"
 
 
-@case("limit.topic-name", rules=("13.2",), needs=PREPARED, params={"64": 64})
-@on_stage
-async def topic_name_long(stage: Stage, length: int) -> None:
+@case("limit.topic-name", rules=("13.2",), params={"64": 64})
+async def topic_name_long(fixture: Fixture, length: int) -> None:
     """A topic name of {} characters is legal: it is sent to and received from."""
-    name = stage.target.fresh("topic")
-    topic = await stage.target.create_topic(name + "x" * (length - len(name)))
+    name = fixture.fresh("topic")
+    topic = await fixture.target.create_topic(name + "x" * (length - len(name)))
     # Primed here: what is wrong with the name must fail the case, not leave it undecided.
-    consumer = await stage.consumer(topic, prime=False)
+    consumer = await fixture.consumer(topic, prime=False)
     check_served(await consumer.receive(poll=SHORT_POLL, invisible=LEASE))
-    (sent,) = await stage.send(topic, "1")
+    (sent,) = await fixture.send(topic, "1")
     assert [delivery.id for delivery in await consumer.take(1)] == [sent.id]
 
 
 @case(
     "limit.group-name",
     rules=("13.2", "R2.6"),
-    needs=("@topic",),
+    prepared=("@topic",),
     params={"chars": "not a group!", "121": "g" * 121, "system": "CID_RMQ_SYS_x", "empty": ""},
 )
-@on_stage
-async def group_name(stage: Stage, name: str) -> None:
+async def group_name(fixture: Fixture, name: str) -> None:
     """Settings, assignment and ack of an illegal group name ({}) are refused."""
-    topic = await stage.topic()
-    client = await stage.client()
+    topic = await fixture.topic()
+    client = await fixture.client()
     codes = {
         "assignment": (await client.query_assignment(topic, name)).status.code,
         "ack": (await client.ack(topic, name, ("id", "handle"))).status.code,
@@ -78,44 +76,40 @@ async def ends_with(client: ProbeClient, settings: pb.Settings) -> str:
         command = await stream.next()
     except StreamEnded as ended:
         return ended.code
-    return code_name(command.status.code)
+    return code_of(command)
 
 
-@case("limit.group-name", rules=("13.2",), needs=PREPARED, params={"64": 64})
-@on_stage
-async def group_name_long(stage: Stage, length: int) -> None:
+@case("limit.group-name", rules=("13.2",), params={"64": 64})
+async def group_name_long(fixture: Fixture, length: int) -> None:
     """A group name of {} characters is legal: it receives."""
-    topic = await stage.topic()
-    name = stage.target.fresh("group")
-    group = await stage.target.create_group(name + "x" * (length - len(name)))
-    consumer = await stage.consumer(topic, group=group, prime=False)
+    topic = await fixture.topic()
+    name = fixture.fresh("group")
+    group = await fixture.group(name + "x" * (length - len(name)))
+    consumer = await fixture.consumer(topic, group=group, prime=False)
     check_served(await consumer.receive(poll=SHORT_POLL, invisible=LEASE))
-    (sent,) = await stage.send(topic, "1")
+    (sent,) = await fixture.send(topic, "1")
     assert [delivery.id for delivery in await consumer.take(1)] == [sent.id]
 
 
-@case("limit.error-is-final", rules=("4.1", "R4.13"), needs=PREPARED)
-@on_stage
-async def error_is_final(stage: Stage) -> None:
+@case("limit.error-is-final", rules=("4.1", "R4.13"))
+async def error_is_final(fixture: Fixture) -> None:
     """Nothing of a refused send is ever delivered, neither of one message nor of a request with one bad message."""
-    topic = await stage.topic()
-    consumer = await stage.consumer(topic)
-    large = requests.message(topic, bytes(int(stage.target.number("body.max")) + 1))
+    topic, consumer = await fixture.subscribed()
+    large = requests.message(topic, bytes(int(fixture.number("body.max")) + 1))
     tagged = requests.message(topic, "bad tag", tag="a|b")
     good, empty = requests.message(topic, "good"), requests.message(topic, b"")
-    await judge(stage, topic, large, code="MESSAGE_BODY_TOO_LARGE")
-    await judge(stage, topic, tagged, code="ILLEGAL_MESSAGE_TAG")
-    await judge(stage, topic, good, empty, code="MESSAGE_BODY_EMPTY", together=True)
-    beside = await stage.sentinel(consumer)
+    await judge(fixture, topic, large, code="MESSAGE_BODY_TOO_LARGE")
+    await judge(fixture, topic, tagged, code="ILLEGAL_MESSAGE_TAG")
+    await judge(fixture, topic, good, empty, code="MESSAGE_BODY_EMPTY", together=True)
+    beside = await fixture.sentinel(consumer)
     assert not beside, f"of refused requests was delivered: {beside}"
 
 
-@case("limit.validation-first", rules=("4.1", "5.1"), level=Level.INFORMATIONAL, needs=("@topic",))
-@on_stage
-async def validation_first(stage: Stage) -> None:
+@case("limit.validation-first", rules=("4.1", "5.1"), level=INFORMATIONAL, prepared=("@topic",))
+async def validation_first(fixture: Fixture) -> None:
     """Which of two faults of one request is told is recorded."""
-    topic = await stage.topic()
-    client = await stage.client()
+    topic = await fixture.topic()
+    client = await fixture.client()
     sends = {
         "topic, body": requests.message("not a topic!", b""),
         "body, tag": requests.message(topic, b"", tag="a|b"),
@@ -123,17 +117,16 @@ async def validation_first(stage: Stage) -> None:
         "group, type": requests.message(topic, "1", group=" "),
     }
     for faults, message in sends.items():
-        stage.target.note(faults, code_name((await client.send(message)).status.code))
+        fixture.note(faults, code_of(await client.send(message)))
     acked = await client.ack("not a topic!", "not a group!", ("id", "handle"))
-    stage.target.note("topic, group", code_name(acked.status.code))
+    fixture.note("topic, group", code_of(acked))
 
 
-@case("limit.rpc-status-vs-body", rules=("R1.6", "R1.7"), needs=("@topic",))
-@on_stage
-async def rpc_status_vs_body(stage: Stage) -> None:
+@case("limit.rpc-status-vs-body", rules=("R1.6", "R1.7"), prepared=("@topic",))
+async def rpc_status_vs_body(fixture: Fixture) -> None:
     """Refusals of every unary call and of a receive are statuses in the answer, and the call itself ends well."""
-    topic = await stage.topic()
-    client = await stage.client()
+    topic = await fixture.topic()
+    client = await fixture.client()
     handle = ("id", "no handle")
     # `unary` raises where the call itself ends badly.
     codes: dict[str, int] = {
@@ -154,8 +147,9 @@ async def rpc_status_vs_body(stage: Stage) -> None:
 @case(
     "limit.client-properties",
     rules=("R2.18",),
-    level=Level.EXTENSION,
-    needs=("client-properties", "@topic"),
+    level=EXTENSION,
+    needs=("client-properties",),
+    prepared=("@topic",),
     params={
         "33": {f"k{number}": "v" for number in range(33)},
         "long-key": {"k" * 65: "v"},
@@ -163,27 +157,24 @@ async def rpc_status_vs_body(stage: Stage) -> None:
         "4-kib": {f"k{number:02}": "v" * 256 for number in range(16)},
     },
 )
-@on_stage
-async def client_properties(stage: Stage, properties: dict[str, str]) -> None:
+async def client_properties(fixture: Fixture, properties: dict[str, str]) -> None:
     """Settings with client properties off the limits ({}) are refused and the stream ends."""
-    topic = await stage.topic()
+    topic = await fixture.topic()
     settings = requests.producer_settings(topic)
     settings.client_properties.update(properties)
-    assert await ends_with(await stage.client(), settings) == "INVALID_ARGUMENT"
+    assert await ends_with(await fixture.client(), settings) == "INVALID_ARGUMENT"
     settings.client_properties.clear()
     settings.client_properties["k"] = "v"
-    assert await ends_with(await stage.client(), settings) == "OK"
+    assert await ends_with(await fixture.client(), settings) == "OK"
 
 
-@case("limit.unknown-field", rules=("0.1",), needs=PREPARED)
-@on_stage
-async def unknown_field(stage: Stage) -> None:
+@case("limit.unknown-field", rules=("0.1",))
+async def unknown_field(fixture: Fixture) -> None:
     """Fields that the server's schema does not know are ignored, in a request and inside of a message."""
-    topic = await stage.topic()
-    consumer = await stage.consumer(topic)
+    topic, consumer = await fixture.subscribed()
     message = requests.message(topic, "with more than is known")
     message.MergeFromString(UNKNOWN_FIELD)
     message.system_properties.MergeFromString(UNKNOWN_FIELD)
-    await judge(stage, topic, message)
+    await judge(fixture, topic, message)
     (delivery,) = await consumer.take(1)
     assert delivery.id == message.system_properties.message_id

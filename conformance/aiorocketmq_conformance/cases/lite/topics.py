@@ -8,14 +8,15 @@ from typing import Any
 
 from aiorocketmq.wire import messages as pb
 
-from aiorocketmq_conformance.case import Level, case
-from aiorocketmq_conformance.fixture import FORGOTTEN, Consumer, Sent, Stage, on_stage, once_each
+from aiorocketmq_conformance.case import EXTENSION, case
+from aiorocketmq_conformance.consumer import Consumer, Sent
+from aiorocketmq_conformance.fixture import FORGOTTEN, Fixture, once_each
 from aiorocketmq_conformance.probe import requests
-from aiorocketmq_conformance.probe.answers import code_name
+from aiorocketmq_conformance.probe.answers import code_of
 from aiorocketmq_conformance.probe.telemetry import StreamEnded
 from aiorocketmq_conformance.tolerances import PROMPT, expiry
 
-NEEDS = ("@topic", "@group", "type.lite")
+NEEDS = ("type.lite",)
 ADD = pb.LiteSubscriptionAction.PARTIAL_ADD
 REMOVE = pb.LiteSubscriptionAction.PARTIAL_REMOVE
 REPLACE = pb.LiteSubscriptionAction.COMPLETE_ADD
@@ -25,14 +26,14 @@ LEASE = 10.0
 class Floor:
     """A parent topic with one bound group."""
 
-    def __init__(self, stage: Stage, topic: str, group: str) -> None:
-        self.stage = stage
+    def __init__(self, fixture: Fixture, topic: str, group: str) -> None:
+        self.fixture = fixture
         self.topic = topic
         self.group = group
 
     async def consumer(self, *names: str, kind: int = pb.ClientType.LITE_PUSH_CONSUMER) -> Consumer:
         """One more lite consumer of the group, subscribed to some names."""
-        consumer = await self.stage.consumer(self.topic, group=self.group, prime=False, kind=kind)
+        consumer = await self.fixture.consumer(self.topic, group=self.group, prime=False, kind=kind)
         if names:
             assert await self.sync(consumer, ADD, *names) == "OK"
         return consumer
@@ -55,21 +56,21 @@ class Floor:
         if start is not None:
             request.offset_option.CopyFrom(start)
         reply = await consumer.client.unary("SyncLiteSubscription", request)
-        return code_name(reply.status.code)
+        return code_of(reply)
 
     async def send(self, name: str, *bodies: str) -> list[Sent]:
         """Send messages to one lite topic."""
-        return [await self.stage.send_message(self.message(name, body)) for body in bodies]
+        return [await self.fixture.send_message(self.message(name, body)) for body in bodies]
 
     def message(self, name: str, body: str) -> pb.Message:
         """A message to a lite topic."""
         message = requests.message(
-            self.topic, body, kind=pb.MessageType.LITE, born_at=self.stage.clock.wall()
+            self.topic, body, kind=pb.MessageType.LITE, born_at=self.fixture.clock.wall()
         )
         message.system_properties.lite_topic = name
         return message
 
-    async def nothing_but(self, consumer: Consumer, seconds: float = 8.0) -> list[Any]:
+    async def deliveries_within(self, consumer: Consumer, seconds: float = 8.0) -> list[Any]:
         """What comes within `seconds`, closed by a message to a lite topic that is added for it."""
         seen = await consumer.watch(seconds, settle=True)
         assert await self.sync(consumer, ADD, "sentinel") == "OK"
@@ -81,17 +82,18 @@ class Floor:
             seen.append(delivery)
 
 
-async def open_floor(stage: Stage, *, quota: int = 0, exclusive: bool = False) -> Floor:
+async def open_floor(fixture: Fixture, *, quota: int = 0, exclusive: bool = False) -> Floor:
     """A fresh parent topic and a fresh group that is bound to it."""
-    topic = await stage.topic(1, type="LITE")
-    return Floor(stage, topic, await stage.target.create_lite_group(topic, quota=quota, exclusive=exclusive))
+    topic = await fixture.topic(1, type="LITE")
+    return Floor(
+        fixture, topic, await fixture.target.create_lite_group(topic, quota=quota, exclusive=exclusive)
+    )
 
 
-@case("lite.auto-create", rules=("R4.31",), level=Level.EXTENSION, needs=NEEDS)
-@on_stage
-async def auto_create(stage: Stage) -> None:
+@case("lite.auto-create", rules=("R4.31",), level=EXTENSION, needs=NEEDS)
+async def auto_create(fixture: Fixture) -> None:
     """A lite topic that nobody made is there with its first message: type LITE, its name, and its parent's."""
-    floor = await open_floor(stage)
+    floor = await open_floor(fixture)
     consumer = await floor.consumer("fresh")
     (sent,) = await floor.send("fresh", "m")
     (seen,) = await consumer.take(1)
@@ -101,33 +103,30 @@ async def auto_create(stage: Stage) -> None:
     assert (seen.queue, seen.offset, seen.attempt) == (0, 0, 1)
 
 
-@case("lite.only-subscribed", rules=("R4.32",), level=Level.EXTENSION, needs=NEEDS)
-@on_stage
-async def only_subscribed(stage: Stage) -> None:
+@case("lite.only-subscribed", rules=("R4.32",), level=EXTENSION, needs=NEEDS)
+async def only_subscribed(fixture: Fixture) -> None:
     """A consumer gets the messages of the lite topics it subscribed to, and no others."""
-    floor = await open_floor(stage)
+    floor = await open_floor(fixture)
     consumer = await floor.consumer("l1")
     await floor.send("l2", "other")
     sent = await floor.send("l1", "own")
-    once_each(sent, await floor.nothing_but(consumer))
+    once_each(sent, await floor.deliveries_within(consumer))
 
 
-@case("lite.per-consumer-sets", rules=("R4.32",), level=Level.EXTENSION, needs=NEEDS)
-@on_stage
-async def per_consumer_sets(stage: Stage) -> None:
+@case("lite.per-consumer-sets", rules=("R4.32",), level=EXTENSION, needs=NEEDS)
+async def per_consumer_sets(fixture: Fixture) -> None:
     """Two consumers of one group with different subscriptions each get their own."""
-    floor = await open_floor(stage)
+    floor = await open_floor(fixture)
     one, two = await floor.consumer("l1"), await floor.consumer("l2")
     first, second = await floor.send("l1", "1"), await floor.send("l2", "2")
     once_each(first, await one.watch(5.0, settle=True))
     once_each(second, await two.watch(5.0, settle=True))
 
 
-@case("lite.order", rules=("R4.32",), level=Level.EXTENSION, needs=NEEDS, timeout=180.0)
-@on_stage
-async def order(stage: Stage) -> None:
+@case("lite.order", rules=("R4.32",), level=EXTENSION, needs=NEEDS, timeout=180.0)
+async def order(fixture: Fixture) -> None:
     """Fifty messages of one lite topic come in the order in which they were sent."""
-    floor = await open_floor(stage)
+    floor = await open_floor(fixture)
     consumer = await floor.consumer("l1")
     sent = await floor.send("l1", *map(str, range(50)))
     # Servers may look only every ten seconds whether a lite topic has more.
@@ -135,11 +134,10 @@ async def order(stage: Stage) -> None:
     assert [one.id for one in seen] == [one.id for one in sent]
 
 
-@case("lite.names-independent", rules=("R4.32",), level=Level.EXTENSION, needs=NEEDS)
-@on_stage
-async def names_independent(stage: Stage) -> None:
+@case("lite.names-independent", rules=("R4.32",), level=EXTENSION, needs=NEEDS)
+async def names_independent(fixture: Fixture) -> None:
     """An un-acked message blocks its own lite topic and no other."""
-    floor = await open_floor(stage)
+    floor = await open_floor(fixture)
     consumer = await floor.consumer("l1", "l2")
     blocking = await floor.send("l1", "1", "1b")
     first = await consumer.one(invisible=60.0)
@@ -148,49 +146,45 @@ async def names_independent(stage: Stage) -> None:
     once_each(flowing, await consumer.watch(5.0, settle=True))
 
 
-@case("lite.redelivery", rules=("R4.32",), level=Level.EXTENSION, needs=NEEDS)
-@on_stage
-async def redelivery(stage: Stage) -> None:
+@case("lite.redelivery", rules=("R4.32",), level=EXTENSION, needs=NEEDS)
+async def redelivery(fixture: Fixture) -> None:
     """A message that is not acked comes back at the end of its lease with attempt 2."""
-    floor = await open_floor(stage)
+    floor = await open_floor(fixture)
     consumer = await floor.consumer("l1")
     (sent,) = await floor.send("l1", "m")
     first = await consumer.one(invisible=LEASE)
     again = await consumer.find(sent)
     assert (first.attempt, again.attempt) == (1, 2)
-    expiry(stage.target, LEASE, ordered=True).check_return(first, again)
+    expiry(fixture.target, LEASE, ordered=True).check_return(first, again)
 
 
-@case("lite.partial-add-remove", rules=("R4.33",), level=Level.EXTENSION, needs=NEEDS)
-@on_stage
-async def partial_add_remove(stage: Stage) -> None:
+@case("lite.partial-add-remove", rules=("R4.33",), level=EXTENSION, needs=NEEDS)
+async def partial_add_remove(fixture: Fixture) -> None:
     """Of two lite topics of which one was taken away again the other one stays."""
-    floor = await open_floor(stage)
+    floor = await open_floor(fixture)
     consumer = await floor.consumer("l1", "l2")
     assert await floor.sync(consumer, REMOVE, "l1") == "OK"
     await floor.send("l1", "gone")
     sent = await floor.send("l2", "stays")
-    once_each(sent, await floor.nothing_but(consumer))
+    once_each(sent, await floor.deliveries_within(consumer))
 
 
-@case("lite.complete-add", rules=("R4.33",), level=Level.EXTENSION, needs=NEEDS)
-@on_stage
-async def complete_add(stage: Stage) -> None:
+@case("lite.complete-add", rules=("R4.33",), level=EXTENSION, needs=NEEDS)
+async def complete_add(fixture: Fixture) -> None:
     """A complete list replaces what was subscribed to before."""
-    floor = await open_floor(stage)
+    floor = await open_floor(fixture)
     consumer = await floor.consumer("l1", "l2")
     assert await floor.sync(consumer, REPLACE, "l3") == "OK"
     await floor.send("l1", "1")
     await floor.send("l2", "2")
     sent = await floor.send("l3", "3")
-    once_each(sent, await floor.nothing_but(consumer))
+    once_each(sent, await floor.deliveries_within(consumer))
 
 
-@case("lite.quota", rules=("R4.34",), level=Level.EXTENSION, needs=NEEDS)
-@on_stage
-async def quota(stage: Stage) -> None:
+@case("lite.quota", rules=("R4.34",), level=EXTENSION, needs=NEEDS)
+async def quota(fixture: Fixture) -> None:
     """The quota is told in the settings; one name more is refused, and the ones before still work."""
-    floor = await open_floor(stage, quota=3)
+    floor = await open_floor(fixture, quota=3)
     consumer = await floor.consumer("l1", "l2", "l3")
     settings = consumer.client.settings
     assert settings is not None
@@ -203,19 +197,18 @@ async def quota(stage: Stage) -> None:
 @case(
     "lite.name-limits",
     rules=("R4.31",),
-    level=Level.EXTENSION,
+    level=EXTENSION,
     needs=NEEDS,
     params={"blank": " ", "65": "a" * 65, "dot": "a.b", "space": "a b", "accent": "é"},
 )
-@on_stage
-async def name_limits(stage: Stage, name: str) -> None:
+async def name_limits(fixture: Fixture, name: str) -> None:
     """A name that is no lite topic's ({}) is refused by subscriptions and sends alike; 64 characters are fine."""
-    floor = await open_floor(stage)
+    floor = await open_floor(fixture)
     consumer = await floor.consumer()
     assert await floor.sync(consumer, ADD, name) == "ILLEGAL_LITE_TOPIC"
-    producer = await stage.producer(floor.topic)
+    producer = await fixture.producer(floor.topic)
     reply = await producer.send(floor.message(name, "m"))
-    assert code_name(reply.status.code) == "ILLEGAL_LITE_TOPIC"
+    assert code_of(reply) == "ILLEGAL_LITE_TOPIC"
     assert await floor.sync(consumer, ADD, "a" * 64) == "OK"
 
 
@@ -227,12 +220,11 @@ _STARTS: dict[str, tuple[pb.OffsetOption, Sequence[int]]] = {
 }
 
 
-@case("lite.offset", rules=("R4.33",), level=Level.EXTENSION, needs=NEEDS, params=_STARTS)
-@on_stage
-async def offset(stage: Stage, asked: tuple[pb.OffsetOption, Sequence[int]]) -> None:
+@case("lite.offset", rules=("R4.33",), level=EXTENSION, needs=NEEDS, params=_STARTS)
+async def offset(fixture: Fixture, asked: tuple[pb.OffsetOption, Sequence[int]]) -> None:
     """A new subscriber that asks to begin at {} gets of ten stored messages what lies behind that, and all new ones."""
     start, expected = asked
-    floor = await open_floor(stage)
+    floor = await open_floor(fixture)
     sent = await floor.send("l1", *map(str, range(10)))
     consumer = await floor.consumer()
     assert await floor.sync(consumer, ADD, "l1", start=start) == "OK"
@@ -241,11 +233,10 @@ async def offset(stage: Stage, asked: tuple[pb.OffsetOption, Sequence[int]]) -> 
     once_each([*(sent[n] for n in expected), *later], seen)
 
 
-@case("lite.offset-last", rules=("R4.33",), level=Level.EXTENSION, needs=NEEDS)
-@on_stage
-async def offset_last(stage: Stage) -> None:
+@case("lite.offset-last", rules=("R4.33",), level=EXTENSION, needs=NEEDS)
+async def offset_last(fixture: Fixture) -> None:
     """A group that consumed four of ten and went away goes on at the fifth when it comes back."""
-    floor = await open_floor(stage)
+    floor = await open_floor(fixture)
     consumer = await floor.consumer("l1")
     sent = await floor.send("l1", *map(str, range(10)))
     once_each(sent[:4], await consumer.take(4, batch=4))
@@ -255,26 +246,24 @@ async def offset_last(stage: Stage) -> None:
     once_each(sent[4:], await consumer.watch(25.0, settle=True))
 
 
-@case("lite.offset-timestamp", rules=("R4.33",), level=Level.EXTENSION, needs=NEEDS)
-@on_stage
-async def offset_timestamp(stage: Stage) -> None:
+@case("lite.offset-timestamp", rules=("R4.33",), level=EXTENSION, needs=NEEDS)
+async def offset_timestamp(fixture: Fixture) -> None:
     """A new subscriber that asks to begin at a time gets what was stored from then on."""
-    floor = await open_floor(stage)
+    floor = await open_floor(fixture)
     await floor.send("l1", *map(str, range(5)))
-    await stage.clock.sleep(3.0)
-    between = int(stage.clock.wall() * 1000)
-    await stage.clock.sleep(3.0)
+    await fixture.clock.sleep(3.0)
+    between = int(fixture.clock.wall() * 1000)
+    await fixture.clock.sleep(3.0)
     sent = await floor.send("l1", *map(str, range(5, 10)))
     consumer = await floor.consumer()
     assert await floor.sync(consumer, ADD, "l1", start=pb.OffsetOption(timestamp=between)) == "OK"
     once_each(sent, await consumer.watch(5.0, settle=True))
 
 
-@case("lite.suspend", rules=("R6.15", "R4.32"), level=Level.EXTENSION, needs=NEEDS)
-@on_stage
-async def suspend(stage: Stage) -> None:
+@case("lite.suspend", rules=("R6.15", "R4.32"), level=EXTENSION, needs=NEEDS)
+async def suspend(fixture: Fixture) -> None:
     """A message that is given back as suspended for three seconds comes then, with the same attempt."""
-    floor = await open_floor(stage)
+    floor = await open_floor(fixture)
     consumer = await floor.consumer("l1")
     (sent,) = await floor.send("l1", "m")
     first = await consumer.one(invisible=30.0)
@@ -287,19 +276,18 @@ async def suspend(stage: Stage) -> None:
         suspend=True,
     )
     requests.duration(request.invisible_duration, 3.0)
-    asked = stage.clock.now()
+    asked = fixture.clock.now()
     reply = await consumer.client.unary("ChangeInvisibleDuration", request)
-    assert code_name(reply.status.code) == "OK"
+    assert code_of(reply) == "OK"
     again = await consumer.find(sent)
-    assert again.at - asked >= 3.0 - stage.target.number("early"), f"came back after {again.at - asked:.1f} s"
+    assert again.at - asked >= 3.0 - fixture.number("early"), f"came back after {again.at - asked:.1f} s"
     assert again.attempt == first.attempt, f"the attempt went from {first.attempt} to {again.attempt}"
 
 
-@case("lite.notify-unsubscribe", rules=("R4.34",), level=Level.EXTENSION, needs=NEEDS)
-@on_stage
-async def notify_unsubscribe(stage: Stage) -> None:
+@case("lite.notify-unsubscribe", rules=("R4.34",), level=EXTENSION, needs=NEEDS)
+async def notify_unsubscribe(fixture: Fixture) -> None:
     """Where a lite topic has one subscriber at a time, the one before is told, and gets nothing more."""
-    floor = await open_floor(stage, exclusive=True)
+    floor = await open_floor(fixture, exclusive=True)
     first = await floor.consumer("l1", "l2")
     second = await floor.consumer("l1")
     stream = first.client.stream
@@ -315,11 +303,10 @@ async def notify_unsubscribe(stage: Stage) -> None:
     once_each(sent, await second.take(1))
 
 
-@case("lite.ack-scope", rules=("R6.5", "R4.34"), level=Level.EXTENSION, needs=NEEDS)
-@on_stage
-async def ack_scope(stage: Stage) -> None:
+@case("lite.ack-scope", rules=("R6.5", "R4.34"), level=EXTENSION, needs=NEEDS)
+async def ack_scope(fixture: Fixture) -> None:
     """Acking the message of one lite topic leaves that of another, at the same offset, as it was."""
-    floor = await open_floor(stage)
+    floor = await open_floor(fixture)
     consumer = await floor.consumer("l1", "l2")
     (one,), (two,) = await floor.send("l1", "1"), await floor.send("l2", "2")
     taken = {delivery.id: delivery for delivery in await consumer.take(2, settle=False, invisible=LEASE)}
@@ -330,23 +317,21 @@ async def ack_scope(stage: Stage) -> None:
     assert not [seen for seen in await consumer.watch(LEASE + 3.0) if seen.id == one.id]
 
 
-@case("lite.parent-readers", rules=("R4.31",), level=Level.EXTENSION, needs=NEEDS)
-@on_stage
-async def parent_readers(stage: Stage) -> None:
+@case("lite.parent-readers", rules=("R4.31",), level=EXTENSION, needs=NEEDS)
+async def parent_readers(fixture: Fixture) -> None:
     """An ordinary consumer of the parent topic gets the messages of all its lite topics."""
-    floor = await open_floor(stage)
-    ordinary = await stage.consumer(floor.topic)
+    floor = await open_floor(fixture)
+    ordinary = await fixture.consumer(floor.topic)
     sent = [*await floor.send("l1", "1"), *await floor.send("l2", "2")]
     once_each(sent, await ordinary.take(2))
 
 
-@case("lite.expiry", rules=("R4.33",), level=Level.EXTENSION, needs=NEEDS, timeout=800.0)
-@on_stage
-async def subscription_expiry(stage: Stage) -> None:
+@case("lite.expiry", rules=("R4.33",), level=EXTENSION, needs=NEEDS, timeout=800.0)
+async def subscription_expiry(fixture: Fixture) -> None:
     """A subscription that is repeated lives on; one that is not ends, and its lite topic's messages wait."""
-    floor = await open_floor(stage)
+    floor = await open_floor(fixture)
     consumer = await floor.consumer("l1")
-    life = stage.target.number("lite.life")
+    life = fixture.number("lite.life")
     for _ in range(2):
         await consumer.watch(life * 0.6)
         assert await floor.sync(consumer, REPLACE, "l1") == "OK"
@@ -358,39 +343,35 @@ async def subscription_expiry(stage: Stage) -> None:
     once_each(sent, await consumer.take(1))
 
 
-@case(
-    "lite.resync", rules=("R4.33", "R12.7"), level=Level.EXTENSION, needs=(*NEEDS, "@restart"), timeout=200.0
-)
-@on_stage
-async def resync(stage: Stage) -> None:
+@case("lite.resync", rules=("R4.33", "R12.7"), level=EXTENSION, needs=(*NEEDS, "@restart"), timeout=200.0)
+async def resync(fixture: Fixture) -> None:
     """After a restart that lost the subscriptions, a consumer that repeats its own goes on where it was."""
-    floor = await open_floor(stage)
+    floor = await open_floor(fixture)
     consumer = await floor.consumer("l1")
     sent = await floor.send("l1", "1", "2")
     once_each(sent[:1], await consumer.take(1, batch=1))
-    await stage.clock.sleep(12.0)
+    await fixture.clock.sleep(12.0)
     await consumer.client.vanish()
-    await stage.target.restart()
+    await fixture.target.restart()
     again = await floor.consumer()
-    until = stage.clock.now() + FORGOTTEN
-    while (told := await floor.sync(again, REPLACE, "l1")) != "OK" and stage.clock.now() < until:
-        await stage.clock.sleep(1.0)
+    until = fixture.clock.now() + FORGOTTEN
+    while (told := await floor.sync(again, REPLACE, "l1")) != "OK" and fixture.clock.now() < until:
+        await fixture.clock.sleep(1.0)
     assert told == "OK", f"answered {told} for a minute after the restart"
     once_each(sent[1:], await again.take(1, within=60.0))
 
 
-@case("lite.ttl", rules=("R4.30",), level=Level.EXTENSION, needs=(*NEEDS, "@lite-life"), timeout=400.0)
-@on_stage
-async def ttl(stage: Stage) -> None:
+@case("lite.ttl", rules=("R4.30",), level=EXTENSION, needs=(*NEEDS, "@lite-life"), timeout=400.0)
+async def ttl(fixture: Fixture) -> None:
     """A lite topic that nobody writes to ends with its messages; its name and its place in the quota are free again."""
-    floor = await open_floor(stage)
-    await stage.target.special.bound_lite_topics(floor.topic, seconds=60.0, count=1)
+    floor = await open_floor(fixture)
+    await fixture.target.special.bound_lite_topics(floor.topic, seconds=60.0, count=1)
     await floor.send("l1", "old")
-    await stage.clock.sleep(50.0)
+    await fixture.clock.sleep(50.0)
     await floor.send("l1", "keeps it alive")
-    await stage.clock.sleep(50.0)
+    await fixture.clock.sleep(50.0)
     assert await _refused(floor, "l2"), "a lite topic that was written to 50 s ago has ended after 60 s"
-    await stage.clock.sleep(15.0 + stage.target.number("lite.scan"))
+    await fixture.clock.sleep(15.0 + fixture.number("lite.scan"))
     consumer = await floor.consumer()
     assert await floor.sync(consumer, ADD, "l1", start=_STARTS["min"][0]) == "OK"
     sent = await floor.send("l1", "new")
@@ -398,17 +379,16 @@ async def ttl(stage: Stage) -> None:
 
 
 async def _refused(floor: Floor, name: str) -> bool:
-    producer = await floor.stage.producer(floor.topic)
+    producer = await floor.fixture.producer(floor.topic)
     reply = await producer.send(floor.message(name, "m"))
-    return code_name(reply.status.code) == "LITE_TOPIC_QUOTA_EXCEEDED"
+    return code_of(reply) == "LITE_TOPIC_QUOTA_EXCEEDED"
 
 
-@case("lite.topic-quota", rules=("R4.34",), level=Level.EXTENSION, needs=(*NEEDS, "@lite-life"))
-@on_stage
-async def topic_quota(stage: Stage) -> None:
+@case("lite.topic-quota", rules=("R4.34",), level=EXTENSION, needs=(*NEEDS, "@lite-life"))
+async def topic_quota(fixture: Fixture) -> None:
     """One lite topic more than the parent may have is refused and not made; those that are there take messages."""
-    floor = await open_floor(stage)
-    await stage.target.special.bound_lite_topics(floor.topic, count=2)
+    floor = await open_floor(fixture)
+    await fixture.target.special.bound_lite_topics(floor.topic, count=2)
     consumer = await floor.consumer("l1", "l2", "l3")
     sent = [*await floor.send("l1", "1"), *await floor.send("l2", "2")]
     assert await _refused(floor, "l3"), "a third lite topic of two was made"
@@ -419,33 +399,31 @@ async def topic_quota(stage: Stage) -> None:
 @case(
     "lite.wrong-topic",
     rules=("R4.5", "R4.6"),
-    level=Level.EXTENSION,
+    level=EXTENSION,
     needs=(*NEEDS, "type.check"),
     params={"NORMAL": "NORMAL", "FIFO": "FIFO", "PRIORITY": "PRIORITY"},
 )
-@on_stage
-async def wrong_topic(stage: Stage, kind: str) -> None:
+async def wrong_topic(fixture: Fixture, kind: str) -> None:
     """A {} topic has no lite topics: a message to one is refused, and so is a subscription."""
-    floor = await open_floor(stage)
+    floor = await open_floor(fixture)
     consumer = await floor.consumer()
-    other = await stage.topic(1, type=kind)
-    producer = await stage.producer(other)
-    message = requests.message(other, "m", kind=pb.MessageType.LITE, born_at=stage.clock.wall())
+    other = await fixture.topic(1, type=kind)
+    producer = await fixture.producer(other)
+    message = requests.message(other, "m", kind=pb.MessageType.LITE, born_at=fixture.clock.wall())
     message.system_properties.lite_topic = "l1"
     reply = await producer.send(message)
-    assert code_name(reply.status.code) == "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE"
+    assert code_of(reply) == "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE"
     assert await floor.sync(consumer, ADD, "l1", topic=other) != "OK"
 
 
-@case("lite.unbound-group", rules=("R4.30",), level=Level.EXTENSION, needs=NEEDS)
-@on_stage
-async def unbound_group(stage: Stage) -> None:
+@case("lite.unbound-group", rules=("R4.30",), level=EXTENSION, needs=NEEDS)
+async def unbound_group(fixture: Fixture) -> None:
     """A group that is not bound to the topic can neither subscribe nor present a lite consumer."""
-    floor = await open_floor(stage)
+    floor = await open_floor(fixture)
     consumer = await floor.consumer()
-    stranger = await stage.target.create_group()
+    stranger = await fixture.group()
     assert await floor.sync(consumer, ADD, "l1", group=stranger) != "OK"
-    client = await stage.client()
+    client = await fixture.client()
     try:
         await client.present(
             requests.consumer_settings(stranger, {floor.topic: "*"}, pb.ClientType.LITE_PUSH_CONSUMER)
@@ -455,12 +433,11 @@ async def unbound_group(stage: Stage) -> None:
     raise AssertionError("the settings of a lite consumer were taken for a group that is not bound")
 
 
-@case("lite.simple-consumer", rules=("R4.32",), level=Level.EXTENSION, needs=NEEDS)
-@on_stage
-async def simple_consumer(stage: Stage) -> None:
+@case("lite.simple-consumer", rules=("R4.32",), level=EXTENSION, needs=NEEDS)
+async def simple_consumer(fixture: Fixture) -> None:
     """A simple consumer of lite topics receives and acks, and what it acked stays away."""
-    floor = await open_floor(stage)
+    floor = await open_floor(fixture)
     consumer = await floor.consumer("l1", kind=pb.ClientType.LITE_SIMPLE_CONSUMER)
     sent = await floor.send("l1", *map(str, range(5)))
     once_each(sent, await consumer.take(5, invisible=LEASE))
-    assert not await floor.nothing_but(consumer, LEASE + 3.0)
+    assert not await floor.deliveries_within(consumer, LEASE + 3.0)

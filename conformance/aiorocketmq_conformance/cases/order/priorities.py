@@ -7,41 +7,42 @@ from typing import Any
 
 from aiorocketmq.wire import messages as pb
 
-from aiorocketmq_conformance.case import Level, case
-from aiorocketmq_conformance.fixture import Consumer, Sent, Stage, on_stage, once_each
+from aiorocketmq_conformance.case import EXTENSION, INFORMATIONAL, case
+from aiorocketmq_conformance.consumer import Consumer, Sent
+from aiorocketmq_conformance.fixture import Fixture, once_each
 from aiorocketmq_conformance.probe import requests
-from aiorocketmq_conformance.probe.answers import Delivery, code_name
+from aiorocketmq_conformance.probe.answers import Delivery, code_of
 from aiorocketmq_conformance.tolerances import PROMPT
 
-NEEDS = ("@topic", "@group", "type.priority")
+NEEDS = ("type.priority",)
 LEVELS = 8
 
 
-def ranked(stage: Stage, topic: str, body: str, priority: int, **fields: Any) -> pb.Message:
+def ranked(fixture: Fixture, topic: str, body: str, priority: int, **fields: Any) -> pb.Message:
     """A message with a priority."""
-    message = requests.message(topic, body, born_at=stage.clock.wall(), **fields)
+    message = requests.message(topic, body, born_at=fixture.clock.wall(), **fields)
     message.system_properties.priority = priority
     if not fields:
         message.system_properties.message_type = pb.MessageType.PRIORITY
     return message
 
 
-async def prepared(stage: Stage) -> tuple[str, Consumer]:
+async def prepared(fixture: Fixture) -> tuple[str, Consumer]:
     """A fresh PRIORITY topic with a queue for each level, and its primed consumer."""
-    topic = await stage.topic(LEVELS, type="PRIORITY")
-    return topic, await stage.consumer(topic)
+    topic = await fixture.topic(LEVELS, type="PRIORITY")
+    return topic, await fixture.consumer(topic)
 
 
-async def send(stage: Stage, topic: str, *levels: int) -> list[Sent]:
+async def send(fixture: Fixture, topic: str, *levels: int) -> list[Sent]:
     """Send one message of each level in turn; its body is the level."""
-    return [await stage.send_message(ranked(stage, topic, str(level), level)) for level in levels]
+    return [await fixture.send_message(ranked(fixture, topic, str(level), level)) for level in levels]
 
 
-async def backlog(stage: Stage, topic: str, *levels: int) -> list[Sent]:
+async def backlog(fixture: Fixture, topic: str, *levels: int) -> list[Sent]:
     """The same, and wait until another group was handed all of them: a server shows a message some time after its
     receipt, and what it does not show yet cannot come first."""
-    witness = await stage.consumer(topic)
-    sent = await send(stage, topic, *levels)
+    witness = await fixture.consumer(topic)
+    sent = await send(fixture, topic, *levels)
     once_each(sent, await witness.take(len(sent), within=60.0))
     return sent
 
@@ -51,12 +52,11 @@ def level(delivery: Delivery) -> int:
     return int(delivery.text)
 
 
-@case("prio.backlog-order", rules=("R4.28", "R4.29"), level=Level.EXTENSION, needs=NEEDS, timeout=180.0)
-@on_stage
-async def backlog_order(stage: Stage) -> None:
+@case("prio.backlog-order", rules=("R4.28", "R4.29"), level=EXTENSION, needs=NEEDS, timeout=180.0)
+async def backlog_order(fixture: Fixture) -> None:
     """Of a backlog of 50 low and 50 high messages, taken one by one, the high ones come first."""
-    topic, consumer = await prepared(stage)
-    sent = await backlog(stage, topic, *[1] * 50, *[6] * 50)
+    topic, consumer = await prepared(fixture)
+    sent = await backlog(fixture, topic, *[1] * 50, *[6] * 50)
     seen = await consumer.take(100, within=90.0, batch=1)
     once_each(sent, seen)
     assert [level(one) for one in seen] == [6] * 50 + [1] * 50
@@ -65,69 +65,65 @@ async def backlog_order(stage: Stage) -> None:
 @case(
     "prio.levels",
     rules=("R4.28", "R4.29"),
-    level=Level.EXTENSION,
+    level=EXTENSION,
     needs=NEEDS,
     timeout=180.0,
     params={"batch-1": 1, "batch-32": 32},
 )
-@on_stage
-async def levels(stage: Stage, batch: int) -> None:
+async def levels(fixture: Fixture, batch: int) -> None:
     """Ten messages of each of eight levels, sent in any order, come level by level, the highest first ({})."""
-    topic, consumer = await prepared(stage)
+    topic, consumer = await prepared(fixture)
     shuffled = random.Random(7).sample(list(range(LEVELS)) * 10, k=LEVELS * 10)
-    sent = await backlog(stage, topic, *shuffled)
+    sent = await backlog(fixture, topic, *shuffled)
     seen = await consumer.take(len(sent), within=90.0, batch=batch)
     once_each(sent, seen)
     assert [level(one) for one in seen] == sorted(shuffled, reverse=True)
 
 
-@case("prio.no-backlog", rules=("R4.29",), level=Level.EXTENSION, needs=NEEDS)
-@on_stage
-async def no_backlog(stage: Stage) -> None:
+@case("prio.no-backlog", rules=("R4.29",), level=EXTENSION, needs=NEEDS)
+async def no_backlog(fixture: Fixture) -> None:
     """A consumer that waits gets a low message at once, not after a high one that comes later."""
-    topic, consumer = await prepared(stage)
-    (low,) = await send(stage, topic, 0)
+    topic, consumer = await prepared(fixture)
+    (low,) = await send(fixture, topic, 0)
     once_each([low], await consumer.take(1, within=PROMPT))
-    (high,) = await send(stage, topic, 7)
+    (high,) = await send(fixture, topic, 7)
     once_each([high], await consumer.take(1, within=PROMPT))
 
 
-@case("prio.roundtrip", rules=("R4.28",), level=Level.EXTENSION, needs=NEEDS)
-@on_stage
-async def roundtrip(stage: Stage) -> None:
+@case("prio.roundtrip", rules=("R4.28",), level=EXTENSION, needs=NEEDS)
+async def roundtrip(fixture: Fixture) -> None:
     """A priority is delivered as it was sent, also one above the number of queues; other messages have none."""
-    topic, consumer = await prepared(stage)
+    topic, consumer = await prepared(fixture)
     for priority in (0, 7, 100, 2**31 - 1):
-        await send(stage, topic, priority)
+        await send(fixture, topic, priority)
         (seen,) = await consumer.take(1, within=PROMPT)
         system = seen.message.system_properties
         assert system.HasField("priority"), f"the priority {priority} is lost"
         assert system.priority == priority
         assert system.message_type == pb.MessageType.PRIORITY
-    plain = await stage.topic(1)
-    reader = await stage.consumer(plain)
-    await stage.send(plain, "m")
+    plain = await fixture.topic(1)
+    reader = await fixture.consumer(plain)
+    await fixture.send(plain, "m")
     (unset,) = await reader.take(1)
     assert not unset.message.system_properties.HasField("priority")
 
 
-@case("prio.range", rules=("R4.28",), level=Level.EXTENSION, needs=NEEDS)
-@on_stage
-async def refused(stage: Stage) -> None:
+@case("prio.range", rules=("R4.28",), level=EXTENSION, needs=NEEDS)
+async def refused(fixture: Fixture) -> None:
     """A negative priority is refused and nothing stored."""
-    topic, consumer = await prepared(stage)
-    producer = await stage.producer(topic)
-    reply = await producer.send(ranked(stage, topic, "-1", -1))
+    topic, consumer = await prepared(fixture)
+    producer = await fixture.producer(topic)
+    reply = await producer.send(ranked(fixture, topic, "-1", -1))
     assert reply.status.code != pb.Code.OK
-    stage.target.note("answer", code_name(reply.status.code))
-    (sentinel,) = await send(stage, topic, 0)
+    fixture.note("answer", code_of(reply))
+    (sentinel,) = await send(fixture, topic, 0)
     once_each([sentinel], await consumer.watch(5.0, settle=True))
 
 
 @case(
     "prio.exclusive",
     rules=("R4.5",),
-    level=Level.EXTENSION,
+    level=EXTENSION,
     needs=(*NEEDS, "type.check"),
     params={
         "group": {"group": "g"},
@@ -135,62 +131,58 @@ async def refused(stage: Stage) -> None:
         "half": {"kind": pb.MessageType.TRANSACTION},
     },
 )
-@on_stage
-async def exclusive(stage: Stage, fields: dict[str, Any]) -> None:
+async def exclusive(fixture: Fixture, fields: dict[str, Any]) -> None:
     """A message that has a priority and also a {} is none for a PRIORITY topic."""
-    topic = await stage.topic(LEVELS, type="PRIORITY")
-    producer = await stage.producer(topic)
-    reply = await producer.send(ranked(stage, topic, "m", 3, **fields))
-    assert code_name(reply.status.code) == "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE"
+    topic = await fixture.topic(LEVELS, type="PRIORITY")
+    producer = await fixture.producer(topic)
+    reply = await producer.send(ranked(fixture, topic, "m", 3, **fields))
+    assert code_of(reply) == "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE"
 
 
 @case(
     "prio.wrong-topic",
     rules=("R4.5", "R4.6"),
-    level=Level.EXTENSION,
+    level=EXTENSION,
     needs=(*NEEDS, "type.check"),
     params={"with-on-NORMAL": ("NORMAL", 3), "without-on-PRIORITY": ("PRIORITY", None)},
 )
-@on_stage
-async def wrong_topic(stage: Stage, given: tuple[str, int | None]) -> None:
+async def wrong_topic(fixture: Fixture, given: tuple[str, int | None]) -> None:
     """A message and a topic of which only one knows priorities ({}) do not go together."""
     kind, priority = given
-    topic = await stage.topic(LEVELS, type=kind)
-    producer = await stage.producer(topic)
-    message = requests.message(topic, "m", born_at=stage.clock.wall())
+    topic = await fixture.topic(LEVELS, type=kind)
+    producer = await fixture.producer(topic)
+    message = requests.message(topic, "m", born_at=fixture.clock.wall())
     if priority is not None:
         message.system_properties.priority = priority
     reply = await producer.send(message)
-    assert code_name(reply.status.code) == "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE"
+    assert code_of(reply) == "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE"
 
 
-@case("prio.retry-inversion", rules=("R4.29",), level=Level.INFORMATIONAL, needs=NEEDS, timeout=120.0)
-@on_stage
-async def retry_inversion(stage: Stage) -> None:
+@case("prio.retry-inversion", rules=("R4.29",), level=INFORMATIONAL, needs=NEEDS, timeout=120.0)
+async def retry_inversion(fixture: Fixture) -> None:
     """A redelivered message of the highest level comes before fresh ones of lower levels."""
-    topic, consumer = await prepared(stage)
-    (high,) = await send(stage, topic, 7)
+    topic, consumer = await prepared(fixture)
+    (high,) = await send(fixture, topic, 7)
     first = await consumer.one(invisible=10.0)
     assert first.id == high.id
-    await stage.clock.sleep(10.0 + stage.target.number("revive.high"))
-    low = await send(stage, topic, 0, 1, 2)
+    await fixture.clock.sleep(10.0 + fixture.number("revive.high"))
+    low = await send(fixture, topic, 0, 1, 2)
     seen = await consumer.take(4, batch=1, within=60.0)
     order = [level(one) for one in seen]
-    stage.target.note("order", str(order))
+    fixture.note("order", str(order))
     once_each([high, *low], seen)
     assert order[0] == 7, f"the redelivery came as number {order.index(7) + 1}"
 
 
-@case("prio.loss-free", rules=("R4.29",), level=Level.EXTENSION, needs=NEEDS, timeout=240.0)
-@on_stage
-async def loss_free(stage: Stage) -> None:
+@case("prio.loss-free", rules=("R4.29",), level=EXTENSION, needs=NEEDS, timeout=240.0)
+async def loss_free(fixture: Fixture) -> None:
     """Of 400 messages of mixed levels sent over eight lanes none is lost, doubled or starved."""
-    topic, consumer = await prepared(stage)
+    topic, consumer = await prepared(fixture)
     chance = random.Random(11)
     sent = []
     for _ in range(10):
         batch = [chance.randrange(LEVELS) for _ in range(40)]
-        sent += await send(stage, topic, *batch)
+        sent += await send(fixture, topic, *batch)
         await consumer.receive(batch=5, invisible=60.0)
     seen = [*consumer.seen]
     await consumer.ack(*seen)

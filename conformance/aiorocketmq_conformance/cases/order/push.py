@@ -8,19 +8,19 @@ from itertools import pairwise
 from aiorocketmq.wire import messages as pb
 
 from aiorocketmq_conformance.case import case
-from aiorocketmq_conformance.fixture import Stage, on_stage
+from aiorocketmq_conformance.fixture import Fixture
 from aiorocketmq_conformance.probe.answers import Delivery
 from aiorocketmq_conformance.probe.push import Handled, Handler, PushClient
 
-PUSHED = ("@topic", "@group", "type.fifo", "autorenew")
+PUSHED = ("type.fifo", "autorenew")
 
 
-async def _push(stage: Stage, topic: str, handler: Handler, *, group: str | None = None) -> PushClient:
-    consumer = await stage.consumer(
+async def _push(fixture: Fixture, topic: str, handler: Handler, *, group: str | None = None) -> PushClient:
+    consumer = await fixture.consumer(
         topic, group=group, ordered=True, kind=pb.ClientType.PUSH_CONSUMER, prime=group is None
     )
     push = PushClient(consumer.client, topic, consumer.group, handler)
-    return await stage.stack.enter_async_context(push)
+    return await fixture.stack.enter_async_context(push)
 
 
 async def _succeed(_: Delivery) -> bool:
@@ -35,42 +35,40 @@ def _by_group(runs: list[Handled]) -> dict[str, list[Handled]]:
 
 
 @case("fifo.two-groups-100", rules=("R8.1", "R8.4"), needs=PUSHED, timeout=90.0)
-@on_stage
-async def two_groups_100(stage: Stage) -> None:
+async def two_groups_100(fixture: Fixture) -> None:
     """A push consumer handles 100 messages of two alternating message groups each in the order they were sent."""
-    topic = await stage.topic(4, type="FIFO")
-    groups = [stage.target.fresh("mg") for _ in range(2)]
-    primed = await stage.consumer(topic, ordered=True)
+    topic = await fixture.topic(4, type="FIFO")
+    groups = [fixture.fresh("mg") for _ in range(2)]
+    primed = await fixture.consumer(topic, ordered=True)
     # Sent before anybody looks, so that they come in large batches.
     for n in range(50):
         for group in groups:
-            await stage.send(topic, str(n), group=group)
-    one = await _push(stage, topic, _succeed, group=primed.group)
-    two = await _push(stage, topic, _succeed, group=primed.group)
-    end = stage.clock.now() + 30.0
-    while len(one.handled) + len(two.handled) < 100 and stage.clock.now() < end:
-        await stage.clock.sleep(0.5)
+            await fixture.send(topic, str(n), group=group)
+    one = await _push(fixture, topic, _succeed, group=primed.group)
+    two = await _push(fixture, topic, _succeed, group=primed.group)
+    end = fixture.clock.now() + 30.0
+    while len(one.handled) + len(two.handled) < 100 and fixture.clock.now() < end:
+        await fixture.clock.sleep(0.5)
     runs = sorted([*one.handled, *two.handled], key=lambda run: run.serial)
     told = {group: [int(run.delivery.text) for run in each] for group, each in _by_group(runs).items()}
     assert told == {group: list(range(50)) for group in groups}
 
 
 @case("fifo.one-inflight-consumer", rules=("R8.4", "R8.16"), needs=PUSHED, timeout=90.0)
-@on_stage
-async def one_inflight_consumer(stage: Stage) -> None:
+async def one_inflight_consumer(fixture: Fixture) -> None:
     """Two push consumers with a slow handler never work on one message group at the same time."""
-    topic = await stage.topic(4, type="FIFO")
+    topic = await fixture.topic(4, type="FIFO")
 
     async def handle(_: Delivery) -> bool:
-        await stage.clock.sleep(0.3)
+        await fixture.clock.sleep(0.3)
         return True
 
-    one = await _push(stage, topic, handle)
-    two = await _push(stage, topic, handle, group=one.group)
-    await stage.send(topic, *map(str, range(30)), group=stage.target.fresh("mg"))
-    end = stage.clock.now() + 40.0
-    while len(one.handled) + len(two.handled) < 30 and stage.clock.now() < end:
-        await stage.clock.sleep(0.5)
+    one = await _push(fixture, topic, handle)
+    two = await _push(fixture, topic, handle, group=one.group)
+    await fixture.send(topic, *map(str, range(30)), group=fixture.fresh("mg"))
+    end = fixture.clock.now() + 40.0
+    while len(one.handled) + len(two.handled) < 30 and fixture.clock.now() < end:
+        await fixture.clock.sleep(0.5)
     runs = sorted([*one.handled, *two.handled], key=lambda run: run.serial)
     assert [int(run.delivery.text) for run in runs] == list(range(30))
     overlaps = [
@@ -79,9 +77,9 @@ async def one_inflight_consumer(stage: Stage) -> None:
     assert not overlaps, f"handled at the same time: {overlaps}"
 
 
-async def _fail_odd_once(stage: Stage, group_count: int) -> None:
-    topic = await stage.topic(4, type="FIFO")
-    groups = [stage.target.fresh("mg") for _ in range(group_count)]
+async def _fail_odd_once(fixture: Fixture, group_count: int) -> None:
+    topic = await fixture.topic(4, type="FIFO")
+    groups = [fixture.fresh("mg") for _ in range(group_count)]
     failed: set[str] = set()
 
     async def handle(delivery: Delivery) -> bool:
@@ -90,9 +88,9 @@ async def _fail_odd_once(stage: Stage, group_count: int) -> None:
             return False
         return True
 
-    push = await _push(stage, topic, handle)
+    push = await _push(fixture, topic, handle)
     for n in range(10):
-        await stage.send(topic, str(n), group=groups[n % group_count])
+        await fixture.send(topic, str(n), group=groups[n % group_count])
     await push.until(lambda runs: sum(run.succeeded for run in runs) >= 10, 60.0)
     told = _by_group(push.handled)
     assert set(told) == set(groups), "a message group without any message"
@@ -107,14 +105,12 @@ async def _fail_odd_once(stage: Stage, group_count: int) -> None:
 
 
 @case("fifo.push-inline-retry", rules=("R8.19",), needs=PUSHED, timeout=120.0)
-@on_stage
-async def push_inline_retry(stage: Stage) -> None:
+async def push_inline_retry(fixture: Fixture) -> None:
     """Messages that fail once are tried again before their successors start; the end comes in sending order."""
-    await _fail_odd_once(stage, 1)
+    await _fail_odd_once(fixture, 1)
 
 
 @case("fifo.push-retry-3-groups", rules=("R8.19",), needs=PUSHED, timeout=120.0)
-@on_stage
-async def push_retry_3_groups(stage: Stage) -> None:
+async def push_retry_3_groups(fixture: Fixture) -> None:
     """The same with three message groups: each has its messages, and has them in order."""
-    await _fail_odd_once(stage, 3)
+    await _fail_odd_once(fixture, 3)

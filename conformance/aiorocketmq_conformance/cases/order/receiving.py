@@ -7,20 +7,20 @@ from collections import Counter, defaultdict
 from itertools import pairwise
 
 from aiorocketmq_conformance.case import case
-from aiorocketmq_conformance.fixture import SHORT_POLL, Consumer, Sent, Stage, on_stage
+from aiorocketmq_conformance.consumer import SHORT_POLL, Consumer, Sent
+from aiorocketmq_conformance.fixture import Fixture
 from aiorocketmq_conformance.probe import requests
-from aiorocketmq_conformance.probe.answers import Delivery, code_name
+from aiorocketmq_conformance.probe.answers import Delivery, code_of, entry_codes
 from aiorocketmq_conformance.tolerances import PROMPT, expiry, nack, wake
 
-ORDERED = ("@topic", "@group", "type.fifo")
+ORDERED = ("type.fifo",)
 
 
-async def one_group(stage: Stage, count: int, *, shown: bool = False) -> tuple[Consumer, list[Sent], str]:
+async def one_group(fixture: Fixture, count: int, *, shown: bool = False) -> tuple[Consumer, list[Sent], str]:
     """An ordered consumer and `count` messages m0… of one message group, all `shown` already; the group's name."""
-    topic = await stage.topic(4, type="FIFO")
-    consumer = await stage.consumer(topic, ordered=True)
-    message_group = stage.target.fresh("mg")
-    send = stage.backlog if shown else stage.send
+    topic, consumer = await fixture.subscribed(4, type="FIFO", ordered=True)
+    message_group = fixture.fresh("mg")
+    send = fixture.backlog if shown else fixture.send
     sent = await send(topic, *(f"m{n}" for n in range(count)), group=message_group)
     return consumer, sent, message_group
 
@@ -30,14 +30,12 @@ def _texts(deliveries: list[Delivery] | tuple[Delivery, ...]) -> list[str]:
 
 
 @case("fifo.same-queue", rules=("R4.8", "R4.10"), needs=ORDERED, timeout=90.0)
-@on_stage
-async def same_queue(stage: Stage) -> None:
+async def same_queue(fixture: Fixture) -> None:
     """All messages of one message group share one queue, and twenty groups do not all share the same."""
-    topic = await stage.topic(8, type="FIFO")
-    consumer = await stage.consumer(topic)
-    groups = [stage.target.fresh("mg") for _ in range(20)]
+    topic, consumer = await fixture.subscribed(8, type="FIFO")
+    groups = [fixture.fresh("mg") for _ in range(20)]
     for group in groups:
-        await stage.send(topic, *(f"m{n}" for n in range(10)), group=group)
+        await fixture.send(topic, *(f"m{n}" for n in range(10)), group=group)
     seen = await consumer.take(200, within=30.0)
     queues: dict[str, set[int]] = defaultdict(set)
     for one in seen:
@@ -49,35 +47,33 @@ async def same_queue(stage: Stage) -> None:
 
 
 @case("fifo.single-group", rules=("R8.4", "R8.9"), needs=ORDERED)
-@on_stage
-async def single_group(stage: Stage) -> None:
+async def single_group(fixture: Fixture) -> None:
     """Twenty messages of one message group, taken and acked one by one, come in the order they were sent, once each."""
-    consumer, sent, _ = await one_group(stage, 20)
+    consumer, sent, _ = await one_group(fixture, 20)
     seen = [(await consumer.take(1, batch=1))[0] for _ in range(20)]
     assert [one.id for one in seen] == [one.id for one in sent]
     assert {one.attempt for one in seen} == {1}
 
 
 @case("fifo.many-groups", rules=("R8.4", "R8.16", "R8.17"), needs=ORDERED, timeout=180.0)
-@on_stage
-async def many_groups(stage: Stage) -> None:
+async def many_groups(fixture: Fixture) -> None:
     """Four consumers side by side get every one of 50 message groups complete and in order."""
-    topic = await stage.topic(4, type="FIFO")
-    first = await stage.consumer(topic, ordered=True)
-    consumers = [first, *[await stage.consumer(topic, group=first.group, prime=False) for _ in range(3)]]
-    groups = [stage.target.fresh("mg") for _ in range(50)]
-    producer = await stage.producer(topic)
+    topic = await fixture.topic(4, type="FIFO")
+    first = await fixture.consumer(topic, ordered=True)
+    consumers = [first, *[await fixture.consumer(topic, group=first.group, prime=False) for _ in range(3)]]
+    groups = [fixture.fresh("mg") for _ in range(50)]
+    producer = await fixture.producer(topic)
 
     async def produce(group: str) -> None:
         for n in range(20):
-            made = requests.message(topic, f"{n}", group=group, born_at=stage.clock.wall())
-            await stage.send_message(made, producer)
+            made = requests.message(topic, f"{n}", group=group, born_at=fixture.clock.wall())
+            await fixture.send_message(made, producer)
 
-    end = stage.clock.now() + 90.0
+    end = fixture.clock.now() + 90.0
     left = Counter(dict.fromkeys(groups, 20))
 
     async def consume(consumer: Consumer) -> None:
-        while left.total() and stage.clock.now() < end:
+        while left.total() and fixture.clock.now() < end:
             answer = await consumer.receive(batch=16)
             left.subtract(one.message_group for one in answer.deliveries)
             await consumer.ack(*answer.deliveries)
@@ -95,10 +91,9 @@ async def many_groups(stage: Stage) -> None:
 
 
 @case("fifo.batch-prefix", rules=("R8.6",), needs=ORDERED)
-@on_stage
-async def batch_prefix(stage: Stage) -> None:
+async def batch_prefix(fixture: Fixture) -> None:
     """A batch of a message group is its next messages in order, without a gap."""
-    consumer, _, _ = await one_group(stage, 20)
+    consumer, _, _ = await one_group(fixture, 20)
     answer = await consumer.receive(batch=8)
     assert 1 <= len(answer.deliveries) <= 8
     assert _texts(answer.deliveries) == [f"m{n}" for n in range(len(answer.deliveries))]
@@ -111,11 +106,10 @@ async def batch_prefix(stage: Stage) -> None:
 
 
 @case("fifo.unacked-blocks", rules=("R8.4", "R8.7"), needs=ORDERED, timeout=90.0)
-@on_stage
-async def unacked_blocks(stage: Stage) -> None:
+async def unacked_blocks(fixture: Fixture) -> None:
     """While the head of a message group is never acked, four pollers get only the head, with growing attempts."""
-    first, _, _ = await one_group(stage, 20)
-    others = [await stage.consumer(first.topic, group=first.group, prime=False) for _ in range(3)]
+    first, _, _ = await one_group(fixture, 20)
+    others = [await fixture.consumer(first.topic, group=first.group, prime=False) for _ in range(3)]
     seen = await asyncio.gather(*(one.watch(35.0, batch=1, invisible=10.0) for one in [first, *others]))
     deliveries = sorted((one for each in seen for one in each), key=lambda one: one.serial)
     assert {one.text for one in deliveries} == {"m0"}, f"delivered past an un-acked head: {deliveries}"
@@ -124,36 +118,34 @@ async def unacked_blocks(stage: Stage) -> None:
     head = deliveries[0]
     for number, again in enumerate(deliveries[1:], start=1):
         # Counted from the first receive: later ones were parked when their message came.
-        assert again.at >= head.asked_at + number * 10.0 - stage.target.number("early"), f"{again} came early"
+        assert again.at >= head.asked_at + number * 10.0 - fixture.number("early"), f"{again} came early"
     for earlier, later in pairwise(deliveries):
-        assert later.at <= earlier.at + expiry(stage.target, 10.0, ordered=True).high, f"{later} came late"
+        assert later.at <= earlier.at + expiry(fixture.target, 10.0, ordered=True).high, f"{later} came late"
 
 
 @case("fifo.ack-unblocks", rules=("R8.9",), needs=ORDERED)
-@on_stage
-async def ack_unblocks(stage: Stage) -> None:
+async def ack_unblocks(fixture: Fixture) -> None:
     """Acking the head lets a waiting poll have the next message at once."""
-    consumer, _, _ = await one_group(stage, 2)
+    consumer, _, _ = await one_group(fixture, 2)
     head = await consumer.one()
     assert head.text == "m0"
-    waiting = stage.background(consumer.receive(batch=1, poll=10.0))
-    await stage.clock.sleep(2.0)
+    waiting = fixture.background(consumer.receive(batch=1, poll=10.0))
+    await fixture.clock.sleep(2.0)
     assert not waiting.done(), "the poll was answered while the head was in flight"
     await consumer.ack(head)
-    acked = stage.clock.now()
+    acked = fixture.clock.now()
     answer = await waiting
     assert _texts(answer.deliveries) == ["m1"]
     woken = answer.deliveries[0].at - acked
-    stage.target.note("unblocked", round(woken, 4))
-    wake(stage.target).check(woken, "the next message came")
+    fixture.note("unblocked", round(woken, 4))
+    wake(fixture.target).check(woken, "the next message came")
     await consumer.ack(*answer.deliveries)
 
 
 @case("fifo.gap-ack", rules=("R8.8", "R8.10"), needs=ORDERED, timeout=90.0)
-@on_stage
-async def gap_ack(stage: Stage) -> None:
+async def gap_ack(fixture: Fixture) -> None:
     """When the head of a batch is left, it comes back, and nothing behind the batch is delivered before it is acked."""
-    consumer, _, _ = await one_group(stage, 6, shown=True)
+    consumer, _, _ = await one_group(fixture, 6, shown=True)
     batch = (await consumer.receive(batch=3, invisible=10.0)).deliveries
     assert _texts(batch) == ["m0", "m1", "m2"]
     await consumer.ack(batch[1], batch[2])
@@ -165,7 +157,7 @@ async def gap_ack(stage: Stage) -> None:
     beyond = {one.text for one in seen} - {"m0", "m1", "m2"}
     assert not beyond, f"delivered behind an un-acked head: {beyond}"
     followers = {one.text for one in seen} & {"m1", "m2"}
-    if not stage.target.has("order.grain=queue"):
+    if not fixture.target.has("order.grain=queue"):
         assert not followers, f"acked, and delivered again: {followers}"
     # The sentinel: once the head is acked, what lies behind it comes.
     await consumer.ack(await consumer.one(within=2 * PROMPT))
@@ -175,10 +167,9 @@ async def gap_ack(stage: Stage) -> None:
 
 
 @case("fifo.first-ack-only", rules=("R8.7", "R8.8"), needs=ORDERED, timeout=90.0)
-@on_stage
-async def first_ack_only(stage: Stage) -> None:
+async def first_ack_only(fixture: Fixture) -> None:
     """Of a batch whose head alone was acked the head never returns, and the rest does, in order."""
-    consumer, _, _ = await one_group(stage, 6, shown=True)
+    consumer, _, _ = await one_group(fixture, 6, shown=True)
     batch = (await consumer.receive(batch=3, invisible=10.0)).deliveries
     assert _texts(batch) == ["m0", "m1", "m2"]
     await consumer.ack(batch[0])
@@ -186,7 +177,7 @@ async def first_ack_only(stage: Stage) -> None:
     assert _texts(answer.deliveries)[:1] == ["m1"]
     assert _texts(answer.deliveries) == ["m1", "m2"][: len(answer.deliveries)]
     assert answer.deliveries[0].attempt == 2
-    expiry(stage.target, 10.0, ordered=True).check_return(batch[0], answer.deliveries[0])
+    expiry(fixture.target, 10.0, ordered=True).check_return(batch[0], answer.deliveries[0])
     await consumer.ack(*answer.deliveries)
     start = 1 + len(answer.deliveries)
     rest = _texts(await consumer.take(6 - start, batch=1))
@@ -194,10 +185,9 @@ async def first_ack_only(stage: Stage) -> None:
 
 
 @case("fifo.attempts-grow", rules=("R8.7", "R8.13"), needs=ORDERED, timeout=90.0)
-@on_stage
-async def attempts_grow(stage: Stage) -> None:
+async def attempts_grow(fixture: Fixture) -> None:
     """Each lease that runs out raises the head's attempt number by one."""
-    consumer, sent, _ = await one_group(stage, 1)
+    consumer, sent, _ = await one_group(fixture, 1)
     seen = [await consumer.one(invisible=10.0, poll=20.0, within=20.0) for _ in range(3)]
     assert {one.id for one in seen} == {sent[0].id}
     assert [one.attempt for one in seen] == [1, 2, 3]
@@ -205,30 +195,28 @@ async def attempts_grow(stage: Stage) -> None:
 
 
 @case("fifo.change-shorter", rules=("R8.11",), needs=ORDERED)
-@on_stage
-async def change_shorter(stage: Stage) -> None:
+async def change_shorter(fixture: Fixture) -> None:
     """An ordered lease of 60 s changed to 1 s ends one second after that call."""
-    consumer, _, _ = await one_group(stage, 2)
-    await _changed_to(stage, consumer, await consumer.one(invisible=60.0), 1.0)
+    consumer, _, _ = await one_group(fixture, 2)
+    await _changed_to(fixture, consumer, await consumer.one(invisible=60.0), 1.0)
 
 
 @case("fifo.change-longer", rules=("R8.11",), needs=ORDERED, timeout=90.0)
-@on_stage
-async def change_longer(stage: Stage) -> None:
+async def change_longer(fixture: Fixture) -> None:
     """An ordered lease of 10 s changed to 25 s blocks its queue until 25 s after that call."""
-    consumer, _, _ = await one_group(stage, 2)
-    await _changed_to(stage, consumer, await consumer.one(invisible=10.0), 25.0)
+    consumer, _, _ = await one_group(fixture, 2)
+    await _changed_to(fixture, consumer, await consumer.one(invisible=10.0), 25.0)
 
 
-async def _changed_to(stage: Stage, consumer: Consumer, head: Delivery, seconds: float) -> None:
-    called = stage.clock.now()
+async def _changed_to(fixture: Fixture, consumer: Consumer, head: Delivery, seconds: float) -> None:
+    called = fixture.clock.now()
     response = await consumer.client.change_invisible(head, seconds)
-    answered = stage.clock.now()
-    assert code_name(response.status.code) == "OK"
-    window = nack(stage.target, seconds, ordered=True)
+    answered = fixture.clock.now()
+    assert code_of(response) == "OK"
+    window = nack(fixture.target, seconds, ordered=True)
     again = await consumer.one(until=called + window.high + PROMPT, poll=20.0)
     assert (again.id, again.attempt) == (head.id, 2), f"blocked by {head}, and delivered: {again}"
-    stage.target.note("after_change", round(again.at - called - seconds, 3))
+    fixture.note("after_change", round(again.at - called - seconds, 3))
     assert again.at >= called + window.low, f"redelivered {again.at - called:.3f} s after the change"
     assert again.at <= answered + window.high, f"redelivered {again.at - answered:.3f} s after the change"
     await consumer.ack(again)
@@ -236,30 +224,28 @@ async def _changed_to(stage: Stage, consumer: Consumer, head: Delivery, seconds:
 
 
 @case("fifo.other-queue-progress", rules=("R8.5",), needs=ORDERED, timeout=90.0)
-@on_stage
-async def other_queue_progress(stage: Stage) -> None:
+async def other_queue_progress(fixture: Fixture) -> None:
     """A blocked message group does not hold back one on another queue: that one drains completely meanwhile."""
-    topic = await stage.topic(4, type="FIFO")
-    consumer = await stage.consumer(topic, ordered=True)
-    blocked, free = await _on_two_queues(stage, consumer)
-    await stage.send(topic, *(f"b{n}" for n in range(3)), group=blocked)
+    topic, consumer = await fixture.subscribed(4, type="FIFO", ordered=True)
+    blocked, free = await _on_two_queues(fixture, consumer)
+    await fixture.send(topic, *(f"b{n}" for n in range(3)), group=blocked)
     head = await consumer.one(invisible=30.0)
     assert head.text == "b0"
-    await stage.send(topic, *(f"f{n}" for n in range(20)), group=free)
+    await fixture.send(topic, *(f"f{n}" for n in range(20)), group=free)
     # One at a time: a server begins each answer at a queue of its choice, and shall choose the blocked one, too.
     seen = await consumer.take(20, batch=1, within=20.0)
-    assert stage.clock.now() < head.at + 30.0, "took longer than the block was to last"
+    assert fixture.clock.now() < head.at + 30.0, "took longer than the block was to last"
     assert _texts(seen) == [f"f{n}" for n in range(20)]
     await consumer.ack(head)
     assert _texts(await consumer.take(2, batch=1)) == ["b1", "b2"]
 
 
-async def _on_two_queues(stage: Stage, consumer: Consumer) -> tuple[str, str]:
+async def _on_two_queues(fixture: Fixture, consumer: Consumer) -> tuple[str, str]:
     """Two message groups that lie on different queues, found by looking where their messages are."""
     where: dict[int, str] = {}
     for _ in range(12):
-        group = stage.target.fresh("mg")
-        await stage.send(consumer.topic, "where", group=group)
+        group = fixture.fresh("mg")
+        await fixture.send(consumer.topic, "where", group=group)
         (seen,) = await consumer.take(1, batch=1)
         where.setdefault(seen.queue, group)
         if len(where) == 2:
@@ -269,69 +255,63 @@ async def _on_two_queues(stage: Stage, consumer: Consumer) -> tuple[str, str]:
 
 
 @case("fifo.tag-filter-no-block", rules=("R8.18",), needs=ORDERED, timeout=90.0)
-@on_stage
-async def tag_filter_no_block(stage: Stage) -> None:
+async def tag_filter_no_block(fixture: Fixture) -> None:
     """A consumer of one tag gets all of its messages in order; the filtered ones between them never block."""
-    topic = await stage.topic(4, type="FIFO")
-    consumer = await stage.consumer(topic, ordered=True, expression="a")
-    group = stage.target.fresh("mg")
+    topic, consumer = await fixture.subscribed(4, type="FIFO", ordered=True, expression="a")
+    group = fixture.fresh("mg")
     sent = [
-        (await stage.send(topic, f"m{n}", group=group, tag="ab"[n % 2]))[0] for n in range(20)
+        (await fixture.send(topic, f"m{n}", group=group, tag="ab"[n % 2]))[0] for n in range(20)
     ]  # fmt: skip
     seen = await consumer.take(10, batch=3, within=30.0)
     assert [one.id for one in seen] == [one.id for one in sent[::2]]
 
 
 @case("fifo.exhausted-unblocks", rules=("R5.26", "R8.19"), needs=(*ORDERED, "dlq"), timeout=90.0)
-@on_stage
-async def exhausted_unblocks(stage: Stage) -> None:
+async def exhausted_unblocks(fixture: Fixture) -> None:
     """A head that always fails becomes a dead letter after the group's attempts, and the next message is delivered."""
-    topic = await stage.topic(4, type="FIFO")
-    consumer = await stage.consumer(topic, ordered=True, max_attempts=2)
+    topic, consumer = await fixture.subscribed(4, type="FIFO", ordered=True, max_attempts=2)
     # Made before there are dead letters: a group may begin with what comes after it.
-    readers = await stage.target.create_group(max_attempts=20)
-    sent = await stage.send(topic, "poison", "good", group=stage.target.fresh("mg"))
+    readers = await fixture.group(max_attempts=20)
+    sent = await fixture.send(topic, "poison", "good", group=fixture.fresh("mg"))
     for attempt in (1, 2):
         head = await consumer.one()
         assert (head.id, head.attempt) == (sent[0].id, attempt)
         response = await consumer.client.change_invisible(head, 0.0)
-        assert code_name(response.status.code) == "OK"
+        assert code_of(response) == "OK"
     following = await consumer.one()
     assert following.text == "good", f"instead of the next message came {following}"
     await consumer.ack(following)
-    reader = await stage.consumer(f"%DLQ%{consumer.group}", group=readers, prime=False)
+    reader = await fixture.consumer(f"%DLQ%{consumer.group}", group=readers, prime=False)
     dead = await reader.one(within=2 * PROMPT)
     assert dead.id == sent[0].id
     await reader.ack(dead)
 
 
 @case("fifo.expired-ack", rules=("R6.2", "R6.5"), needs=ORDERED, timeout=90.0)
-@on_stage
-async def expired_ack(stage: Stage) -> None:
+async def expired_ack(fixture: Fixture) -> None:
     """An ack of the head after its lease is refused with INVALID_RECEIPT_HANDLE, and the order stays as it was."""
-    consumer, _, _ = await one_group(stage, 3)
+    consumer, _, _ = await one_group(fixture, 3)
     head = await consumer.one(invisible=10.0)
-    await stage.clock.sleep(head.at + 10.3 - stage.clock.now())
+    await fixture.clock.sleep(head.at + 10.3 - fixture.clock.now())
     response = await consumer.client.ack(consumer.topic, consumer.group, head)
-    assert [code_name(entry.status.code) for entry in response.entries] == ["INVALID_RECEIPT_HANDLE"]
+    assert entry_codes(response) == ["INVALID_RECEIPT_HANDLE"]
     seen = [(await consumer.take(1, batch=1))[0] for _ in range(3)]
     assert _texts(seen) == ["m0", "m1", "m2"]
     assert [one.attempt for one in seen] == [2, 1, 1]
 
 
 @case("fifo.old-handle-after-redelivery", rules=("R8.9",), needs=ORDERED, timeout=90.0)
-@on_stage
-async def old_handle_after_redelivery(stage: Stage) -> None:
+async def old_handle_after_redelivery(fixture: Fixture) -> None:
     """After the head was delivered again, an ack with its first handle releases nothing; the second handle does."""
-    consumer, _, _ = await one_group(stage, 2)
+    consumer, _, _ = await one_group(fixture, 2)
     # The first handle itself would last 60 s: it is the redelivery that makes it worthless, not its age.
     first = await consumer.one(invisible=60.0)
     response = await consumer.client.change_invisible(first, 1.0)
-    assert code_name(response.status.code) == "OK"
+    assert code_of(response) == "OK"
     second = await consumer.one(invisible=60.0)
     assert (second.id, second.attempt) == (first.id, 2)
     stale = await consumer.client.ack(consumer.topic, consumer.group, first)
-    stage.target.note("answer", code_name(stale.entries[0].status.code))
+    fixture.note("answer", code_of(stale.entries[0]))
     early = await consumer.watch(SHORT_POLL, batch=1)
     assert not early, f"released by a handle of an earlier delivery: {early}"
     await consumer.ack(second)
@@ -339,33 +319,30 @@ async def old_handle_after_redelivery(stage: Stage) -> None:
 
 
 @case("fifo.consumer-crash", rules=("R8.12", "R8.16"), needs=ORDERED, timeout=90.0)
-@on_stage
-async def consumer_crash(stage: Stage) -> None:
+async def consumer_crash(fixture: Fixture) -> None:
     """When the holder of the head vanishes, the survivor gets the head after its lease, then the others in order."""
-    crashing, sent, _ = await one_group(stage, 5)
-    survivor = await stage.consumer(crashing.topic, group=crashing.group, prime=False)
+    crashing, sent, _ = await one_group(fixture, 5)
+    survivor = await fixture.consumer(crashing.topic, group=crashing.group, prime=False)
     held = await crashing.one(invisible=10.0)
     crashing.seen.clear()  # nothing of it can be settled any more
     await crashing.client.vanish()
     seen = [(await survivor.take(1, batch=1, within=20.0, poll=20.0))[0] for _ in range(5)]
     assert [one.id for one in seen] == [one.id for one in sent]
     assert [one.attempt for one in seen] == [2, 1, 1, 1, 1]
-    expiry(stage.target, 10.0, ordered=True).check_return(held, seen[0])
+    expiry(fixture.target, 10.0, ordered=True).check_return(held, seen[0])
 
 
 @case("fifo.two-producers", rules=("R8.17", "R4.8"), needs=ORDERED, timeout=90.0)
-@on_stage
-async def two_producers(stage: Stage) -> None:
+async def two_producers(fixture: Fixture) -> None:
     """Two producers of one message group are each read in their own order."""
-    topic = await stage.topic(4, type="FIFO")
-    consumer = await stage.consumer(topic, ordered=True)
-    group = stage.target.fresh("mg")
+    topic, consumer = await fixture.subscribed(4, type="FIFO", ordered=True)
+    group = fixture.fresh("mg")
 
     async def produce(name: str) -> None:
-        client = await stage.producer(topic)
+        client = await fixture.producer(topic)
         for n in range(25):
-            made = requests.message(topic, f"{name}{n}", group=group, born_at=stage.clock.wall())
-            await stage.send_message(made, client)
+            made = requests.message(topic, f"{name}{n}", group=group, born_at=fixture.clock.wall())
+            await fixture.send_message(made, client)
 
     await asyncio.gather(produce("a"), produce("b"))
     seen = _texts(await consumer.take(50, batch=8, within=30.0))

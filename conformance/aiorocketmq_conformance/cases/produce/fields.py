@@ -10,13 +10,13 @@ from typing import Any
 
 from aiorocketmq.wire import messages as pb
 
-from aiorocketmq_conformance.case import Level, case
-from aiorocketmq_conformance.fixture import SHORT_POLL, Stage, on_stage, once_each
+from aiorocketmq_conformance.case import INFORMATIONAL, SHOULD, case
+from aiorocketmq_conformance.consumer import SHORT_POLL
+from aiorocketmq_conformance.fixture import Fixture, once_each
 from aiorocketmq_conformance.probe import requests
-from aiorocketmq_conformance.probe.answers import code_name
+from aiorocketmq_conformance.probe.answers import code_of
 from aiorocketmq_conformance.tolerances import PROMPT
 
-PREPARED = ("@topic", "@group")
 _DIGESTS = {
     pb.DigestType.MD5: lambda body: hashlib.md5(body, usedforsecurity=False).hexdigest(),
     pb.DigestType.CRC32: lambda body: f"{zlib.crc32(body):X}",
@@ -24,49 +24,38 @@ _DIGESTS = {
 }
 
 
-@case(
-    "send.digest",
-    rules=("R5.6",),
-    level=Level.SHOULD,
-    needs=PREPARED,
-    params={"1B": 1, "4KiB": 4096, "1MiB": 1 << 20},
-)
-@on_stage
-async def digest(stage: Stage, size: int) -> None:
+@case("send.digest", rules=("R5.6",), level=SHOULD, params={"1B": 1, "4KiB": 4096, "1MiB": 1 << 20})
+async def digest(fixture: Fixture, size: int) -> None:
     """A delivered body ({}) comes with a digest of a known kind that matches it."""
-    topic = await stage.topic(1)
-    consumer = await stage.consumer(topic)
-    await stage.send(topic, bytes(n % 251 for n in range(size)))
+    topic, consumer = await fixture.subscribed(1)
+    await fixture.send(topic, bytes(n % 251 for n in range(size)))
     (seen,) = await consumer.take(1)
     told = seen.message.system_properties.body_digest
     assert told.type in _DIGESTS, f"a digest of kind {told.type}"
     assert told.checksum.upper() == _DIGESTS[told.type](seen.body).upper()
 
 
-@case("send.digest-wrong", rules=("R4.1",), level=Level.INFORMATIONAL, needs=PREPARED)
-@on_stage
-async def digest_wrong(stage: Stage) -> None:
+@case("send.digest-wrong", rules=("R4.1",), level=INFORMATIONAL)
+async def digest_wrong(fixture: Fixture) -> None:
     """A message whose digest does not match its body is refused."""
-    topic = await stage.topic(1)
-    producer = await stage.producer(topic)
-    message = requests.message(topic, "m", born_at=stage.clock.wall())
+    topic = await fixture.topic(1)
+    producer = await fixture.producer(topic)
+    message = requests.message(topic, "m", born_at=fixture.clock.wall())
     message.system_properties.body_digest.type = pb.DigestType.MD5
     message.system_properties.body_digest.checksum = "0" * 32
-    told = code_name((await producer.send(message)).status.code)
-    stage.target.note("answer", told)
+    told = code_of(await producer.send(message))
+    fixture.note("answer", told)
     assert told != "OK", "a wrong digest was taken"
 
 
-@case("send.gzip-flag", rules=("R4.3",), level=Level.SHOULD, needs=PREPARED)
-@on_stage
-async def gzip_flag(stage: Stage) -> None:
+@case("send.gzip-flag", rules=("R4.3",), level=SHOULD)
+async def gzip_flag(fixture: Fixture) -> None:
     """A compressed body is delivered byte by byte with its encoding."""
-    topic = await stage.topic(1)
-    consumer = await stage.consumer(topic)
+    topic, consumer = await fixture.subscribed(1)
     body = gzip.compress(b"long " * 500)
-    message = requests.message(topic, body, born_at=stage.clock.wall())
+    message = requests.message(topic, body, born_at=fixture.clock.wall())
     message.system_properties.body_encoding = pb.Encoding.GZIP
-    await stage.send_message(message)
+    await fixture.send_message(message)
     (seen,) = await consumer.take(1)
     told = pb.Encoding.Name(seen.message.system_properties.body_encoding)
     assert (seen.body == body, told) == (True, "GZIP"), f"{len(seen.body)} bytes with encoding {told}"
@@ -75,136 +64,110 @@ async def gzip_flag(stage: Stage) -> None:
 @case(
     "send.message-type-echo",
     rules=("R4.5", "R5.6"),
-    level=Level.SHOULD,
-    needs=(*PREPARED, "type.fifo", "type.delay"),
+    level=SHOULD,
+    needs=("type.fifo", "type.delay"),
     params={kind: kind for kind in ("NORMAL", "FIFO", "DELAY")},
     timeout=90.0,
 )
-@on_stage
-async def message_type_echo(stage: Stage, kind: str) -> None:
+async def message_type_echo(fixture: Fixture, kind: str) -> None:
     """A {} message is delivered as one."""
-    topic = await stage.topic(1, type=kind)
-    consumer = await stage.consumer(topic)
-    due = stage.clock.wall() + 2.0
+    topic, consumer = await fixture.subscribed(1, type=kind)
+    due = fixture.clock.wall() + 2.0
     fields: dict[str, dict[str, Any]] = {"FIFO": {"group": "mg"}, "DELAY": {"deliver_at": due}}
-    await stage.send(topic, "m", **fields.get(kind, {}))
-    (seen,) = await consumer.take(1, within=stage.target.number("delay.high") + PROMPT)
+    await fixture.send(topic, "m", **fields.get(kind, {}))
+    (seen,) = await consumer.take(1, within=fixture.number("delay.high") + PROMPT)
     assert pb.MessageType.Name(seen.message.system_properties.message_type) == kind
 
 
-@case("send.trace-context", rules=("R4.4",), level=Level.SHOULD, needs=PREPARED)
-@on_stage
-async def trace_context(stage: Stage) -> None:
+@case("send.trace-context", rules=("R4.4",), level=SHOULD)
+async def trace_context(fixture: Fixture) -> None:
     """A trace context is delivered as it was sent."""
-    topic = await stage.topic(1)
-    consumer = await stage.consumer(topic)
+    topic, consumer = await fixture.subscribed(1)
     context = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-    message = requests.message(topic, "m", born_at=stage.clock.wall())
+    message = requests.message(topic, "m", born_at=fixture.clock.wall())
     message.system_properties.trace_context = context
-    await stage.send_message(message)
+    await fixture.send_message(message)
     (seen,) = await consumer.take(1)
     assert seen.message.system_properties.trace_context == context
 
 
-@case(
-    "send.type-mixed",
-    rules=("R3.4", "R4.5"),
-    level=Level.SHOULD,
-    needs=(*PREPARED, "type.mixed"),
-    timeout=90.0,
-)
-@on_stage
-async def type_mixed(stage: Stage) -> None:
+@case("send.type-mixed", rules=("R3.4", "R4.5"), level=SHOULD, needs=("type.mixed",), timeout=90.0)
+async def type_mixed(fixture: Fixture) -> None:
     """A mixed topic takes normal, ordered and delayed messages, and each is delivered by its own rule."""
-    topic = await stage.topic(1, type="MIXED")
-    consumer = await stage.consumer(topic)
-    due = stage.clock.wall() + 3.0
-    sent = await stage.send(topic, "NORMAL")
-    sent += await stage.send(topic, "FIFO", group="mg")
-    sent += await stage.send(topic, "DELAY", deliver_at=due)
-    seen = await consumer.take(3, within=stage.target.number("delay.high") + PROMPT)
+    topic, consumer = await fixture.subscribed(1, type="MIXED")
+    due = fixture.clock.wall() + 3.0
+    sent = await fixture.send(topic, "NORMAL")
+    sent += await fixture.send(topic, "FIFO", group="mg")
+    sent += await fixture.send(topic, "DELAY", deliver_at=due)
+    seen = await consumer.take(3, within=fixture.number("delay.high") + PROMPT)
     once_each(sent, seen)
     assert {one.text: pb.MessageType.Name(one.message.system_properties.message_type) for one in seen} == {
         kind: kind for kind in ("NORMAL", "FIFO", "DELAY")
     }
     (late,) = [one for one in seen if one.text == "DELAY"]
-    early = stage.target.number("early")
-    assert stage.clock.wall() - stage.clock.now() + late.at >= due - early, "the delayed one came early"
+    early = fixture.number("early")
+    assert fixture.clock.wall() - fixture.clock.now() + late.at >= due - early, "the delayed one came early"
 
 
-@case("send.no-writable-queue", rules=("R4.7",), level=Level.SHOULD, needs=PREPARED)
-@on_stage
-async def no_writable_queue(stage: Stage) -> None:
+@case("send.no-writable-queue", rules=("R4.7",), level=SHOULD)
+async def no_writable_queue(fixture: Fixture) -> None:
     """A send to a topic that may only be read is refused with FORBIDDEN, and nothing is stored."""
-    topic = await stage.topic(1)
-    consumer = await stage.consumer(topic)
-    await stage.target.create_topic(topic, queues=1, permission="r")
-    producer = await stage.producer(topic)
-    end = stage.clock.now() + 3 * PROMPT
+    topic, consumer = await fixture.subscribed(1)
+    await fixture.target.create_topic(topic, queues=1, permission="r")
+    producer = await fixture.producer(topic)
+    end = fixture.clock.now() + 3 * PROMPT
     while True:
-        response = await producer.send(requests.message(topic, "m", born_at=stage.clock.wall()))
-        told = code_name(response.status.code)
+        response = await producer.send(requests.message(topic, "m", born_at=fixture.clock.wall()))
+        told = code_of(response)
         # A proxy may know the topic's old permission for a while.
-        if told != "OK" or stage.clock.now() > end:
+        if told != "OK" or fixture.clock.now() > end:
             break
-        await stage.clock.sleep(1.0)
+        await fixture.clock.sleep(1.0)
     assert told == "FORBIDDEN", f"answered {told}"
     stored = len(await consumer.watch(SHORT_POLL, settle=True))
-    stage.target.note("stored_before", stored)
+    fixture.note("stored_before", stored)
 
 
-@case("send.same-id-twice", rules=("R4.1",), level=Level.INFORMATIONAL, needs=PREPARED)
-@on_stage
-async def same_id_twice(stage: Stage) -> None:
+@case("send.same-id-twice", rules=("R4.1",), level=INFORMATIONAL)
+async def same_id_twice(fixture: Fixture) -> None:
     """Two messages with one id are delivered once."""
-    topic = await stage.topic(1)
-    consumer = await stage.consumer(topic)
+    topic, consumer = await fixture.subscribed(1)
     twice = requests.message_id()
     for _ in range(2):
-        await stage.send_message(requests.message(topic, "m", id=twice, born_at=stage.clock.wall()))
-    seen = await stage.nothing_but(consumer, SHORT_POLL)
-    stage.target.note("deliveries", len(seen))
+        await fixture.send_message(requests.message(topic, "m", id=twice, born_at=fixture.clock.wall()))
+    seen = await fixture.deliveries_within(consumer, SHORT_POLL)
+    fixture.note("deliveries", len(seen))
     assert len(seen) == 1, f"delivered {len(seen)} times"
 
 
-@case("send.spread", rules=("R4.9",), level=Level.SHOULD, needs=PREPARED, timeout=120.0)
-@on_stage
-async def spread(stage: Stage) -> None:
+@case("send.spread", rules=("R4.9",), level=SHOULD, timeout=120.0)
+async def spread(fixture: Fixture) -> None:
     """Of 400 messages of one producer without message group every one of eight queues gets a fair part."""
-    topic = await stage.topic(8)
-    consumer = await stage.consumer(topic)
-    await stage.send_all(topic, [f"m{n}" for n in range(400)], lanes=8)
+    topic, consumer = await fixture.subscribed(8)
+    await fixture.send_all(topic, [f"m{n}" for n in range(400)], lanes=8)
     queues = Counter(one.queue for one in await consumer.take(400, within=60.0))
-    stage.target.note("least", min(queues.values()))
+    fixture.note("least", min(queues.values()))
     assert len(queues) == 8, f"400 messages lie on {len(queues)} of eight queues"
     assert min(queues.values()) >= 12, f"a queue got {min(queues.values())} of 400"
 
 
-@case("send.order-per-producer", rules=("R4.12", "R5.13"), level=Level.SHOULD, needs=PREPARED)
-@on_stage
-async def order_per_producer(stage: Stage) -> None:
+@case("send.order-per-producer", rules=("R4.12", "R5.13"), level=SHOULD)
+async def order_per_producer(fixture: Fixture) -> None:
     """On one queue a group that is not ordered, read one by one, first sees messages in the order of their offsets."""
-    topic = await stage.topic(1)
-    consumer = await stage.consumer(topic)
-    sent = await stage.send(topic, *(f"m{n}" for n in range(50)))
+    topic, consumer = await fixture.subscribed(1)
+    sent = await fixture.send(topic, *(f"m{n}" for n in range(50)))
     seen = [one for _ in range(50) for one in await consumer.take(1, batch=1)]
     assert [one.id for one in seen] == [one.id for one in sent]
 
 
 @case(
-    "send.late-store-time",
-    rules=("R4.3",),
-    level=Level.INFORMATIONAL,
-    needs=PREPARED,
-    params={"past": -3600.0, "future": 3600.0},
+    "send.late-store-time", rules=("R4.3",), level=INFORMATIONAL, params={"past": -3600.0, "future": 3600.0}
 )
-@on_stage
-async def late_store_time(stage: Stage, skew: float) -> None:
+async def late_store_time(fixture: Fixture, skew: float) -> None:
     """A born time one hour in the {} is echoed and has no effect on when the message is seen."""
-    topic = await stage.topic(1)
-    consumer = await stage.consumer(topic)
-    born = round(stage.clock.wall() + skew, 3)
-    await stage.send(topic, "m", born_at=born)
+    topic, consumer = await fixture.subscribed(1)
+    born = round(fixture.clock.wall() + skew, 3)
+    await fixture.send(topic, "m", born_at=born)
     (seen,) = await consumer.take(1)
     assert abs(seen.born_at - born) < 0.0015
-    assert abs(seen.stored_at - stage.clock.wall()) < 2 * PROMPT
+    assert abs(seen.stored_at - fixture.clock.wall()) < 2 * PROMPT

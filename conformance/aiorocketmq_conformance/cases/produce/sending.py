@@ -8,57 +8,54 @@ from typing import Any
 from aiorocketmq.wire import messages as pb
 
 from aiorocketmq_conformance.case import case
-from aiorocketmq_conformance.fixture import Sent, Stage, on_stage, once_each
+from aiorocketmq_conformance.consumer import Sent
+from aiorocketmq_conformance.fixture import Fixture, once_each
 from aiorocketmq_conformance.probe import requests
-from aiorocketmq_conformance.probe.answers import code_name
+from aiorocketmq_conformance.probe.answers import code_of
 from aiorocketmq_conformance.tolerances import QUIET_WINDOW
 from aiorocketmq_conformance.verdicts import NotApplicable
 
-PREPARED = ("@topic", "@group")
 # The server adds these to a reader's properties although they are not the user's (inventory O16, rule R4.4).
 LEAKED = {"__SHARDINGKEY", "__transactionId__", "TRACE_CONTEXT", "TRANSACTION_CHECK_TIMES",
           "CHECK_IMMUNITY_TIME_IN_SECONDS"}  # fmt: skip
 
 
-@case("send.receipt", rules=("R4.12",), needs=("@topic",))
-@on_stage
-async def receipt(stage: Stage) -> None:
+@case("send.receipt", rules=("R4.12",), prepared=("@topic",))
+async def receipt(fixture: Fixture) -> None:
     """A sent message is answered with OK overall and in its one entry, its own id and a queue offset."""
-    topic = await stage.topic(1)
-    producer = await stage.producer(topic)
-    message = requests.message(topic, "m", born_at=stage.clock.wall())
+    topic = await fixture.topic(1)
+    producer = await fixture.producer(topic)
+    message = requests.message(topic, "m", born_at=fixture.clock.wall())
     response = await producer.send(message)
-    assert code_name(response.status.code) == "OK"
+    assert code_of(response) == "OK"
     (entry,) = response.entries
-    assert code_name(entry.status.code) == "OK"
+    assert code_of(entry) == "OK"
     assert entry.message_id == message.system_properties.message_id
     assert entry.offset >= 0
     assert not entry.recall_handle, "a message that is not delayed has a recall handle"
 
 
-@case("send.receive-10", rules=("R5.6",), needs=PREPARED, params={"sync": False, "async": True})
-@on_stage
-async def receive_10(stage: Stage, concurrent: bool) -> None:
+@case("send.receive-10", rules=("R5.6",), params={"sync": False, "async": True})
+async def receive_10(fixture: Fixture, concurrent: bool) -> None:
     """Ten messages sent {} are each received once."""
-    topic = await stage.topic()
-    consumer = await stage.consumer(topic)
+    topic, consumer = await fixture.subscribed()
     bodies = [f"m{n}" for n in range(10)]
-    sent = await stage.send_all(topic, bodies, lanes=10) if concurrent else await stage.send(topic, *bodies)
+    sent = (
+        await fixture.send_all(topic, bodies, lanes=10) if concurrent else await fixture.send(topic, *bodies)
+    )
     seen = await consumer.take(10, within=30.0)
     once_each(sent, seen)
 
 
-@case("send.id-echo", rules=("R4.1", "R4.14"), needs=PREPARED)
-@on_stage
-async def id_echo(stage: Stage) -> None:
+@case("send.id-echo", rules=("R4.1", "R4.14"))
+async def id_echo(fixture: Fixture) -> None:
     """Ids made by the client come back byte-equal, of whatever form, and stay apart over 200 sends."""
-    topic = await stage.topic()
-    consumer = await stage.consumer(topic)
-    sent = await stage.send_all(topic, [f"m{n}" for n in range(200)])
+    topic, consumer = await fixture.subscribed()
+    sent = await fixture.send_all(topic, [f"m{n}" for n in range(200)])
     odd = ["plain", "with space", "顧客-7", "x" * 300]
     sent += [
-        await stage.send_message(
-            requests.message(topic, "odd", id=id_ + stage.target.fresh("id"), born_at=stage.clock.wall())
+        await fixture.send_message(
+            requests.message(topic, "odd", id=id_ + fixture.fresh("id"), born_at=fixture.clock.wall())
         )
         for id_ in odd
     ]
@@ -67,30 +64,26 @@ async def id_echo(stage: Stage) -> None:
     assert len({one.receipt.message_id for one in sent}) == 204
 
 
-@case("send.offsets-increase", rules=("R4.12", "R5.12"), needs=PREPARED)
-@on_stage
-async def offsets_increase(stage: Stage) -> None:
+@case("send.offsets-increase", rules=("R4.12", "R5.12"))
+async def offsets_increase(fixture: Fixture) -> None:
     """On one queue receipts of serial sends count up by one, and each message is read at its receipt's offset."""
-    topic = await stage.topic(1)
-    consumer = await stage.consumer(topic)
-    sent = await stage.send(topic, *(f"m{n}" for n in range(50)))
+    topic, consumer = await fixture.subscribed(1)
+    sent = await fixture.send(topic, *(f"m{n}" for n in range(50)))
     offsets = [one.receipt.offset for one in sent]
     assert offsets == list(range(offsets[0], offsets[0] + 50))
     seen = await consumer.take(50, within=30.0)
     assert {one.id: one.offset for one in seen} == {one.id: one.receipt.offset for one in sent}
 
 
-@case("send.offset-value-unique", rules=("R4.12",), needs=PREPARED)
-@on_stage
-async def offset_value_unique(stage: Stage) -> None:
+@case("send.offset-value-unique", rules=("R4.12",))
+async def offset_value_unique(fixture: Fixture) -> None:
     """Four producers on one queue never share an offset, and no message is at two."""
-    topic = await stage.topic(1)
-    consumer = await stage.consumer(topic)
+    topic, consumer = await fixture.subscribed(1)
 
     async def produce(lane: int) -> list[Sent]:
-        client = await stage.producer(topic)
-        made = [requests.message(topic, f"{lane}-{n}", born_at=stage.clock.wall()) for n in range(100)]
-        return [await stage.send_message(message, client) for message in made]
+        client = await fixture.producer(topic)
+        made = [requests.message(topic, f"{lane}-{n}", born_at=fixture.clock.wall()) for n in range(100)]
+        return [await fixture.send_message(message, client) for message in made]
 
     sent = [one for lane in await asyncio.gather(*map(produce, range(4))) for one in lane]
     assert len({one.receipt.offset for one in sent}) == 400
@@ -102,7 +95,6 @@ async def offset_value_unique(stage: Stage) -> None:
 @case(
     "send.body-roundtrip",
     rules=("R4.3",),
-    needs=PREPARED,
     params={
         "binary": bytes(range(256)),
         "1B": b"\0",
@@ -113,12 +105,10 @@ async def offset_value_unique(stage: Stage) -> None:
         "64KiB+1": bytes(n * 7 % 251 for n in range(65537)),
     },
 )
-@on_stage
-async def body_roundtrip(stage: Stage, body: bytes) -> None:
+async def body_roundtrip(fixture: Fixture, body: bytes) -> None:
     """A body ({}) is delivered byte by byte as it was sent."""
-    topic = await stage.topic(1)
-    consumer = await stage.consumer(topic)
-    await stage.send(topic, body)
+    topic, consumer = await fixture.subscribed(1)
+    await fixture.send(topic, body)
     (seen,) = await consumer.take(1)
     assert seen.body == body
 
@@ -126,38 +116,35 @@ async def body_roundtrip(stage: Stage, body: bytes) -> None:
 @case(
     "send.body-max",
     rules=("R4.1",),
-    needs=(*PREPARED, "type.fifo"),
+    needs=("type.fifo",),
     params={"NORMAL": "NORMAL", "FIFO": "FIFO"},
     timeout=90.0,
 )
-@on_stage
-async def body_max(stage: Stage, kind: str) -> None:
+async def body_max(fixture: Fixture, kind: str) -> None:
     """A {} message of exactly the largest allowed body is delivered intact; one byte more is MESSAGE_BODY_TOO_LARGE."""
-    size = int(stage.target.number("body.max"))
-    group = stage.target.fresh("mg") if kind == "FIFO" else None
-    topic = await stage.topic(1, type=kind)
-    consumer = await stage.consumer(topic, ordered=kind == "FIFO")
+    size = int(fixture.number("body.max"))
+    group = fixture.fresh("mg") if kind == "FIFO" else None
+    topic, consumer = await fixture.subscribed(1, type=kind, ordered=kind == "FIFO")
     body = bytes(1024) + b"\xff" * (size - 1025) + b"."
-    (sent,) = await stage.send(topic, body, group=group)
+    (sent,) = await fixture.send(topic, body, group=group)
     (seen,) = await consumer.take(1, within=30.0)
     assert seen.id == sent.id
     assert seen.body == body, "the largest body came back changed"
-    producer = await stage.producer(topic)
+    producer = await fixture.producer(topic)
     response = await producer.send(requests.message(topic, body + b".", group=group))
-    assert code_name(response.status.code) == "MESSAGE_BODY_TOO_LARGE"
-    stored = await stage.nothing_but(consumer, 1.0, sentinel={"group": group} if group else None)
-    assert not stored, f"refused, and stored: {stored}"
+    assert code_of(response) == "MESSAGE_BODY_TOO_LARGE"
+    await fixture.expect_nothing(
+        consumer, 1.0, "refused, and stored", sentinel={"group": group} if group else None
+    )
 
 
-@case("send.tag-roundtrip", rules=("R4.1",), needs=PREPARED)
-@on_stage
-async def tag_roundtrip(stage: Stage) -> None:
+@case("send.tag-roundtrip", rules=("R4.1",))
+async def tag_roundtrip(fixture: Fixture) -> None:
     """A tag is delivered as sent, and a message without tag has none."""
-    topic = await stage.topic()
-    consumer = await stage.consumer(topic)
+    topic, consumer = await fixture.subscribed()
     tags = {"ascii": "Tag-A_1", "cjk": "标签", "long": "t" * 128, "none": None}
     for body, tag in tags.items():
-        await stage.send(topic, body, tag=tag)
+        await fixture.send(topic, body, tag=tag)
     seen = await consumer.take(4)
     told = {
         one.text: one.message.system_properties.tag if one.message.system_properties.HasField("tag") else None
@@ -166,32 +153,28 @@ async def tag_roundtrip(stage: Stage) -> None:
     assert told == tags
 
 
-@case("send.keys-roundtrip", rules=("R4.2",), needs=PREPARED)
-@on_stage
-async def keys_roundtrip(stage: Stage) -> None:
+@case("send.keys-roundtrip", rules=("R4.2",))
+async def keys_roundtrip(fixture: Fixture) -> None:
     """Keys are delivered as the same list in the same order."""
-    topic = await stage.topic()
-    consumer = await stage.consumer(topic)
+    topic, consumer = await fixture.subscribed()
     keys = {"zero": [], "one": ["order-1"], "three": ["c", "a", "b"], "cjk": ["订单", "顧客7"]}
     for body, of in keys.items():
-        await stage.send(topic, body, keys=of)
+        await fixture.send(topic, body, keys=of)
     seen = await consumer.take(4)
     assert {one.text: list(one.message.system_properties.keys) for one in seen} == keys
 
 
-@case("send.properties-roundtrip", rules=("R4.1", "R4.2", "R4.4"), needs=PREPARED)
-@on_stage
-async def properties_roundtrip(stage: Stage) -> None:
+@case("send.properties-roundtrip", rules=("R4.1", "R4.2", "R4.4"))
+async def properties_roundtrip(fixture: Fixture) -> None:
     """User properties, up to 128 of them and of any script, are delivered as the same map."""
-    topic = await stage.topic()
-    consumer = await stage.consumer(topic)
+    topic, consumer = await fixture.subscribed()
     maps = {
         "one": {"source": "web"},
         "many": {f"k{n}": f"v{n}" for n in range(128)},
         "odd": {"键": "值", "emoji": "🚀", "percent": "100%", "and": "a&&b", "quotes": "'\"", "eq": "a=b"},
     }
     for body, properties in maps.items():
-        await stage.send(topic, body, properties=properties)
+        await fixture.send(topic, body, properties=properties)
     seen = await consumer.take(3)
     told = {
         one.text: {k: v for k, v in one.message.user_properties.items() if k not in LEAKED} for one in seen
@@ -199,15 +182,13 @@ async def properties_roundtrip(stage: Stage) -> None:
     assert told == maps
 
 
-@case("send.props-isolated", rules=("R4.3",), needs=PREPARED)
-@on_stage
-async def props_isolated(stage: Stage) -> None:
+@case("send.props-isolated", rules=("R4.3",))
+async def props_isolated(fixture: Fixture) -> None:
     """Messages sent one after the other keep their own properties, tags and keys."""
-    topic = await stage.topic(1)
-    consumer = await stage.consumer(topic)
-    await stage.send(topic, "first", properties={"shared": "1", "only-first": "x"}, tag="one", keys=["k1"])
-    await stage.send(topic, "second", properties={"shared": "2"})
-    await stage.send(topic, "third", properties={"shared": "3"}, tag="three", keys=["k3"])
+    topic, consumer = await fixture.subscribed(1)
+    await fixture.send(topic, "first", properties={"shared": "1", "only-first": "x"}, tag="one", keys=["k1"])
+    await fixture.send(topic, "second", properties={"shared": "2"})
+    await fixture.send(topic, "third", properties={"shared": "3"}, tag="three", keys=["k3"])
     seen = await consumer.take(3)
     told = {
         one.text: (
@@ -224,18 +205,16 @@ async def props_isolated(stage: Stage) -> None:
     }
 
 
-@case("send.timestamps", rules=("R4.3",), needs=PREPARED)
-@on_stage
-async def timestamps(stage: Stage) -> None:
+@case("send.timestamps", rules=("R4.3",))
+async def timestamps(fixture: Fixture) -> None:
     """The born time is the sender's, the store time lies between sending and its answer, both hosts are told."""
-    topic = await stage.topic(1)
-    consumer = await stage.consumer(topic)
-    born = round(stage.clock.wall() - 5.0, 3)
-    (sent,) = await stage.send(topic, "m", born_at=born)
-    answered = stage.clock.wall()
+    topic, consumer = await fixture.subscribed(1)
+    born = round(fixture.clock.wall() - 5.0, 3)
+    (sent,) = await fixture.send(topic, "m", born_at=born)
+    answered = fixture.clock.wall()
     (seen,) = await consumer.take(1)
     system = seen.message.system_properties
-    early = stage.target.number("early")
+    early = fixture.number("early")
     assert abs(seen.born_at - born) < 0.0015, f"born {born:.3f}, told {seen.born_at:.3f}"
     assert sent.wall - early <= seen.stored_at <= answered + early, (
         f"stored {seen.stored_at - sent.wall:+.3f} s from the send, answered {answered - sent.wall:+.3f} s"
@@ -244,62 +223,57 @@ async def timestamps(stage: Stage) -> None:
     assert system.born_host == "probe"
 
 
-@case("send.first-attempt-is-1", rules=("R5.6",), needs=PREPARED, params={"normal": False, "ordered": True})
-@on_stage
-async def first_attempt_is_1(stage: Stage, ordered: bool) -> None:
+@case("send.first-attempt-is-1", rules=("R5.6",), params={"normal": False, "ordered": True})
+async def first_attempt_is_1(fixture: Fixture, ordered: bool) -> None:
     """A message delivered for the first time to a(n) {} group has delivery attempt 1."""
-    topic = await stage.topic()
-    consumer = await stage.consumer(topic, ordered=ordered)
-    await stage.send(topic, "a", "b", "c")
+    topic, consumer = await fixture.subscribed(ordered=ordered)
+    await fixture.send(topic, "a", "b", "c")
     seen = await consumer.take(3)
     assert [one.attempt for one in seen] == [1, 1, 1]
 
 
-@case("send.batch-mixed-topics", rules=("R4.1",), needs=PREPARED, timeout=90.0)
-@on_stage
-async def batch_mixed_topics(stage: Stage) -> None:
+@case("send.batch-mixed-topics", rules=("R4.1",), timeout=90.0)
+async def batch_mixed_topics(fixture: Fixture) -> None:
     """One request for two topics is refused with MESSAGE_CORRUPTED and stores nothing."""
-    one, two = await stage.topic(1), await stage.topic(1)
-    readers = [await stage.consumer(one), await stage.consumer(two)]
-    producer = await stage.producer(one, two)
+    one, two = await fixture.topic(1), await fixture.topic(1)
+    readers = [await fixture.consumer(one), await fixture.consumer(two)]
+    producer = await fixture.producer(one, two)
     response = await producer.send(requests.message(one, "a"), requests.message(two, "b"))
-    assert code_name(response.status.code) == "MESSAGE_CORRUPTED"
+    assert code_of(response) == "MESSAGE_CORRUPTED"
     assert not response.entries
-    for seen in await asyncio.gather(*(stage.nothing_but(reader, 5.0) for reader in readers)):
+    for seen in await asyncio.gather(*(fixture.deliveries_within(reader, 5.0) for reader in readers)):
         assert not seen, f"a refused request stored {seen}"
 
 
-@case("send.batch-empty", rules=("R4.1",))
-@on_stage
-async def batch_empty(stage: Stage) -> None:
+@case("send.batch-empty", rules=("R4.1",), prepared=())
+async def batch_empty(fixture: Fixture) -> None:
     """A request without messages is refused with MESSAGE_CORRUPTED."""
-    client = await stage.client()
+    client = await fixture.client()
     response = await client.send()
-    assert code_name(response.status.code) == "MESSAGE_CORRUPTED"
+    assert code_of(response) == "MESSAGE_CORRUPTED"
     assert not response.entries
 
 
-@case("send.unknown-topic", rules=("R4.7",))
-@on_stage
-async def unknown_topic(stage: Stage) -> None:
+@case("send.unknown-topic", rules=("R4.7",), prepared=())
+async def unknown_topic(fixture: Fixture) -> None:
     """A send to a topic that does not exist is refused and creates nothing."""
-    if stage.target.numbers["send.unknown-topic"] == "OK":
+    if fixture.numbers["send.unknown-topic"] == "OK":
         raise NotApplicable("the target creates a topic with its first message")
-    topic = stage.target.fresh("nowhere")
-    client = await stage.producer(topic)
+    topic = fixture.fresh("nowhere")
+    client = await fixture.producer(topic)
     response = await client.send(requests.message(topic, "m"))
     # Documented as TOPIC_NOT_FOUND; Apache finds a type conflict first (live-broker-session.md 4.2).
-    assert code_name(response.status.code) == stage.target.numbers["send.unknown-topic"]
+    assert code_of(response) == fixture.numbers["send.unknown-topic"]
     assert not response.entries
     route = await client.query_route(topic)
-    assert code_name(route.status.code) == "TOPIC_NOT_FOUND", "a refused send created the topic"
+    assert code_of(route) == "TOPIC_NOT_FOUND", "a refused send created the topic"
 
 
 _TYPES = ("NORMAL", "FIFO", "DELAY", "TRANSACTION")
 
 
-def _typed(stage: Stage, topic: str, kind: str) -> pb.Message:
-    now = stage.clock.wall()
+def _typed(fixture: Fixture, topic: str, kind: str) -> pb.Message:
+    now = fixture.clock.wall()
     return requests.message(
         topic,
         kind,
@@ -313,69 +287,63 @@ def _typed(stage: Stage, topic: str, kind: str) -> pb.Message:
 @case(
     "send.type-mismatch",
     rules=("R4.5", "R4.6"),
-    needs=(*PREPARED, "type.check", "type.fifo", "type.delay", "type.tx"),
+    needs=("type.check", "type.fifo", "type.delay", "type.tx"),
     params={f"{carried}-on-{of}": (carried, of) for of in _TYPES for carried in _TYPES if carried != of},
     timeout=90.0,
 )
-@on_stage
-async def type_mismatch(stage: Stage, pair: tuple[str, str]) -> None:
+async def type_mismatch(fixture: Fixture, pair: tuple[str, str]) -> None:
     """A message of the wrong type for its topic ({}) is refused with a type conflict and never delivered."""
     carried, of = pair
-    topic = await stage.topic(1, type=of)
-    consumer = await stage.consumer(topic)
-    client = await stage.producer(topic)
-    response = await client.send(_typed(stage, topic, carried))
-    assert code_name(response.status.code) == "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE"
+    topic, consumer = await fixture.subscribed(1, type=of)
+    client = await fixture.producer(topic)
+    response = await client.send(_typed(fixture, topic, carried))
+    assert code_of(response) == "MESSAGE_PROPERTY_CONFLICT_WITH_TYPE"
     assert not response.entries
     if of != "TRANSACTION":  # no sentinel without ending a transaction, which is another group's promise
         fields: dict[str, Any] = {"group": "mg"} if of == "FIFO" else {}
         if of == "DELAY":
-            fields["deliver_at"] = stage.clock.wall()
-        seen = await stage.nothing_but(consumer, 5.0, sentinel=fields)
-        assert not seen, f"refused, and delivered: {seen}"
+            fields["deliver_at"] = fixture.clock.wall()
+        await fixture.expect_nothing(consumer, 5.0, "refused, and delivered", sentinel=fields)
 
 
 @case(
     "send.type-match",
     rules=("R4.5",),
-    needs=("@topic", "type.fifo", "type.delay", "type.tx"),
+    needs=("type.fifo", "type.delay", "type.tx"),
+    prepared=("@topic",),
     params={kind: kind for kind in _TYPES},
 )
-@on_stage
-async def type_match(stage: Stage, kind: str) -> None:
+async def type_match(fixture: Fixture, kind: str) -> None:
     """A {} message is taken by a topic of its type."""
-    topic = await stage.topic(1, type=kind)
-    sent = await stage.send_message(_typed(stage, topic, kind))
+    topic = await fixture.topic(1, type=kind)
+    sent = await fixture.send_message(_typed(fixture, topic, kind))
     assert sent.receipt.message_id == sent.id
 
 
-@case("send.topic-isolation", rules=("R5.1",), needs=PREPARED, timeout=90.0)
-@on_stage
-async def topic_isolation(stage: Stage) -> None:
+@case("send.topic-isolation", rules=("R5.1",), timeout=90.0)
+async def topic_isolation(fixture: Fixture) -> None:
     """A reader of one topic sees nothing of another."""
-    mine, other = await stage.topic(), await stage.topic()
-    consumer = await stage.consumer(mine)
-    sent = await stage.send(mine, *(f"mine-{n}" for n in range(10)))
-    await stage.send(other, *(f"other-{n}" for n in range(10)))
+    mine, other = await fixture.topic(), await fixture.topic()
+    consumer = await fixture.consumer(mine)
+    sent = await fixture.send(mine, *(f"mine-{n}" for n in range(10)))
+    await fixture.send(other, *(f"other-{n}" for n in range(10)))
     seen = await consumer.take(10)
-    seen += await stage.nothing_but(consumer, 5.0)
+    seen += await fixture.deliveries_within(consumer, 5.0)
     once_each(sent, seen)
     assert {one.topic for one in seen} == {mine}
 
 
-@case("send.concurrent-producers", rules=("R4.12",), needs=PREPARED, timeout=120.0)
-@on_stage
-async def concurrent_producers(stage: Stage) -> None:
+@case("send.concurrent-producers", rules=("R4.12",), timeout=120.0)
+async def concurrent_producers(fixture: Fixture) -> None:
     """What eight producers got acknowledged, 800 messages, is exactly what is delivered."""
-    topic = await stage.topic(8)
-    consumer = await stage.consumer(topic)
+    topic, consumer = await fixture.subscribed(8)
 
     async def produce(lane: int) -> list[Sent]:
-        client = await stage.producer(topic)
-        made = [requests.message(topic, f"{lane}-{n}", born_at=stage.clock.wall()) for n in range(100)]
-        return [await stage.send_message(message, client) for message in made]
+        client = await fixture.producer(topic)
+        made = [requests.message(topic, f"{lane}-{n}", born_at=fixture.clock.wall()) for n in range(100)]
+        return [await fixture.send_message(message, client) for message in made]
 
     lanes = await asyncio.gather(*map(produce, range(8)))
     seen = await consumer.take(800, within=60.0)
-    seen += await stage.nothing_but(consumer, QUIET_WINDOW)
+    seen += await fixture.deliveries_within(consumer, QUIET_WINDOW)
     once_each([one for lane in lanes for one in lane], seen)

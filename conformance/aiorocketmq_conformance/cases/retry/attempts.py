@@ -7,36 +7,33 @@ from collections import defaultdict
 from aiorocketmq.wire import messages as pb
 
 from aiorocketmq_conformance.case import case
-from aiorocketmq_conformance.fixture import SHORT_POLL, Consumer, Stage, on_stage
-from aiorocketmq_conformance.probe.answers import Delivery, code_name
+from aiorocketmq_conformance.consumer import SHORT_POLL, Consumer
+from aiorocketmq_conformance.fixture import Fixture
+from aiorocketmq_conformance.probe.answers import Delivery, code_of
 from aiorocketmq_conformance.tolerances import PROMPT, QUIET_WINDOW, expiry
-
-PREPARED = ("@topic", "@group")
 
 
 async def _nack(consumer: Consumer, delivery: Delivery) -> None:
     """Ask for the message at once; AssertionError when the server refuses."""
     response = await consumer.client.change_invisible(delivery, 0.0)
-    assert code_name(response.status.code) == "OK", f"nack answered {code_name(response.status.code)}"
+    assert code_of(response) == "OK", f"nack answered {code_of(response)}"
 
 
-def _retry_within(stage: Stage) -> float:
-    return stage.target.number("nack.high") + PROMPT
+def _retry_within(fixture: Fixture) -> float:
+    return fixture.number("nack.high") + PROMPT
 
 
-@case("retry.attempt-steps", rules=("R7.2",), needs=PREPARED, timeout=120.0)
-@on_stage
-async def attempt_steps(stage: Stage) -> None:
+@case("retry.attempt-steps", rules=("R7.2",), timeout=120.0)
+async def attempt_steps(fixture: Fixture) -> None:
     """A message that is given back again and again is delivered as attempt 1, 2, 3, 4."""
-    topic = await stage.topic()
-    consumer = await stage.consumer(topic)
-    await stage.send(topic, "m")
+    topic, consumer = await fixture.subscribed()
+    await fixture.send(topic, "m")
     attempts = []
     for _ in range(4):
-        delivery = await consumer.one(within=_retry_within(stage), poll=20.0)
+        delivery = await consumer.one(within=_retry_within(fixture), poll=20.0)
         attempts.append(delivery.attempt)
         await _nack(consumer, delivery)
-    await consumer.ack(await consumer.one(within=_retry_within(stage), poll=20.0))
+    await consumer.ack(await consumer.one(within=_retry_within(fixture), poll=20.0))
     assert attempts == [1, 2, 3, 4]
 
 
@@ -56,34 +53,28 @@ def _content(one: Delivery) -> dict[str, object]:
     }
 
 
-@case(
-    "retry.identity", rules=("R7.1",), needs=(*PREPARED, "type.fifo"), params={"plain": None, "grouped": "mg"}
-)
-@on_stage
-async def identity(stage: Stage, message_group: str | None) -> None:
+@case("retry.identity", rules=("R7.1",), needs=("type.fifo",), params={"plain": None, "grouped": "mg"})
+async def identity(fixture: Fixture, message_group: str | None) -> None:
     """A redelivered ({}) message is the same in id, body, tag, keys, properties, born time and message group."""
-    topic = await stage.topic(1, type="FIFO" if message_group else "NORMAL")
-    consumer = await stage.consumer(topic)
-    await stage.send(
+    topic, consumer = await fixture.subscribed(1, type="FIFO" if message_group else "NORMAL")
+    await fixture.send(
         topic, "the body", tag="t", keys=["k1", "k2"], properties={"a": "1", "b": "值"}, group=message_group
     )
     first = await consumer.one()
     await _nack(consumer, first)
-    second = await consumer.one(within=_retry_within(stage), poll=20.0)
+    second = await consumer.one(within=_retry_within(fixture), poll=20.0)
     await consumer.ack(second)
     assert second.attempt == 2
     assert _content(second) == _content(first)
 
 
-@case("retry.topic-name-hidden", rules=("R7.1", "R5.6"), needs=PREPARED)
-@on_stage
-async def topic_name_hidden(stage: Stage) -> None:
+@case("retry.topic-name-hidden", rules=("R7.1", "R5.6"))
+async def topic_name_hidden(fixture: Fixture) -> None:
     """A redelivery names the topic that the message was sent to, not a retry topic."""
-    topic = await stage.topic()
-    consumer = await stage.consumer(topic)
-    await stage.send(topic, "m")
+    topic, consumer = await fixture.subscribed()
+    await fixture.send(topic, "m")
     await _nack(consumer, await consumer.one())
-    second = await consumer.one(within=_retry_within(stage), poll=20.0)
+    second = await consumer.one(within=_retry_within(fixture), poll=20.0)
     await consumer.ack(second)
     assert (second.attempt, second.topic) == (2, topic)
 
@@ -91,93 +82,82 @@ async def topic_name_hidden(stage: Stage) -> None:
 @case(
     "retry.total-attempts",
     rules=("R5.26", "R7.5"),
-    needs=(*PREPARED, "dlq"),
+    needs=("dlq",),
     params={"0": 0, "1": 1, "3": 3},
     timeout=180.0,
 )
-@on_stage
-async def total_attempts(stage: Stage, retries: int) -> None:
+async def total_attempts(fixture: Fixture, retries: int) -> None:
     """A group of {} retries gets a message that it always gives back one time more, then it is a dead letter."""
-    topic = await stage.topic(1)
-    consumer = await stage.consumer(topic, max_attempts=retries + 1)
+    topic, consumer = await fixture.subscribed(1, max_attempts=retries + 1)
     # The copy's attempt is above the limit of the group that gave up: only a more patient group may read it (R7.6);
     # made before there are dead letters, as a group may begin with what comes after it.
-    readers = await stage.target.create_group(max_attempts=retries + 20)
-    (sent,) = await stage.send(topic, "poison")
+    readers = await fixture.group(max_attempts=retries + 20)
+    (sent,) = await fixture.send(topic, "poison")
     attempts = []
     for _ in range(retries + 1):
-        delivery = await consumer.one(within=_retry_within(stage), poll=20.0)
+        delivery = await consumer.one(within=_retry_within(fixture), poll=20.0)
         attempts.append(delivery.attempt)
         await _nack(consumer, delivery)
     assert attempts == list(range(1, retries + 2))
-    more = await stage.nothing_but(consumer, QUIET_WINDOW)
+    more = await fixture.deliveries_within(consumer, QUIET_WINDOW)
     assert not more, f"after {retries + 1} deliveries came {more}"
-    reader = await stage.consumer(f"%DLQ%{consumer.group}", group=readers, prime=False)
+    reader = await fixture.consumer(f"%DLQ%{consumer.group}", group=readers, prime=False)
     dead = await reader.one(within=2 * PROMPT)
     await reader.ack(dead)
     assert (dead.id, dead.body) == (sent.id, b"poison")
 
 
-@case("retry.success-ends", rules=("R6.8",), needs=PREPARED, timeout=120.0)
-@on_stage
-async def success_ends(stage: Stage) -> None:
+@case("retry.success-ends", rules=("R6.8",), timeout=120.0)
+async def success_ends(fixture: Fixture) -> None:
     """A message that was acked at attempt 2 is not delivered a third time."""
-    topic = await stage.topic()
-    consumer = await stage.consumer(topic)
-    await stage.send(topic, "m")
+    topic, consumer = await fixture.subscribed()
+    await fixture.send(topic, "m")
     await _nack(consumer, await consumer.one())
-    second = await consumer.one(within=_retry_within(stage), poll=20.0, invisible=10.0)
+    second = await consumer.one(within=_retry_within(fixture), poll=20.0, invisible=10.0)
     assert second.attempt == 2
     await consumer.ack(second)
-    again = await stage.nothing_but(consumer, 10.0 + stage.target.number("revive.high"))
-    assert not again, f"acked at attempt 2, and delivered again: {again}"
+    await fixture.expect_settled(consumer, 10.0, "acked at attempt 2")
 
 
-@case("retry.expiry-counts", rules=("R7.2",), needs=PREPARED, timeout=90.0)
-@on_stage
-async def expiry_counts(stage: Stage) -> None:
+@case("retry.expiry-counts", rules=("R7.2",), timeout=90.0)
+async def expiry_counts(fixture: Fixture) -> None:
     """A lease that runs out without an answer raises the attempt number, each time by one."""
-    topic = await stage.topic(1)
-    consumer = await stage.consumer(topic)
-    await stage.send(topic, "m")
-    within = expiry(stage.target, 10.0).high + PROMPT
+    topic, consumer = await fixture.subscribed(1)
+    await fixture.send(topic, "m")
+    within = expiry(fixture.target, 10.0).high + PROMPT
     seen = [await consumer.one(invisible=10.0, within=within, poll=20.0) for _ in range(3)]
     await consumer.ack(seen[-1])
     assert [one.attempt for one in seen] == [1, 2, 3]
 
 
-@case("retry.nack-counts", rules=("R7.2", "R6.16"), needs=PREPARED)
-@on_stage
-async def nack_counts(stage: Stage) -> None:
+@case("retry.nack-counts", rules=("R7.2", "R6.16"))
+async def nack_counts(fixture: Fixture) -> None:
     """Giving a message back by a change to 0 s raises the attempt number by one."""
-    topic = await stage.topic(1)
-    consumer = await stage.consumer(topic)
-    await stage.send(topic, "m")
+    topic, consumer = await fixture.subscribed(1)
+    await fixture.send(topic, "m")
     first = await consumer.one()
     await _nack(consumer, first)
-    second = await consumer.one(within=_retry_within(stage), poll=20.0)
+    second = await consumer.one(within=_retry_within(fixture), poll=20.0)
     await consumer.ack(second)
     assert (first.attempt, second.attempt) == (1, 2)
 
 
-@case("retry.others-flow", rules=("R5.9", "R5.12"), needs=PREPARED, timeout=90.0)
-@on_stage
-async def others_flow(stage: Stage) -> None:
+@case("retry.others-flow", rules=("R5.9", "R5.12"), timeout=90.0)
+async def others_flow(fixture: Fixture) -> None:
     """While one message is in flight, and fails again and again, fifty others of its queue are delivered and done."""
-    topic = await stage.topic(1)
-    consumer = await stage.consumer(topic)
-    (poison,) = await stage.send(topic, "poison")
+    topic, consumer = await fixture.subscribed(1)
+    (poison,) = await fixture.send(topic, "poison")
     held = await consumer.one(invisible=60.0)
-    first_half = await stage.send(topic, *(f"m{n}" for n in range(25)))
+    first_half = await fixture.send(topic, *(f"m{n}" for n in range(25)))
     seen = await consumer.take(25, batch=8, within=30.0)
-    assert stage.clock.now() < held.at + 60.0, "the others came only after the message's own lease"
+    assert fixture.clock.now() < held.at + 60.0, "the others came only after the message's own lease"
     done = {one.id for one in seen}
     assert done == {one.id for one in first_half}
     await _nack(consumer, held)
-    good = first_half + await stage.send(topic, *(f"m{n}" for n in range(25, 50)))
+    good = first_half + await fixture.send(topic, *(f"m{n}" for n in range(25, 50)))
     attempts = [held.attempt]
-    end = stage.clock.now() + 2 * _retry_within(stage)
-    while (len(done) < 50 or len(attempts) < 3) and stage.clock.now() < end:
+    end = fixture.clock.now() + 2 * _retry_within(fixture)
+    while (len(done) < 50 or len(attempts) < 3) and fixture.clock.now() < end:
         answer = await consumer.receive(batch=8)
         for one in answer.deliveries:
             if one.id == poison.id:
@@ -190,62 +170,58 @@ async def others_flow(stage: Stage) -> None:
     assert attempts[:3] == [1, 2, 3], "the failing message did not come back meanwhile"
 
 
-@case("retry.per-group", rules=("R7.2", "R10.1"), needs=PREPARED, timeout=90.0)
-@on_stage
-async def per_group(stage: Stage) -> None:
+@case("retry.per-group", rules=("R7.2", "R10.1"), timeout=90.0)
+async def per_group(fixture: Fixture) -> None:
     """A group that fails does not touch another: that one sees attempt 1, once."""
-    topic = await stage.topic(1)
-    failing, other = await stage.consumer(topic), await stage.consumer(topic)
-    (sent,) = await stage.send(topic, "m")
+    topic = await fixture.topic(1)
+    failing, other = await fixture.consumer(topic), await fixture.consumer(topic)
+    (sent,) = await fixture.send(topic, "m")
     for _ in range(2):
-        await _nack(failing, await failing.one(within=_retry_within(stage), poll=20.0))
+        await _nack(failing, await failing.one(within=_retry_within(fixture), poll=20.0))
     seen = await other.take(1)
     assert [(one.id, one.attempt) for one in seen] == [(sent.id, 1)]
-    third = await failing.one(within=_retry_within(stage), poll=20.0)
+    third = await failing.one(within=_retry_within(fixture), poll=20.0)
     await failing.ack(third)
     assert third.attempt == 3
-    again = await stage.nothing_but(other, SHORT_POLL)
-    assert not again, f"another group's failures were delivered here: {again}"
+    await fixture.expect_nothing(other, SHORT_POLL, "another group's failures were delivered here")
 
 
-@case("retry.filter-kept", rules=("R5.22",), needs=PREPARED, timeout=90.0)
-@on_stage
-async def filter_kept(stage: Stage) -> None:
+@case("retry.filter-kept", rules=("R5.22",), timeout=90.0)
+async def filter_kept(fixture: Fixture) -> None:
     """A redelivery obeys the tag filter like a first delivery: the wanted comes back, the unwanted never comes."""
-    topic = await stage.topic(1)
-    consumer = await stage.consumer(topic, expression="wanted || also")
-    (unwanted,) = await stage.send(topic, "no", tag="unwanted")
-    (wanted,) = await stage.send(topic, "yes", tag="wanted")
+    topic, consumer = await fixture.subscribed(1, expression="wanted || also")
+    (unwanted,) = await fixture.send(topic, "no", tag="unwanted")
+    (wanted,) = await fixture.send(topic, "yes", tag="wanted")
     first = await consumer.one()
     assert first.id == wanted.id
     await _nack(consumer, first)
-    second = await consumer.one(within=_retry_within(stage), poll=20.0)
+    second = await consumer.one(within=_retry_within(fixture), poll=20.0)
     assert (second.id, second.attempt) == (wanted.id, 2)
     assert second.message.system_properties.tag == "wanted"
     await _nack(consumer, second)
     # A reader of the same group that wants something else must not be given what waits to be tried again.
-    stranger = await stage.consumer(topic, group=consumer.group, expression="other", prime=False)
-    seen = await stage.nothing_but(stranger, _stranger_window(stage), sentinel={"tag": "other"})
-    assert not seen, f"delivered against the filter: {seen}"
+    stranger = await fixture.consumer(topic, group=consumer.group, expression="other", prime=False)
+    await fixture.expect_nothing(
+        stranger, _stranger_window(fixture), "delivered against the filter", sentinel={"tag": "other"}
+    )
     assert unwanted.id not in {one.id for one in consumer.seen}
 
 
-def _stranger_window(stage: Stage) -> float:
-    return max(SHORT_POLL, stage.target.number("nack.high"))
+def _stranger_window(fixture: Fixture) -> float:
+    return max(SHORT_POLL, fixture.number("nack.high"))
 
 
-@case("retry.no-regress", rules=("R7.2", "R7.3"), needs=PREPARED, timeout=120.0)
-@on_stage
-async def no_regress(stage: Stage) -> None:
+@case("retry.no-regress", rules=("R7.2", "R7.3"), timeout=120.0)
+async def no_regress(fixture: Fixture) -> None:
     """Whatever mix of giving back and running out, attempt numbers count each message's deliveries in each group."""
-    topic = await stage.topic()
-    groups = [await stage.consumer(topic), await stage.consumer(topic)]
-    sent = await stage.send(topic, *(f"m{n}" for n in range(8)))
+    topic = await fixture.topic()
+    groups = [await fixture.consumer(topic), await fixture.consumer(topic)]
+    sent = await fixture.send(topic, *(f"m{n}" for n in range(8)))
     number = {one.id: n for n, one in enumerate(sent)}
-    end = stage.clock.now() + 10.0 + 3 * stage.target.number("revive.high") + 2 * PROMPT
+    end = fixture.clock.now() + 10.0 + 3 * fixture.number("revive.high") + 2 * PROMPT
     for offset, consumer in enumerate(groups):
         done: set[str] = set()
-        while len(done) < 8 and stage.clock.now() < end:
+        while len(done) < 8 and fixture.clock.now() < end:
             for one in (await consumer.receive(batch=3, invisible=10.0)).deliveries:
                 match (number[one.id] + offset + one.attempt) % 3:
                     case 0:
@@ -261,4 +237,4 @@ async def no_regress(stage: Stage) -> None:
         assert len(done) == 8, f"{8 - len(done)} of 8 messages were not delivered until done"
         for attempts in history.values():
             assert attempts == list(range(1, len(attempts) + 1)), f"attempts {attempts}"
-        stage.target.note(f"deliveries_{offset}", sum(map(len, history.values())))
+        fixture.note(f"deliveries_{offset}", sum(map(len, history.values())))

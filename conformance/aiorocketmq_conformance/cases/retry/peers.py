@@ -4,122 +4,105 @@ from __future__ import annotations
 
 from aiorocketmq.wire import messages as pb
 
-from aiorocketmq_conformance.case import Level, case
+from aiorocketmq_conformance.case import EXTENSION, INFORMATIONAL, SHOULD, case
 from aiorocketmq_conformance.cases.shared.nack import exhaust, give_back, retry_within
-from aiorocketmq_conformance.fixture import SHORT_POLL, Consumer, Stage, on_stage
+from aiorocketmq_conformance.consumer import SHORT_POLL, Consumer
+from aiorocketmq_conformance.fixture import Fixture
 from aiorocketmq_conformance.probe import requests
-from aiorocketmq_conformance.probe.answers import code_name
+from aiorocketmq_conformance.probe.answers import code_of
 from aiorocketmq_conformance.tolerances import PROMPT, QUIET_WINDOW, expiry
 
-PREPARED = ("@topic", "@group")
 
-
-@case("retry.any-consumer", rules=("R7.1", "R7.2"), level=Level.SHOULD, needs=PREPARED, timeout=90.0)
-@on_stage
-async def any_consumer(stage: Stage) -> None:
+@case("retry.any-consumer", rules=("R7.1", "R7.2"), level=SHOULD, timeout=90.0)
+async def any_consumer(fixture: Fixture) -> None:
     """When the holder of a message vanishes, another consumer of its group gets it as attempt 2."""
-    topic = await stage.topic(1)
-    holder = await stage.consumer(topic)
-    other = await stage.consumer(topic, group=holder.group, prime=False)
-    await stage.send(topic, "m")
+    topic = await fixture.topic(1)
+    holder = await fixture.consumer(topic)
+    other = await fixture.consumer(topic, group=holder.group, prime=False)
+    await fixture.send(topic, "m")
     held = await holder.one(invisible=10.0)
     holder.seen.clear()  # nothing of it can be settled any more
     await holder.client.vanish()
-    window = expiry(stage.target, 10.0)
+    window = expiry(fixture.target, 10.0)
     again = await other.one(until=held.at + window.high + PROMPT, poll=20.0)
     assert (again.id, again.attempt) == (held.id, 2)
     await other.ack(again)
 
 
-@case("retry.sql-kept", rules=("R5.22",), level=Level.SHOULD, needs=(*PREPARED, "filter.sql"), timeout=90.0)
-@on_stage
-async def sql_kept(stage: Stage) -> None:
+@case("retry.sql-kept", rules=("R5.22",), level=SHOULD, needs=("filter.sql",), timeout=90.0)
+async def sql_kept(fixture: Fixture) -> None:
     """A message that an SQL filter selects comes again to that filter after a failure; others never come."""
-    topic = await stage.topic(1)
-    consumer = await stage.consumer(topic)
+    topic, consumer = await fixture.subscribed(1)
     sql = pb.FilterExpression(type=pb.FilterType.SQL, expression="price > 10")
-    await stage.send(topic, "cheap", properties={"price": "5"})
-    (dear,) = await stage.send(topic, "dear", properties={"price": "50"})
+    await fixture.send(topic, "cheap", properties={"price": "5"})
+    (dear,) = await fixture.send(topic, "dear", properties={"price": "50"})
     first = await consumer.one(expression=sql)
     await give_back(consumer, first)
-    second = await consumer.one(expression=sql, within=retry_within(stage), poll=20.0)
+    second = await consumer.one(expression=sql, within=retry_within(fixture), poll=20.0)
     assert [(one.id, one.attempt) for one in (first, second)] == [(dear.id, 1), (dear.id, 2)]
     await consumer.ack(second)
 
 
-@case("retry.filter-changed", rules=("R5.22",), level=Level.INFORMATIONAL, needs=PREPARED, timeout=90.0)
-@on_stage
-async def filter_changed(stage: Stage) -> None:
+@case("retry.filter-changed", rules=("R5.22",), level=INFORMATIONAL, timeout=90.0)
+async def filter_changed(fixture: Fixture) -> None:
     """A failed message that its group's new filter does not select any more is not delivered again."""
-    topic = await stage.topic(1)
-    consumer = await stage.consumer(topic, expression="a")
-    await stage.send(topic, "m", tag="a")
+    topic, consumer = await fixture.subscribed(1, expression="a")
+    await fixture.send(topic, "m", tag="a")
     await give_back(consumer, await consumer.one())
     await consumer.client.present(
         requests.consumer_settings(consumer.group, {topic: "b"}, pb.ClientType.SIMPLE_CONSUMER)
     )
     consumer.expression = "b"
-    seen = await consumer.watch(retry_within(stage), settle=True)
-    stage.target.note("outcome", "delivered" if seen else "dropped")
+    seen = await consumer.watch(retry_within(fixture), settle=True)
+    fixture.note("outcome", "delivered" if seen else "dropped")
     assert not seen, f"delivered against the new filter: {seen}"
 
 
-@case("retry.fairness", rules=("R5.9",), level=Level.SHOULD, needs=PREPARED, timeout=120.0)
-@on_stage
-async def fairness(stage: Stage) -> None:
+@case("retry.fairness", rules=("R5.9",), level=SHOULD, timeout=120.0)
+async def fairness(fixture: Fixture) -> None:
     """With 100 failed messages waiting, fresh ones are delivered beside them: neither kind keeps the other out."""
-    topic = await stage.topic(1)
-    consumer = await stage.consumer(topic)
-    await stage.send_all(topic, [f"old{n}" for n in range(100)])
+    topic, consumer = await fixture.subscribed(1)
+    await fixture.send_all(topic, [f"old{n}" for n in range(100)])
     for one in await consumer.take(100, settle=False, invisible=60.0):
         await give_back(consumer, one)
-    await stage.clock.sleep(stage.target.number("nack.high"))
-    await stage.send_all(topic, [f"new{n}" for n in range(100)])
+    await fixture.clock.sleep(fixture.number("nack.high"))
+    await fixture.send_all(topic, [f"new{n}" for n in range(100)])
     kinds: list[str] = []
     while len(kinds) < 200:
         answer = await consumer.receive(batch=1)
         assert answer.deliveries, f"{len(kinds)} of 200, then an empty answer"
         kinds += [one.text[:3] for one in answer.deliveries]
         await consumer.ack(*answer.deliveries)
-    stage.target.note("retries_in_first_90", kinds[:90].count("old"))
+    fixture.note("retries_in_first_90", kinds[:90].count("old"))
     assert kinds.count("old") == kinds.count("new") == 100
     # Servers look at retries first in one receive of five, by chance: 90 receives leave no room for luck.
     assert "old" in kinds[:90], "no failed message was delivered before all fresh ones"
     assert "new" in kinds[:90], "no fresh message was delivered before all failed ones"
 
 
-async def _until_told(stage: Stage, consumer: Consumer, attempts: int) -> None:
+async def _until_told(fixture: Fixture, consumer: Consumer, attempts: int) -> None:
     """Wait until the server's settings tell so many attempts: a proxy may keep a group's settings for 20 s (R3.9)."""
     wanted = requests.consumer_settings(consumer.group, {consumer.topic: "*"}, pb.ClientType.SIMPLE_CONSUMER)
-    end = stage.clock.now() + 60.0
+    end = fixture.clock.now() + 60.0
     while (await consumer.client.present(wanted)).backoff_policy.max_attempts != attempts:
-        assert stage.clock.now() < end, "settings still tell the old limit after 60 s"
-        await stage.clock.sleep(2.0)
+        assert fixture.clock.now() < end, "settings still tell the old limit after 60 s"
+        await fixture.clock.sleep(2.0)
 
 
-@case(
-    "retry.limit-lowered",
-    rules=("R5.26", "R7.5"),
-    level=Level.SHOULD,
-    needs=(*PREPARED, "dlq"),
-    timeout=150.0,
-)
-@on_stage
-async def limit_lowered(stage: Stage) -> None:
+@case("retry.limit-lowered", rules=("R5.26", "R7.5"), level=SHOULD, needs=("dlq",), timeout=150.0)
+async def limit_lowered(fixture: Fixture) -> None:
     """When a group's limit is lowered below what a message has used up, the message is not delivered any more."""
-    topic = await stage.topic(1)
-    consumer = await stage.consumer(topic, max_attempts=17)
-    readers = await stage.target.create_group(max_attempts=60)
-    (sent,) = await stage.send(topic, "poison")
-    seen = await exhaust(stage, consumer, 2)
-    third = await consumer.one(within=retry_within(stage), poll=20.0, invisible=120.0)
+    topic, consumer = await fixture.subscribed(1, max_attempts=17)
+    readers = await fixture.group(max_attempts=60)
+    (sent,) = await fixture.send(topic, "poison")
+    seen = await exhaust(fixture, consumer, 2)
+    third = await consumer.one(within=retry_within(fixture), poll=20.0, invisible=120.0)
     assert [one.attempt for one in [*seen, third]] == [1, 2, 3]
-    await stage.target.create_group(consumer.group, max_attempts=2)
-    await _until_told(stage, consumer, 2)
+    await fixture.group(consumer.group, max_attempts=2)
+    await _until_told(fixture, consumer, 2)
     await give_back(consumer, third)
-    more = await stage.nothing_but(consumer, QUIET_WINDOW)
-    assert not more, f"three deliveries, a limit of two, and one more: {more}"
-    reader = await stage.consumer(f"%DLQ%{consumer.group}", group=readers, prime=False)
+    await fixture.expect_nothing(consumer, QUIET_WINDOW, "three deliveries, a limit of two, and one more")
+    reader = await fixture.consumer(f"%DLQ%{consumer.group}", group=readers, prime=False)
     (dead,) = await reader.take(1, within=2 * PROMPT)
     assert dead.id == sent.id
 
@@ -127,37 +110,27 @@ async def limit_lowered(stage: Stage) -> None:
 @case(
     "retry.delayed-and-tx",
     rules=("R7.1", "R7.2"),
-    level=Level.SHOULD,
-    needs=(*PREPARED, "type.delay"),
+    level=SHOULD,
+    needs=("type.delay",),
     params={"DELAY": "DELAY"},
     timeout=90.0,
 )
-@on_stage
-async def delayed_and_tx(stage: Stage, kind: str) -> None:
+async def delayed_and_tx(fixture: Fixture, kind: str) -> None:
     """A {} message that fails comes again after the asked time, not after a second delay, as attempt 2."""
-    topic = await stage.topic(1, type=kind)
-    consumer = await stage.consumer(topic)
-    (sent,) = await stage.send(topic, "m", deliver_at=stage.clock.wall() + 3.0)
-    first = await consumer.one(poll=20.0, within=stage.target.number("delay.high") + PROMPT)
+    topic, consumer = await fixture.subscribed(1, type=kind)
+    (sent,) = await fixture.send(topic, "m", deliver_at=fixture.clock.wall() + 3.0)
+    first = await consumer.one(poll=20.0, within=fixture.number("delay.high") + PROMPT)
     await give_back(consumer, first)
-    second = await consumer.one(within=retry_within(stage), poll=20.0)
+    second = await consumer.one(within=retry_within(fixture), poll=20.0)
     assert [(one.id, one.attempt) for one in (first, second)] == [(sent.id, 1), (sent.id, 2)]
     await consumer.ack(second)
 
 
-@case(
-    "retry.suspend-not-counted",
-    rules=("R6.15",),
-    level=Level.EXTENSION,
-    needs=(*PREPARED, "suspend"),
-    timeout=90.0,
-)
-@on_stage
-async def suspend_not_counted(stage: Stage) -> None:
+@case("retry.suspend-not-counted", rules=("R6.15",), level=EXTENSION, needs=("suspend",), timeout=90.0)
+async def suspend_not_counted(fixture: Fixture) -> None:
     """A message given back with the suspend flag comes again as the same attempt."""
-    topic = await stage.topic(1)
-    consumer = await stage.consumer(topic)
-    await stage.send(topic, "m")
+    topic, consumer = await fixture.subscribed(1)
+    await fixture.send(topic, "m")
     first = await consumer.one()
     request = pb.ChangeInvisibleDurationRequest(
         group=requests.resource(consumer.group),
@@ -168,7 +141,7 @@ async def suspend_not_counted(stage: Stage) -> None:
     )
     requests.duration(request.invisible_duration, 1.0)
     response = await consumer.client.unary("ChangeInvisibleDuration", request)
-    assert code_name(response.status.code) == "OK"
-    second = await consumer.one(within=retry_within(stage) + SHORT_POLL, poll=20.0)
+    assert code_of(response) == "OK"
+    second = await consumer.one(within=retry_within(fixture) + SHORT_POLL, poll=20.0)
     assert (second.id, second.attempt) == (first.id, 1)
     await consumer.ack(second)

@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
-from aiorocketmq_conformance.fixture import Consumer, Stage
-from aiorocketmq_conformance.probe.answers import Delivery, code_name
+from aiorocketmq_conformance.consumer import Consumer
+from aiorocketmq_conformance.fixture import Fixture
+from aiorocketmq_conformance.probe.answers import Delivery, code_of
 from aiorocketmq_conformance.tolerances import PROMPT, nack
 
 
-def retry_within(stage: Stage) -> float:
+def retry_within(fixture: Fixture) -> float:
     """Seconds in which a message that was given back at once has to be here again."""
-    return stage.target.number("nack.high") + PROMPT
+    return fixture.number("nack.high") + PROMPT
 
 
 async def give_back(consumer: Consumer, delivery: Delivery, seconds: float = 0.0) -> None:
     """Ask for the message again in `seconds`; AssertionError when the server refuses."""
     response = await consumer.client.change_invisible(delivery, seconds)
-    assert code_name(response.status.code) == "OK", f"nack answered {code_name(response.status.code)}"
+    assert code_of(response) == "OK", f"nack answered {code_of(response)}"
 
 
 async def returned(
-    stage: Stage, consumer: Consumer, delivery: Delivery, seconds: float, *, ordered: bool = False
+    fixture: Fixture, consumer: Consumer, delivery: Delivery, seconds: float, *, ordered: bool = False
 ) -> tuple[Delivery, float]:
     """Give a message back for `seconds` and wait for it; the next delivery and how long after the call it came.
 
     AssertionError when it comes too early or too late, or something else comes (rule R6.10).
     """
-    called = stage.clock.now()
+    called = fixture.clock.now()
     await give_back(consumer, delivery, seconds)
-    answered = stage.clock.now()
-    window = nack(stage.target, seconds, ordered=ordered)
+    answered = fixture.clock.now()
+    window = nack(fixture.target, seconds, ordered=ordered)
     again = await consumer.one(until=called + window.high + PROMPT, poll=20.0, invisible=60.0)
     assert again.id == delivery.id, f"waiting for {delivery}, and {again} came"
     early, late = again.at - called, again.at - answered
@@ -37,10 +38,10 @@ async def returned(
     return again, early
 
 
-async def exhaust(stage: Stage, consumer: Consumer, attempts: int) -> list[Delivery]:
+async def exhaust(fixture: Fixture, consumer: Consumer, attempts: int) -> list[Delivery]:
     """Take the one waiting message and give it back at once, `attempts` times; its deliveries."""
     seen = []
     for _ in range(attempts):
-        seen.append(await consumer.one(within=retry_within(stage), poll=20.0))
+        seen.append(await consumer.one(within=retry_within(fixture), poll=20.0))
         await give_back(consumer, seen[-1])
     return seen

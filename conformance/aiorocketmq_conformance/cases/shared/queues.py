@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Protocol
 
 from aiorocketmq._core.settings import FilterText
 from aiorocketmq._remoting.codes import RequestCode, ResponseCode
 from aiorocketmq.wire import messages as pb
 
-from aiorocketmq_conformance.case import DEFAULT_TIMEOUT, Level, register
-from aiorocketmq_conformance.fixture import Consumer, Stage, on_stage
-from aiorocketmq_conformance.probe.answers import code_name
+from aiorocketmq_conformance.case import DEFAULT_TIMEOUT, EXTENSION, Body, case
+from aiorocketmq_conformance.consumer import Consumer
+from aiorocketmq_conformance.fixture import Fixture
+from aiorocketmq_conformance.probe.answers import code_name, code_of
 from aiorocketmq_conformance.probe.queues import get_offset, pull, query_offset, queue_of, update_offset
 from aiorocketmq_conformance.probe.remoting import RemotingProbe
 from aiorocketmq_conformance.probe.remoting_answers import number, told
 from aiorocketmq_conformance.probe.requests import message_id
 from aiorocketmq_conformance.tolerances import PROMPT, Window, empty_poll
 
-PREPARED = ("@topic", "@group")
-PULL = (*PREPARED, "pull")
-REMOTING = (*PREPARED, "remoting")
+PULL = ("pull",)
+REMOTING = ("remoting",)
 NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
 
 
@@ -55,8 +55,8 @@ class Stored:
 class Reader:
     """A client that reads the one queue of a fresh topic, and sends to it."""
 
-    def __init__(self, stage: Stage, topic: str, group: str) -> None:
-        self.stage = stage
+    def __init__(self, fixture: Fixture, topic: str, group: str) -> None:
+        self.fixture = fixture
         self.topic = topic
         self.group = group
         self._sent = 0
@@ -99,14 +99,14 @@ class Reader:
 class GrpcReader(Reader):
     """Asks over gRPC."""
 
-    def __init__(self, stage: Stage, consumer: Consumer) -> None:
-        super().__init__(stage, consumer.topic, consumer.group)
+    def __init__(self, fixture: Fixture, consumer: Consumer) -> None:
+        super().__init__(fixture, consumer.topic, consumer.group)
         self._client = consumer.client
         self._queue = queue_of(consumer.topic, 0)
 
     async def send_one(self, text: str, tag: str | None = None) -> Stored:
         """Send one message; AssertionError unless it is taken."""
-        (sent,) = await self.stage.send(self.topic, text, tag=tag)
+        (sent,) = await self.fixture.send(self.topic, text, tag=tag)
         return Stored(sent.id, sent.acked_at)
 
     async def pull(self, offset: int, *, batch: int = 32, poll: float = 5.0, tag: str = "*") -> Page:
@@ -131,25 +131,25 @@ class GrpcReader(Reader):
     async def stored(self) -> int | None:
         """How far the group has read; None where the server does not know."""
         answer = await get_offset(self._client, self.group, self._queue)
-        code = code_name(answer.status.code)
+        code = code_of(answer)
         assert code in {"OK", "OFFSET_NOT_FOUND"}, f"GetOffset answered {code}"
         return answer.offset if code == "OK" else None
 
     async def store(self, offset: int) -> None:
         """Write down how far the group has read."""
         answer = await update_offset(self._client, self.group, self._queue, offset)
-        assert answer.status.code == pb.Code.OK, f"UpdateOffset answered {code_name(answer.status.code)}"
+        assert answer.status.code == pb.Code.OK, f"UpdateOffset answered {code_of(answer)}"
 
     async def place(self, policy: str, at: float = 0.0) -> int | None:
         """The offset of BEGINNING, END, or TIMESTAMP with `at` in Unix seconds."""
         moment = at if policy == "TIMESTAMP" else None
         answer = await query_offset(self._client, self._queue, policy, at=moment)
-        assert answer.status.code == pb.Code.OK, f"QueryOffset answered {code_name(answer.status.code)}"
+        assert answer.status.code == pb.Code.OK, f"QueryOffset answered {code_of(answer)}"
         return answer.offset
 
     def empty(self, poll: float) -> Window:
         """How long a pull may take that finds nothing."""
-        return empty_poll(self.stage.target, poll)
+        return empty_poll(self.fixture.target, poll)
 
 
 _OUTCOMES = {
@@ -163,8 +163,8 @@ _OUTCOMES = {
 class RemotingReader(Reader):
     """Asks over the classic protocol."""
 
-    def __init__(self, stage: Stage, probe: RemotingProbe, topic: str, group: str) -> None:
-        super().__init__(stage, topic, group)
+    def __init__(self, fixture: Fixture, probe: RemotingProbe, topic: str, group: str) -> None:
+        super().__init__(fixture, topic, group)
         self.probe = probe
 
     async def send_one(
@@ -172,12 +172,12 @@ class RemotingReader(Reader):
     ) -> Stored:
         """Send one message; AssertionError unless it is taken."""
         properties = {**properties, "UNIQ_KEY": message_id(), **({} if tag is None else {"TAGS": tag})}
-        await self.stage.send_over(self.probe, self.topic, text.encode(), properties)
-        return Stored(properties["UNIQ_KEY"], self.stage.clock.now())
+        await self.fixture.send_over(self.probe, self.topic, text.encode(), properties)
+        return Stored(properties["UNIQ_KEY"], self.fixture.clock.now())
 
     async def shown(self, count: int) -> None:
         """Ask for the end of the queue until it is there."""
-        clock = self.stage.clock
+        clock = self.fixture.clock
         until = clock.now() + PROMPT
         while (await self.place("END") or 0) < count and clock.now() < until:
             await clock.sleep(0.1)
@@ -227,36 +227,38 @@ class RemotingReader(Reader):
 
     def empty(self, poll: float) -> Window:
         """How long a pull may take that finds nothing."""
-        usual = empty_poll(self.stage.target, poll)
-        return Window(usual.low, usual.high + self.stage.target.number("hold.late"))
+        usual = empty_poll(self.fixture.target, poll)
+        return Window(usual.low, usual.high + self.fixture.number("hold.late"))
 
 
 class Wire(Protocol):
     """A protocol as a case is given it."""
 
-    async def __call__(self, stage: Stage, *, topic: str | None = None, group: str | None = None) -> Reader:
+    async def __call__(
+        self, fixture: Fixture, *, topic: str | None = None, group: str | None = None
+    ) -> Reader:
         """A reader of a topic with one queue in a group; fresh ones where none is named."""
 
 
-async def over_grpc(stage: Stage, *, topic: str | None = None, group: str | None = None) -> Reader:
+async def over_grpc(fixture: Fixture, *, topic: str | None = None, group: str | None = None) -> Reader:
     """A reader over gRPC."""
-    topic = topic or await stage.topic(1)
-    return GrpcReader(stage, await stage.consumer(topic, group=group, prime=False))
+    topic = topic or await fixture.topic(1)
+    return GrpcReader(fixture, await fixture.consumer(topic, group=group, prime=False))
 
 
 async def over_remoting(
-    stage: Stage, *, topic: str | None = None, group: str | None = None, client_id: str | None = None
+    fixture: Fixture, *, topic: str | None = None, group: str | None = None, client_id: str | None = None
 ) -> RemotingReader:
     """A reader over the classic protocol."""
-    topic = topic or await stage.topic(1)
-    group = group or await stage.target.create_group()
-    return RemotingReader(stage, stage.member(client_id), topic, group)
+    topic = topic or await fixture.topic(1)
+    group = group or await fixture.group()
+    return RemotingReader(fixture, fixture.member(client_id), topic, group)
 
 
 async def trim(reader: Reader) -> None:
     """Have all messages of the reader's queue deleted, and send one that stays; AssertionError if that is not done in
     time."""
-    target, clock = reader.stage.target, reader.stage.clock
+    target, clock = reader.fixture.target, reader.fixture.clock
     begin = await reader.place("END")
     await target.age()
     # 4.9.7 was seen not to move the beginning of a queue of which nothing is left.
@@ -266,9 +268,6 @@ async def trim(reader: Reader) -> None:
     while (seen := await reader.place("BEGINNING")) != begin:
         assert clock.now() < until, f"the queue begins at {seen}, not at {begin}"
         await clock.sleep(0.5)
-
-
-Body = Callable[..., Awaitable[None]]
 
 
 def on_both_wires(
@@ -282,37 +281,31 @@ def on_both_wires(
 ) -> Callable[[Body], Body]:
     """Declare the decorated function as a case over gRPC, and as one over remoting whose id ends in `[remoting]`.
 
-    It is called as `function(stage, wire)`, with `params` as `function(stage, wire, value)` for each.
+    It is called as `function(fixture, wire)`, with `params` as `function(fixture, wire, value)` for each.
     """
+    labelled = [(f"{label}", (value,)) for label, value in params.items()] if params else [("", ())]
 
     def declare(function: Body) -> Body:
-        claim = " ".join((inspect.getdoc(function) or "").split())
-        rows: dict[str, tuple[object, ...]] = {"": ()}
-        if params is not None:
-            rows = {label: (value,) for label, value in params.items()}
-        for label, row in rows.items():
+        claim = inspect.getdoc(function) or ""
+        for label, values in labelled:
             for wire, own, sources, mark in (
                 (over_grpc, PULL, rules, ""),
                 (over_remoting, REMOTING, (*rules, *remoting_rules), "remoting"),
             ):
                 name = ",".join(part for part in (mark, label) if part)
-                register(
+                run = partial(_on_wire, function, wire, values)
+                run.__doc__ = claim.replace("{}", label) + (" Over remoting." if mark else "")
+                case(
                     f"{case_id}[{name}]" if name else case_id,
-                    claim=claim.replace("{}", label) + (" Over remoting." if mark else ""),
-                    run=_bound(function, wire, *row),
-                    rules=tuple(sources),
-                    level=Level.EXTENSION,
+                    rules=sources,
+                    level=EXTENSION,
                     needs=(*own, *needs),
                     timeout=timeout,
-                )
+                )(run)
         return function
 
     return declare
 
 
-def _bound(function: Body, *values: Any) -> Body:
-    @functools.wraps(function)
-    async def run(stage: Stage) -> None:
-        await function(stage, *values)
-
-    return on_stage(run)
+async def _on_wire(function: Body, wire: Wire, values: tuple[object, ...], fixture: Fixture) -> None:
+    await function(fixture, wire, *values)

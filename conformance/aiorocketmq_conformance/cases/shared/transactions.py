@@ -10,22 +10,23 @@ from typing import Any
 from aiorocketmq.wire import messages as pb
 
 from aiorocketmq_conformance.blocks import Step
-from aiorocketmq_conformance.fixture import Consumer, Sent, Stage
+from aiorocketmq_conformance.consumer import Consumer, Sent
+from aiorocketmq_conformance.fixture import Fixture
 from aiorocketmq_conformance.probe import requests
-from aiorocketmq_conformance.probe.answers import code_name
+from aiorocketmq_conformance.probe.answers import code_of
 from aiorocketmq_conformance.probe.checker import Checker, Decide, beat, end_transaction
 from aiorocketmq_conformance.probe.client import ProbeClient
 from aiorocketmq_conformance.probe.clock import within
 from aiorocketmq_conformance.tolerances import PROMPT, lag
 
-NEEDS = ("@topic", "@group", "type.tx")
+NEEDS = ("type.tx",)
 
 
 @dataclass(slots=True)
 class Bank:
     """A transactional topic, its consumer, and its first producer."""
 
-    stage: Stage
+    fixture: Fixture
     topic: str
     consumer: Consumer
     producer: ProbeClient
@@ -41,13 +42,13 @@ class Bank:
         """Send half messages; `recovery` is their own recovery duration in seconds."""
         sent = []
         for body in bodies:
-            born = self.stage.clock.wall() if born_at is None else born_at
+            born = self.fixture.clock.wall() if born_at is None else born_at
             message = requests.message(
                 self.topic, body, kind=pb.MessageType.TRANSACTION, born_at=born, **fields
             )
             if recovery is not None:
                 requests.duration(message.system_properties.orphaned_transaction_recovery_duration, recovery)
-            sent.append(await self.stage.send_message(message, client or self.producer))
+            sent.append(await self.fixture.send_message(message, client or self.producer))
         return sent
 
     async def end(self, half: Sent, resolution: int, **fields: Any) -> str:
@@ -56,14 +57,14 @@ class Bank:
         client = fields.pop("client", self.producer)
         transaction_id = fields.pop("transaction_id", half.receipt.transaction_id)
         reply = await end_transaction(client, topic, transaction_id, resolution, **fields)
-        return code_name(reply.status.code)
+        return code_of(reply)
 
     async def checker(self, decide: Decide, client: ProbeClient | None = None) -> Checker:
         """Begin to take and answer checks; ends with the case."""
         checker = Checker(client or self.producer, decide)
-        return await self.stage.stack.enter_async_context(checker)
+        return await self.fixture.stack.enter_async_context(checker)
 
-    async def nothing_but(self, seconds: float = PROMPT) -> list[Any]:
+    async def deliveries_within(self, seconds: float = PROMPT) -> list[Any]:
         """What arrives within `seconds`, closed by a committed sentinel."""
         seen = await self.consumer.watch(seconds, settle=True)
         (sentinel,) = await self.prepare("sentinel")
@@ -74,19 +75,24 @@ class Bank:
                 return seen
             seen.append(delivery)
 
+    async def expect_nothing(self, seconds: float, failure: str = "delivered") -> None:
+        """AssertionError with `failure` if anything is delivered within `seconds`, closed by a committed sentinel."""
+        deliveries = await self.deliveries_within(seconds)
+        assert not deliveries, f"{failure}: {deliveries}"
+
     @property
     def interval(self) -> float:
         """Seconds between two checks."""
-        return self.stage.target.number("tx.interval")
+        return self.fixture.number("tx.interval")
 
     @property
     def first_check(self) -> float:
         """Seconds within which a half message is asked for, counted from its send."""
-        return self.stage.target.number("tx.immunity") + 2 * self.interval + lag(self.stage.target)
+        return self.fixture.number("tx.immunity") + 2 * self.interval + lag(self.fixture.target)
 
     async def expect_checks(self, checker: Checker, count: int, message_id: str | None = None) -> None:
         """AssertionError unless so many checks come in the time that the target allows for them."""
-        began = self.stage.clock.now()
+        began = self.fixture.clock.now()
         try:
             await self.within(self.first_check, checker, 1, None)
         except AssertionError:
@@ -94,9 +100,9 @@ class Bank:
                 reason = (
                     f"in another case no check came of a transaction left open for {self.first_check:.0f} s"
                 )
-                self.stage.target.block(Step.CHECK, reason)
+                self.fixture.target.block(Step.CHECK, reason)
             raise
-        left = max(began + self._time_for(count) - self.stage.clock.now(), 1.0)
+        left = max(began + self._time_for(count) - self.fixture.clock.now(), 1.0)
         await self.within(left, checker, count, message_id)
 
     async def expect_last_check(self, checker: Checker, limit: int, message_id: str) -> None:
@@ -111,7 +117,7 @@ class Bank:
         await self._in_time(seconds, checker, checker.count(count, message_id), count, message_id)
 
     def _time_for(self, checks: int) -> float:
-        return self.first_check + (checks - 1) * (self.interval + 5.0 + lag(self.stage.target))
+        return self.first_check + (checks - 1) * (self.interval + 5.0 + lag(self.fixture.target))
 
     async def _in_time(
         self,
@@ -122,9 +128,9 @@ class Bank:
         message_id: str | None,
     ) -> None:
         """AssertionError that tells when each check came, and its number by the server's count."""
-        target, began = self.stage.target, self.stage.clock.now()
+        target, began = self.fixture.target, self.fixture.clock.now()
         try:
-            await within(self.stage.clock, seconds, _first(coming, target.blocks.blocked(Step.CHECK)))
+            await within(self.fixture.clock, seconds, _first(coming, target.blocks.blocked(Step.CHECK)))
         except TimeoutError:
             target.require(Step.CHECK)
             checks = checker.checks if message_id is None else checker.of(message_id)
@@ -138,18 +144,17 @@ class Bank:
 
 
 async def open_bank(
-    stage: Stage, *, queues: int = 1, expression: str = "*", needs_checks: bool = False
+    fixture: Fixture, *, queues: int = 1, expression: str = "*", needs_checks: bool = False
 ) -> Bank:
     """A fresh transactional topic with a primed consumer and a producer that presented itself.
 
     With `needs_checks` the case ends at once on a target that was shown to send none.
     """
     if needs_checks:
-        stage.target.require(Step.CHECK)
-    topic = await stage.topic(queues, type="TRANSACTION")
-    consumer = await stage.consumer(topic, expression=expression)
-    stage.background(beat(consumer.client, consumer.group, consumer.kind))
-    return Bank(stage, topic, consumer, await stage.producer(topic))
+        fixture.target.require(Step.CHECK)
+    topic, consumer = await fixture.subscribed(queues, type="TRANSACTION", expression=expression)
+    fixture.background(beat(consumer.client, consumer.group, consumer.kind))
+    return Bank(fixture, topic, consumer, await fixture.producer(topic))
 
 
 async def _first(*waits: Coroutine[Any, Any, None]) -> None:

@@ -24,7 +24,7 @@ from aiorocketmq_fake.core.values.model import (
 )
 
 from conformance.tests.mutants.mutant import Mutant
-from conformance.tests.mutants.pulling import TamperingPulls
+from conformance.tests.mutants.pull import TamperingPulls
 
 
 class MembersUntold(Broker):

@@ -22,8 +22,8 @@ from aiorocketmq_fake.core.values.model import (
     SendOutcome,
 )
 
+from conformance.tests.mutants.balance import FirstComerTakesAll
 from conformance.tests.mutants.mutant import Mutant
-from conformance.tests.mutants.sharing import FirstComerTakesAll
 from conformance.tests.mutants.transactions import ChecksToTheSender
 
 

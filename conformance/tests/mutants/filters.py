@@ -22,7 +22,7 @@ from aiorocketmq_fake.core.values.model import (
 from aiorocketmq_fake.core.values.placement import java_hash
 
 from conformance.tests.mutants.mutant import SESSION, Mutant
-from conformance.tests.mutants.pulling import TamperingPulls
+from conformance.tests.mutants.pull import TamperingPulls
 from conformance.tests.mutants.tampering import Tampering
 
 

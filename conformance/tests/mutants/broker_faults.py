@@ -18,8 +18,8 @@ from aiorocketmq_fake.core.values.model import (
     TopicConfig,
 )
 
-from conformance.tests.mutants.delays import DelaysLostOnRestart
-from conformance.tests.mutants.failures import NothingComesBack
+from conformance.tests.mutants.delay import DelaysLostOnRestart
+from conformance.tests.mutants.faults import NothingComesBack
 from conformance.tests.mutants.mutant import Mutant
 from conformance.tests.mutants.tampering import Tampering
 from conformance.tests.mutants.transactions import SecondCommitsDeliver
