@@ -137,9 +137,9 @@ async def deciding(name: str, cases: Sequence[Case], before: dict[str, Outcome])
     return {"verdict": sorted(by_verdict), "answers": sorted(by_answers - by_verdict)}
 
 
-async def measure(names: Iterable[str]) -> None:
-    """Measure these fields and keep what decides them."""
-    cases = load().select()
+async def measure(names: Iterable[str], patterns: Sequence[str]) -> None:
+    """Measure these fields by the cases that match, and keep what decides them."""
+    cases = load().select(patterns)
     before, by_field = await readers(cases)
     cited = cases_by_rule(load())
     rules: dict[str, set[str]] = {}
@@ -167,13 +167,15 @@ def main() -> None:
     known = inherited()
     parser = argparse.ArgumentParser(prog="python -m tools.profile_fields", description=__doc__)
     parser.add_argument("fields", nargs="*", metavar="FIELD", help="default: all that are inherited")
-    names = parser.parse_args().fields or known
+    parser.add_argument("--select", nargs="+", default=(), metavar="GLOB", help="only by these cases")
+    options = parser.parse_args()
+    names = options.fields or known
     if unknown := sorted(set(names) - set(known)):
         parser.error(
             f"no inherited field is named {', '.join(unknown)}: see docs/reference/profile-fields.md"
         )
     logging.disable(logging.CRITICAL)
-    asyncio.run(measure(names))
+    asyncio.run(measure(names, options.select))
 
 
 if __name__ == "__main__":

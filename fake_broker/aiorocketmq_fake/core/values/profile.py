@@ -302,7 +302,7 @@ class Profile:
     change_with_old_handle: WrongHandle
     """Changing a lease with a handle that an earlier change replaced (R6.12)."""
     changed_handles_grow: bool = True
-    """A changed handle has one field more (consumption §2)."""
+    """A changed handle has one field more (consumption §2); not behind a separate proxy (seen on 5.5.0)."""
     suspend_counts: bool
     """`suspend` is ignored in normal groups: the redelivery counts as an attempt (R6.15)."""
     ordered_suspend_counts: bool
@@ -321,7 +321,7 @@ class Profile:
     """A forward needs a handle that still holds the message (R6.17)."""
     forward_changed_handle_takes_first: bool
     """DANGEROUS, real: with a changed or renewed handle the first message of the log is dead-lettered and the
-    real one is lost (consumption §1, §5a). `events.WrongMessageDeadLettered` tells when it strikes."""
+    real one is lost (consumption §1, §5a); not behind a separate proxy (seen on 5.5.0). `events.WrongMessageDeadLettered` tells when it strikes."""
 
     # Ordered groups
     order_grain: OrderGrain
@@ -332,7 +332,8 @@ class Profile:
     """Parked polls notice the end of an extended lease in a batch with several open messages (consumption §1,
     R8.11)."""
     ordered_attempts_per_batch: bool
-    """All messages of an ordered batch show the smallest attempt among them (R8.13, consumption §6)."""
+    """All messages of an ordered batch show the smallest attempt among them (R8.13, consumption §6); not behind a
+    separate proxy (seen on 5.5.0)."""
     order_record_life: float
     """An order record that no receive touched for so long is dropped, and attempts count from 1 again; 0 keeps it
     (8.3)."""

@@ -258,6 +258,9 @@ APACHE_5_5_CLUSTER = replace(
     busy_send_code=Code.TOO_MANY_REQUESTS,
     mixed_topics_checked=False,
     lite_service=LiteService.MUTE,
+    changed_handles_grow=False,
+    forward_changed_handle_takes_first=False,
+    ordered_attempts_per_batch=False,
 )
 """Apache RocketMQ 5.5.0 behind a separate proxy, which tells refusals apart (session, consequence 16)."""
 

@@ -1,0 +1,473 @@
+"""Answers on which documents and Apache's servers disagree, by one request or two each: recorded, never failed.
+
+They are fields of the fake's profiles; a recorded run shows for each what a real server does."""
+
+from __future__ import annotations
+
+import functools
+import math
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Awaitable, Callable, Sequence
+
+from aiorocketmq.wire import messages as pb
+
+from aiorocketmq_conformance.case import INFORMATIONAL, case
+from aiorocketmq_conformance.cases.shared.nack import exhaust
+from aiorocketmq_conformance.consumer import LEASE, SHORT_POLL, Consumer, answered
+from aiorocketmq_conformance.fixture import Fixture
+from aiorocketmq_conformance.probe import requests
+from aiorocketmq_conformance.probe.answers import Delivery, code_name, code_of
+from aiorocketmq_conformance.probe.telemetry import StreamEnded
+from aiorocketmq_conformance.tolerances import PROMPT
+
+LONG_POLL, CUT_POLL = 25.0, 22.0
+"""A poll that Apache's proxy cuts to 20 s, and what is clearly longer than that."""
+SAME_HASH = ("Aa", "BB")
+"""Two tags with one hash."""
+HANDLE_OFFSET = 7
+"""Place of a message's offset among the fields of a receipt handle."""
+Asking = Callable[[Fixture], Awaitable[str]]
+
+
+def documented(
+    name: str, answer: str, *, rules: Sequence[str], needs: Sequence[str] = (), timeout: float = 120.0
+) -> Callable[[Asking], Asking]:
+    """Make a case that passes if the decorated function returns `answer`, which is what the documents promise."""
+
+    def declare(ask: Asking) -> Asking:
+        @functools.wraps(ask)
+        async def run(fixture: Fixture) -> None:
+            given = await ask(fixture)
+            fixture.note("answer", given)
+            assert given == answer, f"{given} instead of {answer}"
+
+        case(
+            f"documented.{name}",
+            rules=rules,
+            level=INFORMATIONAL,
+            needs=needs,
+            timeout=timeout,
+        )(run)
+        return ask
+
+    return declare
+
+
+async def _leased(fixture: Fixture, *, ordered: bool = False, **fields: object) -> tuple[Consumer, Delivery]:
+    """A consumer of a fresh topic, and the one message there, which it has received."""
+    topic = await fixture.topic(1, type="FIFO" if ordered else "NORMAL")
+    consumer = await fixture.consumer(topic, ordered=ordered)
+    await fixture.send(topic, "m", **({"group": "g"} if ordered else {}), **fields)
+    return consumer, await consumer.one()
+
+
+async def _poll_ends(fixture: Fixture, consumer: Consumer, change: Awaitable[object]) -> str:
+    """Whether a parked poll ends within 5 s of `change`."""
+    poll = fixture.background(consumer.receive(poll=15.0, invisible=LEASE))
+    await fixture.clock.sleep(1.0)
+    await change
+    await fixture.clock.sleep(5.0)
+    return "ends" if poll.done() else "goes on"
+
+
+def _entry(reply: pb.AckMessageResponse) -> str:
+    return code_name(reply.entries[0].status.code if reply.entries else reply.status.code)
+
+
+@documented("malformed-handle", "INVALID_RECEIPT_HANDLE", rules=("R6.2",))
+async def malformed_handle(fixture: Fixture) -> str:
+    """An acknowledgement with a handle that is none is INVALID_RECEIPT_HANDLE."""
+    topic = await fixture.topic(1)
+    consumer = await fixture.consumer(topic)
+    return _entry(await consumer.client.ack(topic, consumer.group, (requests.message_id(), "no handle")))
+
+
+@documented("ack-without-entries", "BAD_REQUEST", rules=("R6.6",))
+async def ack_without_entries(fixture: Fixture) -> str:
+    """An acknowledgement without entries is BAD_REQUEST."""
+    topic = await fixture.topic(1)
+    consumer = await fixture.consumer(topic)
+    return code_of(await consumer.client.ack(topic, consumer.group))
+
+
+@documented("unknown-transaction", "INVALID_TRANSACTION_ID", rules=("9.2",), needs=("type.tx",))
+async def unknown_transaction(fixture: Fixture) -> str:
+    """The end of a transaction that does not exist is INVALID_TRANSACTION_ID."""
+    topic = await fixture.topic(1, type="TRANSACTION")
+    producer = await fixture.producer(topic)
+    request = pb.EndTransactionRequest(
+        topic=requests.resource(topic),
+        message_id=requests.message_id(),
+        transaction_id=requests.message_id(),
+        resolution=pb.TransactionResolution.COMMIT,
+    )
+    return code_of(await producer.unary("EndTransaction", request))
+
+
+@documented("route-without-scheme", "ILLEGAL_ACCESS_POINT", rules=("R3.5",))
+async def route_without_scheme(fixture: Fixture) -> str:
+    """A route that is asked for with endpoints without a scheme is ILLEGAL_ACCESS_POINT."""
+    topic = await fixture.topic(1)
+    producer = await fixture.producer(topic)
+    request = pb.QueryRouteRequest(
+        topic=requests.resource(topic), endpoints=requests.endpoints(fixture.target.endpoint)
+    )
+    request.endpoints.scheme = pb.AddressScheme.ADDRESS_SCHEME_UNSPECIFIED
+    return code_of(await producer.unary("QueryRoute", request))
+
+
+@documented("other-namespace", "TOPIC_NOT_FOUND", rules=("R14.7",))
+async def other_namespace(fixture: Fixture) -> str:
+    """A topic does not exist in another namespace."""
+    topic = await fixture.topic(1)
+    producer = await fixture.producer(topic)
+    request = pb.QueryRouteRequest(
+        topic=requests.resource(topic, "elsewhere"), endpoints=requests.endpoints(fixture.target.endpoint)
+    )
+    return code_of(await producer.unary("QueryRoute", request))
+
+
+@documented("negative-batch", "BAD_REQUEST", rules=("R5.3",))
+async def negative_batch(fixture: Fixture) -> str:
+    """A receive of a negative number of messages is BAD_REQUEST."""
+    consumer = await fixture.consumer(await fixture.topic(1))
+    return answered(await consumer.receive(batch=-1, poll=SHORT_POLL, invisible=LEASE))
+
+
+@documented("empty-receive", "OK", rules=("O8",))
+async def empty_receive(fixture: Fixture) -> str:
+    """A receive that ends without messages is OK."""
+    consumer = await fixture.consumer(await fixture.topic(1))
+    return answered(await consumer.receive(poll=SHORT_POLL, invisible=LEASE))
+
+
+@documented("receive-without-deadline", "OK", rules=("5.1 row 2",))
+async def receive_without_deadline(fixture: Fixture) -> str:
+    """A receive without a gRPC deadline is served."""
+    topic = await fixture.topic(1)
+    consumer = await fixture.consumer(topic)
+    await fixture.backlog(topic, "m")
+    request = pb.ReceiveMessageRequest(
+        group=requests.resource(consumer.group),
+        message_queue=pb.MessageQueue(topic=requests.resource(topic), id=-1),
+        filter_expression=requests.tag_filter("*"),
+        batch_size=1,
+    )
+    requests.duration(request.invisible_duration, LEASE)
+    requests.duration(request.long_polling_timeout, SHORT_POLL)
+    answer = await consumer.client.receive_raw(request, deadline=None)
+    consumer.seen += answer.deliveries
+    return answer.error or code_name(answer.code)
+
+
+@documented("longest-poll", "as asked", rules=("5.1 row 3",))
+async def longest_poll(fixture: Fixture) -> str:
+    """A poll of 25 s lasts as long as was asked."""
+    consumer = await fixture.consumer(await fixture.topic(1))
+    answer = await consumer.receive(poll=LONG_POLL, invisible=LEASE)
+    return "as asked" if answer.took > CUT_POLL else "cut"
+
+
+@documented("shortest-poll", "as asked", rules=("5.1 row 3",))
+async def shortest_poll(fixture: Fixture) -> str:
+    """A poll of 1 s lasts as long as was asked."""
+    consumer = await fixture.consumer(await fixture.topic(1))
+    answer = await consumer.receive(poll=1.0, invisible=LEASE)
+    return "as asked" if answer.took < SHORT_POLL / 2 else "stretched"
+
+
+@documented("polling-time-of-an-old-client", "ILLEGAL_POLLING_TIME", rules=("R1.1", "5.1 row 4"))
+async def polling_time_of_an_old_client(fixture: Fixture) -> str:
+    """A poll that does not fit its deadline is ILLEGAL_POLLING_TIME for clients of any version."""
+    topic = await fixture.topic(1)
+    group = await fixture.target.create_group()
+    client = await fixture.client(x_mq_client_version="5.0.2")
+    await client.present(requests.consumer_settings(group, {topic: "*"}, pb.ClientType.SIMPLE_CONSUMER))
+    return answered(await client.receive(topic, group, poll=10.0, deadline=4.0, invisible=LEASE))
+
+
+@documented("poll-of-a-terminated-client", "ends", rules=("consumption 4",))
+async def poll_of_a_terminated_client(fixture: Fixture) -> str:
+    """The parked poll of a client that terminates ends at once."""
+    consumer = await fixture.consumer(await fixture.topic(1))
+    return await _poll_ends(fixture, consumer, consumer.client.terminate(consumer.group))
+
+
+@documented("poll-beside-a-tag-of-equal-hash", "goes on", rules=("R5.23", "5.2 row 3"))
+async def poll_beside_a_tag_of_equal_hash(fixture: Fixture) -> str:
+    """A poll for a tag is not ended by a message whose tag only has the same hash."""
+    topic = await fixture.topic(1)
+    wanted, other = SAME_HASH
+    consumer = await fixture.consumer(topic, expression=wanted)
+    return await _poll_ends(fixture, consumer, fixture.send(topic, "m", tag=other))
+
+
+@documented("poll-beside-a-reset", "ends", rules=("R10.6",), needs=("@reset",))
+async def poll_beside_a_reset(fixture: Fixture) -> str:
+    """A parked poll ends when its group's offset is reset to where messages are."""
+    topic = await fixture.topic(1)
+    consumer = await fixture.consumer(topic)
+    before = fixture.clock.wall()
+    await fixture.send(topic, "m")
+    await consumer.take(1)
+    return await _poll_ends(
+        fixture, consumer, fixture.target.reset_offset(consumer.group, topic, before - 1.0)
+    )
+
+
+@documented("unregistered-change", "OK", rules=("R6.9",))
+async def unregistered_change(fixture: Fixture) -> str:
+    """A lease is changed by any client that has its handle."""
+    _, delivery = await _leased(fixture)
+    stranger = await fixture.client()
+    return code_of(await stranger.change_invisible(delivery, LEASE))
+
+
+@documented("change-with-a-replaced-handle", "INVALID_RECEIPT_HANDLE", rules=("R6.12",))
+async def change_with_a_replaced_handle(fixture: Fixture) -> str:
+    """A handle that a change has replaced does not change the lease again."""
+    consumer, delivery = await _leased(fixture)
+    assert code_of(await consumer.client.change_invisible(delivery, LEASE)) == "OK"
+    return code_of(await consumer.client.change_invisible(delivery, LEASE))
+
+
+@documented(
+    "ordered-ack-with-a-replaced-handle", "INVALID_RECEIPT_HANDLE", rules=("R8.12",), needs=("type.fifo",)
+)
+async def ordered_ack_with_a_replaced_handle(fixture: Fixture) -> str:
+    """A handle that a change has replaced does not acknowledge in an ordered group."""
+    consumer, delivery = await _leased(fixture, ordered=True)
+    await fixture.send(consumer.topic, "next", group="g")
+    assert code_of(await consumer.client.change_invisible(delivery, LEASE)) == "OK"
+    entry = _entry(await consumer.client.ack(consumer.topic, consumer.group, delivery))
+    answer = await consumer.receive(poll=SHORT_POLL, invisible=LEASE)
+    return f"{entry}, unblocked" if answer.deliveries else entry
+
+
+@documented("illegal-termination", "OK", rules=("R2.16",))
+async def illegal_termination(fixture: Fixture) -> str:
+    """A termination that is refused for its group's name leaves the client registered."""
+    consumer = await fixture.consumer(await fixture.topic(1))
+    await consumer.client.terminate("no/group")
+    return code_of(await consumer.client.heartbeat(consumer.group, consumer.kind))
+
+
+@documented("unknown-language", "OK", rules=("1.1",))
+async def unknown_language(fixture: Fixture) -> str:
+    """A client may register with any language."""
+    topic = await fixture.topic(1)
+    client = await fixture.client(x_mq_language="KLINGON")
+    try:
+        await client.present(requests.producer_settings(topic))
+    except StreamEnded as ended:
+        return ended.code
+    return "OK"
+
+
+@documented("key-with-a-space", "one key", rules=("R4.2",))
+async def key_with_a_space(fixture: Fixture) -> str:
+    """A key with a space is delivered as one key."""
+    _, delivery = await _leased(fixture, keys=["a b"])
+    return "one key" if list(delivery.message.system_properties.keys) == ["a b"] else "two keys"
+
+
+@documented("empty-property", "delivered", rules=("R4.2",))
+async def empty_property(fixture: Fixture) -> str:
+    """A property with an empty value is delivered."""
+    _, delivery = await _leased(fixture, properties={"empty": "", "other": "x"})
+    return "delivered" if "empty" in delivery.message.user_properties else "lost"
+
+
+@documented("message-group-as-property", "no user property", rules=("R4.4",), needs=("type.fifo",))
+async def message_group_as_property(fixture: Fixture) -> str:
+    """The message group is no user property."""
+    _, delivery = await _leased(fixture, ordered=True)
+    return "a user property" if "__SHARDINGKEY" in delivery.message.user_properties else "no user property"
+
+
+@documented("transaction-id-of-a-normal-message", "none", rules=("R4.12",))
+async def transaction_id_of_a_normal_message(fixture: Fixture) -> str:
+    """The receipt of a normal message has no transaction id."""
+    (sent,) = await fixture.send(await fixture.topic(1), "m")
+    return "present" if sent.receipt.transaction_id else "none"
+
+
+@documented("offset-of-a-redelivery", "the first copy's", rules=("R7.1",))
+async def offset_of_a_redelivery(fixture: Fixture) -> str:
+    """A redelivery shows the offset of the first delivery."""
+    topic = await fixture.topic(1)
+    consumer = await fixture.consumer(topic)
+    first, second = await fixture.send(topic, "first", "second")
+    deliveries = await consumer.take(2, settle=False, invisible=10.0)
+    await consumer.ack(*(one for one in deliveries if one.id == first.id))
+    (leased,) = (one for one in deliveries if one.id == second.id)
+    again = await consumer.find(second, within=10.0 + 2 * PROMPT)
+    return "the first copy's" if again.offset == leased.offset else "another"
+
+
+@documented("dead-letter-attempt", "1", rules=("R7.6",), needs=("dlq",))
+async def dead_letter_attempt(fixture: Fixture) -> str:
+    """A dead letter begins again with attempt 1."""
+    return str((await _dead_letter(fixture)).attempt)
+
+
+@documented("dead-letter-type", "NORMAL", rules=("consumption 1",), needs=("dlq",))
+async def dead_letter_type(fixture: Fixture) -> str:
+    """A dead letter has the message type that was sent."""
+    return pb.MessageType.Name((await _dead_letter(fixture)).message.system_properties.message_type)
+
+
+@documented("sql-over-server-properties", "not matched", rules=("5.6",), needs=("filter.sql",))
+async def sql_over_server_properties(fixture: Fixture) -> str:
+    """SQL expressions see only properties of the sender."""
+    topic = await fixture.topic(1)
+    consumer = await fixture.consumer(topic)
+    await fixture.backlog(topic, "m")
+    expression = pb.FilterExpression(type=pb.FilterType.SQL, expression="CLUSTER IS NOT NULL")
+    answer = await consumer.receive(poll=SHORT_POLL, invisible=LEASE, expression=expression)
+    return "matched" if answer.deliveries else "not matched"
+
+
+@documented("recall-with-a-malformed-handle", "MESSAGE_NOT_FOUND", rules=("R4.25",), needs=("recall",))
+async def recall_with_a_malformed_handle(fixture: Fixture) -> str:
+    """A recall with a handle that is none is MESSAGE_NOT_FOUND."""
+    topic = await fixture.topic(1, type="DELAY")
+    return await _recall(fixture, topic, "no handle")
+
+
+@documented("recall-of-another-message", "MESSAGE_NOT_FOUND", rules=("R4.25",), needs=("recall",))
+async def recall_of_another_message(fixture: Fixture) -> str:
+    """A recall whose handle names a message that does not exist is MESSAGE_NOT_FOUND."""
+    topic = await fixture.topic(1, type="DELAY")
+    (sent,) = await fixture.send(topic, "m", deliver_at=fixture.clock.wall() + 60.0)
+    fields = urlsafe_b64decode(sent.receipt.recall_handle).decode().split(" ")
+    other = urlsafe_b64encode(" ".join((*fields[:-1], requests.message_id())).encode()).decode()
+    return await _recall(fixture, topic, other)
+
+
+@documented("late-recall", "OK", rules=("R4.25",), needs=("recall",))
+async def late_recall(fixture: Fixture) -> str:
+    """A message is recalled until its time of delivery."""
+    topic = await fixture.topic(1, type="DELAY")
+    at = math.ceil(fixture.clock.wall()) + 10.0  # servers deliver at whole seconds
+    (sent,) = await fixture.send(topic, "m", deliver_at=at)
+    await fixture.clock.sleep(at - fixture.clock.wall() - 0.3)
+    return await _recall(fixture, topic, sent.receipt.recall_handle)
+
+
+@documented("lite-limits-of-a-plain-group", "not announced", rules=("R4.31",))
+async def lite_limits_of_a_plain_group(fixture: Fixture) -> str:
+    """Limits of lite topics are announced only to groups of lite topics."""
+    consumer = await fixture.consumer(await fixture.topic(1))
+    assert consumer.client.settings is not None
+    announced = consumer.client.settings.subscription.HasField("lite_subscription_quota")
+    return "announced" if announced else "not announced"
+
+
+@documented("handle-of-a-missing-message", "INVALID_RECEIPT_HANDLE", rules=("6.2",))
+async def handle_of_a_missing_message(fixture: Fixture) -> str:
+    """A handle whose offset does not exist is INVALID_RECEIPT_HANDLE."""
+    consumer, delivery = await _leased(fixture)
+    fields = delivery.handle.split(" ")
+    fields[HANDLE_OFFSET] = "999999"
+    return _entry(await consumer.client.ack(consumer.topic, consumer.group, (delivery.id, " ".join(fields))))
+
+
+@documented("changed-handle", "ten fields", rules=("consumption 2",))
+async def changed_handle(fixture: Fixture) -> str:
+    """A changed handle has one field more than the nine of others."""
+    consumer, delivery = await _leased(fixture)
+    changed = await consumer.client.change_invisible(delivery, LEASE)
+    counts = [len(handle.split(" ")) for handle in (delivery.handle, changed.receipt_handle)]
+    return "ten fields" if counts == [9, 10] else f"{counts} fields"
+
+
+@documented("forward-with-a-changed-handle", "the message", rules=("consumption 5a",), needs=("dlq",))
+async def forward_with_a_changed_handle(fixture: Fixture) -> str:
+    """A forward with a changed handle makes a dead letter of its own message."""
+    consumer, delivery = await _leased(fixture)
+    readers = await fixture.target.create_group(max_attempts=60)
+    changed = await consumer.client.change_invisible(delivery, LEASE)
+    reply = await consumer.client.forward_to_dead_letters(delivery, 1, handle=changed.receipt_handle)
+    if reply.status.code != pb.Code.OK:
+        return code_of(reply)
+    await fixture.clock.sleep(SHORT_POLL)
+    reader = await fixture.consumer(f"%DLQ%{consumer.group}", group=readers, prime=False)
+    letters = await reader.watch(10.0, settle=True)
+    return "the message" if [one.id for one in letters] == [delivery.id] else "another or none"
+
+
+@documented("retry-topic-of-dead-letters", "TOPIC_NOT_FOUND", rules=("consumption 5",), needs=("dlq",))
+async def retry_topic_of_dead_letters(fixture: Fixture) -> str:
+    """The first dead letter of a group makes no topic for retries."""
+    letter = await _dead_letter(fixture)
+    group = letter.topic.removeprefix("%DLQ%")
+    client = await fixture.producer(letter.topic)
+    return code_of(await client.query_route(f"%RETRY%{group}"))
+
+
+@documented("batch-of-message-groups", "several queues", rules=("R4.15", "R4.16"), needs=("type.fifo",))
+async def batch_of_message_groups(fixture: Fixture) -> str:
+    """A batch of many message groups is spread as single messages are."""
+    topic = await fixture.topic(8, type="FIFO")
+    consumer, producer = await fixture.consumer(topic, ordered=True), await fixture.producer(topic)
+    messages = [requests.message(topic, "m", group=f"g{number}") for number in range(8)]
+    reply = await producer.send(*messages)
+    if reply.status.code != pb.Code.OK:
+        return code_name(reply.status.code)
+    deliveries = await consumer.take(8, within=2 * PROMPT)
+    return "several queues" if len({one.queue for one in deliveries}) > 1 else "one queue"
+
+
+@documented("reset-of-leased-messages", "once", rules=("R10.6",), needs=("@reset",))
+async def reset_of_leased_messages(fixture: Fixture) -> str:
+    """A message in flight is redelivered once after a reset to before it."""
+    topic = await fixture.topic(1)
+    consumer = await fixture.consumer(topic)
+    before = fixture.clock.wall()
+    await fixture.send(topic, "m")
+    await consumer.one(invisible=10.0)
+    await fixture.target.reset_offset(consumer.group, topic, before - 1.0)
+    await consumer.take(1, within=2 * PROMPT)
+    return "twice" if await consumer.watch(20.0, settle=True) else "once"
+
+
+@documented("attempts-of-an-ordered-batch", "2 1", rules=("R8.13",), needs=("type.fifo",))
+async def attempts_of_an_ordered_batch(fixture: Fixture) -> str:
+    """Each message of an ordered batch shows its own attempt."""
+    topic = await fixture.topic(1, type="FIFO")
+    consumer = await fixture.consumer(topic, ordered=True)
+    await fixture.send(topic, "a", "b", group="g")
+    await consumer.one(invisible=10.0)
+    await fixture.clock.sleep(12.0)
+    answer = await consumer.receive(batch=2, poll=10.0, invisible=LEASE)
+    return " ".join(str(one.attempt) for one in answer.deliveries)
+
+
+@documented("sql-with-words-behind", "refused", rules=("5.6",), needs=("filter.sql",))
+async def sql_with_words_behind(fixture: Fixture) -> str:
+    """An SQL expression with words behind its end is refused."""
+    topic = await fixture.topic(1)
+    consumer = await fixture.consumer(topic)
+    await fixture.backlog(topic, "m", properties={"a": "x"})
+    expression = pb.FilterExpression(type=pb.FilterType.SQL, expression="a = 'x' 'y'")
+    answer = await consumer.receive(poll=SHORT_POLL, invisible=LEASE, expression=expression)
+    return "matched" if answer.deliveries else "refused" if answer.code != pb.Code.OK else "not matched"
+
+
+async def _dead_letter(fixture: Fixture) -> Delivery:
+    """The dead letter of a message that failed twice, read by a group that may see any attempt."""
+    readers = await fixture.target.create_group(max_attempts=60)
+    topic = await fixture.topic(1)
+    failing = await fixture.consumer(topic, max_attempts=2)
+    await fixture.send(topic, "m")
+    await exhaust(fixture, failing, 2)
+    await failing.watch(fixture.number("nack.high") + SHORT_POLL)
+    reader = await fixture.consumer(f"%DLQ%{failing.group}", group=readers, prime=False)
+    return await reader.one(within=2 * PROMPT)
+
+
+async def _recall(fixture: Fixture, topic: str, handle: str) -> str:
+    producer = await fixture.producer(topic)
+    request = pb.RecallMessageRequest(topic=requests.resource(topic), recall_handle=handle)
+    return code_of(await producer.unary("RecallMessage", request))
