@@ -321,7 +321,8 @@ class Profile:
     """A forward needs a handle that still holds the message (R6.17)."""
     forward_changed_handle_takes_first: bool
     """DANGEROUS, real: with a changed or renewed handle the first message of the log is dead-lettered and the
-    real one is lost (consumption §1, §5a); not behind a separate proxy (seen on 5.5.0). `events.WrongMessageDeadLettered` tells when it strikes."""
+    real one is lost (consumption §1, §5a); not behind a separate proxy (seen on 5.5.0).
+    `events.WrongMessageDeadLettered` reports when it strikes."""
 
     # Ordered groups
     order_grain: OrderGrain
