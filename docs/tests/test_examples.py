@@ -57,10 +57,12 @@ async def test_python_blocks_run_as_files(page: Path, tmp_path: Path) -> None:
             folder.mkdir()
             for name, code in named:
                 (folder / name).write_text(code, encoding="utf-8")
-                if "asyncio.run(" in code:
-                    runs.start_soon(_run, folder, name)
-            if any(name.startswith("test_") for name, _ in named):
+            if any(name.startswith("test_") for name, _ in named):  # they run what else is there
                 runs.start_soon(_run, folder, "-m", "pytest", "-q", f"--rootdir={folder}")
+            else:
+                for name, code in named:
+                    if "asyncio.run(" in code:
+                        runs.start_soon(_run, folder, name)
 
 
 async def _run(folder: Path, *arguments: str) -> None:
