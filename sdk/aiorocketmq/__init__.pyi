@@ -58,6 +58,7 @@ from .errors import (
     NotFoundError as NotFoundError,
     NotSupportedError as NotSupportedError,
     OffsetNotFoundError as OffsetNotFoundError,
+    PayloadError as PayloadError,
     PermissionDeniedError as PermissionDeniedError,
     QueueRevokedError as QueueRevokedError,
     QuotaExceededError as QuotaExceededError,
@@ -78,12 +79,19 @@ from .hooks import Hook as Hook
 from .many import AckManyError as AckManyError, SendManyError as SendManyError
 from .message import (
     Message as Message,
+    MessageFields as MessageFields,
     MessageQueue as MessageQueue,
     MessageType as MessageType,
     ReceivedMessage as ReceivedMessage,
     SendReceipt as SendReceipt,
 )
 from .otel import OpenTelemetryHook as OpenTelemetryHook
+from .payload import (
+    Codec as Codec,
+    JsonCodec as JsonCodec,
+    MsgspecCodec as MsgspecCodec,
+    PydanticCodec as PydanticCodec,
+)
 from .producer import Producer as Producer
 from .pull_consumer import (
     Broadcast as Broadcast,

@@ -25,6 +25,7 @@ RocketMQError
 ├── SendManyError             some of many messages were not stored; both kinds are on it
 ├── TransactionUnconfirmedError    its end is not confirmed: the server asks the transaction checker
 ├── AckManyError              some of many acknowledgements had no effect; both kinds are on it
+├── PayloadError              a body is not what the codec reads
 ├── BusyError                      throttled: try again later
 ├── UnreachableError               no connection, or no answer in time
 ├── CredentialsProviderError  the coroutine that provides credentials raised an exception
@@ -58,6 +59,7 @@ __all__ = [
     "NotFoundError",
     "NotSupportedError",
     "OffsetNotFoundError",
+    "PayloadError",
     "PermissionDeniedError",
     "QueueRevokedError",
     "QuotaExceededError",
@@ -248,6 +250,15 @@ class MalformedAnswerError(ServerError):
     decoder raised."""
 
     remedy = "try again, and check what lies between client and server"
+
+
+class PayloadError(RocketMQError):
+    """The body of a received message is not what the codec reads: another content type, damaged, or of another shape.
+
+    The message stays as it is: a handler that raises this has failed, and the message is redelivered, in the end to
+    the dead-letter topic."""
+
+    remedy = "check what its sender writes, and acknowledge it or let it become a dead letter"
 
 
 class BusyError(RocketMQError):

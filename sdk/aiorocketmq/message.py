@@ -9,20 +9,23 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from types import MappingProxyType, TracebackType, UnionType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
+from aiorocketmq._core.bounds import one_line
 from aiorocketmq._core.names import check_topic
 from aiorocketmq._core.route import MessageQueue as MessageQueue
-from aiorocketmq.errors import UsageError
+from aiorocketmq.errors import PayloadError, UsageError
+from aiorocketmq.payload import CONTENT_TYPE, Codec, JsonCodec
 
 if TYPE_CHECKING:
     from aiorocketmq._core.endpoint import Endpoint
     from aiorocketmq._core.lease import Lease
     from aiorocketmq._core.settler import SettlerOf
 
-__all__ = ["Message", "MessageQueue", "MessageType", "ReceivedMessage", "SendReceipt"]
+__all__ = ["Message", "MessageFields", "MessageQueue", "MessageType", "ReceivedMessage", "SendReceipt"]
 
 
+T = TypeVar("T")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
 
@@ -54,6 +57,19 @@ def _check_text(name: str, value: str) -> None:
     # 4.1).
     if not value.strip() or not (value.isprintable() or all(c.isprintable() or c == " " for c in value)):
         raise ValueError(f"{name} {value!r} must not be blank and must not contain control characters")
+
+
+class MessageFields(TypedDict, total=False):
+    """The optional parameters of `Message`."""
+
+    tag: str | None
+    keys: str | Iterable[str]
+    properties: Mapping[str, str] | None
+    message_group: str | None
+    delay: float | None
+    deliver_at: datetime | None
+    priority: int | None
+    lite_topic: str | None
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -145,6 +161,25 @@ class Message:
                 raise ValueError(
                     f"priority must be an integer from 0 to {_MAX_PRIORITY}, not {self.priority!r}"
                 )
+
+    @classmethod
+    def json(cls, topic: str, value: object, **fields: Unpack[MessageFields]) -> Self:
+        """Make a message with `value` as JSON, of the content type `application/json`.
+
+        `fields` are the other parameters of a message. Raises TypeError or ValueError for values that JSON does not
+        have: dates, sets, NaN; dataclasses are written as objects."""
+        return cls.encoded(topic, value, JsonCodec(object), **fields)
+
+    @classmethod
+    def encoded(cls, topic: str, value: T, codec: Codec[T], **fields: Unpack[MessageFields]) -> Self:
+        """Make a message with `value` as `codec` writes it; its content type travels in the property `content-type`.
+
+        Raises what the codec raises, and ValueError if the properties name a content type already."""
+        properties = fields.get("properties") or {}
+        if CONTENT_TYPE in properties:
+            raise ValueError(f"property {CONTENT_TYPE!r} is the codec's: leave it out of properties")
+        fields["properties"] = {**properties, CONTENT_TYPE: codec.content_type}
+        return cls(topic, codec.encode(value), **fields)
 
     @property
     def message_type(self) -> MessageType:
@@ -343,6 +378,43 @@ class ReceivedMessage:
         return (
             f"<ReceivedMessage {self.message_id} of {self.topic!r}, attempt {self.attempt}, "
             f"queue {self.queue.broker}/{self.queue.id}, offset {self.offset}, {len(self.body)} bytes>"
+        )
+
+    @overload
+    def json(self) -> Any: ...
+
+    @overload
+    def json(self, expected: type[T]) -> T: ...
+
+    def json(self, expected: type[Any] = object) -> Any:
+        """Return the body's JSON value, which must be `expected`: dict, list, str, … or a dataclass; by default any.
+
+        Raises PayloadError if it is not, or is no JSON."""
+        return self.decode(JsonCodec(expected))
+
+    def decode(self, codec: Codec[T]) -> T:
+        """Return the body as `codec` reads it.
+
+        Raises PayloadError if the sender named another content type, if the body is damaged, or if it does not fit; a
+        message without content type is tried. The message stays in flight: acknowledge it, or let it be retried."""
+        content_type = self.properties.get(CONTENT_TYPE, codec.content_type)
+        if self.corruption is not None:
+            problem = f"is damaged: {self.corruption}"
+        elif content_type.partition(";")[0].strip().lower() != codec.content_type:
+            problem = f"is {content_type}, not {codec.content_type}"
+        else:
+            try:
+                return codec.decode(self.body)
+            except (TypeError, ValueError) as error:
+                problem, cause = f"cannot be decoded: {one_line(str(error))}", error
+                raise self._payload_error(problem) from cause
+        raise self._payload_error(problem)
+
+    def _payload_error(self, problem: str) -> PayloadError:
+        return PayloadError(
+            f"the body of message {self.message_id} of topic {self.topic!r} {problem}; {PayloadError.remedy}",
+            topic=self.topic,
+            group=self.group,
         )
 
     @property
