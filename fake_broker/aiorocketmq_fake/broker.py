@@ -36,7 +36,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 @dataclass(frozen=True, slots=True)
 class _Keeping:
-    """Where and how brokers keep their data."""
+    """Where and how brokers persist their data."""
 
     folder: Path
     memory: int
@@ -45,12 +45,12 @@ class _Keeping:
 
 
 def _profile(given: str | Profile, clock: str) -> Profile:
-    """Return the profile of that name or value; ValueError for a name that is none."""
+    """Return the profile of that name or value; ValueError for an unknown name."""
     if isinstance(given, Profile):
         return given
     if given not in PROFILES:
         raise ValueError(f"no profile is called {given!r}: use one of {', '.join(sorted(PROFILES))}.")
-    # Who moves time wants to say where something is due.
+    # A test that moves time expects deadlines without spread.
     return replace(PROFILES[given], revive_spread=0.0) if clock == "manual" else PROFILES[given]
 
 
@@ -85,32 +85,31 @@ class FakeBroker(Cluster):
         brokers: int = 1,
         remoting_port: int | None = None,
     ) -> None:
-        """Prepare a broker; ValueError for a value that cannot be.
+        """Prepare a broker; ValueError for an invalid value.
 
-        `profile` chooses the behaviour by name or value, `settings` change it as an operator changes a server,
-        by the server's names (`{"transactionCheckInterval": 5000}`) or ours (`{"check_interval": 5.0}`), see
-        `aiorocketmq fake settings`; `clock="manual"` makes time stand still but for `clock.advance`, from
-        `start` on (an aware datetime; by default the present). `listen` is HOST:PORT, port 0 picks a free one;
-        `control` opens the control service as well. With `users` every call must be signed by one of them (14),
-        those of the control service by one with all rights; without any, nobody is asked who it is. `rates` are
-        calls per second that are let through, by RPC; others are refused as by a busy server (13.1). `record`
-        names a folder for a recording, `event_log` a file to which every event is appended as a line of JSON;
-        `metrics` is where Prometheus may ask (HOST:PORT). `seed` decides every choice left to chance. `core`
-        makes the core: a subclass of `Broker` can break a promise on purpose.
+        `profile` chooses the behaviour by name or value, `settings` change it as an operator changes a server, by the
+        server's names (`{"transactionCheckInterval": 5000}`) or ours (`{"check_interval": 5.0}`), see `aiorocketmq
+        fake settings`; with `clock="manual"` time passes only by `clock.advance`, from `start` on (an aware datetime;
+        by default the present). `listen` is HOST:PORT, port 0 picks a free one; `control` opens the control service
+        as well. With `users` every call must be signed by one of them (14), those of the control service by one with
+        all rights; without users, no call is authenticated. `rates` limits calls per second by RPC; others are
+        refused as by a busy server (13.1). `record` names a folder for a recording, `event_log` a file to which every
+        event is appended as a line of JSON; `metrics` is the HOST:PORT for Prometheus to scrape. `seed` is that of
+        all random choices. `core` makes the core: one with a fault proves that a test detects it.
 
-        `data` names a folder that keeps everything a broker must not lose: nothing is acknowledged before it is on
-        disk, and the next broker with this folder goes on from there, even after kill -9. `data_memory` bounds, in
-        bytes, what stored messages take in memory then. `repair` goes on with what can be read of a damaged folder.
-        OSError where the folder cannot be used: another broker has it (`DataInUseError`), it is damaged
-        (`DamagedDataError`), or was written under another profile or version (`ForeignDataError`).
+        `data` names a folder for everything a broker must not lose: nothing is acknowledged before it is on disk, and
+        the next broker with this folder continues from there, even after kill -9. `data_memory` bounds the memory of
+        stored messages in bytes. `repair` keeps what can be read of a damaged folder. OSError if the folder cannot be
+        used: another broker has it open (`DataInUseError`), it is damaged (`DamagedDataError`), or was written under
+        another profile or version (`ForeignDataError`).
 
-        `brokers` makes a cluster of so many, each on a port of its own and all in one route: `brokers[1].crash()`,
-        `broker("broker-b").partition()`. This object is `broker-a`, and speaks for all of them where topics, groups,
-        offsets, the clock and inspection are concerned.
+        `brokers` is the number of brokers of a cluster, each on its own port and all in one route:
+        `brokers[1].crash()`, `broker("broker-b").partition()`. Topics, groups, offsets, the clock and inspection of
+        this object are about all of them, everything else about `broker-a`.
 
         `remoting_port` opens a port for the classic remoting protocol on the host of `listen`, 0 picks a free one: a
         name server and a broker in one, for clients at `namesrv://` + `remoting_endpoint`. Every broker of a cluster
-        has one. `tls` and `users` are for it as well.
+        has one. `tls` and `users` apply to it as well.
         """
         if clock not in ("real", "manual"):
             raise ValueError(f"no clock is called {clock!r}: use 'real' or 'manual'.")
@@ -157,7 +156,7 @@ class FakeBroker(Cluster):
                 node._core.limit_rate(rpc, per_second, now=moment.now())
         if users or rates:
             for kept in self._journals:
-                # Nothing above went through the journal.
+                # These commands bypassed the journal.
                 kept.checkpoint()
         self._control_address = Address(*split(control)) if control is not None else None
         self._metrics_address = Address(*split(metrics)) if metrics is not None else None
@@ -174,14 +173,14 @@ class FakeBroker(Cluster):
         seed: int,
         keeping: _Keeping | None,
     ) -> tuple[Broker, Journal | None]:
-        """Make the core of a broker, or bring it back from its data file."""
+        """Make the core of a broker, or recover it from its data file."""
         make = partial(make, host=address.reachable_host, port=address.port, name=name)
         if keeping is None:
             return make(now=clock.now(), rng=random.Random(seed)), None
-        # Imported here: few brokers keep anything, and every test run pays for what is imported.
+        # Imported here: few brokers are persistent, and every test run would pay for the import.
         from aiorocketmq_fake.edge.storage.recovery import open_data
 
-        # What `deliveries` remembers must not keep in memory what is on disk.
+        # The history of deliveries must not hold messages in memory that are on disk.
         history = max(100, keeping.memory // 16_384)
         made, journal = open_data(
             keeping.folder / f"{name}.db",
@@ -210,7 +209,7 @@ class FakeBroker(Cluster):
         return Node(made, clock, address, tls, journal, leader, seed, remoting)
 
     async def __aenter__(self) -> FakeBroker:
-        """Listen. OSError where a port cannot be had; nothing is left open then."""
+        """Open all ports. OSError if a port is unavailable; nothing is left open then."""
         async with AsyncExitStack() as opening:
             for journal in self._journals:
                 opening.callback(journal.close)
@@ -235,27 +234,27 @@ class FakeBroker(Cluster):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End every call and close the ports; nothing of the broker is left afterwards."""
+        """End every call and close the ports; no task or socket of the broker remains."""
         await self._open.aclose()
 
     @property
     def repaired(self) -> str | None:
-        """What was damaged in the data folder and what `repair` kept of it, None where nothing was."""
+        """What was damaged in the data folder and what `repair` kept of it; None without damage."""
         told = [journal.repaired for journal in self._journals if journal.repaired is not None]
         return "\n".join(told) or None
 
     @property
     def control_endpoint(self) -> str | None:
-        """`host:port` of the control service, None where it was not asked for."""
+        """`host:port` of the control service; None without one."""
         return self._control_address.endpoint if self._control_address else None
 
     @property
     def metrics_endpoint(self) -> str | None:
-        """`host:port` where Prometheus may ask, None where it was not asked for."""
+        """`host:port` for Prometheus to scrape; None without one."""
         return self._metrics_address.endpoint if self._metrics_address else None
 
     async def _open_control(self, address: Address, opening: AsyncExitStack) -> None:
-        # Imported here: few brokers have a control port, and every test run pays for what is imported.
+        # Imported here: few brokers have a control port, and every test run would pay for the import.
         from aiorocketmq_fake.edge.control_server import control_service
 
         control = GrpcServer((control_service(self),))

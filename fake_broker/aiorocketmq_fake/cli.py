@@ -1,4 +1,4 @@
-"""`aiorocketmq fake`: run a fake broker, and steer one that runs (`ctl`)."""
+"""`aiorocketmq fake`: run a fake broker, and control a running one (`ctl`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["fake"]
 
 @click.group()
 def fake() -> None:
-    """Run a fake RocketMQ broker, and steer one that runs.
+    """Run a fake RocketMQ broker, and control a running one.
 
     Example: aiorocketmq fake serve --topic orders --group billing
     """
@@ -160,7 +160,7 @@ def serve(**options: Any) -> None:
     Example: aiorocketmq fake serve --listen 127.0.0.1:0 --topic orders:FIFO:8 --group billing:ordered
     Example: aiorocketmq fake serve --data ./kept --data-memory 256 --brokers 3
     """
-    # Any: click hands the options over by name; `serving.Options` types them.
+    # Any: click passes the options by name; `serving.Options` types them.
     import asyncio
 
     from aiorocketmq_fake.serving import Options, run
@@ -177,7 +177,7 @@ def serve(**options: Any) -> None:
 @click.option("--profile", default="apache-5.5", show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def settings(profile: str, as_json: bool) -> None:
-    """List what `fake serve --set` takes: names on a server and here, values, and those of a profile.
+    """List the settings of `fake serve --set`: server name, name here, allowed values, value in a profile.
 
     Example: aiorocketmq fake settings --profile apache-5.5
     """

@@ -1,4 +1,4 @@
-"""`FakeBrokerClient`: a fake broker elsewhere, steered over its control service with the words of `FakeBroker`."""
+"""`FakeBrokerClient`: controls a fake broker in another process with the methods of `FakeBroker`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = ["FakeBrokerClient", "RemoteClock", "RemoteFault", "RemoteFaults"]
 
 V = TypeVar("V")
 
-# Moving a clock through years of deadlines takes its time; everything else is over in a moment.
+# Moving a clock through years of deadlines takes long; all other calls return at once.
 MOVING = 600.0
 
 
@@ -50,19 +50,19 @@ def signed(user: User) -> tuple[tuple[str, str], ...]:
 
 
 class FakeBrokerClient:
-    """A running fake broker, reached at the control endpoint that `aiorocketmq fake serve` prints.
+    """Client of a running fake broker, at the control endpoint that `aiorocketmq fake serve` prints.
 
-    `async with FakeBrokerClient("127.0.0.1:8082") as broker:`. Every call raises ConnectionError where nobody answers
-    within `timeout` seconds, Refusal where the broker refuses, ValueError for a value that cannot be.
+    `async with FakeBrokerClient("127.0.0.1:8082") as broker:`. Every call raises ConnectionError if no answer arrives
+    within `timeout` seconds, Refusal if the broker refuses, ValueError for an invalid value.
     """
 
     def __init__(
         self, control: str, *, timeout: float = 10.0, broker: str | None = None, user: User | None = None
     ) -> None:
-        """Prepare a connection; in a cluster `broker` names the one that is meant, such as `broker-b`.
+        """Prepare a connection; in a cluster `broker` names the one to control, such as `broker-b`.
 
         Without a name, topics, groups, offsets, inspection, stops and starts are about all of them, and faults and
-        streams about the first. Where the broker has users, `user` is an administrator, whose signature calls carry.
+        streams about the first. If the broker has users, `user` is the administrator who signs calls.
         """
         self._target = join(*split(control))
         self._timeout = timeout
@@ -75,7 +75,7 @@ class FakeBrokerClient:
         """Its faults: `async with broker.faults.refuse("SendMessage", "TOO_MANY_REQUESTS"): ...`."""
 
     async def __aenter__(self) -> FakeBrokerClient:
-        """Connect, and make sure that a fake broker is there."""
+        """Connect, and check that a fake broker answers."""
         self._channel = aio.insecure_channel(self._target)
         try:
             await self.describe()
@@ -87,7 +87,7 @@ class FakeBrokerClient:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close the connection; the broker lives on."""
+        """Close the connection; the broker keeps running."""
         if self._channel is not None:
             await self._channel.close()
 
@@ -111,16 +111,16 @@ class FakeBrokerClient:
         return (*named, *(signed(self._user) if self._user is not None else ()))
 
     async def describe(self) -> ctl.Description:
-        """Tell what the broker is: version, profile, endpoint, clock."""
+        """Return version, profile, endpoint and clock of the broker."""
         description: ctl.Description = await self.call("Describe", ctl.Empty())
         return description
 
     async def restart(self) -> None:
-        """Stop and start the broker on the same port; what is stored is kept."""
+        """Stop and start the broker on the same port; stored data is kept."""
         await self.call("Restart", ctl.Empty())
 
     async def stop(self) -> None:
-        """Stop the broker as a server does that is told to end; what is stored is kept."""
+        """Stop the broker gracefully; stored data is kept."""
         await self.call("Stop", ctl.Empty())
 
     async def start(self) -> None:
@@ -128,11 +128,11 @@ class FakeBrokerClient:
         await self.call("Start", ctl.Empty())
 
     async def crash(self) -> None:
-        """Close the broker's port at once, in the middle of whatever goes on."""
+        """Close the broker's port at once, in the middle of calls."""
         await self.call("Crash", ctl.Empty())
 
     async def pause(self) -> None:
-        """Let the broker stand still, as `Node.pause`, until `resume`."""
+        """Pause the broker, as `Node.pause`, until `resume`."""
         await self.call("Pause", ctl.Empty())
 
     async def resume(self) -> None:
@@ -191,7 +191,7 @@ class FakeBrokerClient:
     async def reset_offset(
         self, group: str, topic: str, *, to: Literal["beginning", "end"] | datetime
     ) -> tuple[int, ...]:
-        """Move a group in every queue of a topic; returns the new offsets by queue."""
+        """Reset a group's offsets in every queue of a topic; return the new offsets by queue."""
         moment = to.timestamp() if isinstance(to, datetime) else 0.0
         place = "time" if isinstance(to, datetime) else to
         answer = await self.call("ResetOffset", ctl.Reset(group=group, topic=topic, to=place, time=moment))
@@ -206,12 +206,12 @@ class FakeBrokerClient:
         return KeepingSnapshot(found.retention, found.disk_used, DiskStage[found.stage])
 
     async def clean(self) -> int:
-        """Delete the messages that have expired, whatever the hour; returns how many copies went."""
+        """Delete expired messages, at any hour; return how many copies were deleted."""
         answer: ctl.Count = await self.call("Clean", ctl.Empty())
         return answer.count
 
     async def put_user(self, user: User) -> None:
-        """Add a user, or replace the one of that access key; from the first one on every call must be signed."""
+        """Add a user, or replace the one with that access key; from the first one on every call must be signed."""
         request = ctl.User()
         fill(request, user)
         await self.call("PutUser", request)
@@ -221,51 +221,51 @@ class FakeBrokerClient:
         await self.call("RemoveUser", ctl.Name(name=access_key))
 
     async def users(self) -> tuple[User, ...]:
-        """Return all users by access key; their secrets are not told."""
+        """Return all users by access key, without their secrets."""
         return _all(User, await self.call("ListUsers", ctl.Empty()))
 
     async def limit_rate(self, rpc: str, per_second: float | None) -> None:
-        """Let at most so many calls of an RPC through, as `FakeBroker.limit_rate`; None lifts the limit."""
+        """Limit the calls per second of an RPC, as `FakeBroker.limit_rate`; None lifts the limit."""
         await self.call("LimitRate", ctl.Rate(rpc=rpc, per_second=per_second))
 
     async def rates(self) -> dict[str, float]:
-        """Return the calls per second that are let through, by RPC."""
+        """Return the limits in calls per second, by RPC."""
         listed: ctl.Rates = await self.call("ListRates", ctl.Empty())
         return {rate.rpc: rate.per_second for rate in listed.items}
 
     async def cut_streams(self, client_id: str | None = None, *, status: str = "UNAVAILABLE") -> int:
-        """Break the open telemetry streams of one client, or of all; returns how many."""
+        """Break the open telemetry streams of one client, or of all; return how many."""
         answer: ctl.Count = await self.call("CutStreams", ctl.Cut(client_id=client_id, status=status))
         return answer.count
 
     async def deliveries(
         self, topic: str | None = None, *, group: str | None = None
     ) -> tuple[DeliveredMessage, ...]:
-        """Return what was handed out so far, oldest first."""
+        """Return past deliveries, oldest first."""
         return _all(DeliveredMessage, await self.call("ListDeliveries", ctl.Which(topic=topic, group=group)))
 
     async def dead_letters(self, group: str) -> tuple[Message, ...]:
-        """Return what the group has given up, oldest first."""
+        """Return the dead letters of a group, oldest first."""
         return _all(Message, await self.call("ListDeadLetters", ctl.Name(name=group)))
 
     async def messages(self, topic: str) -> tuple[Message, ...]:
-        """Return what is stored in a topic, by queue and offset."""
+        """Return the stored messages of a topic, by queue and offset."""
         return _all(Message, await self.call("ListMessages", ctl.Name(name=topic)))
 
     async def clients(self) -> tuple[Client, ...]:
-        """Return all clients that the broker knows, by id."""
+        """Return all clients with stored settings, by id."""
         return _all(Client, await self.call("ListClients", ctl.Empty()))
 
     async def leases(self, group: str | None = None) -> tuple[Lease, ...]:
-        """Return the messages that are in the hands of consumers."""
+        """Return the messages in flight."""
         return _all(Lease, await self.call("ListLeases", ctl.Which(group=group)))
 
     async def progress(self, group: str | None = None) -> tuple[Progress, ...]:
-        """Return how far groups have come, by group, topic and queue."""
+        """Return the progress of groups, by group, topic and queue."""
         return _all(Progress, await self.call("ListProgress", ctl.Which(group=group)))
 
     async def order_records(self, group: str | None = None) -> tuple[OrderSnapshot, ...]:
-        """Return what ordered groups wait for."""
+        """Return what blocks ordered groups."""
         return _all(OrderSnapshot, await self.call("ListOrderRecords", ctl.Which(group=group)))
 
     async def totals(self) -> Totals:
@@ -273,15 +273,15 @@ class FakeBrokerClient:
         return read(Totals, await self.call("CountAll", ctl.Empty()))
 
     async def verify_message(self, client_id: str, topic: str, message_id: str) -> ClientReply | None:
-        """Ask a consumer to consume a stored message on trial; None where no reply came within 5 s (R2.11)."""
+        """Ask a consumer to consume a stored message on trial; None if no reply came within 5 s (R2.11)."""
         return await self._order(client_id, "verify_message", topic, message_id)
 
     async def print_stack_trace(self, client_id: str) -> ClientReply | None:
-        """Ask a client for its stack traces; None where no reply came within 5 s (R2.11)."""
+        """Ask a client for its stack traces; None if no reply came within 5 s (R2.11)."""
         return await self._order(client_id, "print_stack_trace")
 
     async def reconnect_endpoints(self, client_id: str) -> None:
-        """Ask a client to connect anew (2.3); it does not reply."""
+        """Ask a client to reconnect (2.3); it does not reply."""
         await self._order(client_id, "reconnect_endpoints")
 
     async def _order(
@@ -307,7 +307,7 @@ class FakeBrokerClient:
 
 
 class RemoteClock:
-    """The clock of a broker elsewhere."""
+    """The clock of a broker in another process."""
 
     def __init__(self, client: FakeBrokerClient) -> None:
         self._client = client
@@ -321,12 +321,12 @@ class RemoteClock:
         return datetime.fromtimestamp(await self.now(), UTC)
 
     async def next_deadline(self) -> float | None:
-        """Tell when something is due next, in Unix seconds; None when nothing is."""
+        """Return the next deadline in Unix seconds; None without one."""
         instant = await self._read()
         return instant.next_deadline if instant.HasField("next_deadline") else None
 
     async def parked(self) -> int:
-        """Tell how many receives and pulls wait for messages."""
+        """Return the number of parked receives and pulls."""
         return (await self._read()).parked
 
     async def advance(
@@ -338,7 +338,7 @@ class RemoteClock:
         patience: float = 0.0,
         forget_clients: bool = False,
     ) -> None:
-        """Move a manual clock, as `BrokerClock.advance`; ValueError where it is real."""
+        """Move a manual clock, as `BrokerClock.advance`; ValueError if it is real."""
         step = ctl.Advance(
             seconds=seconds + 60 * minutes + 3600 * hours, patience=patience, forget_clients=forget_clients
         )
@@ -354,13 +354,14 @@ class RemoteClock:
 
 
 class RemoteFault:
-    """A rule for a broker elsewhere: `await` puts it to work, `async with` ends it with the block."""
+    """A fault rule of a broker in another process: `await` activates it, `async with` removes it at the end of the
+    block."""
 
     def __init__(self, client: FakeBrokerClient, rule: FaultRule) -> None:
         self.rule = rule
         """What it does to which calls."""
         self.number = 0
-        """The rule's number in the broker; 0 before it is at work."""
+        """The rule's number in the broker; 0 before it is active."""
         self._client = client
 
     def __await__(self) -> Generator[Any, None, RemoteFault]:
@@ -375,7 +376,7 @@ class RemoteFault:
         await self.remove()
 
     async def remove(self) -> None:
-        """End the rule; a second time does nothing."""
+        """Remove the rule; a second call does nothing."""
         await self._client.faults.remove(self.number)
 
     async def _add(self) -> RemoteFault:
@@ -386,25 +387,25 @@ class RemoteFault:
 
 
 class RemoteFaults(FaultScript[RemoteFault]):
-    """The rules of a broker elsewhere."""
+    """The fault rules of a broker in another process."""
 
     def __init__(self, client: FakeBrokerClient) -> None:
         self._client = client
 
     def add(self, rule: FaultRule) -> RemoteFault:
-        """Prepare a rule; it works once it is awaited or entered."""
+        """Prepare a rule; awaiting or entering it activates it."""
         return RemoteFault(self._client, rule)
 
     async def remove(self, number: int) -> None:
-        """End a rule by its number; one that is over already is no error."""
+        """Remove a rule by its number; an unknown number is ignored."""
         await self._client.call("RemoveFault", ctl.FaultNumber(number=number))
 
     async def clear(self) -> None:
-        """End every rule."""
+        """Remove every rule."""
         await self._client.call("ClearFaults", ctl.Empty())
 
     async def at_work(self) -> tuple[tuple[int, FaultRule, int], ...]:
-        """Return number, rule and hits of every rule at work, the oldest first."""
+        """Return number, rule and hits of every active rule, the oldest first."""
         listed: ctl.Faults = await self._client.call("ListFaults", ctl.Empty())
         return tuple((fault.number, read(FaultRule, fault.rule), fault.hits) for fault in listed.items)
 

@@ -1,4 +1,4 @@
-"""`aiorocketmq fake ctl`: steer and inspect a fake broker that runs."""
+"""`aiorocketmq fake ctl`: control and inspect a running fake broker."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def ctl(
     access_key: str | None,
     secret_key: str | None,
 ) -> None:
-    """Steer and inspect a fake broker that runs.
+    """Control and inspect a running fake broker.
 
     Example: aiorocketmq fake ctl --control 127.0.0.1:8082 clock advance --hours 2
     """
@@ -74,7 +74,7 @@ def ctl(
 @ctl.command()
 @click.pass_obj
 def describe(connection: Connection) -> None:
-    """Tell what the broker is.
+    """Show version, profile, endpoint and clock of the broker.
 
     Example: aiorocketmq fake ctl describe
     """
@@ -89,7 +89,7 @@ def describe(connection: Connection) -> None:
 
 @ctl.group()
 def clock() -> None:
-    """Read the broker's clock, or move it.
+    """Show the broker's clock, or move it.
 
     Example: aiorocketmq fake ctl clock advance --hours 2
     """
@@ -98,7 +98,7 @@ def clock() -> None:
 @clock.command("show")
 @click.pass_obj
 def show_clock(connection: Connection) -> None:
-    """Tell the broker's time, and when something is due next.
+    """Show the broker's time, and the next deadline.
 
     Example: aiorocketmq fake ctl clock show
     """
@@ -119,12 +119,12 @@ def show_clock(connection: Connection) -> None:
 @click.option("--forget-clients", is_flag=True, help="Clients with an open stream expire, too.")
 @click.pass_obj
 def advance(connection: Connection, /, **step: Any) -> None:
-    """Move a manual clock; everything due happens, in order.
+    """Move a manual clock; all timers due fire in order.
 
     Example: aiorocketmq fake ctl clock advance --minutes 30
     """
 
-    # Any: click hands the options over by name.
+    # Any: click passes the options by name.
     async def move(broker: FakeBrokerClient) -> object:
         await broker.clock.advance(**step)
         return {"now": await broker.clock.now()}
@@ -150,7 +150,7 @@ def jump(connection: Connection, seconds: float) -> None:
 
 @ctl.group()
 def fault() -> None:
-    """Disturb calls on purpose.
+    """Inject faults into calls.
 
     Example: aiorocketmq fake ctl fault add AckMessage drop_reply --times 1
     """
@@ -178,12 +178,12 @@ def fault() -> None:
 @click.option("--hang", is_flag=True, help="drop_reply: silence until the caller's own deadline.")
 @click.pass_obj
 def add_fault(connection: Connection, /, rpc: str, disturbance: str, code: str | None, **rule: Any) -> None:
-    """Disturb calls of RPC (a name such as SendMessage or Remoting.PULL_MESSAGE, '*' or 'Remoting.*').
+    """Inject a fault into calls of RPC (a name such as SendMessage or Remoting.PULL_MESSAGE, '*' or 'Remoting.*').
 
     Example: aiorocketmq fake ctl fault add SendMessage refuse --code TOO_MANY_REQUESTS --times 3
     """
 
-    # Any: click hands the options over by name.
+    # Any: click passes the options by name.
     async def add(broker: FakeBrokerClient) -> object:
         from aiorocketmq_fake.edge.faults import Disturbance, FaultRule, code_number
 
@@ -202,7 +202,7 @@ def add_fault(connection: Connection, /, rpc: str, disturbance: str, code: str |
 @click.argument("number", type=int)
 @click.pass_obj
 def remove_fault(connection: Connection, number: int) -> None:
-    """End a fault by its number.
+    """Remove a fault by its number.
 
     Example: aiorocketmq fake ctl fault remove 1
     """
@@ -212,7 +212,7 @@ def remove_fault(connection: Connection, number: int) -> None:
 @fault.command("clear")
 @click.pass_obj
 def clear_faults(connection: Connection) -> None:
-    """End all faults.
+    """Remove all faults.
 
     Example: aiorocketmq fake ctl fault clear
     """
@@ -222,7 +222,7 @@ def clear_faults(connection: Connection) -> None:
 @fault.command("list")
 @click.pass_obj
 def list_faults(connection: Connection) -> None:
-    """List the faults at work.
+    """List the active faults.
 
     Example: aiorocketmq fake ctl fault list
     """
@@ -242,7 +242,7 @@ def list_faults(connection: Connection) -> None:
 @click.option("--client-id", help="Only this client's.")
 @click.pass_obj
 def cut_streams(connection: Connection, client_id: str | None) -> None:
-    """Break open telemetry streams now.
+    """Break the open telemetry streams now.
 
     Example: aiorocketmq fake ctl fault cut-streams
     """
@@ -255,7 +255,7 @@ def cut_streams(connection: Connection, client_id: str | None) -> None:
 
 @ctl.group()
 def inspect() -> None:
-    """Look at what the broker holds.
+    """Inspect what the broker holds.
 
     Example: aiorocketmq fake ctl --json inspect deliveries --topic orders
     """
@@ -266,7 +266,7 @@ def inspect() -> None:
 @click.option("--group")
 @click.pass_obj
 def deliveries(connection: Connection, topic: str | None, group: str | None) -> None:
-    """List what was handed out, oldest first.
+    """List past deliveries, oldest first.
 
     Example: aiorocketmq fake ctl inspect deliveries --group billing
     """
@@ -277,7 +277,7 @@ def deliveries(connection: Connection, topic: str | None, group: str | None) -> 
 @click.argument("group")
 @click.pass_obj
 def dead_letters(connection: Connection, group: str) -> None:
-    """List what a group has given up.
+    """List the dead letters of a group.
 
     Example: aiorocketmq fake ctl inspect dead-letters billing
     """
@@ -288,7 +288,7 @@ def dead_letters(connection: Connection, group: str) -> None:
 @click.argument("topic")
 @click.pass_obj
 def messages(connection: Connection, topic: str) -> None:
-    """List what a topic holds.
+    """List the stored messages of a topic.
 
     Example: aiorocketmq fake ctl inspect messages orders
     """
@@ -298,7 +298,7 @@ def messages(connection: Connection, topic: str) -> None:
 @inspect.command()
 @click.pass_obj
 def clients(connection: Connection) -> None:
-    """List the clients that the broker knows.
+    """List the clients with stored settings.
 
     Example: aiorocketmq fake ctl inspect clients
     """
@@ -309,7 +309,7 @@ def clients(connection: Connection) -> None:
 @click.option("--group")
 @click.pass_obj
 def leases(connection: Connection, group: str | None) -> None:
-    """List the messages in the hands of consumers.
+    """List the messages in flight.
 
     Example: aiorocketmq fake ctl inspect leases
     """
@@ -320,7 +320,7 @@ def leases(connection: Connection, group: str | None) -> None:
 @click.option("--group")
 @click.pass_obj
 def progress(connection: Connection, group: str | None) -> None:
-    """List how far groups have come, queue by queue.
+    """List the progress of groups, queue by queue.
 
     Example: aiorocketmq fake ctl inspect progress --group billing
     """
@@ -331,7 +331,7 @@ def progress(connection: Connection, group: str | None) -> None:
 @click.option("--group")
 @click.pass_obj
 def orders(connection: Connection, group: str | None) -> None:
-    """List what ordered groups wait for.
+    """List what blocks ordered groups.
 
     Example: aiorocketmq fake ctl inspect orders
     """

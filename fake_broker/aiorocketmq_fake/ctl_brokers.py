@@ -1,4 +1,4 @@
-"""`aiorocketmq fake ctl`: stop, start, crash and cut off the brokers of a fake that runs."""
+"""`aiorocketmq fake ctl`: stop, start, crash and partition the brokers of a running fake."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["COMMANDS"]
 @click.command()
 @click.pass_obj
 def brokers(connection: Connection) -> None:
-    """List the brokers of the cluster, where they are and how they are.
+    """List the brokers of the cluster, their endpoints and states.
 
     Example: aiorocketmq fake ctl brokers
     """
@@ -40,7 +40,7 @@ def brokers(connection: Connection) -> None:
 @click.command()
 @click.pass_obj
 def restart(connection: Connection) -> None:
-    """Stop and start the broker on its port; what is stored is kept.
+    """Stop and start the broker on its port; stored data is kept.
 
     Example: aiorocketmq fake ctl --broker broker-b restart
     """
@@ -50,7 +50,7 @@ def restart(connection: Connection) -> None:
 @click.command()
 @click.pass_obj
 def stop(connection: Connection) -> None:
-    """Stop the broker as a server does that is told to end; what is stored is kept.
+    """Stop the broker gracefully; stored data is kept.
 
     Example: aiorocketmq fake ctl --broker broker-b stop
     """
@@ -70,7 +70,7 @@ def start(connection: Connection) -> None:
 @click.command()
 @click.pass_obj
 def crash(connection: Connection) -> None:
-    """Close the broker's port at once, in the middle of whatever goes on.
+    """Close the broker's port at once, in the middle of calls.
 
     Example: aiorocketmq fake ctl --broker broker-b crash
     """
@@ -80,7 +80,7 @@ def crash(connection: Connection) -> None:
 @click.command()
 @click.pass_obj
 def partition(connection: Connection) -> None:
-    """Cut the broker off from all its clients: everything waits, and nobody is told, until `heal`.
+    """Cut the broker off from all its clients: calls and frames hang until `heal`.
 
     Example: aiorocketmq fake ctl --broker broker-b partition
     """
@@ -100,7 +100,7 @@ def heal(connection: Connection) -> None:
 @click.command()
 @click.pass_obj
 def pause(connection: Connection) -> None:
-    """Let the broker stand still, like a process that was sent SIGSTOP, until `resume`.
+    """Pause the broker, like a process after SIGSTOP, until `resume`.
 
     Example: aiorocketmq fake ctl --broker broker-b pause
     """
@@ -110,7 +110,7 @@ def pause(connection: Connection) -> None:
 @click.command()
 @click.pass_obj
 def resume(connection: Connection) -> None:
-    """End a pause: what became due meanwhile happens now.
+    """End a pause: timers that became due fire now.
 
     Example: aiorocketmq fake ctl resume
     """

@@ -1,4 +1,4 @@
-"""`aiorocketmq fake ctl topic` and `group`: what a fake broker that runs has."""
+"""`aiorocketmq fake ctl topic` and `group`: topics and groups of a running fake broker."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Command = TypeVar("Command", bound=Callable[..., object])
 
 
 def _settings(*parameters: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    """Put the parameters of several commands together."""
+    """Combine click parameters into one decorator."""
 
     def add(command: Command) -> Command:
         for parameter in reversed(parameters):
@@ -77,7 +77,7 @@ def create_topic(connection: Connection, /, name: str, if_not_exists: bool, **se
     Example: aiorocketmq fake ctl topic create orders --type FIFO --queues 8 --if-not-exists
     """
 
-    # Any: click hands the options over by name.
+    # Any: click passes the options by name.
     async def create(broker: FakeBrokerClient) -> object:
         if not (if_not_exists and name in {topic.name for topic in await broker.topics()}):
             await broker.create_topic(name, **settings)
@@ -90,11 +90,11 @@ def create_topic(connection: Connection, /, name: str, if_not_exists: bool, **se
 @_TOPIC_SETTINGS
 @click.pass_obj
 def update_topic(connection: Connection, /, name: str, **settings: Any) -> None:
-    """Replace a topic's settings, with the defaults for what is left out; its messages stay.
+    """Replace a topic's settings; omitted ones get their defaults. Its messages stay.
 
     Example: aiorocketmq fake ctl topic update orders --type FIFO --queues 16
     """
-    # Any: click hands the options over by name.
+    # Any: click passes the options by name.
     on_broker(connection, lambda broker: broker.update_topic(name, **settings))
 
 
@@ -148,7 +148,7 @@ def create_group(connection: Connection, /, name: str, if_not_exists: bool, **se
     Example: aiorocketmq fake ctl group create billing --max-attempts 3 --if-not-exists
     """
 
-    # Any: click hands the options over by name.
+    # Any: click passes the options by name.
     async def create(broker: FakeBrokerClient) -> object:
         if not (if_not_exists and name in {group.name for group in await broker.groups()}):
             await broker.create_group(name, **settings)
@@ -161,11 +161,11 @@ def create_group(connection: Connection, /, name: str, if_not_exists: bool, **se
 @_GROUP_SETTINGS
 @click.pass_obj
 def update_group(connection: Connection, /, name: str, **settings: Any) -> None:
-    """Replace a group's settings, with the defaults for what is left out; its progress stays.
+    """Replace a group's settings; omitted ones get their defaults. Its progress stays.
 
     Example: aiorocketmq fake ctl group update billing --max-attempts 5
     """
-    # Any: click hands the options over by name.
+    # Any: click passes the options by name.
     on_broker(connection, lambda broker: broker.update_group(name, **settings))
 
 

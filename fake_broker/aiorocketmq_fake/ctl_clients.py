@@ -1,4 +1,4 @@
-"""`aiorocketmq fake ctl client`: send orders to the clients of a fake broker that runs."""
+"""`aiorocketmq fake ctl client`: send commands to the clients of a running fake broker."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["client"]
 
 @click.group()
 def client() -> None:
-    """Send orders to connected clients, as servers do.
+    """Send commands to connected clients, as servers do.
 
     Example: aiorocketmq fake ctl client stack-trace billing-1
     """
@@ -59,7 +59,7 @@ def verify(connection: Connection, client_id: str, topic: str, message_id: str) 
 @click.argument("client_id")
 @click.pass_obj
 def reconnect(connection: Connection, client_id: str) -> None:
-    """Ask a client to connect anew.
+    """Ask a client to reconnect.
 
     Example: aiorocketmq fake ctl client reconnect billing-1
     """

@@ -1,4 +1,4 @@
-"""What every command of `aiorocketmq fake ctl` does: connect, do its work, print what comes back."""
+"""Runs a command of `aiorocketmq fake ctl`: connects, does the work, prints the result."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ __all__ = ["Connection", "on_broker", "other_side"]
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """What `fake ctl` was told before the name of its command."""
+    """Options of `fake ctl` itself."""
 
     control: str
-    """Where the control service is."""
+    """The control endpoint."""
     as_json: bool
     broker: str | None = None
-    """Which broker of a cluster is meant; None for all."""
+    """The broker of a cluster to control; None for all."""
     user: User | None = None
-    """Who calls, where the broker has users."""
+    """The administrator who signs, if the broker has users."""
 
 
 def on_broker(
     connection: Connection, work: Callable[[FakeBrokerClient], Coroutine[Any, Any, object]]
 ) -> None:
-    """Do `work` on the broker and print what it returns; every foreseen error is one sentence."""
+    """Do `work` on the broker and print its result; expected errors are one sentence."""
     import asyncio
 
     from aiorocketmq_fake.client import FakeBrokerClient
@@ -53,7 +53,7 @@ def on_broker(
 
 
 def other_side(sentence: str) -> click.ClickException:
-    """Return the error for another side that cannot be reached or is not what it should be."""
+    """Return the error for an endpoint that cannot be reached or is no control service."""
     return _OtherSide(sentence)
 
 

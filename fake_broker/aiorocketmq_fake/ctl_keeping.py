@@ -1,4 +1,4 @@
-"""`aiorocketmq fake ctl keeping`: how long a fake broker that runs keeps its messages."""
+"""`aiorocketmq fake ctl keeping`: retention of a running fake broker."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["keeping"]
 
 @click.group()
 def keeping() -> None:
-    """Say how long messages are kept, fill the disk, or clean up now.
+    """Set retention and simulated disk usage, or clean up now.
 
     Example: aiorocketmq fake ctl keeping set --retention 3600
     """
@@ -27,7 +27,7 @@ def keeping() -> None:
 @click.option("--disk-used", type=float, help="How full the disk is, 0 to 1: above 0.9 sends are refused.")
 @click.pass_obj
 def set_keeping(connection: Connection, retention: float | None, disk_used: float | None) -> None:
-    """Set how long messages are kept, or how full the disk is.
+    """Set how long messages are kept, or the simulated disk usage.
 
     Example: aiorocketmq fake ctl keeping set --disk-used 0.95
     """
@@ -37,7 +37,7 @@ def set_keeping(connection: Connection, retention: float | None, disk_used: floa
 @keeping.command()
 @click.pass_obj
 def show(connection: Connection) -> None:
-    """Tell how long messages are kept, and how full the disk is said to be.
+    """Show how long messages are kept, and the simulated disk usage.
 
     Example: aiorocketmq fake ctl keeping show
     """
@@ -47,7 +47,7 @@ def show(connection: Connection) -> None:
 @keeping.command()
 @click.pass_obj
 def clean(connection: Connection) -> None:
-    """Delete the messages that have expired, whatever the hour.
+    """Delete expired messages, at any hour.
 
     Example: aiorocketmq fake ctl keeping clean
     """

@@ -1,4 +1,4 @@
-"""`aiorocketmq fake ctl rate`: how many calls a fake broker that runs lets through."""
+"""`aiorocketmq fake ctl rate`: rate limits of a running fake broker."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["rate"]
 
 @click.group()
 def rate() -> None:
-    """Limit how many calls are let through; others are refused as by a busy server.
+    """Limit the rate of calls; others are refused as by a busy server.
 
     Example: aiorocketmq fake ctl rate limit SendMessage 50
     """
@@ -22,7 +22,7 @@ def rate() -> None:
 @click.argument("per_second", type=float)
 @click.pass_obj
 def limit(connection: Connection, rpc: str, per_second: float) -> None:
-    """Let at most PER_SECOND calls of RPC through; 0 lets none.
+    """Limit RPC to PER_SECOND calls; 0 refuses all.
 
     Example: aiorocketmq fake ctl rate limit ReceiveMessage 5
     """
@@ -33,7 +33,7 @@ def limit(connection: Connection, rpc: str, per_second: float) -> None:
 @click.argument("rpc")
 @click.pass_obj
 def lift(connection: Connection, rpc: str) -> None:
-    """Let all calls of RPC through again.
+    """Lift the limit of RPC.
 
     Example: aiorocketmq fake ctl rate lift SendMessage
     """
@@ -43,7 +43,7 @@ def lift(connection: Connection, rpc: str) -> None:
 @rate.command(name="list")
 @click.pass_obj
 def list_rates(connection: Connection) -> None:
-    """List the RPCs that are limited, with their calls per second.
+    """List the limited RPCs with their calls per second.
 
     Example: aiorocketmq fake ctl rate list
     """

@@ -1,4 +1,4 @@
-"""`aiorocketmq fake ctl user`: who may use a fake broker that runs."""
+"""`aiorocketmq fake ctl user`: users of a running fake broker."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["user"]
 
 @click.group()
 def user() -> None:
-    """Say who may use the broker. From the first user on every call must be signed.
+    """Manage the users of the broker. From the first user on every call must be signed.
 
     Example: aiorocketmq fake ctl user put users.toml
     """
@@ -27,7 +27,7 @@ def user() -> None:
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.pass_obj
 def put(connection: Connection, file: Path) -> None:
-    """Add the users of a TOML file, or replace those of the same access keys.
+    """Add the users of a TOML file, or replace those with the same access keys.
 
     Example: aiorocketmq fake ctl user put users.toml
     """

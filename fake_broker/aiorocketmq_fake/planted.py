@@ -1,6 +1,6 @@
-"""Brokers that break one promise, once, to show that somebody notices: `FakeBroker(core=PLANTED["early-retry"])`.
+"""Cores with one injected fault each, to prove that an audit detects it: `FakeBroker(core=PLANTED["early-retry"])`.
 
-Everything else about them is true: the fault travels the whole way, through the wire, the client and the recording.
+The fault goes through the wire, the client and the recording.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Taken: TypeAlias = "list[tuple[StoredMessage, int, Order | None]]"
 
 
 class _SwapsOnce(Receiving):
-    """In the first answer that holds two messages of one message group, the later one comes first (R8.5)."""
+    """Swaps two messages of one message group in one answer, once (R8.5)."""
 
     _has_struck = False
 
@@ -47,7 +47,7 @@ class _SwapsOnce(Receiving):
 
 
 class _HandsOutTwice(Leasing):
-    """One message of a normal group is handed out again while its first consumer still holds it (R5.1)."""
+    """Delivers one message of a normal group again during its first lease (R5.1)."""
 
     _has_struck = False
 
@@ -55,7 +55,7 @@ class _HandsOutTwice(Leasing):
         super().schedule(lease)
         if not self._has_struck and lease.order is None and lease.attempt == 1 and not lease.changed:
             self._has_struck = True
-            # Not now: the delivery itself must be told before the one that must not be.
+            # By a timer, so that the legal delivery is recorded before the illegal one.
             self._state.agenda.set(_Copying(lease), self._state.now, self._copy)
 
     def _copy(self, copying: _Copying) -> None:
@@ -63,7 +63,7 @@ class _HandsOutTwice(Leasing):
 
 
 class _Copying(Alarm):
-    """A lease whose message is about to be handed out once more."""
+    """Timer of the second delivery."""
 
     __slots__ = ("lease",)
 
@@ -73,7 +73,7 @@ class _Copying(Alarm):
 
 
 class _ReturnsEarly(Leasing):
-    """One message that was given back by the group's ladder returns after half of the time asked for (R7.3)."""
+    """Redelivers one negatively acknowledged message after half of its retry interval (R7.3)."""
 
     _has_struck = False
 
@@ -98,4 +98,4 @@ PLANTED: Mapping[str, Callable[..., Broker]] = MappingProxyType(
         "early-retry": partial(Broker, parts=Parts(leasing=_ReturnsEarly)),
     }
 )
-"""Cores by the promise that they break."""
+"""Factories of cores by fault."""

@@ -1,4 +1,4 @@
-"""Prints what a command has to say: JSON for machines, a table for people."""
+"""Prints the result of a command: JSON for machines, a table for people."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def show(result: object, *, as_json: bool) -> None:
 
 
 def _silent(rows: object) -> set[str]:
-    """Name the columns in which nobody has anything but the default: people need not see them."""
+    """Return the columns with default values only, which tables omit."""
     if not isinstance(rows, (list, tuple)) or not rows or not is_dataclass(rows[0]):
         return set()
     return {
@@ -41,7 +41,7 @@ def _silent(rows: object) -> set[str]:
 
 # Any: what JSON can hold has no better type.
 def _values(value: object) -> Any:
-    """Turn values into what JSON can hold; bytes become text where they are UTF-8, else base64."""
+    """Convert values to JSON; bytes become text if they are UTF-8, else base64."""
     if is_dataclass(value) and not isinstance(value, type):
         return _values(
             {name: item for name, item in asdict(value).items() if not isinstance(item, dict) or item}
@@ -68,9 +68,9 @@ def _table(rows: list[Any]) -> None:
     columns = [name for name, item in rows[0].items() if not isinstance(item, dict)] if rows else []
     table = Table(*columns) if columns else Table("nothing")
     for row in rows:
-        # As text: names in brackets would be taken for markup.
+        # As Text: names in brackets would be parsed as markup.
         table.add_row(*(Text(_cell(row.get(name))) for name in columns))
-    # Who reads a pipe wants whole names; a terminal has an edge.
+    # No truncation in a pipe; a terminal has a width.
     Console(width=None if sys.stdout.isatty() else 10_000).print(table)
 
 

@@ -1,4 +1,4 @@
-"""The part of `pytest_plugin` that pytest-asyncio runs; loaded only where that plugin is at work."""
+"""The part of `pytest_plugin` that pytest-asyncio runs; loaded only with that plugin."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
 """The fixture `rocketmq`: a fresh fake broker for every test that asks for it.
 
-Opt in with `pytest_plugins = ["aiorocketmq_fake.pytest_plugin"]` in the topmost `conftest.py`, or with the option
-`-p aiorocketmq_fake.pytest_plugin`. It serves asynchronous tests of anyio's plugin and of pytest-asyncio (both modes).
+Opt in with `pytest_plugins = ["aiorocketmq_fake.pytest_plugin"]` in the topmost `conftest.py`, or with the option `-p
+aiorocketmq_fake.pytest_plugin`. It serves asynchronous tests of anyio's plugin and of pytest-asyncio (both modes).
 
-The clock is manual, so that `await rocketmq.clock.advance(hours=2)` decides what happens when. Give it to the
-consumers under test as well, `PushConsumer(rocketmq.endpoint, ..., clock=rocketmq.clock)`: their leases and retries go
-by it then, and `advance` waits for their work. A marker chooses
-otherwise, with the keywords of `FakeBroker`: `@pytest.mark.rocketmq(clock="real", profile="apache-5.5")`; for a whole
-suite override the fixture `rocketmq_options`, or parametrize it.
+The clock is manual, so that `await rocketmq.clock.advance(hours=2)` decides what happens when. Pass it to the
+consumers under test as well, `PushConsumer(rocketmq.endpoint, ..., clock=rocketmq.clock)`: it then times their leases
+and retries, and `advance` waits for their work. A marker overrides the keywords of `FakeBroker`:
+`@pytest.mark.rocketmq(clock="real", profile="apache-5.5")`; for a whole suite override the fixture
+`rocketmq_options`, or parametrize it.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ MARKER = "rocketmq(**options): how the fixture `rocketmq` makes its FakeBroker, 
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Announce the marker; where pytest-asyncio is at work, bring a fixture that it runs."""
+    """Register the marker; with pytest-asyncio, add a fixture that it runs."""
     config.addinivalue_line("markers", MARKER)
     if config.pluginmanager.hasplugin("asyncio"):
-        # Not sooner: imported before pytest has registered it, pytest-asyncio could not be rewritten for assertions.
+        # Imported late: before pytest has registered it, pytest-asyncio could not be rewritten for assertions.
         from aiorocketmq_fake import pytest_asyncio_fixture
 
         config.pluginmanager.register(pytest_asyncio_fixture, "aiorocketmq-fake-asyncio")
@@ -44,7 +44,7 @@ def rocketmq_options(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 @pytest.fixture
 def rocketmq(request: pytest.FixtureRequest) -> FakeBroker:
-    """A fresh fake broker on a free port of this machine, ended with the test."""
+    """A fresh fake broker on a free local port, closed after the test."""
     if "anyio_backend" in request.fixturenames:
         runner = "_rocketmq_of_anyio"
     elif request.node.get_closest_marker("asyncio") is not None:
@@ -75,7 +75,7 @@ async def _rocketmq_of_anyio(
 
 
 def _broker(options: dict[str, Any]) -> FakeBroker:
-    # gRPC is imported with the first broker: a test run that needs none does not wait for it.
+    # gRPC is imported with the first broker: a test run without one does not pay for it.
     from aiorocketmq_fake.broker import FakeBroker
 
     return FakeBroker(**options)

@@ -1,4 +1,4 @@
-"""A fake broker as a process of its own: `aiorocketmq fake serve`."""
+"""A fake broker in its own process: `aiorocketmq fake serve`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["Options", "run"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What `fake serve` was asked for; the names are those of its options."""
+    """Options of `fake serve`."""
 
     listen: str
     control: str
@@ -55,7 +55,7 @@ class Options:
 
 
 async def run(options: Options) -> None:
-    """Serve until SIGINT or SIGTERM. ValueError for options that cannot be, OSError for ports that cannot be had."""
+    """Serve until SIGINT or SIGTERM. ValueError for invalid options, OSError for unavailable ports."""
     topics = [_topic(text) for text in options.topics]
     groups = [_group(text) for text in options.groups]
     stop = asyncio.Event()
@@ -82,7 +82,7 @@ async def run(options: Options) -> None:
         if broker.repaired is not None:
             print(plain_lines(broker.repaired), file=sys.stderr, flush=True)
         try:
-            # What the data folder holds already stays as it is.
+            # Existing topics and groups of a data folder stay as they are.
             known = {topic.name for topic in broker.topics()} if options.data else set()
             for topic in topics:
                 if topic.name not in known:
@@ -106,12 +106,12 @@ def _on_signals(stop: asyncio.Event) -> None:
         try:
             loop.add_signal_handler(number, stop.set)
         except NotImplementedError:
-            # Windows: the loop cannot wait for signals, but a handler may wake it.
+            # Windows: the loop has no signal handlers, but a plain handler can wake it.
             signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop.set))
 
 
 def _announce(broker: FakeBroker, options: Options) -> None:
-    """Say that calls are accepted: a line for people and scripts, a file for who started us."""
+    """Announce readiness: a line for people and scripts, a file for the parent process."""
     facts = {
         "grpc": broker.endpoint,
         "control": broker.control_endpoint,
@@ -127,11 +127,11 @@ def _announce(broker: FakeBroker, options: Options) -> None:
     if options.brokers > 1:
         facts["brokers"] = ",".join(f"{node.name}={node.endpoint}" for node in broker.brokers)
     if options.ready_file is not None:
-        # Renamed into place: who waits for the file must never read half of it.
+        # Renamed into place: a reader must never see half of it.
         unfinished = options.ready_file.with_name(f"{options.ready_file.name}.{os.getpid()}")
         unfinished.write_text(json.dumps(facts) + "\n")
         unfinished.replace(options.ready_file)
-    # Who started us may have closed its end.
+    # The parent may have closed its end.
     with suppress(BrokenPipeError):
         print("ready", *(f"{name}={value}" for name, value in facts.items()), flush=True)
 

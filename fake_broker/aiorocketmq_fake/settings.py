@@ -1,4 +1,4 @@
-"""What operators set on a real server, as changes of a profile: by the server's own name, or by the field's."""
+"""Settings of real servers as changes of a profile, by the server's name or the field's."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -15,11 +15,11 @@ Value = bool | int | float | str
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a setting's values are."""
+    """The type of a setting's values."""
 
     words: str
     read: Callable[[str], bool | int | float]
-    """ValueError or KeyError for a text that is none."""
+    """ValueError or KeyError for an invalid text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +100,10 @@ _BY_NAME = {name: setting for setting in SETTINGS for name in (setting.server, s
 
 
 def with_settings(profile: Profile, settings: Mapping[str, Value]) -> Profile:
-    """Change a profile as an operator changes a server; ValueError for what is no setting, or no value of it.
+    """Change a profile as an operator changes a server; ValueError for an unknown setting or invalid value.
 
     Names are the server's (`transactionCheckInterval`, milliseconds there) or those of the fields (`check_interval`,
-    seconds). The name of the new profile tells what was changed.
+    seconds). The name of the new profile lists the changes.
     """
     changes: dict[str, bool | int | float] = {}
     for name, value in settings.items():
@@ -125,7 +125,7 @@ def with_settings(profile: Profile, settings: Mapping[str, Value]) -> Profile:
 
 
 def listed(profile: Profile) -> tuple[dict[str, object], ...]:
-    """Tell of each setting its names, what values it has, and its value in a profile, in units of the server."""
+    """Return names, allowed values and value in a profile of each setting, in units of the server."""
     return tuple(
         {
             "server": setting.server,

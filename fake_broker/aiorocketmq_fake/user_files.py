@@ -1,4 +1,4 @@
-"""Files of users for `--users`: TOML, so that no secret stands on a command line that others can see."""
+"""Files of users for `--users`: TOML, as other users of the machine can see command lines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EXAMPLE = '[[users]], then access_key = "app" and secret = "…"'
 
 
 def read_users(path: Path) -> tuple[User, ...]:
-    """Read the users of a file; ValueError with the remedy where it holds none, OSError where it cannot be read.
+    """Read the users of a file; ValueError if it has none, OSError if it cannot be read.
 
     Each `[[users]]` has `access_key` and `secret`, and may have `publish`, `subscribe`, `groups` (lists of patterns;
     absent: all), `session_token` and `enabled`.
@@ -47,6 +47,6 @@ def _user(path: Path, entry: Any) -> User:
         if not fits:
             kind = "a list of texts" if name in LISTS else "a text" if name in TEXTS else "true or false"
             raise ValueError(f"{path}: {name} of the user {entry['access_key']!r} is not {kind}.")
-    # Any: which value belongs to which field was seen to above.
+    # Any: the values' types were checked above.
     fields: dict[str, Any] = {name: tuple(value) if name in LISTS else value for name, value in entry.items()}
     return User(**fields)

@@ -24,7 +24,7 @@ class Message:
     """One stored copy of a message. Instants are Unix seconds on the broker's clock."""
 
     topic: str
-    """The topic it was sent to; dead letters keep the one they came from."""
+    """The topic it was sent to; dead letters keep their source topic."""
     body: bytes
     message_id: str
     tag: str
@@ -38,7 +38,7 @@ class Message:
     stored_at: float
     born_at: float
     deliver_at: float | None
-    """When it was asked to be delivered; None for at once."""
+    """The requested delivery time; None for at once."""
 
     @classmethod
     def of(cls, stored: StoredMessage) -> Message:
@@ -63,14 +63,14 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class HalfMessage:
-    """A message whose transaction is open: sent, and neither committed nor rolled back."""
+    """A message of an open transaction: sent, and neither committed nor rolled back."""
 
     topic: str
     body: bytes
     message_id: str
     transaction_id: str
     checks: int
-    """How often a producer was asked what became of it."""
+    """Number of transaction checks."""
 
     @classmethod
     def of(cls, half: HalfSnapshot) -> HalfMessage:
@@ -81,7 +81,7 @@ class HalfMessage:
 
 @dataclass(frozen=True, slots=True)
 class DeliveredMessage:
-    """One message handed to one consumer, once."""
+    """One delivery of one message to one consumer."""
 
     at: float
     topic: str
@@ -116,7 +116,7 @@ class DeliveredMessage:
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """A topic and how far its queues reach."""
+    """A topic and the offsets of its queues."""
 
     name: str
     type: str
@@ -128,9 +128,9 @@ class Topic:
     is_internal: bool
     """A topic of retries or dead letters."""
     lite_expiration: float | None = None
-    """Seconds after which its lite topics end without writes; None: never."""
+    """Seconds without writes after which its lite topics expire; None: never."""
     lite_limit: int = 0
-    """How many lite topics it may have; 0: as many as come."""
+    """Maximal number of its lite topics; 0: no limit."""
 
     @classmethod
     def of(cls, snapshot: TopicSnapshot) -> Topic:
@@ -158,11 +158,11 @@ class Group:
     ordered: bool
     max_attempts: int
     backoff: tuple[float, ...]
-    """Its own retry intervals in seconds; empty where the profile's hold."""
+    """Its own retry intervals in seconds; empty for the profile's."""
     client_ids: tuple[str, ...]
     consume_enabled: bool = True
     lite_topic: str = ""
-    """The parent to whose lite topics it is bound; empty: none."""
+    """The parent topic of the lite topics that it consumes; empty: none."""
     lite_quota: int = 0
     """Lite topics that one client may subscribe to; 0: the profile's number."""
     lite_exclusive: bool = False
@@ -187,7 +187,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A client that the broker knows."""
+    """A client with stored settings."""
 
     client_id: str
     type: str

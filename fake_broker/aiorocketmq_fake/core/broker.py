@@ -1,9 +1,9 @@
-"""The broker: every command of the protocol as a method, decided by the modules behind it.
+"""The broker: every command of the protocol as a method; `commands` decides.
 
-Time is an argument: `now` is Unix seconds, never less than the last one given; its grain is a millisecond.
-Every command first lets all that is due up to `now` happen, in order of time. A command either takes effect
-as a whole or raises `Refusal` and leaves the state as it was. What must be told to others than the caller is
-taken by `take_outputs()`, what happened by `take_events()`.
+Time is an argument: `now` is Unix seconds, never less than the last one given; its grain is a millisecond. Every
+command first fires all timers due up to `now`, in order of time. A command either takes effect as a whole or raises
+`Refusal` and leaves the state as it was. `take_outputs()` returns what goes to others than the caller,
+`take_events()` what happened.
 """
 
 import random
@@ -80,7 +80,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Factories of the parts that a test may replace, to break one promise on purpose."""
+    """Factories of the parts that a test may replace, to inject a fault."""
 
     receiving: type[Receiving] = Receiving
     leasing: type[Leasing] = Leasing
@@ -114,7 +114,7 @@ class Broker(ClassicBroker):
         self.access = Access(state)
         """The users, and whether calls are checked."""
         self.throttle = Throttle(state)
-        """Rates of calls that are let through."""
+        """Rate limits of calls."""
         storage = Storage(state)
         self._receive_polls: PollBook[ReceiveRequest] = PollBook(state)
         self._pull_polls: PollBook[PullRequest] = PollBook(state)
@@ -147,61 +147,59 @@ class Broker(ClassicBroker):
 
     @property
     def now(self) -> float:
-        """The time of the last command or of the last thing that happened by itself, Unix seconds."""
+        """The time of the last command or timer, Unix seconds."""
         return self._state.at
 
     # Keeping
 
     def mark(self) -> tuple[int, int, int]:
-        """Tell by three numbers how far the broker has come: equal histories have equal marks."""
+        """Return three counters of the broker's progress: equal histories have equal marks."""
         return self._state.mark()
 
     def keep_entries(self, new_entries: NewEntries) -> None:
-        """Let queues made from now on keep their messages elsewhere than in lists."""
+        """Set the container of messages for queues made from now on."""
         self._state.new_entries = new_entries
 
     def entries(self, topic: str) -> tuple[Entries, ...]:
-        """Where the queues of a topic keep their messages; none for unknown topics."""
+        """The message containers of a topic's queues; none for unknown topics."""
         return salvage.entries(self._state, topic)
 
     def standings(self) -> list[Standing]:
-        """Where groups stand, before what is in the hands of consumers."""
+        """The progress of groups, before messages in flight."""
         return salvage.standings(self._state)
 
     def rebuild(
         self, topics: Iterable[Salvaged], groups: Iterable[GroupConfig], standings: Iterable[Standing]
     ) -> None:
-        """Fill this empty broker with what was left of another; offsets close up over lost messages."""
+        """Fill this empty broker with salvaged data; offsets close up over lost messages."""
         salvage.rebuild(self._state, topics, groups, standings)
 
     def transient(self) -> dict[str, object]:
-        """Parts that belong to this process and need not be kept: the profile, and the memory of deliveries."""
+        """Parts that belong to this process and are not stored: the profile, and the history of deliveries."""
         return {"profile": self.profile, "history": self._state.history}
 
     def forget_deliveries(self) -> None:
-        """Let `deliveries` begin anew."""
+        """Clear the history of deliveries."""
         self._state.history.clear()
 
     # Time and outputs
 
     def advance(self, now: float) -> None:
-        """Let everything due up to `now` happen, in order of time. Effects carry their own time, not
-        `now`."""
+        """Fire all timers due up to `now`, in order of time. Their effects carry their own time, not `now`."""
         self._advance(milliseconds(now))
 
     def leap(self, *, now: float) -> None:
-        """Go on at `now` after having stood still: everything due happens at once, as of `now`."""
+        """Continue at `now` after a pause: all due timers fire at once, as of `now`."""
         self._state.now = max(self._state.now, milliseconds(now))
         self._advance(self._state.now)
 
     def next_deadline(self) -> float | None:
-        """Tell when `advance` has something to do next, None when nothing is pending. Never in the past after
-        `advance`."""
+        """Return the next deadline, None if nothing is pending. Never in the past after `advance`."""
         at = self._state.agenda.next()
         return None if at is None else at / 1000
 
     def take_outputs(self) -> tuple[Output, ...]:
-        """Hand over answers of parked polls and commands for clients since the last call, oldest first."""
+        """Return answers of parked polls and commands for clients since the last call, oldest first."""
         outputs = self._state.outputs
         if not outputs:
             return ()
@@ -209,7 +207,7 @@ class Broker(ClassicBroker):
         return tuple(outputs)
 
     def take_events(self) -> tuple[Event, ...]:
-        """Hand over what happened since the last call, oldest first."""
+        """Return the events since the last call, oldest first."""
         events = self._state.events
         if not events:
             return ()
@@ -224,8 +222,10 @@ class Broker(ClassicBroker):
         self._run("CreateTopic", "", now, self._catalogue.create_topic, config)
 
     def update_topic(self, config: TopicConfig, *, now: float) -> None:
-        """Replace a topic's settings; messages in queues that go stay until they come back. Refused:
-        TOPIC_NOT_FOUND."""
+        """Replace a topic's settings; removed queues keep their messages until they are added again.
+
+        Refused: TOPIC_NOT_FOUND.
+        """
         self._run("UpdateTopic", "", now, self._catalogue.update_topic, config)
 
     def delete_topic(self, name: str, *, now: float) -> None:
@@ -256,17 +256,15 @@ class Broker(ClassicBroker):
         self._run("RemoveUser", "", now, self.access.remove, access_key)
 
     def limit_rate(self, rpc: str, per_second: float | None, *, now: float) -> None:
-        """Let at most so many calls of an RPC through from now on (13.1); None lifts the limit. ValueError for what
-        cannot be."""
+        """Limit the calls per second of an RPC (13.1); None lifts the limit. ValueError for an invalid value."""
         self._advance(milliseconds(now))
         self.throttle.limit(rpc, per_second)
 
     def restart(self, *, now: float) -> None:
-        """Forget what lives in the proxy: clients, settings, renewals, transaction memory, parked polls
-        (R12.7).
+        """Drop the state of the proxy: clients, settings, renewals, transaction memory, parked polls (R12.7).
 
-        Topics, messages, offsets, leases, order records and delayed messages live on. No outputs: the callers
-        are gone.
+        Topics, messages, offsets, leases, order records and delayed messages stay. No outputs: the callers are
+        disconnected.
         """
         self._advance(milliseconds(now))
         self._receive_polls.clear()
@@ -284,13 +282,13 @@ class Broker(ClassicBroker):
     def keep(self, *, now: float, retention: float | None = None, disk_used: float | None = None) -> None:
         """Set how many seconds messages are kept, and how full the disk is (0 to 1); None leaves it (11).
 
-        Above 0.75 expired messages go at any hour, above 0.85 the oldest tenth of the log goes at every cleaning,
+        Above 0.75 expired messages are deleted at any hour, above 0.85 the oldest tenth of the log at every cleaning,
         above 0.90 producers are refused, too.
         """
         self._run("Keep", "", now, self._retention.keep, retention, disk_used)
 
     def clean(self, *, now: float) -> int:
-        """Delete what has expired, whatever the hour; answers how many copies of messages went (R11.5)."""
+        """Delete expired messages at any hour; return how many copies were deleted (R11.5)."""
         return self._run("Clean", "", now, self._retention.clean)
 
     # Sessions and routes
@@ -298,7 +296,7 @@ class Broker(ClassicBroker):
     def check_access(
         self, command: str, client_id: str, signature: AnySignature, needs: Iterable[Need], *, now: float
     ) -> None:
-        """Refuse with UNAUTHORIZED a call of `command` that is not signed, or whose user lacks a right (14)."""
+        """Raise UNAUTHORIZED if a call of `command` is not signed or its user lacks a right (14)."""
         self._advance(milliseconds(now))
         try:
             self.access.check(signature, needs)
@@ -307,8 +305,8 @@ class Broker(ClassicBroker):
             raise
 
     def settings(self, client_id: str, settings: ClientSettings, *, now: float) -> MergedSettings:
-        """Store a client's settings and answer the server's (2.1, 2.2); `Refusal.surface` tells where a
-        refusal shows."""
+        """Store a client's settings and return the merged ones (2.1, 2.2); `Refusal.surface` is where a refusal
+        shows."""
         return self._run("Telemetry", client_id, now, self._clients.settings, client_id, settings)
 
     def heartbeat(self, client_id: str, group: str, *, now: float) -> None:
@@ -316,13 +314,15 @@ class Broker(ClassicBroker):
         self._run("Heartbeat", client_id, now, self._clients.heartbeat, client_id, group)
 
     def keep_alive(self, client_id: str, *, now: float) -> None:
-        """Count a client as heard of, without any check; unknown ids are ignored."""
+        """Mark a client as alive, without any check; unknown ids are ignored."""
         self._advance(milliseconds(now))
         self._clients.keep_alive(client_id)
 
     def lose_stream(self, client_id: str, *, now: float) -> None:
-        """Tell that a client's telemetry stream is gone: orders go to others until its next settings;
-        unknown ids are ignored."""
+        """Note that a client's telemetry stream ended: commands go to other clients until its next settings.
+
+        Unknown ids are ignored.
+        """
         self._advance(milliseconds(now))
         self._clients.lose_stream(client_id)
 
@@ -338,8 +338,10 @@ class Broker(ClassicBroker):
     def query_assignment(
         self, client_id: str, topic: str, group: str, *, now: float
     ) -> tuple[RouteEntry, ...]:
-        """List what a consumer shall receive from (R3.6-R3.8). Refused: ILLEGAL_TOPIC,
-        ILLEGAL_CONSUMER_GROUP, TOPIC_NOT_FOUND, FORBIDDEN."""
+        """Return the assignment of a consumer (R3.6-R3.8).
+
+        Refused: ILLEGAL_TOPIC, ILLEGAL_CONSUMER_GROUP, TOPIC_NOT_FOUND, FORBIDDEN.
+        """
         arguments = (self._state, topic, group, client_id)
         return self._run("QueryAssignment", client_id, now, query_assignment, *arguments)
 
@@ -353,7 +355,7 @@ class Broker(ClassicBroker):
         return self._run("SendMessage", client_id, now, self._producing.send, messages, client_id)
 
     def recall(self, topic: str, handle: str, *, now: float, client_id: str = "") -> str:
-        """Take a delayed message back before its time; answers its id (4.8)."""
+        """Recall a delayed message before its delivery time; return its id (4.8)."""
         return self._run("RecallMessage", client_id, now, self._delays.recall, topic, handle, client_id)
 
     def end_transaction(self, request: EndTransactionRequest, *, now: float) -> None:
@@ -364,12 +366,11 @@ class Broker(ClassicBroker):
     # Consuming
 
     def receive(self, request: ReceiveRequest, *, now: float) -> Received | Parked:
-        """Lease messages to a consumer, or park the call until some come or its polling time ends (5)."""
+        """Lease messages to a consumer, or park the call until messages arrive or its polling time ends (5)."""
         return self._run("ReceiveMessage", request.client_id, now, self._receiving.receive, request)
 
     def cancel_poll(self, poll_id: int, *, now: float) -> None:
-        """Tell that the caller of a parked receive or pull went away; unknown or answered ids are ignored
-        (R5.7)."""
+        """Note that the caller of a parked receive or pull disconnected; unknown or answered ids are ignored (R5.7)."""
         self._advance(milliseconds(now))
         receive = self._receive_polls.get(poll_id)
         if receive is not None:
@@ -379,8 +380,7 @@ class Broker(ClassicBroker):
             self._pulling.cancel(pull)
 
     def end_poll(self, poll_id: int, *, now: float) -> None:
-        """Answer a parked receive or pull now, as if its time were over; unknown or answered ids are
-        ignored."""
+        """Answer a parked receive or pull now, as if it timed out; unknown or answered ids are ignored."""
         self._advance(milliseconds(now))
         receive = self._receive_polls.get(poll_id)
         if receive is not None:
@@ -390,8 +390,7 @@ class Broker(ClassicBroker):
             self._pulling.expire(pull)
 
     def give_back(self, receipt_handles: tuple[str, ...], *, now: float) -> None:
-        """Take back deliveries that could not be written to their receiver (R5.7); handles not held are
-        ignored."""
+        """Release deliveries that could not be written (R5.7); handles without a lease are ignored."""
         self._advance(milliseconds(now))
         self._leasing.give_back(receipt_handles)
 
@@ -400,7 +399,7 @@ class Broker(ClassicBroker):
         return self._run("AckMessage", request.client_id, now, self._settling.ack, request)
 
     def change_invisible(self, request: ChangeRequest, *, now: float) -> str:
-        """Give a leased message a new end, counted from now; answers the new receipt handle (6.3)."""
+        """Change the end of a lease, counted from now; return the new receipt handle (6.3)."""
         handle = self._run("ChangeInvisibleDuration", request.client_id, now, self._settling.change, request)
         # A change to 0 ends the lease now, not at the next command.
         self._advance(self._state.now)
@@ -411,8 +410,10 @@ class Broker(ClassicBroker):
         self._run("ForwardMessageToDeadLetterQueue", request.client_id, now, self._settling.forward, request)
 
     def sync_lite_subscription(self, request: LiteSyncRequest, *, now: float) -> None:
-        """Change which lite topics a client wants (R4.33). Refused: names, a topic or group that is not bound
-        (ILLEGAL_TOPIC), LITE_SUBSCRIPTION_QUOTA_EXCEEDED."""
+        """Change the lite topics that a client subscribes to (R4.33).
+
+        Refused: names, a topic or group that is not bound (ILLEGAL_TOPIC), LITE_SUBSCRIPTION_QUOTA_EXCEEDED.
+        """
         self._run("SyncLiteSubscription", request.client_id, now, self._subscriptions.sync, request)
 
     # Queues and offsets
@@ -428,32 +429,31 @@ class Broker(ClassicBroker):
         self._run("UpdateOffset", "", now, self._offsets.update, group, topic, queue_id, offset)
 
     def get_offset(self, group: str, topic: str, queue_id: int, *, now: float) -> int:
-        """Answer a group's stored offset (10.1). Refused: OFFSET_NOT_FOUND, TOPIC_NOT_FOUND, names."""
+        """Return a group's stored offset (10.1). Refused: OFFSET_NOT_FOUND, TOPIC_NOT_FOUND, names."""
         return self._run("GetOffset", "", now, self._offsets.get, group, topic, queue_id)
 
     def query_offset(self, query: OffsetQuery, *, now: float) -> int:
-        """Answer the first, the next or the first offset stored at or after a time (10.1, R10.7)."""
+        """Return the first, the next or the first offset stored at or after a time (10.1, R10.7)."""
         return self._run("QueryOffset", "", now, self._offsets.query, query)
 
     def reset_offset(
         self, group: str, topic: str, policy: OffsetPolicy, *, now: float, timestamp: float | None = None
     ) -> tuple[int, ...]:
-        """Move a group to the beginning, the end or a time in every queue of a topic; answers the new offsets
-        (R10.6)."""
+        """Reset a group to the beginning, the end or a time in every queue of a topic; return its offsets (R10.6)."""
         return self._run("ResetOffset", "", now, self._offsets.reset, group, topic, policy, timestamp)
 
     # Commands for clients
 
     def verify_message(self, client_id: str, message: StoredMessage, *, now: float) -> str:
-        """Ask a consumer to consume a message on trial; answers the nonce its reply will carry (R2.11)."""
+        """Ask a consumer to consume a message on trial; return the nonce its reply will carry (R2.11)."""
         return self._command(client_id, now, lambda nonce: VerifyMessage(nonce, message))
 
     def print_stack_trace(self, client_id: str, *, now: float) -> str:
-        """Ask a client for its stack traces; answers the nonce its reply will carry (R2.11)."""
+        """Ask a client for its stack traces; return the nonce its reply will carry (R2.11)."""
         return self._command(client_id, now, PrintStackTrace)
 
     def reconnect_endpoints(self, client_id: str, *, now: float) -> str:
-        """Ask a client to connect anew; answers the nonce (2.3)."""
+        """Ask a client to reconnect; return the nonce (2.3)."""
         return self._command(client_id, now, ReconnectEndpoints)
 
     # Inside
@@ -466,7 +466,7 @@ class Broker(ClassicBroker):
         act: Callable[[*Arguments], Answer],
         *arguments: *Arguments,
     ) -> Answer:
-        """Carry a command out at its time; a refusal is told as an event, too."""
+        """Run a command at its time; a refusal is recorded as an event, too."""
         self._advance(milliseconds(now))
         try:
             if self.throttle.limits:

@@ -1,4 +1,4 @@
-"""The state that the broker's modules share: everything that is, and what waits to be told."""
+"""The state that the core's modules share: all records, and outputs and events not yet taken."""
 
 from collections import deque
 from math import ceil
@@ -17,7 +17,7 @@ from aiorocketmq_fake.core.values.profile import Profile
 
 
 class State:
-    """One broker's memory. `now` and all times inside are whole milliseconds."""
+    """The state of one broker. `now` and all times inside are whole milliseconds."""
 
     __slots__ = (
         "agenda",
@@ -57,33 +57,33 @@ class State:
         """The last deliveries."""
         self.outputs: list[Output] = []
         self.new_entries: NewEntries = list
-        """Where a new queue keeps its messages."""
+        """Makes the message container of a new queue."""
         self.topics: dict[str, Topic] = {}
         self.groups: dict[str, Group] = {}
         self.clients: dict[str, Client] = {}
         self.consumptions: dict[tuple[str, str], Consumption] = {}
         self.leases = LeaseBook()
         self.log_end = 1
-        """Place in the log of the next message; 0 is what a changed handle names."""
+        """Log position of the next message; 0 is what a changed handle names."""
         self.first_message: StoredMessage | None = None
         self.serial = 0
         self.revive_queue = 0
         self.cleaning_at = now
-        """When retention is due; not an alarm, since nobody waits for it."""
+        """When retention is due; no timer, as nothing waits for it."""
         self.store_full = False
-        """Nothing may be stored by producers."""
+        """Whether producers may store nothing."""
 
     @property
     def at(self) -> float:
-        """The present time as events tell it."""
+        """The present time in the unit of events, seconds."""
         return self.now / 1000
 
     def mark(self) -> tuple[int, int, int]:
-        """Tell by three numbers how far the state has come: equal histories have equal marks."""
+        """Return three counters of the state's progress: equal histories have equal marks."""
         return self.log_end, self.serial, self.agenda.tickets
 
     def next_serial(self) -> int:
-        """Number receives and server commands."""
+        """Return the next number for receives and server commands."""
         self.serial += 1
         return self.serial
 
@@ -108,10 +108,10 @@ class State:
 
 
 def milliseconds(seconds: float) -> int:
-    """Convert to whole milliseconds, downwards, forgiving the rounding of floats."""
+    """Convert to whole milliseconds, rounding down but for float errors."""
     return int(seconds * 1000 + 0.01)
 
 
 def milliseconds_up(seconds: float) -> int:
-    """Convert to whole milliseconds, upwards, forgiving the rounding of floats."""
+    """Convert to whole milliseconds, rounding up but for float errors."""
     return ceil(seconds * 1000 - 0.01)

@@ -1,4 +1,4 @@
-"""The servers around the core: everything that can wait or fail."""
+"""The servers around the core: all I/O, time and persistence. May import the core; only public modules import it."""
 
 from aiorocketmq.wire.grpcio_settings import grpcio_settings
 

@@ -14,17 +14,17 @@ __all__ = ["Address"]
 
 
 class Address:
-    """The listening address, and what routes say of it (R3.5)."""
+    """The listening address, and the one in routes (R3.5)."""
 
     def __init__(self, host: str, port: int) -> None:
         self.host = host
-        """As given to listen on."""
+        """The host to listen on."""
         self.port = port
         """0 until the port is bound."""
 
     @property
     def reachable_host(self) -> str:
-        """The host that a client on this machine can use: a wildcard is no address to connect to."""
+        """A host that a client on this machine can connect to, also if the broker listens on a wildcard."""
         return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
 
     @property
@@ -33,7 +33,7 @@ class Address:
         return join(self.reachable_host, self.port)
 
     def endpoints(self, asked: pb.Endpoints, profile: Profile) -> pb.Endpoints:
-        """Return what routes carry: this address, or where the broker listens everywhere, the one the client used.
+        """Return the address for routes: this one, or on a wildcard the one that the client used.
 
         A client behind a container's port mapping reaches the broker by its own address and by no other.
         """

@@ -1,4 +1,4 @@
-"""What a call needs before it is acted on: names that its namespaces make unique, and a user with the rights (14)."""
+"""Admission of calls: qualifies names by namespace, and checks the user's rights (14)."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from aiorocketmq_fake.edge.namespaces import qualify
 
 __all__ = ["admit"]
 
-# A name of the request, and the right that the call needs on it; None where it needs none (R14.2).
+# A name of the request, and the right that the call needs on it; None if it needs none (R14.2).
 Named = tuple[Right | None, pb.Resource]
 
-# Names of their own: to look members up on their enum takes ten times as long, for every call.
+# Aliases: attribute access on the enum is ten times slower, for every call.
 _PUBLISH, _SUBSCRIBE, _GROUP, _ROUTE = Right.PUBLISH, Right.SUBSCRIBE, Right.GROUP, Right.ROUTE
 
 
 def admit(name: str, request: Any, caller: Caller, driver: Driver) -> None:
-    """Prepare a parsed request of method `name` for the core; Refusal where the caller may not make it.
+    """Prepare a parsed request of method `name` for the core; Refusal if the caller lacks a right.
 
     Any: each method has its own request class.
     """
@@ -46,7 +46,7 @@ def _authorize(name: str, request: Any, caller: Caller, driver: Driver, core: Br
 
 
 def _send(request: pb.SendMessageRequest) -> Iterable[Named]:
-    # Session §9: a send of nothing is refused for the right it cannot have.
+    # Session §9: a send without messages is refused for a right that cannot exist.
     return [(_PUBLISH, message.topic) for message in request.messages] or [(_PUBLISH, pb.Resource())]
 
 
@@ -113,4 +113,4 @@ NAMED: Mapping[str, Callable[[Any], Iterable[Named]]] = {
     "SyncLiteSubscription": _consume,
     "Telemetry": _settings,
 }
-"""What each method names, and which right it needs on it; the rights of pulls are ours, by analogy (R14.2)."""
+"""The names in each method's request, and the right it needs on them; those of pulls are ours, by analogy (R14.2)."""

@@ -1,4 +1,4 @@
-"""The broker's clock as a test sees it: read it, and where it is manual, move it."""
+"""The broker's clock for tests: read it, and move it if it is manual."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ __all__ = ["BrokerClock"]
 
 logger = logging.getLogger(__name__)
 
-# While the clock is moved by hand, clients with an open stream count as heard of this often: well below R2.15's 120 s.
+# While a manual clock moves, clients with an open stream count as alive this often: well below R2.15's 120 s.
 HEARTBEAT = 60.0
-# A caller that does not read its answer must not stop the clock: so long is waited for it, in real seconds.
+# Longest wait for a caller to read its answer, in real seconds: it must not stop the clock.
 WRITING = 5.0
-# Clients that go by this clock have so many real seconds for their work at one instant, unless a caller says otherwise.
+# Default patience with clients on this clock, in real seconds for their work at one instant.
 WORKING = 5.0
-# No step is longer, in seconds: everything that is due on the way happens one after the other.
+# Longest step in seconds: all timers due on the way fire one after the other.
 CENTURY = 36_525 * 86_400.0
 NOBODY: Mapping[str, int] = MappingProxyType({})
 
 
 class BrokerClock:
-    """What time it is for the broker; `advance` moves a manual clock.
+    """The broker's clock; `advance` moves a manual one.
 
-    A client on the same event loop that is given it (`clock=broker.clock`) takes leases, renewals and retries in
-    ordered groups from it; `advance` then waits for its work by itself.
+    A client on the same event loop that uses it (`clock=broker.clock`) times leases, renewals and ordered retries by
+    it; `advance` then waits for the client's work.
     """
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class BrokerClock:
         self._timers = Timers()
 
     def tell(self, driver: Driver, telemetry: Telemetry) -> None:
-        """Let one more broker go by this clock; all of them have the same source of time."""
+        """Add a broker to this clock; all of them have the same source of time."""
         self._parts.append((driver, telemetry))
 
     @property
@@ -68,7 +68,7 @@ class BrokerClock:
 
     @property
     def parked(self) -> int:
-        """How many receives and pulls wait for messages."""
+        """Number of parked receives and pulls."""
         return sum(len(driver.parked) for driver, _ in self._parts)
 
     def now(self) -> float:
@@ -76,7 +76,7 @@ class BrokerClock:
         return self._source.now()
 
     def time(self) -> float:
-        """Return the same, under the name that clients know."""
+        """Return the same, under the name of the client's clock interface."""
         return self.now()
 
     def call_at(self, when: float, callback: Callable[[], object]) -> Timer:
@@ -84,11 +84,11 @@ class BrokerClock:
         return self._timers.call_at(when, callback, self._source)
 
     def join(self, user: ClockUser) -> None:
-        """Let `advance` wait for the work of a client from now on; clients do this by themselves."""
+        """Make `advance` wait for the work of a client; clients call this themselves."""
         self._users.join(user)
 
     def leave(self, user: ClockUser) -> None:
-        """Wait for it no more."""
+        """Stop waiting for a client."""
         self._users.leave(user)
 
     def utc(self) -> datetime:
@@ -96,18 +96,19 @@ class BrokerClock:
         return datetime.fromtimestamp(self.now(), UTC)
 
     def next_deadline(self) -> float | None:
-        """Tell when something is due next, for a broker or a client that goes by this clock, in Unix seconds.
+        """Return the next deadline of a broker or client on this clock, in Unix seconds.
 
-        None when nothing is."""
+        None without one.
+        """
         dues = [self._timers.next_deadline(), *(driver.next_deadline() for driver, _ in self._parts)]
         return min((due for due in dues if due is not None), default=None)
 
     def jump(self, seconds: float) -> None:
         """Set the clock forward, or back, as a machine's clock is set.
 
-        Forward, everything that became due happens at once, as of the new time; `advance` would let it happen bit by
-        bit. Back, a real clock stands still until the machine's has caught up, since the broker's time never falls; a
-        manual one stays where it is, and the broker is told of an earlier time.
+        Forward, all timers that became due fire at once, as of the new time; `advance` would fire each at its own.
+        Back, a real clock stops until the machine's has caught up, since the broker's time is monotonic; a manual one
+        stays where it is.
         """
         if not -CENTURY <= seconds <= CENTURY:
             raise ValueError(f"the clock cannot jump by {seconds} s: give at most {CENTURY:.0f}.")
@@ -132,20 +133,20 @@ class BrokerClock:
         patience: float | None = None,
         forget_clients: bool = False,
     ) -> None:
-        """Move a manual clock: everything due happens, in order, each at its own time, and every answer is written.
+        """Move a manual clock: timers fire in order, each at its own time, and every answer is written.
 
-        Clients that were given this clock have their deadlines on it. Before it moves and at each instant at which
-        something happened it rests until they have done their work: renewals, handlers, settling, receives. That takes
-        at most `patience` real seconds, 5 unless it is given; what still goes on then, as a handler that waits for the
-        test itself, is named in a warning and not waited for again, and the clock goes on.
+        Clients on this clock have their deadlines on it. Before it moves and at each instant with an event it waits
+        until they have done their work: renewals, handlers, settling, receives. That takes at most `patience` real
+        seconds, by default 5; work that is still in progress then, such as a handler that waits for the test itself,
+        is named in a warning and ignored from then on.
 
-        Other clients live in real time. With `patience`, the clock rests at its start and each time that a receive was
-        answered until what was handed out is settled (acknowledged, changed or forwarded) and the consumer waits for
-        more, but at most so many real seconds: a whole ladder of retries passes in one call. Without it, the clock
-        never waits for them; with 0 it waits for no client at all.
-        Their heartbeats cannot keep up with a clock that jumps, so clients with an open telemetry stream count as
-        alive, unless `forget_clients` says otherwise. Two calls at once move the clock one after the other.
-        Raises ValueError for a negative step, RuntimeError where the clock is real. Cancelled, it stops where it is.
+        Other clients live in real time. With `patience`, the clock waits at its start and after each answered receive
+        until the deliveries are settled (acknowledged, changed or forwarded) and the consumer polls again, but at
+        most so many real seconds: one call covers a whole series of retries. Without it, the clock never waits for
+        them; with 0 it waits for no client at all. Their heartbeats cannot keep up with a clock that jumps, so
+        clients with an open telemetry stream count as alive, unless `forget_clients` says otherwise. Two calls at
+        once move the clock one after the other. Raises ValueError for a negative step, RuntimeError if the clock is
+        real. If cancelled, it stops where it is.
         """
         step = seconds + 60 * minutes + 3600 * hours
         if step < 0:
@@ -157,7 +158,7 @@ class BrokerClock:
     async def advance_to(
         self, instant: float, *, patience: float | None = None, forget_clients: bool = False
     ) -> None:
-        """Move a manual clock to a Unix time as `advance` does; one that is past already changes nothing."""
+        """Move a manual clock to a Unix time as `advance` does; a past time changes nothing."""
         await self._advance(lambda: instant, patience, forget_clients)
 
     async def _advance(
@@ -208,7 +209,7 @@ class BrokerClock:
             await self._settle(handed_out, patience)
 
     async def _users_idle(self, patience: float | None) -> None:
-        """Wait until the clients that go by this clock have done what is to be done at this instant."""
+        """Wait until the clients on this clock have done their work at this instant."""
 
         def is_settling() -> bool:
             return self._timers.run_due(self.now()) or any(driver.quiet.working for driver, _ in self._parts)
@@ -220,7 +221,7 @@ class BrokerClock:
             await self._users.wait_idle(WORKING if patience is None else patience, parked, is_settling)
 
     async def _written(self) -> bool:
-        """Wait until every answer of every broker is written; what one of them says may wake another."""
+        """Wait until every answer of every broker is written; an answer of one may wake another."""
         while True:
             for driver, _ in self._parts:
                 if not await driver.quiet.wait(WRITING):
@@ -229,9 +230,9 @@ class BrokerClock:
                 return True
 
     def _unsettled(self) -> set[str]:
-        """Return the handles of messages that consumers have and did nothing about: a change makes a new one.
+        """Return the handles of messages in flight that their consumers have neither settled nor changed.
 
-        Who has no telemetry stream any more will never do anything about them; users of this clock are not among them.
+        Consumers without a telemetry stream will never settle them; users of this clock are excluded.
         """
         handles: set[str] = set()
         for driver, telemetry in self._parts:
@@ -241,9 +242,9 @@ class BrokerClock:
         return handles
 
     def _expected(self) -> dict[str, int]:
-        """Return the clients that are there, each with the number of polls that it has at the least.
+        """Return the connected clients, each with its minimal number of polls.
 
-        Push consumers poll all the time; one that has only just begun must not miss the first step.
+        Push consumers poll all the time; one that has just started must not miss the first step.
         """
         return {
             client.client_id: int(client.settings.client_type is ClientType.PUSH_CONSUMER)
@@ -253,11 +254,11 @@ class BrokerClock:
         }
 
     def _strangers(self, telemetry: Telemetry) -> set[str]:
-        """Return the clients that are there and do not go by this clock."""
+        """Return the connected clients that do not use this clock."""
         return set(telemetry.client_ids()) - self._users.client_ids
 
     def _is_back(self, client_id: str, at_least: int) -> bool:
-        """Tell whether a client waits at every broker that it is connected to."""
+        """Return whether a client has parked polls at every broker that it is connected to."""
         return all(
             driver.parked.is_back(client_id, at_least)
             for driver, telemetry in self._parts
@@ -271,26 +272,26 @@ class BrokerClock:
         return listening
 
     async def _settle(self, handed_out: _HandedOut, patience: float) -> None:
-        """Wait until consumers have settled what they have and wait for more."""
+        """Wait until consumers have settled their deliveries and poll again."""
         with self._listening(handed_out):
             await handed_out.wait(patience, self._is_back)
             await self._written()
 
 
 class _HandedOut:
-    """Tracks messages that consumers have leased, except those of `users` of the clock, until they are settled."""
+    """Tracks messages in flight, except those of `users` of the clock, until they are settled."""
 
     def __init__(
         self, users: Collection[str], handles: Iterable[str] = (), clients: Mapping[str, int] = NOBODY
     ) -> None:
         self._users = users
         self.clients = dict(clients)
-        """Who got an answer, or is expected to wait for one, and with how many polls at the least."""
+        """Clients that got an answer or are expected to poll, with their minimal number of polls."""
         self._open = set(handles)
         self._changed = asyncio.Event()
 
     def watch(self, events: Sequence[Event]) -> None:
-        """Take note of what happened."""
+        """Follow an event."""
         for event in events:
             match event:
                 case Delivered(client_id=client_id) | ReceiveEnded(client_id=client_id) if (
@@ -311,7 +312,7 @@ class _HandedOut:
         self._changed.set()
 
     async def wait(self, timeout: float, is_back: Callable[[str, int], bool]) -> None:
-        """Wait until nothing is open and every client is back, or `timeout` real seconds are over."""
+        """Wait until nothing is open and every client polls again, or `timeout` real seconds have passed."""
         try:
             async with asyncio.timeout(timeout):
                 while self._open or not all(itertools.starmap(is_back, self.clients.items())):

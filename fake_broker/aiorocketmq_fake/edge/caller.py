@@ -1,4 +1,4 @@
-"""Who calls: what the headers of a call say, and where it comes from."""
+"""The caller of an RPC: its headers and its address."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _nobody() -> str:
 
 @dataclass(slots=True)
 class Caller:
-    """The headers that have a meaning (1.1); an absent one is the empty string."""
+    """The headers of the protocol (1.1); an absent one is the empty string."""
 
     client_id: str = ""
     language: str = ""
@@ -29,16 +29,16 @@ class Caller:
     date_time: str = ""
     session_token: str = ""
     peer: Callable[[], str | None] = _nobody
-    """Asks the transport for its own word for the other side, such as `ipv4:1.2.3.4:5`: few calls want to know."""
+    """Reads the peer address lazily, such as `ipv4:1.2.3.4:5`; few calls need it."""
 
     @property
     def address(self) -> str:
-        """`host:port` of the peer, empty where the transport does not tell it."""
+        """`host:port` of the peer, empty if unknown."""
         return _address(self.peer() or "")
 
     @property
     def signature(self) -> Signature:
-        """What the call says of its user."""
+        """The signature of the call."""
         source = self.address.rpartition(":")[0]
         return Signature(self.authorization, self.date_time, self.session_token, source)
 
@@ -65,12 +65,12 @@ def read_caller(headers: Iterable[tuple[str, str | bytes]], peer: Callable[[], s
 
 @lru_cache(maxsize=1024)
 def _address(peer: str) -> str:
-    """Return `host:port` of a peer; one connection makes many calls."""
+    """Return `host:port` of a peer; cached, as one connection makes many calls."""
     return unquote(peer.partition(":")[2])
 
 
 def check_language(caller: Caller, profile: Profile, surface: Surface = Surface.STATUS) -> None:
-    """Refuse a caller whose language is not one that the profile's server knows (R1.1)."""
+    """Refuse a caller with a language that is unknown to the profile's server (R1.1)."""
     if profile.languages is not None and caller.language not in profile.languages:
         known = ", ".join(sorted(profile.languages))
         text = f"the header x-mq-language is {caller.language!r}: send one of {known}."

@@ -1,4 +1,4 @@
-"""What every call of the data plane goes through: headers, faults, refusals, errors that are ours."""
+"""What all calls of the data plane share: headers, faults, refusals, internal errors."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ __all__ = ["Act", "Context", "abort", "caller_of", "disturbance", "parse", "sile
 
 logger = logging.getLogger(__name__)
 
-# grpc.aio hands bytes through where no serializer is given: frames are parsed here, where a bad one can be answered.
+# Without a serializer grpc.aio passes bytes through: requests are parsed here, where a malformed one can be answered.
 Context = aio.ServicerContext[Any, Any]
 Act = Callable[[Any, Caller], Message]
-"""Does one call: a parsed request in, the response out. Any: each takes the request class of its own method."""
+"""Handles one call: parsed request to response. Any: each takes the request class of its own method."""
 
 NO_CLIENT_ID = "the header x-mq-client-id is missing: send the client's id with every call."
 
@@ -37,7 +37,7 @@ def caller_of(context: Context) -> Caller:
 
 
 async def parse(name: str, payload: bytes, context: Context) -> Any:
-    """Return the request in `payload`, of the class of method `name`; end the call where it holds none."""
+    """Return the request in `payload`, of the class of method `name`; end the call if it is malformed."""
     try:
         return METHODS[name].request.FromString(payload)
     except DecodeError:
@@ -45,7 +45,7 @@ async def parse(name: str, payload: bytes, context: Context) -> Any:
 
 
 def no_message(name: str) -> str:
-    """Say that a request could not be read."""
+    """End the call of a malformed request."""
     return f"the request of {name} is no protobuf message of its type."
 
 
@@ -56,12 +56,12 @@ async def abort(context: Context, status: str, text: str) -> NoReturn:
 
 
 def disturbance(faults: Faults, name: str, request: Message, caller: Caller) -> FaultRule | None:
-    """Return the fault that this call meets, if any."""
+    """Return the fault for this call, if any."""
     return faults.take(name, caller.client_id, *subject(request)) if faults else None
 
 
 def unary(name: str, act: Act, driver: Driver, faults: Faults) -> grpc.RpcMethodHandler[bytes, Message]:
-    """Return a handler that answers every call of a unary method with what `act` says, or with its refusal."""
+    """Return a handler that answers calls of a unary method with the result of `act`, or with its refusal."""
     read, response_class = METHODS[name].request.FromString, METHODS[name].response
 
     def refusal(code: Code, text: str) -> Message:
@@ -98,7 +98,7 @@ def unary(name: str, act: Act, driver: Driver, faults: Faults) -> grpc.RpcMethod
                 refused.code is Code.TOO_MANY_REQUESTS
                 and "receipt_handle" in answer.DESCRIPTOR.fields_by_name
             ):
-                # R1.3: the caller is told that its handle is the newest still.
+                # R1.3: the answer names the handle that is still the newest.
                 answer.receipt_handle = request.receipt_handle  # type: ignore[attr-defined]  # as just seen
             return answer
         except DecodeError:
@@ -106,7 +106,7 @@ def unary(name: str, act: Act, driver: Driver, faults: Faults) -> grpc.RpcMethod
         except aio.AbortError:
             raise
         except Exception:
-            # The outer border of a call: one that fails by our own fault must not look like a decision (R1.6).
+            # Outermost handler of a call: an internal error must not look like a decision (R1.6).
             logger.exception("%s failed", name)
             await abort(context, "INTERNAL", f"the fake broker failed in {name}: its log says why.")
         finally:
@@ -118,7 +118,7 @@ def unary(name: str, act: Act, driver: Driver, faults: Faults) -> grpc.RpcMethod
 
 
 async def _disturb(rule: FaultRule, driver: Driver, context: Context, act: Callable[[], Message]) -> Message:
-    """Do a unary call in the way that a fault wants it."""
+    """Handle a unary call under a fault."""
     match rule.disturbance:
         case Disturbance.REFUSE:
             raise Refusal(Code(rule.code), rule.message)
@@ -141,14 +141,14 @@ async def _disturb(rule: FaultRule, driver: Driver, context: Context, act: Calla
 
 
 async def drop(rule: FaultRule, driver: Driver, context: Context) -> NoReturn:
-    """Leave a caller without an answer: with a broken call, or with none until its own deadline."""
+    """Give a caller no answer: break its call, or hang until its own deadline."""
     if rule.hang:
         await silence(driver)
     await abort(context, rule.status, rule.message)
 
 
 async def silence(driver: Driver) -> NoReturn:
-    """Say nothing to a caller until it gives up."""
+    """Hang until the caller gives up."""
     driver.quiet.leave()
     try:
         await asyncio.Event().wait()
@@ -158,7 +158,7 @@ async def silence(driver: Driver) -> NoReturn:
 
 
 def _regardless(act: Callable[[], Message]) -> None:
-    """Do it; nobody hears whether it was refused."""
+    """Run it; a refusal is only logged."""
     try:
         act()
     except Refusal as refused:

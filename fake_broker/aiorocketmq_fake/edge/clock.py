@@ -1,4 +1,4 @@
-"""The time that the core is told: the machine's clock, or one that moves only when a test moves it."""
+"""Clocks: the machine's, or a manual one that only tests move."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ class Clock(Protocol):
         ...
 
     def reach(self, instant: float) -> float:
-        """Make sure that `now()` is not before `instant` any more, and return `now()`."""
+        """Move on to `instant` if that is later than now, and return `now()`."""
         ...
 
     def catch_up(self, instant: float) -> None:
-        """Go on from `instant`, if that is later than now: a broker's time does not fall between two runs of it."""
+        """Continue from `instant` if that is later than now: a broker's time is monotonic over restarts."""
         ...
 
 
 class RealClock:
-    """The machine's clock; it stands still while the machine's is set back, because time must never fall."""
+    """The machine's clock, made monotonic: while the machine's clock is set back, it stops."""
 
     is_manual = False
 
@@ -36,33 +36,33 @@ class RealClock:
         self._ahead = 0.0
 
     def now(self) -> float:
-        """Return the machine's Unix time, or the latest one seen where that is later."""
+        """Return the machine's Unix time, or the latest returned one if that is later."""
         present = time.time() + self._ahead
         if present > self._latest:
             self._latest = present
         return self._latest
 
     def reach(self, instant: float) -> float:
-        """Count `instant` as seen: a loop may fire a timer a hair early, the core must not see that."""
+        """Count `instant` as reached: a loop may fire a timer slightly early, which the core must not see."""
         self._latest = max(self._latest, instant)
         return self.now()
 
     def catch_up(self, instant: float) -> None:
-        """Run ahead of the machine's clock from now on, by as much as `instant` is ahead of it."""
+        """Run ahead of the machine's clock by as much as `instant` is ahead of it."""
         self.jump(max(0.0, instant - self.now()))
 
     def jump(self, seconds: float) -> None:
-        """Run so much later from now on than before; set back, it stands still until it has caught up."""
+        """Shift the clock by so many seconds; set back, it stops until it has caught up."""
         self._ahead += seconds
 
 
 class ManualClock:
-    """A clock that stands still between two calls of `reach`."""
+    """A clock that only `reach` moves."""
 
     is_manual = True
 
     def __init__(self, start: float | None = None) -> None:
-        """Begin at Unix time `start`, by default at the machine's present: clients send absolute delivery times."""
+        """Start at Unix time `start`, by default the machine's present: clients send absolute delivery times."""
         self._now = time.time() if start is None else start
 
     def now(self) -> float:

@@ -1,4 +1,4 @@
-"""The clients in this process that go by the broker's clock, and the wait until all of them have done their work."""
+"""The clients in this process that use the broker's clock, and the wait until all of them are idle."""
 
 from __future__ import annotations
 
@@ -12,45 +12,45 @@ __all__ = ["ClockUser", "ClockUsers"]
 logger = logging.getLogger(__name__)
 
 TURNS = 20
-"""Turns of the event loop after which a wait looks less often."""
+"""Turns of the event loop after which a wait polls less often."""
 PAUSE = 0.001
-"""Real seconds between two looks from then on."""
+"""Real seconds between two polls from then on."""
 
 
 class ClockUser(Protocol):
-    """A client, as the clock sees it."""
+    """A client that uses the clock."""
 
     @property
     def client_id(self) -> str:
-        """Its name at the broker."""
+        """Its client id."""
 
     @property
     def polls(self) -> int:
-        """Receives that are under way: sent, and the answer not yet taken over."""
+        """Receives in progress: sent, and the answer not yet processed."""
 
     def work(self) -> Mapping[Hashable, str]:
-        """Everything it is doing now, each with a few words for people; what only waits for a time is not among it."""
+        """Its work in progress, each with a short description; waiting for a time does not count."""
 
 
 class ClockUsers:
-    """Knows who goes by the clock, and what was still going on when the patience with it had ended."""
+    """Tracks the users of the clock, and work that exceeded the patience."""
 
     def __init__(self) -> None:
         self._users: set[ClockUser] = set()
         self._given_up: set[Hashable] = set()
-        """Work that was waited for in vain: it is not waited for again before it has ended."""
+        """Work that exceeded the patience: it is ignored until it ends."""
 
     def join(self, user: ClockUser) -> None:
-        """Wait for its work from now on."""
+        """Add a client."""
         self._users.add(user)
 
     def leave(self, user: ClockUser) -> None:
-        """Wait for it no more; without effect where it had not joined."""
+        """Remove a client; unknown ones are ignored."""
         self._users.discard(user)
 
     @property
     def client_ids(self) -> frozenset[str]:
-        """The names of all."""
+        """The client ids of all."""
         return frozenset(user.client_id for user in self._users)
 
     async def wait_idle(
@@ -58,8 +58,9 @@ class ClockUsers:
     ) -> None:
         """Wait until all users are idle, and each poll of theirs is `parked` at a broker.
 
-        `is_settling` is whether the broker itself has something to do at this very moment. After `patience` real
-        seconds a warning names what still goes on, and no later call waits for just that."""
+        `is_settling` is whether the broker itself has work at this moment. After `patience` real seconds a warning
+        names the work in progress, and later calls ignore it.
+        """
         loop = asyncio.get_running_loop()
         end = loop.time() + patience
         turns = 0
@@ -82,7 +83,7 @@ class ClockUsers:
             await asyncio.sleep(0 if turns < TURNS else PAUSE)
 
     def _work(self, parked: Callable[[str], int]) -> dict[Hashable, str]:
-        """Everything that goes on, by whom and what."""
+        """All work in progress, by client and description."""
         work: dict[Hashable, str] = {}
         for user in self._users:
             client_id = user.client_id

@@ -35,7 +35,7 @@ class Cluster(Operations):
         self.tls = first.tls
         """The certificate of the ports; None for plain ones."""
         self.clock = first.clock
-        """The time of all brokers; a manual clock is moved here."""
+        """The clock of all brokers; a manual one is moved here."""
 
     def broker(self, name: str) -> Node:
         """Return a broker by its name, such as `broker-b`; ValueError for an unknown name."""

@@ -1,4 +1,4 @@
-"""Messages of the control service to values and back: fields of one name are one fact."""
+"""Converts messages of the control service to values and back, field by field of the same name."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def fill(message: Message, value: object) -> None:
 
 
 def read(kind: type[V], message: Message) -> V:
-    """Make a dataclass from the message that has its fields; a field that is optional and unset becomes None."""
+    """Return a dataclass from the message with its fields; an unset optional field becomes None."""
     hints = get_type_hints(kind)
     return kind(**{name: _read_field(hints[name], message, name) for name in hints})
 

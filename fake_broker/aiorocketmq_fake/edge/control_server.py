@@ -1,4 +1,4 @@
-"""Serves the control service: a test or a command anywhere does to a broker what Python does to `FakeBroker`."""
+"""The control service: remote control of a broker with the operations of `FakeBroker`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Act = Callable[[Any], Awaitable[Message]]
 
 
 def control_service(broker: Cluster) -> grpc.GenericRpcHandler:
-    """Return the handlers that do to `broker`, or to a broker of its cluster, what the control service is asked for."""
+    """Return the gRPC handlers of the control service for `broker`."""
     handlers = {name: _handler(name, broker) for name in METHODS}
     return grpc.method_handlers_generic_handler(SERVICE, handlers)
 
@@ -47,8 +47,8 @@ def _snake(name: str) -> str:
 
 
 def _control(name: str, broker: Cluster, context: Context) -> Act:
-    """Return what to do for a call; ValueError where the broker that it names is none, Refusal where there are users
-    and the call is not signed by an administrator."""
+    """Return the action of a call; ValueError for an unknown broker, Refusal if there are users and no administrator
+    signed the call."""
     headers = context.invocation_metadata() or ()
     named = next((value for key, value in headers if key == BROKER_HEADER), None)
     meant = broker if named is None else broker.broker(str(named))
@@ -85,7 +85,7 @@ class Control:
         self._meant = (broker,) if isinstance(broker, Node) else cluster.brokers
 
     async def describe(self, request: ctl.Empty) -> ctl.Description:
-        """Tell what this broker is."""
+        """Return version, profile, endpoint and clock."""
         broker = self._broker
         return ctl.Description(
             version=version("aiorocketmq"),
@@ -99,7 +99,7 @@ class Control:
         )
 
     async def restart(self, request: ctl.Empty) -> ctl.Empty:
-        """Stop the broker's port and open it again; without a name, that of every broker in turn."""
+        """Restart the broker, or each one in turn."""
         for broker in self._meant:
             await broker.restart()
         return ctl.Empty()
@@ -111,13 +111,13 @@ class Control:
         return ctl.Empty()
 
     async def start(self, request: ctl.Empty) -> ctl.Empty:
-        """Start what is stopped or has crashed."""
+        """Start the broker, or all of them."""
         for broker in self._meant:
             await broker.start()
         return ctl.Empty()
 
     async def crash(self, request: ctl.Empty) -> ctl.Empty:
-        """Close the port at once."""
+        """Crash the broker, or all of them."""
         for broker in self._meant:
             await broker.crash()
         return ctl.Empty()
@@ -135,7 +135,7 @@ class Control:
         return ctl.Empty()
 
     async def pause(self, request: ctl.Empty) -> ctl.Empty:
-        """Let the broker stand still, or all of them."""
+        """Pause the broker, or all of them."""
         for broker in self._meant:
             broker.pause()
         return ctl.Empty()
@@ -207,7 +207,7 @@ class Control:
         return _list(ctl.Groups(), self._broker.groups())
 
     async def reset_offset(self, request: ctl.Reset) -> ctl.Offsets:
-        """Move a group in a topic."""
+        """Reset the offsets of a group in a topic."""
         match request.to:
             case "beginning" | "end" as place:
                 offsets = await self._broker.reset_offset(request.group, request.topic, to=place)
@@ -219,14 +219,14 @@ class Control:
         return ctl.Offsets(items=offsets)
 
     async def keep(self, request: ctl.Keeping) -> ctl.Keeping:
-        """Set how long messages are kept and how full the disk is, or only tell it."""
+        """Set or return retention and simulated disk usage."""
         retention = request.retention if request.HasField("retention") else None
         disk_used = request.disk_used if request.HasField("disk_used") else None
         found = await self._broker.keep(retention=retention, disk_used=disk_used)
         return ctl.Keeping(retention=found.retention, disk_used=found.disk_used, stage=found.stage.name)
 
     async def clean(self, request: ctl.Empty) -> ctl.Count:
-        """Delete what has expired."""
+        """Delete expired messages."""
         return ctl.Count(count=await self._broker.clean())
 
     async def put_user(self, request: ctl.User) -> ctl.Empty:
@@ -243,7 +243,7 @@ class Control:
         return ctl.Empty()
 
     def _keep_an_administrator(self, access_key: str, *instead: User) -> None:
-        """Raise ValueError where nobody could use this service any more with `instead` for the user of that key."""
+        """Raise ValueError if no administrator is left with `instead` in place of the user with that key."""
         users = [user for user in self._broker.users() if user.access_key != access_key]
         if not any(user.is_administrator for user in (*users, *instead)):
             raise ValueError(
@@ -256,18 +256,18 @@ class Control:
         return _list(ctl.Users(), (user.without_secrets() for user in self._broker.users()))
 
     async def limit_rate(self, request: ctl.Rate) -> ctl.Empty:
-        """Let at most so many calls of an RPC through."""
+        """Limit the rate of an RPC."""
         per_second = request.per_second if request.HasField("per_second") else None
         await self._broker.limit_rate(request.rpc, per_second)
         return ctl.Empty()
 
     async def list_rates(self, request: ctl.Empty) -> ctl.Rates:
-        """List the rates that are let through."""
+        """List the rate limits."""
         rates = self._broker.rates().items()
         return ctl.Rates(items=[ctl.Rate(rpc=rpc, per_second=rate) for rpc, rate in rates])
 
     async def read_clock(self, request: ctl.Empty) -> ctl.Instant:
-        """Tell the broker's time."""
+        """Return the broker's time."""
         clock = self._broker.clock
         return ctl.Instant(now=clock.now(), next_deadline=clock.next_deadline(), parked=clock.parked)
 
@@ -284,17 +284,17 @@ class Control:
         return await self.read_clock(ctl.Empty())
 
     async def add_fault(self, request: ctl.FaultRule) -> ctl.Fault:
-        """Put a fault to work."""
+        """Add a fault."""
         fault = self._broker.faults.add(read(FaultRule, request))
         return ctl.Fault(number=fault.number, rule=request, hits=fault.hits)
 
     async def remove_fault(self, request: ctl.FaultNumber) -> ctl.Empty:
-        """End a fault; one that is over already is no error."""
+        """Remove a fault; an unknown number is ignored."""
         self._broker.faults.remove(request.number)
         return ctl.Empty()
 
     async def list_faults(self, request: ctl.Empty) -> ctl.Faults:
-        """List the faults at work."""
+        """List the active faults."""
         listed = ctl.Faults()
         for fault in self._broker.faults:
             item = listed.items.add(number=fault.number, hits=fault.hits)
@@ -302,7 +302,7 @@ class Control:
         return listed
 
     async def clear_faults(self, request: ctl.Empty) -> ctl.Empty:
-        """End all faults."""
+        """Remove all faults."""
         self._broker.faults.clear()
         return ctl.Empty()
 
@@ -312,32 +312,32 @@ class Control:
         return ctl.Count(count=self._broker.cut_streams(client_id, status=request.status or "UNAVAILABLE"))
 
     async def list_deliveries(self, request: ctl.Which) -> ctl.DeliveredMessages:
-        """List what was handed out."""
+        """List past deliveries."""
         found = self._broker.deliveries(_optional(request, "topic"), group=_optional(request, "group"))
         return _list(ctl.DeliveredMessages(), found)
 
     async def list_dead_letters(self, request: ctl.Name) -> ctl.StoredMessages:
-        """List what a group has given up."""
+        """List the dead letters of a group."""
         return _list(ctl.StoredMessages(), self._broker.dead_letters(request.name))
 
     async def list_messages(self, request: ctl.Name) -> ctl.StoredMessages:
-        """List what a topic holds."""
+        """List the stored messages of a topic."""
         return _list(ctl.StoredMessages(), self._broker.messages(request.name))
 
     async def list_clients(self, request: ctl.Empty) -> ctl.Clients:
-        """List the clients that the broker knows."""
+        """List the clients with stored settings."""
         return _list(ctl.Clients(), self._broker.clients())
 
     async def list_leases(self, request: ctl.Which) -> ctl.Leases:
-        """List the messages in the hands of consumers."""
+        """List the messages in flight."""
         return _list(ctl.Leases(), self._broker.leases(_optional(request, "group")))
 
     async def list_progress(self, request: ctl.Which) -> ctl.Progresses:
-        """List how far groups have come."""
+        """List the progress of groups."""
         return _list(ctl.Progresses(), self._broker.progress(_optional(request, "group")))
 
     async def list_order_records(self, request: ctl.Which) -> ctl.OrderRecords:
-        """List what ordered groups wait for."""
+        """List what blocks ordered groups."""
         return _list(ctl.OrderRecords(), self._broker.order_records(_optional(request, "group")))
 
     async def count_all(self, request: ctl.Empty) -> ctl.Totals:
@@ -347,7 +347,7 @@ class Control:
         return totals
 
     async def order_client(self, request: ctl.ClientOrder) -> ctl.ClientReplies:
-        """Send an order to a client."""
+        """Send a command to a client."""
         broker, client_id = self._broker, request.client_id
         reply = None
         match request.order:

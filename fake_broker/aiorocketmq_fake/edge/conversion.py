@@ -61,16 +61,16 @@ def _members(enum: type[E]) -> dict[int, E]:
     return {member.value: member for member in enum}
 
 
-# Enums of the wire are open: a number that the core does not know counts as unspecified.
+# Enums of the wire are open: an unknown number counts as unspecified.
 CLIENT_TYPES = _members(ClientType)
 FILTER_TYPES = _members(FilterType)
 MESSAGE_TYPES = _members(MessageType)
 LITE_ACTIONS = _members(LiteAction)
 RESOLUTIONS = _members(Resolution)
 OFFSET_POLICIES = _members(OffsetPolicy)
-# Asking the wire's enum for it takes longer than all other fields of a message together.
+# Attribute access on the wire's enum is slower than all other fields of a message together.
 GZIP = Encoding.GZIP.value
-# Nor are members of our own enums looked up for every message.
+# The same for members of our own enums.
 _PACKED, _PLAIN, _UNSPECIFIED, _OK = Encoding.GZIP, Encoding.IDENTITY, MessageType.UNSPECIFIED, Code.OK
 
 
@@ -83,11 +83,11 @@ def _sent() -> pb.SendMessageResponse:
 
 
 SENT = _sent()
-"""The answer to a message that was taken, but for what it says of the message."""
+"""The answer to a stored message, except for the message's own fields."""
 
 
 def instant(timestamp: pb.Timestamp) -> float:
-    """Return Unix seconds; what is outside of the years 1 to 9999 is moved to their ends."""
+    """Return Unix seconds, clamped to the years 1 to 9999."""
     seconds = timestamp.seconds
     if not EARLIEST <= seconds <= LATEST:
         seconds = min(max(seconds, EARLIEST), LATEST)
@@ -128,7 +128,7 @@ def outgoing(message: pb.Message, caller: Caller) -> OutgoingMessage:
     topic, system = message.topic, message.system_properties
     properties = message.user_properties
     has = system.HasField
-    # By position: this is read for every message, and names cost time.
+    # Positional arguments: keywords are slower, and this runs for every message.
     return OutgoingMessage(
         topic.name,
         message.body,
@@ -141,7 +141,7 @@ def outgoing(message: pb.Message, caller: Caller) -> OutgoingMessage:
         instant(system.delivery_timestamp) if has("delivery_timestamp") else None,
         instant(system.born_timestamp) if has("born_timestamp") else None,
         system.born_host or caller.address,
-        # Whatever is not GZIP is stored as it is (R4.3).
+        # All but GZIP is stored as it is (R4.3).
         _PACKED if system.body_encoding == GZIP else _PLAIN,
         system.priority if has("priority") else None,
         system.lite_topic,
@@ -265,7 +265,7 @@ def pull_request(request: pb.PullMessageRequest, caller: Caller, remaining: floa
 
 
 def offset_query(request: pb.QueryOffsetRequest) -> OffsetQuery:
-    """Read a question for an offset."""
+    """Read an offset query."""
     return OffsetQuery(
         topic=request.message_queue.topic.name,
         queue_id=request.message_queue.id,
@@ -293,7 +293,7 @@ def send_response(outcomes: Sequence[SendOutcome]) -> pb.SendMessageResponse:
     """Answer a send: one entry per outcome, above them the common code or MULTIPLE_RESULTS (R4.13)."""
     response = pb.SendMessageResponse()
     if len(outcomes) == 1 and outcomes[0].code is _OK:
-        # By far the most frequent answer: a copy costs half of what building it does.
+        # By far the most frequent answer: copying costs half of building it.
         (sent,) = outcomes
         response.CopyFrom(SENT)
         only = response.entries[0]
@@ -385,7 +385,7 @@ def set_message(message: pb.Message, stored: StoredMessage, store_host: str) -> 
 
 
 def command(order: Command, store_host: str) -> pb.TelemetryCommand:
-    """Turn an order for a client into a frame of its telemetry stream (2.3)."""
+    """Convert a command for a client into a frame of its telemetry stream (2.3)."""
     frame = pb.TelemetryCommand()
     set_status(frame.status, Code.OK, "OK")
     match order:
@@ -406,7 +406,7 @@ def command(order: Command, store_host: str) -> pb.TelemetryCommand:
 
 
 def subject(request: Message) -> tuple[str, str]:
-    """Return topic and group that a request is about, empty where it names none; for choosing faults only."""
+    """Return topic and group of a request, empty without one; for matching faults only."""
     fields = request.DESCRIPTOR.fields_by_name
     holder: Any = request.messages[0] if "messages" in fields and request.messages else request  # type: ignore[attr-defined]  # any request
     if "message_queue" in fields:

@@ -1,4 +1,4 @@
-"""Puts the service together that clients of RocketMQ talk to."""
+"""The gRPC service of RocketMQ clients, assembled."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SERVICE = "apache.rocketmq.v2.MessagingService"
 def messaging_service(
     driver: Driver, faults: Faults, telemetry: Telemetry, address: Address, neighbours: Neighbours
 ) -> grpc.GenericRpcHandler:
-    """Return the handlers of all calls that the profile serves; gRPC answers the others UNIMPLEMENTED (R10.1)."""
+    """Return the handlers of all RPCs in the profile; gRPC answers the others UNIMPLEMENTED (R10.1)."""
     streaming = Streaming(driver, faults, address)
     handlers: dict[str, grpc.RpcMethodHandler[bytes, Any]] = {
         "Telemetry": telemetry.handler(),

@@ -1,6 +1,6 @@
-"""When a group was drained: it polled a topic in vain, long after everything that it waited for had ended.
+"""Drains: a group polled a topic without result, long after all leases and delays had ended.
 
-A recording that says so (`drain.ok`) lets the audit judge that nothing was lost, not even at the end.
+A recording with that event (`drain.ok`) lets the audit prove that no message was lost, even at the end.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from aiorocketmq_fake.core.values.model import StoredMessage
 __all__ = ["Drained", "Drains"]
 
 INTERVALS = 2
-"""How many times the longest lease or delay nothing may have happened."""
+"""The quiet time is this many times the longest lease or delay."""
 
 SLACK = 1.0
-"""Seconds that a server may take beyond that."""
+"""Additional seconds for delays of the server."""
 
 
 @value
 class Drained:
-    """A group polled a topic in vain, and nothing of the topic can be on its way to it any more."""
+    """A group polled a topic without result, and no message of the topic can still be on its way to it."""
 
     at: float
     group: str
@@ -32,7 +32,7 @@ class Drained:
 
 
 class _Quiet:
-    """Since when nothing has happened, and the longest interval that something was kept back for, in seconds."""
+    """The start of the quiet time, and the longest lease or delay before it, in seconds."""
 
     __slots__ = ("longest", "since", "told")
 
@@ -40,7 +40,7 @@ class _Quiet:
         self.since = 0.0
         self.longest = 0.0
         self.told = -1.0
-        """Beginning of the quiet time of which a drain was told."""
+        """Start of the quiet time for which a drain was reported."""
 
     def disturb(self, at: float, interval: float = 0.0) -> None:
         self.since = max(self.since, at)
@@ -48,15 +48,18 @@ class _Quiet:
 
 
 class Drains:
-    """Follows the events of a broker. Of lite topics, of topics that cannot be read whole, and of what was ever
-    deleted nothing is told: there messages may stay behind rightly."""
+    """Follows the events of a broker.
+
+    Lite topics, topics that cannot be read entirely, and deleted ones have no drains: messages may rightly stay
+    unread there.
+    """
 
     def __init__(self) -> None:
         self._topics: dict[str, _Quiet] = {}
         self._pairs: dict[tuple[str, str], _Quiet] = {}
         self._unfit_topics: set[str] = set()
         self._unfit_groups: set[str] = set()
-        # Each function takes the one type that it stands beside; a table cannot say so, hence Any.
+        # Each function takes the type of its own key, which the type of a table cannot express: hence Any.
         self._notes: dict[type[object], Callable[[Any], Drained | None]] = {
             facts.Stored: self._stored,
             facts.Prepared: self._prepared,
@@ -73,7 +76,7 @@ class Drains:
         }
 
     def note(self, event: facts.Event) -> Drained | None:
-        """Take the next event; says whether it shows a group to be drained, once until something happens again."""
+        """Follow the next event; return the drain that it proves, if any, once until another event."""
         note = self._notes.get(type(event))
         return None if note is None else note(event)
 
@@ -101,7 +104,7 @@ class Drains:
         if event.messages or event.cancelled or event.code not in (Code.OK, Code.MESSAGE_NOT_FOUND):
             return None
         pair = self._pairs.get((event.group, event.topic))
-        # What a group asks for is known by what it was handed.
+        # The topics of a group are known by its deliveries.
         if pair is None or event.topic in self._unfit_topics or event.group in self._unfit_groups:
             return None
         topic = self._topic(event.topic)

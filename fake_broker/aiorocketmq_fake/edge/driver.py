@@ -1,4 +1,4 @@
-"""Drives the core: tells it the time, arms the one timer, carries its answers to those who wait for them."""
+"""Drives the core: provides the time, arms the one timer, passes answers to waiters."""
 
 from __future__ import annotations
 
@@ -32,48 +32,48 @@ __all__ = ["Driver"]
 
 R = TypeVar("R")
 
-# asyncio refuses nothing, but a timer of weeks is only ever there to be replaced.
+# Longest timer, in seconds; asyncio accepts longer ones, but they are only replaced anyway.
 LONGEST_TIMER = 3600.0
-# Commands that change nothing, and so need not be kept on disk.
+# Commands that change nothing, and are not journaled.
 READS = frozenset({"query_route", "get_offset", "query_offset", "check_access"})
-# How much too early a loop's timer may fire, in seconds.
+# How early a loop's timer may fire, in seconds.
 EARLY = 0.002
 
 
 class Driver:
-    """Owns a core on one event loop. Every command goes through `run`, so that nothing it causes is left lying."""
+    """Owns a core on one event loop. Every command goes through `run`, so that its outputs are always processed."""
 
     def __init__(self, core: Broker, clock: Clock, events: Events, journal: Journal | None = None) -> None:
         self.core = core
         self.journal = journal
-        """What keeps the core on disk; None where it lives in memory only."""
+        """The journal on disk; None for a core in memory only."""
         self.clock = clock
         self.events = events
         self.quiet = Quiet()
         self.gate = Gate(self.quiet)
-        """Shut, it cuts the broker off from all its clients."""
+        """Closed, it cuts the broker off from all its clients."""
         self.parked = Parking()
-        """The polls that wait."""
+        """The parked polls."""
         self.frozen = False
-        """While it is, time passes and nothing becomes due."""
+        """While paused, time passes and no timer fires."""
         self.deliver_command: Callable[[CommandForClient], None] = lambda order: None
-        """Where orders for clients go: set by the telemetry service."""
+        """Sends commands to clients; set by the telemetry service."""
         self.deliver_to_channels: Callable[[ForChannels], None] = lambda output: None
-        """Where requests to clients of the classic protocol go: set by the port that serves them."""
+        """Sends requests to clients of the classic protocol; set by their port."""
         self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
         self._sleeper_count = 0
         self._timer: asyncio.TimerHandle | None = None
         self._armed_for = 0.0
 
     def run(self, command: Callable[..., R], *arguments: object, **keywords: object) -> R:
-        """Run one command of the core at the present; a Refusal passes through. Then settle what it caused."""
+        """Run one command of the core now, and process its outputs; a Refusal propagates."""
         now = self.clock.now()
         if self.journal is not None:
             self.journal.admit(command.__name__)
         try:
             result = command(*arguments, now=now, **keywords)
             if isinstance(result, Parked):
-                # Its place must be there before the outputs are: this very command may have brought the answer.
+                # Registered before outputs are processed: this very command may have produced the answer.
                 self.parked.add(result.poll_id, _request_of(arguments))
             return result
         finally:
@@ -82,15 +82,15 @@ class Driver:
             self.settle()
 
     async def durable(self) -> None:
-        """Return when all that happened so far survives the end of this process; Refusal where it cannot.
+        """Return when all that happened so far is durable; Refusal if it cannot be written.
 
-        Nothing is told to a client before. Where the core lives in memory only, this is at once.
+        No client gets an answer before. For a core in memory only, this is at once.
         """
         if self.journal is not None:
             await self.journal.durable()
 
     def settle(self) -> None:
-        """Hand on what the core has to say, and arm the timer for what it will have to say."""
+        """Process outputs and events of the core, and arm the timer for its next deadline."""
         core = self.core
         if happened := core.take_events():
             self.events.publish(happened)
@@ -100,9 +100,9 @@ class Driver:
             self._arm()
 
     async def poll(self, poll_id: int, real_timeout: float | None) -> Received | Pulled:
-        """Wait for a parked poll's answer; after `real_timeout` seconds of real time the core is asked to end it.
+        """Wait for a parked poll's answer; after `real_timeout` seconds of real time it is ended.
 
-        Cancelled, the core is told that the caller went away, and gets back what it had answered.
+        If cancelled, the poll is cancelled in the core, and messages of its answer are released.
         """
         future = self.parked[poll_id]
         self.quiet.leave()
@@ -122,35 +122,35 @@ class Driver:
                 self.run(self.core.cancel_poll, poll_id)
 
     def end_polls(self) -> None:
-        """Answer every parked poll now, as if its time were over."""
+        """Answer every parked poll now, as if it timed out."""
         for poll_id in self.parked.numbers():
             self.run(self.core.end_poll, poll_id)
 
     def next_deadline(self) -> float | None:
-        """Tell when something is due next, in the core or for a sleeper."""
+        """Return the next deadline of the core or of a sleeper."""
         if self.frozen:
             return None
         due = self.core.next_deadline()
         while self._sleepers and self._sleepers[0][2].done():
-            heapq.heappop(self._sleepers)  # whoever slept was cancelled
+            heapq.heappop(self._sleepers)  # the sleeper was cancelled
         if self._sleepers and (due is None or self._sleepers[0][0] < due):
             return self._sleepers[0][0]
         return due
 
     def reach(self, instant: float) -> None:
-        """Let everything due up to `instant` happen."""
+        """Fire all timers due up to `instant`."""
         now = self.clock.reach(instant)
         if self.frozen:
             return
         self.core.advance(now)
         if self.journal is not None and self.clock.is_manual:
-            # A real clock goes on by itself after a restart; what it made happen happens again at its own time.
+            # A real clock continues by itself after a restart; the journal repeats each step at its own time.
             self.journal.note("advance", (), {}, now)
         self._wake(now)
         self.settle()
 
     def leap(self, instant: float) -> None:
-        """Go on at `instant`, frozen or not until now: what became due meanwhile happens as of then."""
+        """Continue at `instant` after a pause: timers that became due fire as of then."""
         self.frozen = False
         now = self.clock.reach(instant)
         # The timer counts the seconds of a clock that has just been set.
@@ -167,7 +167,7 @@ class Driver:
                 future.set_result(None)
 
     async def sleep(self, seconds: float) -> None:
-        """Let time pass on the broker's clock; called by work that counts as in progress."""
+        """Sleep on the broker's clock; called by work that counts as in progress."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._sleeper_count += 1
         heapq.heappush(self._sleepers, (self.clock.now() + seconds, self._sleeper_count, future))
@@ -181,7 +181,7 @@ class Driver:
             raise
 
     def stop(self) -> None:
-        """Disarm the timer; nothing happens by itself any more."""
+        """Disarm the timer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -201,7 +201,7 @@ class Driver:
                 self.deliver_command(output)
 
     def give_back(self, result: Received | Pulled) -> None:
-        """Take back what was handed to a caller that is gone (R5.7)."""
+        """Release deliveries to a disconnected caller (R5.7)."""
         if isinstance(result, Received) and result.deliveries:
             self.run(self.core.give_back, tuple(delivery.receipt_handle for delivery in result.deliveries))
 
@@ -211,7 +211,7 @@ class Driver:
             return
         if self._timer is not None:
             if due >= self._armed_for:
-                # It fires early and finds nothing to do: cheaper than a new timer for every command.
+                # The old timer fires early without effect: cheaper than a new timer for every command.
                 return
             self._timer.cancel()
         delay = min(max(due - self.clock.now(), 0.0), LONGEST_TIMER)
@@ -225,7 +225,7 @@ class Driver:
         due = self.next_deadline()
         now = self.clock.now()
         if due is not None and due - now < EARLY:
-            # A loop may fire a hair early; the core must never see a time before the one it asked for.
+            # A loop may fire slightly early; the core must never see a time before the deadline.
             now = max(due, now)
         self.reach(now)
 

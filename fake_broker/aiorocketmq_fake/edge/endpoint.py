@@ -1,4 +1,4 @@
-"""Where a port is: `HOST:PORT`, an IPv6 host in brackets."""
+"""Endpoints: `HOST:PORT`, an IPv6 host in brackets."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["join", "split"]
 
 
 def split(endpoint: str) -> tuple[str, int]:
-    """Return host and port of `host:port` or `[v6]:port`; ValueError with the remedy where it is neither."""
+    """Return host and port of `host:port` or `[v6]:port`; ValueError for anything else."""
     host, colon, port = endpoint.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]

@@ -16,12 +16,12 @@ from aiorocketmq_fake.core.values.model import OutgoingMessage, StoredMessage
 
 __all__ = ["EventLog", "as_line"]
 
-# Of a message a line names what finds it; its content may be large, and is not everybody's business.
+# A line only identifies a message; its content may be large and confidential.
 OF_CONTENT = ("message_id", "tag", "message_group")
 OF_COPY = ("queue_id", "offset")
 
 
-# Seconds in which equal refusals of a client are told together.
+# Seconds in which equal refusals of a client share a line.
 TOGETHER = 1.0
 
 
@@ -33,7 +33,7 @@ def as_line(event: Event, **more: object) -> str:
 
 
 def _plain(value: object) -> dict[str, object]:
-    """Flatten a value of the core; fields of what is inside stand beside its own."""
+    """Flatten a value of the core, including nested values."""
     shown: dict[str, object] = {}
     for field in fields(value):  # type: ignore[arg-type]  # every event and what it holds is a dataclass
         item = getattr(value, field.name)
@@ -55,7 +55,7 @@ def _plain(value: object) -> dict[str, object]:
 
 @dataclass(slots=True)
 class _Refusals:
-    """Equal refusals since one of them was told."""
+    """Equal refusals since one of them was written."""
 
     until: float
     last: Refused
@@ -63,14 +63,14 @@ class _Refusals:
 
 
 class EventLog:
-    """A file of event lines, appended to; each batch is flushed, so that `tail -f` sees it at once.
+    """A file of event lines, in append mode; each batch is flushed for `tail -f`.
 
-    Of equal refusals of one client within a second the first has a line, and the others one together, the last of them
-    with its `times`: a client that asks again without pause would fill the disk.
+    Of equal refusals of one client within a second the first has a line, and the last one with the number of `times`:
+    a client that retries without pause would fill the disk.
     """
 
     def __init__(self, path: Path | str) -> None:
-        """Open the file; OSError where that is not possible."""
+        """Open the file; OSError if that fails."""
         self._file: TextIO = Path(path).open("a", encoding="utf-8")  # noqa: SIM115  # closed by `close`
         self._refusals: dict[tuple[object, ...], _Refusals] = {}
 
@@ -85,13 +85,13 @@ class EventLog:
         self._file.flush()
 
     def close(self) -> None:
-        """Close the file; what was counted is told before."""
+        """Write the counted refusals, and close the file."""
         if not self._file.closed:
             self._end_refusals(inf)
             self._file.close()
 
     def _is_told(self, event: Refused) -> bool:
-        """Count a refusal, and say whether its equal has a line already."""
+        """Count a refusal; return whether an equal one has a line already."""
         key = (event.command, event.client_id, event.code, event.message)
         told = self._refusals.get(key)
         if told is None:
@@ -102,7 +102,7 @@ class EventLog:
         return True
 
     def _end_refusals(self, now: float) -> None:
-        # Oldest first; a clock that was set back only delays them.
+        # Oldest first; setting the clock back only delays them.
         while self._refusals:
             key, told = next(iter(self._refusals.items()))
             if told.until > now:

@@ -1,4 +1,4 @@
-"""The core's event stream, handed to everybody who asked for it."""
+"""Subscriptions to the core's events."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ logger = logging.getLogger(__name__)
 
 
 class EventsLostError(Exception):
-    """A subscriber read too slowly: its bound was reached, and later events were not kept."""
+    """A subscriber read too slowly: events beyond its bound were dropped."""
 
 
 class EventStream:
     """One subscription: `async with broker.events.subscribe() as stream: async for event in stream`.
 
-    It begins with the first event after it was made, keeps up to `bound` unread ones, and ends when the broker ends.
+    It starts with the first event after its creation, buffers up to `bound` unread ones, and ends with the broker.
     """
 
     def __init__(self, bound: int, leave: Callable[[EventStream], None]) -> None:
@@ -35,24 +35,24 @@ class EventStream:
         self._lost = 0
 
     def offer(self, events: Sequence[Event]) -> None:
-        """Keep events for the reader; past the bound they are counted as lost."""
+        """Buffer events for the reader; beyond the bound they are counted as lost."""
         room = self._bound - len(self._unread)
         self._unread.extend(events[:room])
         self._lost += max(0, len(events) - room)
         self._rouse()
 
     def end(self) -> None:
-        """Let the reader finish what it has and then stop."""
+        """End the stream after the buffered events."""
         self._ended = True
         self._rouse()
 
     def close(self) -> None:
-        """Leave the subscription."""
+        """Unsubscribe."""
         self._leave(self)
         self.end()
 
     def take(self) -> tuple[Event, ...]:
-        """Return what is unread, without waiting; EventsLostError where some could not be kept."""
+        """Return the unread events without waiting; EventsLostError if events were dropped."""
         unread = tuple(self._unread)
         self._unread.clear()
         if self._lost and not unread:
@@ -73,7 +73,7 @@ class EventStream:
         return self
 
     async def __anext__(self) -> Event:
-        """Wait for the next event; EventsLostError after the last one that could be kept, if some could not."""
+        """Wait for the next event; EventsLostError after the last buffered one if events were dropped."""
         while not self._unread:
             if self._lost:
                 raise EventsLostError(
@@ -91,34 +91,34 @@ class EventStream:
 
 
 class Events:
-    """Everything that happens in one broker, as it happens."""
+    """The event stream of one broker."""
 
     def __init__(self) -> None:
         self._streams: list[EventStream] = []
         self._listeners: list[Callable[[tuple[Event, ...]], object]] = []
 
     def subscribe(self, *, bound: int = 65_536) -> EventStream:
-        """Return a stream of the events from now on, which keeps at most `bound` unread ones."""
+        """Return a stream of the events from now on, which buffers at most `bound` unread ones."""
         stream = EventStream(bound, self._forget)
         self._streams.append(stream)
         return stream
 
     def listen(self, listener: Callable[[tuple[Event, ...]], object]) -> AbstractContextManager[None]:
-        """Call `listener` with all that one command caused, as it happens, until the block is left.
+        """Call `listener` with the events of each command until the block is left.
 
-        It is called inside the broker's own work, misses nothing and must return at once. What it raises is logged.
+        It is called synchronously, misses nothing and must return at once. Its exceptions are logged.
         """
         return self._listening(listener)
 
     def publish(self, events: tuple[Event, ...]) -> None:
-        """Hand events to all subscribers and listeners."""
+        """Pass events to all subscribers and listeners."""
         for stream in self._streams:
             stream.offer(events)
         for listener in self._listeners:
             try:
                 listener(events)
             except Exception:
-                # The outer border of somebody else's code: the broker must go on.
+                # Foreign code: its exceptions must not stop the broker.
                 logger.exception("a listener failed on %r", events)
 
     def end(self) -> None:

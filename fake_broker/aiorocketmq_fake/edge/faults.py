@@ -1,8 +1,8 @@
-"""Scripted faults: which call is disturbed, in which way, and how often.
+"""Scripted faults: which calls, which disturbance, how often.
 
 A call is an RPC of the gRPC port, such as `SendMessage`, or a request of the remoting port, such as
-`Remoting.PULL_MESSAGE`. All kinds of faults but `cut_stream` are for both. Remoting has no gRPC statuses: a request
-that fails, or whose answer is dropped, ends its connection, with all that is in progress on it.
+`Remoting.PULL_MESSAGE`. All kinds of faults but `cut_stream` apply to both. Remoting has no gRPC statuses: a request
+that fails, or whose answer is dropped, breaks its connection, with all requests in progress.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ RPCS = STREAMS | {
     "SyncLiteSubscription",
 }
 REMOTING = "Remoting."
-"""What names of remoting requests begin with."""
+"""Prefix of the names of remoting requests."""
 REQUESTS = frozenset(map(command_name, SERVED))
 HELD = STREAMS.union(map(command_name, PULLS))
 STATUSES = (
@@ -51,7 +51,7 @@ T = TypeVar("T")
 
 
 class Which(TypedDict, total=False):
-    """Which calls a rule means, as keywords of every word of `FaultScript`."""
+    """Conditions of a rule, as keywords of every method of `FaultScript`."""
 
     client_id: str | None
     topic: str | None
@@ -62,27 +62,27 @@ class Which(TypedDict, total=False):
 
 
 class Disturbance(Enum):
-    """What happens to a call that a rule fits."""
+    """What happens to a matching call."""
 
     REFUSE = "refuse"
-    """It is answered with a `Status` of the protocol, and nothing is done."""
+    """Answered with a `Status` of the protocol, without effect."""
     FAIL = "fail"
-    """It ends with a gRPC status, and nothing is done."""
+    """Ended with a gRPC status, without effect."""
     DELAY = "delay"
-    """It waits on the broker's clock before anything is done."""
+    """Delayed on the broker's clock, then executed."""
     LOSE = "lose"
-    """It never arrives: nothing is done, and the caller hears nothing until its own deadline."""
+    """Never arrives: no effect, and no answer until the caller's own deadline."""
     DROP_REPLY = "drop_reply"
-    """Everything is done, but the caller is not told."""
+    """Executed without an answer."""
     DUPLICATE = "duplicate"
-    """It is done twice, as if the network had repeated it; the caller gets the first answer."""
+    """Executed twice, as if the network had repeated it; the caller gets the first answer."""
     CUT_STREAM = "cut_stream"
-    """The answering stream breaks with UNAVAILABLE after some frames."""
+    """The response stream breaks with UNAVAILABLE after some frames."""
 
 
 @dataclass(frozen=True, slots=True)
 class FaultRule:
-    """Which calls are disturbed, and how; a wrong value is a ValueError when the rule is made."""
+    """Which calls are disturbed, and how; ValueError for an invalid value."""
 
     rpc: str
     """Name of the RPC, such as `AckMessage`, or of the remoting request, such as `Remoting.PULL_MESSAGE`; `*` for every
@@ -95,23 +95,23 @@ class FaultRule:
     group: str | None = None
     """Only calls about this consumer group; None for all."""
     times: int | None = None
-    """How many calls are disturbed before the rule is spent; None for all until it is removed."""
+    """How many calls are disturbed; None for all until the rule is removed."""
     skip: int = 0
-    """How many fitting calls go through unharmed first."""
+    """How many matching calls pass undisturbed first."""
     code: int = 0
-    """REFUSE: the code of the answer, one of the protocol of the call."""
+    """REFUSE: the code of the answer, in the protocol of the call."""
     message: str = "fault injected by the fake broker"
     """REFUSE and FAIL: the text of the answer."""
     status: str = "UNAVAILABLE"
-    """FAIL, CUT_STREAM and DROP_REPLY: the gRPC status that the caller sees; over remoting the connection ends."""
+    """FAIL, CUT_STREAM and DROP_REPLY: the gRPC status for the caller; over remoting the connection breaks."""
     seconds: float = 0.0
     """DELAY: how long, on the broker's clock."""
     frames: int = 0
-    """CUT_STREAM: how many frames still go out."""
+    """CUT_STREAM: how many frames are sent first."""
     hang: bool = False
-    """DROP_REPLY: the caller sees nothing at all until its own deadline, rather than `status` at once."""
+    """DROP_REPLY: no answer until the caller's own deadline, instead of `status` at once."""
     chance: float | None = None
-    """How likely a fitting call is disturbed, 0 to 1, decided by the broker's seed; None for always."""
+    """Probability that a matching call is disturbed, 0 to 1, by the broker's seed; None for always."""
 
     def __post_init__(self) -> None:
         _check_name(self.rpc)
@@ -133,7 +133,7 @@ class FaultRule:
             )
 
     def fits(self, rpc: str, client_id: str, topic: str, group: str) -> bool:
-        """Tell whether a call is one of those that this rule means."""
+        """Return whether a call matches this rule."""
         return (
             self.rpc in (rpc, "Remoting.*" if rpc.startswith(REMOTING) else "*")
             and self.client_id in (None, client_id)
@@ -143,7 +143,7 @@ class FaultRule:
 
 
 class Fault:
-    """One rule at work: `with faults.drop_reply(...) as fault:` ends it with the block, `remove()` at once."""
+    """One active rule: `with faults.drop_reply(...) as fault:` removes it with the block, `remove()` at once."""
 
     def __init__(self, number: int, rule: FaultRule, remove: Callable[[int], object]) -> None:
         self.number = number
@@ -153,7 +153,7 @@ class Fault:
         self.hits = 0
         """How many calls it has disturbed."""
         self.seen = 0
-        """How many calls fitted, those that were skipped included."""
+        """How many calls matched, skipped ones included."""
         self._remove = remove
 
     @property
@@ -162,7 +162,7 @@ class Fault:
         return self.rule.times is not None and self.hits >= self.rule.times
 
     def remove(self) -> None:
-        """End the rule; calls already disturbed stay so. A second time does nothing."""
+        """Remove the rule; calls in progress stay disturbed. A second call does nothing."""
         self._remove(self.number)
 
     def __enter__(self) -> Fault:
@@ -175,85 +175,84 @@ class Fault:
 
 
 class FaultScript(ABC, Generic[T]):
-    """The words for rules, the same for a broker in this process and for one elsewhere.
+    """Methods that add rules, the same for a local and a remote broker.
 
-    Every word takes the RPC's name first and narrows by `client_id`, `topic`, `group`; `times` bounds how many calls
-    are disturbed, `skip` lets the first fitting ones through, `chance` disturbs each with that likelihood.
+    Each takes the RPC's name first and filters by `client_id`, `topic`, `group`; `times` bounds the number of
+    disturbed calls, `skip` spares the first matching ones, `chance` is the probability for each.
     """
 
     @abstractmethod
     def add(self, rule: FaultRule) -> T:
-        """Put a rule to work."""
+        """Add a rule."""
 
     def refuse(self, rpc: str, code: int | str, message: str | None = None, **which: Unpack[Which]) -> T:
-        """Answer with the protocol's `code`, given as number, or by name such as `TOO_MANY_REQUESTS` (over remoting
-        `SYSTEM_BUSY`); do nothing."""
+        """Answer with the protocol's `code`, a number or a name such as `TOO_MANY_REQUESTS` (over remoting
+        `SYSTEM_BUSY`), without effect."""
         text = f"{rpc} refused by a fault of the test" if message is None else message
         number = code_number(code, rpc)
         return self.add(FaultRule(rpc, Disturbance.REFUSE, code=number, message=text, **which))
 
     def fail(self, rpc: str, status: str = "UNAVAILABLE", **which: Unpack[Which]) -> T:
-        """End the call with a gRPC status, by name, or the connection of a remoting request; do nothing."""
+        """End the call with a gRPC status, by name, or the connection of a remoting request, without effect."""
         return self.add(FaultRule(rpc, Disturbance.FAIL, status=status, **which))
 
     def delay(self, rpc: str, seconds: float, **which: Unpack[Which]) -> T:
-        """Let `seconds` pass on the broker's clock before anything is done."""
+        """Delay the call by `seconds` on the broker's clock."""
         return self.add(FaultRule(rpc, Disturbance.DELAY, seconds=seconds, **which))
 
     def lose(self, rpc: str, **which: Unpack[Which]) -> T:
-        """Let the call never arrive: nothing is done, and the caller hears nothing until its own deadline."""
+        """Lose the call: no effect, and no answer until the caller's own deadline."""
         return self.add(FaultRule(rpc, Disturbance.LOSE, **which))
 
     def drop_reply(
         self, rpc: str, *, hang: bool = False, status: str = "UNAVAILABLE", **which: Unpack[Which]
     ) -> T:
-        """Do everything, then end the call with `status`, as a broken connection does; over remoting it breaks.
+        """Execute the call, then end it with `status`, as a broken connection does; over remoting it breaks.
 
-        With `hang` the caller hears nothing until its own deadline. A message stream gives back nothing: what was
-        handed out stays leased.
+        With `hang` there is no answer until the caller's own deadline. Messages of a lost answer stay leased.
         """
         return self.add(FaultRule(rpc, Disturbance.DROP_REPLY, hang=hang, status=status, **which))
 
     def duplicate(self, rpc: str, **which: Unpack[Which]) -> T:
-        """Do everything twice, as if the network had repeated the call; the caller gets the first answer."""
+        """Execute the call twice, as if the network had repeated it; the caller gets the first answer."""
         return self.add(FaultRule(rpc, Disturbance.DUPLICATE, **which))
 
     def cut_stream(
         self, rpc: str, *, frames: int = 0, status: str = "UNAVAILABLE", **which: Unpack[Which]
     ) -> T:
-        """Break the answering stream with `status` after `frames` frames went out."""
+        """Break the response stream with `status` after `frames` frames."""
         return self.add(FaultRule(rpc, Disturbance.CUT_STREAM, frames=frames, status=status, **which))
 
 
 class Faults(FaultScript[Fault]):
-    """The rules of one broker. The oldest rule that fits a call disturbs it, and no other does."""
+    """The rules of one broker. Only the oldest matching rule disturbs a call."""
 
     def __init__(self, seed: int = 0) -> None:
-        """`seed` decides what rules with a `chance` do."""
+        """`seed` is that of rules with a `chance`."""
         self._active: dict[int, Fault] = {}
         self._count = 0
         self._chance = Random(seed)
 
     def __bool__(self) -> bool:
-        """Whether any rule is at work."""
+        """Whether any rule is active."""
         return bool(self._active)
 
     def __iter__(self) -> Iterator[Fault]:
-        """Go through the rules at work, the oldest first."""
+        """Iterate over the active rules, the oldest first."""
         return iter(tuple(self._active.values()))
 
     def add(self, rule: FaultRule) -> Fault:
-        """Put a rule to work, behind those already there."""
+        """Add a rule after the existing ones."""
         self._count += 1
         fault = self._active[self._count] = Fault(self._count, rule, self.remove)
         return fault
 
     def remove(self, number: int) -> bool:
-        """End a rule by its number; tell whether it was at work."""
+        """Remove a rule by its number; return whether it was active."""
         return self._active.pop(number, None) is not None
 
     def clear(self) -> None:
-        """End every rule."""
+        """Remove every rule."""
         self._active.clear()
 
     def take(self, rpc: str, client_id: str, topic: str, group: str) -> FaultRule | None:

@@ -1,4 +1,4 @@
-"""One port for plain and TLS connections, as a real server's (R14.6): the first byte tells which one it is."""
+"""One port for plain and TLS connections, as a real server's (R14.6), distinguished by the first byte."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ SocketAddress: TypeAlias = tuple[str, int]
 
 # First byte of a TLS handshake; no plain HTTP/2 connection begins with it, and no frame of remoting of a legal length.
 HANDSHAKE = 0x16
-# Both backends listen here, on ports that nobody is told.
+# Both backends listen here, on unpublished ports.
 BACKEND = "127.0.0.1"
 
 
 class Front:
-    """Looks at the first byte of each connection, and copies all of them to and from one of two ports of this machine.
+    """Proxies each connection to one of two local ports, by its first byte.
 
-    gRPC's server takes no connection that somebody else has accepted, and tells plain from TLS by the port alone.
-    Copying costs time on every call, so only a broker that was asked for both kinds has a front. To a backend, the
-    front is the peer; `origin` tells whose connection it is.
+    gRPC's server cannot adopt an accepted connection, and serves either plain or TLS on a port. Copying costs time on
+    every call, so only a broker with both kinds has a front. For a backend, the front is the peer; `origin` maps it
+    to the client.
     """
 
     def __init__(self, plain: int, secure: int) -> None:
@@ -34,28 +34,28 @@ class Front:
         self._ends: set[_End] = set()
         self._connecting: set[asyncio.Task[None]] = set()
         self._origins: dict[int, _End] = {}
-        """The clients, by the port from which the front connects for them."""
+        """Clients by the local port of their connection to a backend."""
 
     def origin(self, port: int) -> tuple[SocketAddress, SocketAddress] | None:
-        """Return the addresses of a client and of where it connected to, by the port from which the front sends its
-        bytes to a backend; None if these are somebody else's."""
+        """Return the addresses of a client and of the port it connected to, by the front's local port; None if
+        unknown."""
         client = self._origins.get(port)
         return None if client is None else client.addresses
 
     async def open(self, host: str, port: int) -> int:
-        """Listen; returns the port. OSError where it cannot be had."""
+        """Listen; return the port. OSError if it is unavailable."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(lambda: _End(self._ends, self._decide), host, port)
         bound: int = self._server.sockets[0].getsockname()[1]
         return bound
 
     def stop_listening(self) -> None:
-        """Take no new connections; those there are go on."""
+        """Stop accepting connections; existing ones continue."""
         if self._server is not None:
             self._server.close()
 
     async def close(self) -> None:
-        """Stop listening and break what is still open; a second time does nothing."""
+        """Stop listening and break open connections; a second call does nothing."""
         self.stop_listening()
         for task in tuple(self._connecting):
             task.cancel()
@@ -85,13 +85,13 @@ class Front:
 
 
 def addresses(transport: asyncio.BaseTransport) -> tuple[SocketAddress, SocketAddress]:
-    """Return where a connection comes from, and where it arrived; a peer that has gone has no address."""
+    """Return remote and local address of a connection; a disconnected peer has none."""
     peer = transport.get_extra_info("peername") or ("", 0)
     return peer[:2], transport.get_extra_info("sockname")[:2]
 
 
 class _End(asyncio.Protocol):
-    """One end of a connection through the front; what it reads is written to its partner."""
+    """One end of a proxied connection; what it reads is written to its partner."""
 
     def __init__(self, ends: set[_End], decide: Callable[[_End], None]) -> None:
         self._ends = ends
@@ -100,9 +100,9 @@ class _End(asyncio.Protocol):
         self._partner: _End | None = None
         self._transport: asyncio.Transport | None = None
         self.addresses: tuple[SocketAddress, SocketAddress] = ("", 0), ("", 0)
-        """Where it comes from, and where it arrived."""
+        """Remote and local address."""
         self.early = bytearray()
-        """What came before there was a partner."""
+        """Bytes read before there was a partner."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -124,7 +124,7 @@ class _End(asyncio.Protocol):
         if len(self.early) == len(data):
             self._decide(self)
         elif self._transport is not None:
-            # The backend is a few microseconds away: who sends more until then waits.
+            # Reading pauses until the backend is connected, within microseconds.
             self._transport.pause_reading()
 
     def pause_writing(self) -> None:
@@ -136,7 +136,7 @@ class _End(asyncio.Protocol):
             self._partner.read(wanted=True)
 
     def join(self, partner: _End) -> None:
-        """Connect two ends; what came early goes first."""
+        """Connect two ends; buffered bytes are sent first."""
         if self._transport is None or self._transport.is_closing():
             partner.break_off()
             return
@@ -150,7 +150,7 @@ class _End(asyncio.Protocol):
             self._transport.write(data)
 
     def read(self, *, wanted: bool) -> None:
-        """Go on reading, or leave what comes to the system's buffers."""
+        """Resume or pause reading."""
         if self._transport is not None and not self._transport.is_closing():
             (self._transport.resume_reading if wanted else self._transport.pause_reading)()
 

@@ -1,4 +1,4 @@
-"""A gate in front of a broker: while it is shut nothing comes in and nothing goes out, as behind a broken network."""
+"""Simulated network partition: while the gate is shut, no bytes come in or go out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Gate"]
 
 
 class Gate:
-    """Open at first. Who waits at it is not at work."""
+    """Open at first. Waiting for it does not count as work in progress."""
 
     def __init__(self, quiet: Quiet) -> None:
         self._quiet = quiet
@@ -18,16 +18,16 @@ class Gate:
 
     @property
     def is_shut(self) -> bool:
-        """Whether nothing gets through."""
+        """Whether it blocks everything."""
         return self._opened is not None
 
     def shut(self) -> None:
-        """Let nothing through any more."""
+        """Block everything."""
         if self._opened is None:
             self._opened = asyncio.Event()
 
     def open(self) -> None:
-        """Let through what has waited and has not given up, and all that comes."""
+        """Let all waiting and later bytes pass."""
         opened, self._opened = self._opened, None
         if opened is not None:
             opened.set()

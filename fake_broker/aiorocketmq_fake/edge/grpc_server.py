@@ -1,4 +1,4 @@
-"""A gRPC port: binds it, plain or with TLS, and ends it."""
+"""A gRPC port, plain or with TLS."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ __all__ = ["GrpcServer"]
 
 logger = logging.getLogger(__name__)
 
-# R1.4: larger messages are RESOURCE_EXHAUSTED before anybody sees them.
+# R1.4: larger messages are RESOURCE_EXHAUSTED before any handler runs.
 MESSAGE_CAP = 130 * 1024 * 1024
 # Calls at a time on one connection, long polls included.
 STREAMS_MAX = 10_000
 OPTIONS = (
-    # Two brokers on one port must be an error, not a lottery.
+    # Two brokers on one port must be an error, not a random choice.
     ("grpc.so_reuseport", 0),
     ("grpc.max_send_message_length", -1),
-    # Session §10: header lists above 8 KiB are refused; without the second line chance decides near the limit.
+    # Session §10: header lists above 8 KiB are refused; without the second line the result near the limit is random.
     ("grpc.max_metadata_size", 8192),
     ("grpc.absolute_max_metadata_size", 8192),
-    # What one connection can cost others, see tools/doors: without a bound, each stream that a stranger opens and
-    # leaves takes memory and time.
+    # Bounds the cost of one connection for others, see tools/doors: each stream that is opened and abandoned takes
+    # memory and time.
     ("grpc.max_concurrent_streams", STREAMS_MAX),
-    # R2.17; pings more often than every five minutes end the connection by gRPC's own default, as seen (session §10).
+    # R2.17; pings more often than every five minutes end the connection by gRPC's own default, as observed (session
+    # §10).
     ("grpc.max_connection_idle_ms", 120_000),
 )
 
@@ -56,7 +57,7 @@ class GrpcServer:
         return self._server is not None
 
     async def open(self, host: str, port: int) -> int:
-        """Listen on `host`; port 0 picks a free one. Returns the port; OSError where it cannot be had."""
+        """Listen on `host`; port 0 picks a free one. Return the port; OSError if it is unavailable."""
         server = aio.server(options=self._options)
         server.add_generic_rpc_handlers(self._handlers)
         front = None
@@ -71,7 +72,7 @@ class GrpcServer:
         return bound
 
     async def close(self, grace: float | None = None) -> None:
-        """Stop listening and end the calls that are still open after `grace` seconds; a second time does nothing."""
+        """Stop listening and end the calls that are still open after `grace` seconds; a second call does nothing."""
         server, self._server = self._server, None
         front, self._front = self._front, None
         if front is not None:
@@ -83,7 +84,7 @@ class GrpcServer:
 
 
 def _bind(server: aio.Server, host: str, port: int, tls: ServerTls | None) -> int:
-    """Give a server a port, plain or not; OSError where it cannot be had."""
+    """Bind a server to a port, plain or TLS; OSError if it is unavailable."""
     address = join(host, port)
     try:
         bound = (

@@ -1,4 +1,4 @@
-"""The unary calls of the data plane: each reads its request, asks the core, writes its response."""
+"""The unary calls of the data plane: each converts its request, runs a command of the core, and converts the result."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Messaging"]
 
 
 class Messaging:
-    """The unary half of `MessagingService`. Refusals of the core pass through."""
+    """The unary half of `MessagingService`. Refusals of the core propagate."""
 
     def __init__(self, driver: Driver, neighbours: Neighbours) -> None:
         self._driver = driver
@@ -26,7 +26,7 @@ class Messaging:
         self._core = driver.core
 
     def acts(self) -> Mapping[str, Act]:
-        """Return what to do for each method, by its name."""
+        """Return the handler of each method, by its name."""
         return {
             "QueryRoute": self.query_route,
             "QueryAssignment": self.query_assignment,
@@ -56,7 +56,7 @@ class Messaging:
     def query_assignment(
         self, request: pb.QueryAssignmentRequest, caller: Caller
     ) -> pb.QueryAssignmentResponse:
-        """List what a consumer shall receive from (R3.6-R3.8)."""
+        """Return the assignment of a consumer (R3.6-R3.8)."""
         found = self._neighbours.ask(
             self._driver, _assignment, caller.client_id, request.topic.name, request.group.name
         )
@@ -87,7 +87,7 @@ class Messaging:
         return conversion.send_response(outcomes)
 
     def recall_message(self, request: pb.RecallMessageRequest, caller: Caller) -> pb.RecallMessageResponse:
-        """Take a delayed message back (4.8)."""
+        """Recall a delayed message (4.8)."""
         message_id = self._driver.run(
             self._core.recall, request.topic.name, request.recall_handle, client_id=caller.client_id
         )
@@ -107,14 +107,14 @@ class Messaging:
     def change_invisible_duration(
         self, request: pb.ChangeInvisibleDurationRequest, caller: Caller
     ) -> pb.ChangeInvisibleDurationResponse:
-        """Give a lease a new end (6.3)."""
+        """Change the end of a lease (6.3)."""
         handle = self._driver.run(self._core.change_invisible, conversion.change_request(request, caller))
         return pb.ChangeInvisibleDurationResponse(status=_ok(), receipt_handle=handle)
 
     def forward_message_to_dead_letter_queue(
         self, request: pb.ForwardMessageToDeadLetterQueueRequest, caller: Caller
     ) -> pb.ForwardMessageToDeadLetterQueueResponse:
-        """Give a message up (6.4)."""
+        """Forward a message to the dead-letter topic (6.4)."""
         forward = conversion.forward_request(request, caller)
         self._driver.run(self._core.forward_to_dead_letter_queue, forward)
         return pb.ForwardMessageToDeadLetterQueueResponse(status=_ok())
@@ -128,20 +128,20 @@ class Messaging:
         return pb.UpdateOffsetResponse(status=_ok())
 
     def get_offset(self, request: pb.GetOffsetRequest, caller: Caller) -> pb.GetOffsetResponse:
-        """Tell a group's offset (10.1)."""
+        """Return a group's offset (10.1)."""
         queue = request.message_queue
         offset = self._driver.run(self._core.get_offset, request.group.name, queue.topic.name, queue.id)
         return pb.GetOffsetResponse(status=_ok(), offset=offset)
 
     def query_offset(self, request: pb.QueryOffsetRequest, caller: Caller) -> pb.QueryOffsetResponse:
-        """Tell the offset of a place in a queue (10.1)."""
+        """Return an offset of a queue: first, next or by time (10.1)."""
         offset = self._driver.run(self._core.query_offset, conversion.offset_query(request))
         return pb.QueryOffsetResponse(status=_ok(), offset=offset)
 
     def sync_lite_subscription(
         self, request: pb.SyncLiteSubscriptionRequest, caller: Caller
     ) -> pb.SyncLiteSubscriptionResponse:
-        """Change which lite topics a client wants (R4.33)."""
+        """Change the lite topics that a client subscribes to (R4.33)."""
         self._driver.run(self._core.sync_lite_subscription, conversion.lite_sync_request(request, caller))
         return pb.SyncLiteSubscriptionResponse(status=_ok())
 

@@ -1,4 +1,4 @@
-"""Counts what happens in a broker, and shows it under the names that Apache's servers use, as Prometheus reads it."""
+"""Prometheus metrics of a broker, under the names of Apache's servers."""
 
 from __future__ import annotations
 
@@ -19,15 +19,14 @@ from aiorocketmq_fake.core.values.model import OutgoingMessage
 
 __all__ = ["Metrics"]
 
-# The label that names the broker, as Apache's servers call it.
+# The label of the broker, as in Apache's servers.
 NODE = "node_id"
 # The bounds of Apache's own histogram of message sizes, in bytes.
 SIZES = (1024, 4096, 512 * 1024, 1024 * 1024, 2 * 1024 * 1024, 4 * 1024 * 1024)
 
 
 class Metrics:
-    """The metrics of brokers, told apart by `node_id`: counters follow their events, gauges look at their state when
-    they are asked for."""
+    """The metrics of brokers, labelled by `node_id`: counters follow events, gauges read the state at each scrape."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
@@ -36,16 +35,16 @@ class Metrics:
         self._counts = _Counts(self._registry)
 
     def observer(self, core: Broker) -> Callable[[Iterable[facts.Event]], None]:
-        """Take one more broker in; what counts its events fits `broker.events.listen`."""
+        """Add a broker; return a listener for `broker.events.listen`."""
         self._cores.append(core)
         return _Observer(self._counts, core.name).observe
 
     def page(self, accepted: str = "") -> tuple[str, bytes]:
-        """Return content type and text for the `Accept` header of who asks."""
+        """Return content type and text for an `Accept` header."""
         try:
             encode, content_type = choose_encoder(accepted)
         except TypeError:
-            # It compares versions that are no numbers; who asks for such a one can read the oldest, too.
+            # The library fails on versions that are no numbers; such a client can read the oldest format, too.
             encode, content_type = choose_encoder("")
         return content_type, encode(self._registry)
 
@@ -140,7 +139,7 @@ class _Observer:
 
 
 class _Gauges(Collector):
-    """What can be counted at any time: one family of each name, with the samples of all brokers."""
+    """The gauges: one family of each name, with the samples of all brokers."""
 
     def __init__(self, cores: Iterable[Broker]) -> None:
         self._cores = cores
@@ -161,7 +160,7 @@ Gauge = tuple[str, str, tuple[str, ...], Samples]
 
 
 def _gauges(core: Broker) -> Iterable[Gauge]:
-    """Count what one broker holds: name, help, labels and samples of each gauge."""
+    """Return the gauges of one broker: name, help, labels and samples."""
 
     def plain(name: str, help_: str, number: int) -> Gauge:
         return name, help_, (), [((), number)]
@@ -188,7 +187,7 @@ def _gauges(core: Broker) -> Iterable[Gauge]:
 
 
 def _progress(core: Broker) -> Iterable[Gauge]:
-    """Count how far groups have come."""
+    """Return the gauges of progress."""
     ordered = {group.config.name for group in core.groups() if group.config.ordered}
     passed = Tally[tuple[str, str]]()
     for offset in core.offsets():

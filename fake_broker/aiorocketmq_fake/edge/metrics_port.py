@@ -1,4 +1,4 @@
-"""The port where Prometheus asks for the metrics of a broker."""
+"""The HTTP port for Prometheus to scrape."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from aiorocketmq_fake.edge.metrics import Metrics
 
 __all__ = ["MetricsPort"]
 
-# Seconds and bytes that a request may take; one that takes more is no scrape.
+# Limits of a request in seconds and bytes.
 PATIENCE = 10.0
 REQUEST_MAX = 16_384
 
@@ -18,7 +18,7 @@ REQUEST_MAX = 16_384
 class MetricsPort:
     """Answers `GET /metrics`, one request for each connection.
 
-    It runs on the broker's own loop, between its commands: a thread would see a state that is half changed.
+    It runs on the broker's own loop, between commands: a thread would see inconsistent state.
     """
 
     def __init__(self, metrics: Metrics) -> None:
@@ -26,7 +26,7 @@ class MetricsPort:
         self._server: asyncio.Server | None = None
 
     async def open(self, host: str, port: int) -> int:
-        """Listen; port 0 picks a free one. Returns the port; OSError where it cannot be had."""
+        """Listen; port 0 picks a free one. Return the port; OSError if it is unavailable."""
         try:
             self._server = await asyncio.start_server(self._serve, host, port, limit=REQUEST_MAX)
         except OSError as failed:
@@ -35,13 +35,13 @@ class MetricsPort:
         return bound
 
     async def close(self) -> None:
-        """Stop listening; a second time does nothing."""
+        """Stop listening; a second call does nothing."""
         server, self._server = self._server, None
         if server is not None:
             server.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # Whoever hangs up or sends no request gets no answer; nothing of the broker waits for it.
+        # A client that disconnects or sends no request gets no answer; the broker does not wait for it.
         with suppress(OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             async with asyncio.timeout(PATIENCE):
                 head = await reader.readuntil(b"\r\n\r\n")

@@ -10,17 +10,17 @@ from aiorocketmq_fake.core.values.codes import Code, Refusal
 
 __all__ = ["bare", "qualify", "resources", "set_resource"]
 
-# Such topics name the group that they belong to, and with it the namespace.
+# Such topics contain the name of their group, and with it the namespace.
 INTERNAL = ("%RETRY%", "%DLQ%")
 
 
 def qualify(resource: pb.Resource, code: Code) -> None:
-    """Give a resource of a request the name that the core knows it by; Refusal with `code` for a namespace with %."""
+    """Return the qualified name of a resource for the core; Refusal with `code` for a namespace with %."""
     namespace = resource.resource_namespace
     if "%" in namespace:
         raise Refusal(code, f"The namespace {namespace[:140]!r} has a %; use letters, digits, _ and -.")
     prefix, name = _split_prefix(resource.name)
-    # A blank name stays blank: the core has its own word for it.
+    # A blank name stays blank: the core refuses it.
     if name.strip():
         resource.name = f"{prefix}{namespace}%{name}"
 
@@ -34,7 +34,7 @@ def bare(resource: pb.Resource) -> str:
 
 
 def set_resource(resource: pb.Resource, stored: str) -> None:
-    """Fill in a resource from a stored name: what stands before a % is its namespace."""
+    """Fill in a resource from a stored name: the part before a % is its namespace."""
     prefix, name = _split_prefix(stored)
     namespace, percent, rest = name.partition("%")
     if percent and namespace and rest:
@@ -45,7 +45,7 @@ def set_resource(resource: pb.Resource, stored: str) -> None:
 
 
 def resources(settings: pb.Settings) -> Iterator[pb.Resource]:
-    """Go through all topics and groups that a client's settings name."""
+    """Iterate over all topics and groups in a client's settings."""
     yield from settings.publishing.topics
     if settings.HasField("subscription"):
         yield settings.subscription.group

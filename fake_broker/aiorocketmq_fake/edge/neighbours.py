@@ -1,4 +1,4 @@
-"""The brokers behind one route: what a client that asks one of them is told about all."""
+"""The brokers of one cluster, as routes show them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["Neighbour", "Neighbours"]
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """One broker of a cluster, as the others know it."""
+    """One broker of a cluster, as seen by the others."""
 
     driver: Driver
     address: Address
     is_listed: Callable[[], bool]
-    """Whether routes name it."""
+    """Whether it is in routes."""
     remoting: Address | None = None
-    """Where it speaks the classic protocol; None where it does not."""
+    """Its address of the classic protocol; None without one."""
 
 
 class Neighbours:
@@ -37,7 +37,7 @@ class Neighbours:
         self._members.append(member)
 
     def listed(self, asked: Driver) -> Iterator[Neighbour]:
-        """Yield the brokers that routes of the classic protocol name; the one that was asked is among them."""
+        """Yield the brokers in routes of the classic protocol, including the queried one."""
         for member in self._members:
             if member.remoting is not None and (member.driver is asked or member.is_listed()):
                 yield member
@@ -49,7 +49,7 @@ class Neighbours:
         *arguments: object,
         **keywords: object,
     ) -> list[tuple[RouteEntry, Address]]:
-        """Ask all brokers that routes name; the one that was asked refuses for all but where others know the topic."""
+        """Query all brokers in routes; a refusal of the queried one counts unless others have the topic."""
         found: list[tuple[RouteEntry, Address]] = []
         refused: Refusal | None = None
         for member in self._members:

@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Node"]
 
-# How long an ordinary stop waits, in real seconds, for calls to end.
+# How long a graceful stop waits for calls to end, in real seconds.
 STOPPING = 1.0
-# A name server drops a broker that it has not heard of for so many seconds.
+# A name server drops a broker after so many seconds without heartbeats.
 UNNOTICED = 120.0
 
 
 class Partition(AbstractContextManager[None]):
-    """A broker that is cut off or stands still, until the block is left."""
+    """A partition or pause of a broker, until the block is left."""
 
     def __init__(self, heal: Callable[[], None]) -> None:
         self._heal = heal
@@ -62,9 +62,10 @@ class Node(Operations):
         seed: int = 0,
         remoting: Address | None = None,
     ) -> None:
-        """Make a broker; with `leader` one that belongs to that one's cluster, and shares its clock.
+        """Make a broker; with `leader`, one of its cluster that shares its clock.
 
-        With `remoting` it speaks the classic protocol there."""
+        With `remoting` it serves the classic protocol at that address.
+        """
         self.name = core.name
         """Its name in routes and receipt handles."""
         self.profile = core.profile
@@ -72,7 +73,7 @@ class Node(Operations):
         self.faults = Faults(seed)
         """Scripted faults: `with broker.faults.drop_reply("AckMessage", times=1): ...`."""
         self.events = Events()
-        """Everything that happens, as it happens."""
+        """The event stream."""
         self.tls = tls
         """The certificate of its ports; None for plain ones."""
         self._core = core
@@ -81,13 +82,13 @@ class Node(Operations):
         self._drivers = (self._driver,)
         self._telemetry = Telemetry(self._driver, self.faults, address)
         self.clock: BrokerClock = BrokerClock() if leader is None else leader.clock
-        """What time it is for the broker; a manual clock is moved here."""
+        """The broker's clock; a manual one is moved here."""
         self.clock.tell(self._driver, self._telemetry)
         self._neighbours: Neighbours = Neighbours() if leader is None else leader._neighbours
         self._neighbours.join(Neighbour(self._driver, address, self._is_listed, remoting))
         self._gone_at: float | None = None
         self.rebooted: Callable[[], object] = lambda: None
-        """Called when it starts again."""
+        """Called on every start."""
         self._service = messaging_service(
             self._driver, self.faults, self._telemetry, address, self._neighbours
         )
@@ -98,7 +99,7 @@ class Node(Operations):
             service = Service(self._driver, self.faults, remoting, self._neighbours)
             self._remoting = RemotingServer(self._driver, service, tls)
 
-    # Where it is
+    # Endpoints
 
     @property
     def endpoint(self) -> str:
@@ -121,7 +122,8 @@ class Node(Operations):
     async def another_proxy(self) -> AsyncIterator[str]:
         """Serve this broker on a second port, as a second proxy does, until the block is left; yields `host:port`.
 
-        Routes go on naming the first one, and what clients have said to one is known to both."""
+        Routes keep naming the first one; both share the state of clients.
+        """
         server = GrpcServer((self._service,), self.tls)
         port = await server.open(self._address.host, 0)
         try:
@@ -129,10 +131,10 @@ class Node(Operations):
         finally:
             await server.close()
 
-    # Stopping and starting again
+    # Stopping and starting
 
     async def start(self) -> None:
-        """Listen (again, on the same port) with all that was stored; clients must say who they are anew (R12.7)."""
+        """Listen (again, on the same port) with all stored data; clients must register again (R12.7)."""
         if self.is_running:
             return
         self._address.port = await self._server.open(self._address.host, self._address.port)
@@ -149,21 +151,23 @@ class Node(Operations):
         self._driver.reach(self._driver.clock.now())
 
     async def stop(self) -> None:
-        """Close the port as a server does that is told to end: calls are finished, waiting ones answered empty,
-        telemetry streams ended. What does not end within a second is broken off. What is stored is kept."""
+        """Stop gracefully: calls are finished, parked polls answered empty, telemetry streams ended.
+
+        Calls that take longer than a second are aborted. Stored data is kept.
+        """
         if self.is_running:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._server.close(STOPPING))
                 if self._remoting is not None:
                     tasks.create_task(self._remoting.close(STOPPING))
-                # Once the port takes no new calls, nobody comes back for another poll or stream.
+                # Once the port accepts no new calls, clients cannot poll or open streams again.
                 await asyncio.sleep(0)
                 self._driver.end_polls()
                 self._telemetry.cut(text="the fake broker is stopped")
         self._forget()
 
     async def crash(self) -> None:
-        """Close the port at once, in the middle of whatever goes on. What is stored is kept."""
+        """Close the port at once, in the middle of calls. Stored data is kept."""
         if self.is_running:
             self._gone_at = self.clock.now()
         await self._server.close()
@@ -176,19 +180,19 @@ class Node(Operations):
         await self.stop()
         await self.start()
 
-    # Cutting it off
+    # Partitions and pauses
 
     @property
     def is_partitioned(self) -> bool:
-        """Whether it is cut off from all its clients."""
+        """Whether it is partitioned from all its clients."""
         return self._driver.gate.is_shut
 
     def partition(self) -> Partition:
-        """Cut the broker off from all its clients: calls and frames wait on both sides, and nobody is told.
+        """Cut the broker off from all its clients: calls and frames hang on both sides, without an error.
 
-        Routes go on naming it, and its clock goes on. `heal()` ends that, as does leaving `with broker.partition():`.
-        What has not given up until then goes through, as the network repeats what was lost. Pings of a connection
-        are answered all the while.
+        Routes keep naming it, and its clock runs. `heal()` ends that, as does leaving `with broker.partition():`.
+        Calls that have not timed out until then succeed, as the network retransmits. Pings of a connection are
+        answered all the time.
         """
         self._driver.gate.shut()
         return Partition(self.heal)
@@ -199,13 +203,13 @@ class Node(Operations):
 
     @property
     def is_paused(self) -> bool:
-        """Whether it stands still."""
+        """Whether it is paused."""
         return self._driver.frozen
 
     def pause(self) -> Partition:
-        """Let the broker stand still like a process that was sent SIGSTOP: cut off, and nothing becomes due.
+        """Pause the broker like a process after SIGSTOP: partitioned, and no timer fires.
 
-        `resume()` ends that, as does leaving `with broker.pause():`; what became due meanwhile happens then, once.
+        `resume()` ends that, as does leaving `with broker.pause():`; timers that became due fire then, once.
         """
         self._driver.frozen = True
         self.partition()
@@ -220,13 +224,13 @@ class Node(Operations):
                 self.heal()
 
     def _is_listed(self) -> bool:
-        """Tell whether routes name it: not once it was stopped, but for a while after a crash."""
+        """Return whether it is in routes: while it runs, and for a while after a crash."""
         if self._gone_at is not None:
             return self.clock.now() < self._gone_at + UNNOTICED
         return self.is_running
 
     def _forget(self) -> None:
-        """Lose what lived in the proxy alone (R12.7)."""
+        """Drop the state of the proxy (R12.7)."""
         self._driver.run(self._core.restart)
         self._driver.parked.forget()
         self._driver.stop()

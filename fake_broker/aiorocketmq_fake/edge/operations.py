@@ -1,4 +1,4 @@
-"""What can be done to a broker or a whole cluster, and inspected in it, by a test or by the control service."""
+"""Operations on, and inspection of, a broker or a whole cluster, for tests and the control service."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Operations:
     async def reset_offset(
         self, group: str, topic: str, *, to: Literal["beginning", "end"] | datetime
     ) -> tuple[int, ...]:
-        """Move a group in every queue of a topic (R10.6); return the new offsets by broker and queue."""
+        """Reset a group's offsets in every queue of a topic (R10.6); return the new offsets by broker and queue."""
         if isinstance(to, datetime):
             policy, timestamp = OffsetPolicy.TIMESTAMP, to.timestamp()
         else:

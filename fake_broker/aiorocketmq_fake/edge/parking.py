@@ -1,4 +1,4 @@
-"""The receives and pulls that wait: their answers to come, whose they are, and how many each client usually has."""
+"""Parked receives and pulls: their pending answers, and the usual number of each client."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ __all__ = ["Parking"]
 
 Answer = asyncio.Future[Received | Pulled]
 Place = tuple[str, int]
-"""What a poll waits for: a topic, whose queues are all the same to a receive, or for a pull one queue of it."""
+"""The place of a poll: a topic for a receive, one of its queues for a pull."""
 
 
 class Parking:
-    """All parked polls of one broker, by their number."""
+    """All parked polls of one broker, by id."""
 
     def __init__(self) -> None:
         self._waiting: dict[int, tuple[Answer, str, Place]] = {}
         self._now: dict[str, Counter[Place]] = {}
         self._most: Counter[str] = Counter()
-        """The most places at which each client ever waited at once."""
+        """The maximal number of places at which each client was parked at once."""
 
     def __len__(self) -> int:
         return len(self._waiting)
 
     def __getitem__(self, poll_id: int) -> Answer:
-        """Return the answer to come of a poll."""
+        """Return the pending answer of a poll."""
         return self._waiting[poll_id][0]
 
     def numbers(self) -> tuple[int, ...]:
-        """Return the numbers of all that wait."""
+        """Return the ids of all parked polls."""
         return tuple(self._waiting)
 
     def add(self, poll_id: int, request: ReceiveRequest | PullRequest) -> None:
-        """Let a client's poll wait from now on."""
+        """Add a client's poll."""
         client_id = request.client_id
         place = request.topic, request.queue_id if isinstance(request, PullRequest) else -1
         self._waiting[poll_id] = (asyncio.get_running_loop().create_future(), client_id, place)
@@ -44,7 +44,7 @@ class Parking:
         self._most[client_id] = max(self._most[client_id], len(now))
 
     def pop(self, poll_id: int) -> Answer | None:
-        """Let a poll wait no more; returns its answer to come, None where it does not wait."""
+        """Remove a poll; return its pending answer, None if it is not parked."""
         waiting = self._waiting.pop(poll_id, None)
         if waiting is None:
             return None
@@ -58,15 +58,16 @@ class Parking:
         return answer
 
     def count(self, client_id: str) -> int:
-        """Return how many polls of a client wait."""
+        """Return the number of a client's parked polls."""
         return sum(self._now.get(client_id, {}).values())
 
     def is_back(self, client_id: str, at_least: int = 0) -> bool:
-        """Tell whether a client waits at as many places as it ever did at once, and at least at so many.
+        """Return whether a client is parked at as many places as ever at once, and at least at so many.
 
-        How many polls it has at each does not count: clients have more of them while there is much."""
+        The number of polls at each does not count: it varies with load.
+        """
         return len(self._now.get(client_id, ())) >= max(self._most[client_id], at_least)
 
     def forget(self) -> None:
-        """Forget what clients usually do: they start anew."""
+        """Drop the usual numbers of clients: they start again."""
         self._most.clear()

@@ -1,4 +1,4 @@
-"""Knows whether the edge still owes somebody an answer."""
+"""Tracks requests in progress."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ __all__ = ["Quiet"]
 
 
 class Quiet:
-    """Counts calls at work and answers not yet written; `wait()` returns when there are none.
+    """Counts calls in progress and answers not yet written; `wait()` returns when there are none.
 
-    A parked poll is not at work: it steps out while it waits and in again when its answer is there.
+    A parked poll does not count until its answer is there.
     """
 
     def __init__(self) -> None:
@@ -23,11 +23,11 @@ class Quiet:
         return self._working
 
     def enter(self) -> None:
-        """Count one more piece of work."""
+        """Count one more request in progress."""
         self._working += 1
 
     def leave(self) -> None:
-        """Count one less, and wake those who wait for none."""
+        """Count one less, and notify waiters at zero."""
         self._working -= 1
         if self._working == 0 and self._waiters:
             for waiter in self._waiters:
@@ -36,18 +36,18 @@ class Quiet:
             self._waiters.clear()
 
     async def wait(self, timeout: float) -> bool:
-        """Wait up to `timeout` real seconds until nothing is in progress; tell whether that came true."""
+        """Wait up to `timeout` real seconds until nothing is in progress; return whether that is so."""
         loop = asyncio.get_running_loop()
         end = loop.time() + timeout
         while True:
-            # One turn of the loop lets those run whose futures were just resolved.
+            # One turn of the loop runs tasks whose futures were just resolved.
             await asyncio.sleep(0)
             if self._working == 0:
                 return True
             waiter = loop.create_future()
             self._waiters.append(waiter)
             try:
-                # Not wait_for: up to Python 3.11 that loses a cancellation which comes with the end of the work.
+                # Not wait_for: up to Python 3.11 it loses a cancellation that coincides with the end of the work.
                 async with asyncio.timeout_at(end):
                     await waiter
             except TimeoutError:

@@ -1,4 +1,4 @@
-"""The fake broker's recorder: every fact of the core, written for the audits as the broker's own account.
+"""The fake broker's recorder: writes events of the core for audits, as observed by the broker.
 
 with Recorder("runs/", clock=broker.clock.now) as recorder, broker.events.listen(recorder.record): ...
 """
@@ -28,14 +28,14 @@ __all__ = ["PyarrowMissing", "Recorder"]
 EVENTS_PER_BLOCK = 512
 
 TICKS = 10
-"""How many times in the life of a file it is looked whether that has ended, where no event comes that would tell."""
+"""Checks per file lifetime whether it must be completed, without events."""
 
 
 class PyarrowMissing(ModuleNotFoundError):
     """The extra that recordings need is not installed; the text says how to install it."""
 
 
-# Number, boot, the machine's clock where the broker's is another, and an event or the recorder's own first or last row.
+# Number, boot, the machine's clock if the broker's is manual, and an event or the recorder's own first or last row.
 _Fact = tuple[int, str, int | None, "Event | Drained | tuple[str, int]"]
 
 
@@ -43,7 +43,7 @@ class Recorder:
     """Writes events to Parquet files in `folder` (docs/reference/recording.md), from construction to `close`.
 
     `run_id` names the run (default: the folder's name) and must be that of the clients' recorders. `clock` returns
-    Unix seconds and is given when the broker's clock is moved by hand. Raises PyarrowMissing where that package is.
+    Unix seconds and is given when the broker's clock is moved by hand. Raises PyarrowMissing without that package.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Recorder:
         threading.Thread(target=self._look, args=(tick,), name="recording-clock", daemon=True).start()
 
     def record(self, events: Sequence[Event]) -> None:
-        """Note events; cheap, as rows are made and written on a thread. Without effect after `close`."""
+        """Record events; cheap, as rows are made and written on a thread. Without effect after `close`."""
         if self._closed:
             return
         for event in events:
@@ -93,11 +93,11 @@ class Recorder:
                 self._add(drained)
 
     def rebooted(self) -> None:
-        """Tell that the broker was started again: what follows belongs to another life of it."""
+        """Record that the broker was restarted: later events belong to another boot."""
         self._boot = secrets.token_hex(4)
 
     def close(self) -> None:
-        """Complete the recording and wait for the disk; OSError when it could not be written. May be called twice."""
+        """Complete the recording and wait for the disk; OSError if it could not be written. May be called twice."""
         if self._closed:
             return
         self._ended.set()
@@ -129,7 +129,7 @@ class Recorder:
                 self._hand_over()
 
     def _look(self, tick: float) -> None:
-        """Hand over what has come, however little it is, so that a quiet broker's files are completed in time."""
+        """Flush recorded events, so that a quiet broker's files are completed in time."""
         while not self._ended.wait(tick):
             with self._lock:
                 if not self._ended.is_set():
@@ -148,12 +148,12 @@ class Recorder:
         self._note_role(row)
         if "invoked_us" in cells:
             row["invoked_seq"] = seq
-        # The core's time never goes back, so it serves as the monotonic clock too.
+        # The core's time is monotonic, so it serves as the monotonic clock too.
         row["t_mono_ns"] = cast(int, cells["t_wall_us"]) * 1000
         return row
 
     def _note_role(self, row: dict[str, object]) -> None:
-        """Put the role of its client on every row: what a change of a lease means depends on who made it."""
+        """Add the client's role to every row: the meaning of a lease change depends on it."""
         client = row.get("client_id")
         if not isinstance(client, str):
             return

@@ -1,6 +1,6 @@
 """Files of a recording: rows in, Parquet files out, on one thread of their own (docs/reference/recording.md).
 
-The client has a writer of its own: two readings of the contract, so that an audit of both would show a slip in either.
+The client has its own writer: two implementations of the contract, so that an audit of both detects a bug in either.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Row: TypeAlias = Mapping[str, object]
 
 VERSION = "1"
 ROWS_PER_GROUP = 16_384
-# Rows that may wait for a disk slower than the broker; beyond that rows are lost, and their numbers show it.
+# Rows that may wait for a slow disk; beyond that rows are dropped, which shows as gaps in their numbers.
 MOST_WAITING = 200_000
 
 _TEXT = pa.string()
@@ -88,8 +88,10 @@ SCHEMA = pa.schema(
 
 
 def batch_of(rows: Sequence[Row]) -> pa.RecordBatch:
-    """Rows as columns. `RecordBatch.from_pylist` looks into every row for every column, which takes twenty times as
-    long for rows that have few."""
+    """Rows as columns.
+
+    `RecordBatch.from_pylist` reads every row for every column, which takes twenty times as long for sparse rows.
+    """
     cells: dict[str, list[object]] = {}
     for place, row in enumerate(rows):
         for name, value in row.items():
@@ -122,11 +124,11 @@ class SeriesFiles:
 
     @property
     def is_full(self) -> bool:
-        """So many rows wait that further ones must be left out, or the disk has failed."""
+        """Whether further rows are dropped: too many wait, or the disk has failed."""
         return self._waiting >= MOST_WAITING or self._failed is not None
 
     def write(self, facts: Sequence[FactT], rows: Callable[[FactT], Row]) -> None:
-        """Hand over facts; `rows` makes a row of each, on the thread."""
+        """Enqueue events; `rows` converts each to a row, on the thread."""
         self._waiting += len(facts)
 
         def work() -> None:
@@ -134,7 +136,7 @@ class SeriesFiles:
             self._rows.extend(rows(fact) for fact in facts)
             if self._rows and self._began is None:
                 self._began = time.monotonic()
-            # The age is that of the first row, not of the file: few rows must not wait in memory for ever.
+            # The age is that of the first row, not of the file: a few rows must not stay in memory for ever.
             is_old = self._began is not None and time.monotonic() - self._began >= self._seconds_per_file
             if len(self._rows) >= ROWS_PER_GROUP or is_old:
                 self._flush()
@@ -144,7 +146,7 @@ class SeriesFiles:
         self._thread.submit(self._guarded, work)
 
     def finish(self) -> None:
-        """Complete the last file and wait for it; raises what went wrong with the disk."""
+        """Complete the last file and wait for it; raise the error of the disk, if any."""
 
         def work() -> None:
             self._flush()
@@ -180,7 +182,7 @@ class SeriesFiles:
 
 
 class _OpenFile:
-    """A file that bears its final name only when it is complete."""
+    """A file that gets its final name when it is complete."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)

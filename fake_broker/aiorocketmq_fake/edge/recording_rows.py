@@ -1,4 +1,4 @@
-"""From the core's events to rows of a recording, as the broker's own account (docs/reference/recording.md)."""
+"""Converts events of the core to rows of a recording, as observed by the broker (docs/reference/recording.md)."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ ROLES = {
     ClientType.LITE_PUSH_CONSUMER: "lite",
     ClientType.LITE_SIMPLE_CONSUMER: "lite",
 }
-# Codes of a receive that brought nothing and failed in nothing.
+# Codes of a receive without messages and without failure.
 EMPTY = (Code.OK, Code.MESSAGE_NOT_FOUND)
 
 
 def is_recorded(event: facts.Event) -> bool:
-    """Tell whether `event` becomes a row: a recording leaves out the broker's own copies and what touched nothing."""
+    """Return whether `event` becomes a row: the broker's own copies and events without effect do not."""
     if isinstance(event, facts.Stored):
         return event.reason is facts.StoredAs.SENT
     if isinstance(event, facts.Acked):
         return event.message is not None
     if isinstance(event, facts.TransactionChecked):
-        # With nobody to ask, the server asked nobody.
+        # Without a producer, no check was sent.
         return bool(event.client_id)
     if isinstance(event, facts.GroupChanged):
         return not event.deleted
@@ -47,13 +47,13 @@ def row_of(event: facts.Event | Drained) -> Cells:
     cells = _CELLS[type(event)](event)
     cells["t_wall_us"] = _microseconds(event.at)
     if "phase" in cells:
-        # Call and answer are one instant for the broker; a receive tells its own beginning.
+        # Call and answer are one instant for the broker; a receive has its own start time.
         cells.setdefault("invoked_us", cells["t_wall_us"])
     return cells
 
 
 def fingerprint(text: str) -> str | None:
-    """What stands for a receipt handle; None for none."""
+    """The hash of a receipt handle; None for none."""
     return hashlib.sha256(text.encode()).hexdigest()[:16] if text else None
 
 
@@ -119,7 +119,7 @@ def _prepared(event: facts.Prepared) -> Cells:
             "client_id": event.client_id,
             "role": "producer",
             "due_us": _microseconds(event.due),
-            # A half message is known by its own id until its transaction ends.
+            # A half message is identified by its own id until its transaction ends.
             "tx_id": event.message.message_id if event.due is None else None,
             "born_us": _microseconds(event.message.born_timestamp),
             "code": int(Code.OK),
@@ -218,7 +218,7 @@ def _acked(event: facts.Acked) -> Cells:
     assert event.message is not None  # by is_recorded
     return _placed(event.message) | {
         "kind": "ack",
-        # The caller was told OK in both cases; what settled nothing must not count as an end.
+        # The answer was OK in both cases; an ack that settled nothing must not count as an end.
         "phase": "ok" if event.effective else "fail",
         "client_id": event.client_id,
         "group": event.group,
@@ -268,7 +268,7 @@ def _lease_ended(event: facts.LeaseEnded) -> Cells:
         "handle": fingerprint(event.receipt_handle),
     }
     if event.reason is facts.LeaseEnd.UNDELIVERED:
-        # Nobody ever had it, so the broker itself gives it back.
+        # It never reached a consumer, so the broker itself released it.
         return cells | {"kind": "change", "phase": "ok", "invisible_ms": 0, "reason": "undelivered"}
     if event.reason is facts.LeaseEnd.FORWARDED:
         return cells | {"kind": "forward", "phase": "ok", "code": int(Code.OK)}
@@ -336,7 +336,7 @@ def _drained(event: Drained) -> Cells:
     return {"kind": "drain.ok", "group": event.group, "topic": event.topic}
 
 
-# Each function takes the one type that it stands beside; a table cannot say so, hence Any.
+# Each function takes the type of its own key, which the type of a table cannot express: hence Any.
 _CELLS: dict[type[facts.Event | Drained], Callable[[Any], Cells]] = {
     facts.Stored: _stored,
     facts.Prepared: _prepared,

@@ -1,4 +1,4 @@
-"""Request and response codes that are served (3, 4), and what the core's refusals are called here."""
+"""Supported request and response codes (3, 4), and the codes of the core's refusals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = [
 
 
 class RequestCode(IntEnum):
-    """What is asked for."""
+    """Request codes."""
 
     SEND_MESSAGE = 10
     PULL_MESSAGE = 11
@@ -71,18 +71,18 @@ NAME_SERVER = frozenset(
         RequestCode.DELETE_TOPIC_IN_NAMESRV,
     }
 )
-"""Requests to a name server, which asks nobody who it is."""
+"""Requests to a name server, without authentication."""
 SERVED = frozenset(RequestCode) - {
     RequestCode.CHECK_TRANSACTION_STATE,
     RequestCode.NOTIFY_CONSUMER_IDS_CHANGED,
 }
 """Requests of clients; the two others are sent to them."""
 PULLS = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})
-"""Requests that may be held."""
+"""Requests that may be parked."""
 
 
 class ResponseCode(IntEnum):
-    """What came of it; those that no handler answers are for faults."""
+    """Response codes; those that no handler returns are for faults."""
 
     SUCCESS = 0
     SYSTEM_ERROR = 1
@@ -144,13 +144,13 @@ _CODES = {
     Code.CONSUMER_GROUP_NOT_FOUND: ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
     Code.OFFSET_NOT_FOUND: ResponseCode.QUERY_NOT_FOUND,
     Code.TOO_MANY_REQUESTS: ResponseCode.SYSTEM_BUSY,
-    # The only one of the classic commands: the disk is full.
+    # The only refusal of classic commands: the disk is full.
     Code.INTERNAL_SERVER_ERROR: ResponseCode.SERVICE_NOT_AVAILABLE,
 }
 
 
 def command_name(code: int) -> str:
-    """Return what faults and events call a request, such as `Remoting.PULL_MESSAGE`."""
+    """Return the name of a request in faults and events, such as `Remoting.PULL_MESSAGE`."""
     try:
         return f"Remoting.{RequestCode(code).name}"
     except ValueError:

@@ -1,4 +1,4 @@
-"""The settings of a client as they travel, to values of the core and back."""
+"""Converts settings of clients to values of the core and back."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ __all__ = ["Streaming"]
 
 logger = logging.getLogger(__name__)
 
-# With a manual clock a poll does not end by itself: it is answered this many real seconds before the caller gives up.
+# With a manual clock a poll does not time out: it is answered this many real seconds before the caller's deadline.
 REAL_MARGIN = 0.25
 
 
@@ -71,7 +71,7 @@ class Streaming:
             except aio.AbortError:
                 raise
             except Exception:
-                # The outer border of a call: one that fails by our own fault must not look like a decision (R1.6).
+                # Outermost handler of a call: an internal error must not look like a decision (R1.6).
                 logger.exception("%s failed", name)
                 await abort(context, "INTERNAL", f"the fake broker failed in {name}: its log says why.")
             finally:
@@ -82,7 +82,7 @@ class Streaming:
         )
 
     async def _before(self, rule: FaultRule, context: Context) -> None:
-        """Let a fault act that comes before the call does anything."""
+        """Apply a fault that acts before the call."""
         if rule.disturbance is Disturbance.FAIL:
             await abort(context, rule.status, rule.message)
         if rule.disturbance is Disturbance.LOSE:
@@ -121,7 +121,7 @@ class Streaming:
         await self._write(context, rule, self._pulled(answer), ())
 
     def _check(self, name: str, request: Any, caller: Caller, rule: FaultRule | None) -> None:
-        """Refuse what comes to no decision of the core. Any: the request class of the method."""
+        """Refuse what the core does not decide. Any: the request class of the method."""
         admit(name, request, caller, self._driver)
         if not caller.client_id:
             raise Refusal(Code.CLIENT_ID_REQUIRED, NO_CLIENT_ID)
@@ -129,7 +129,7 @@ class Streaming:
             raise Refusal(Code(rule.code), rule.message)
 
     async def _wait(self, found: Received | Pulled | Parked, remaining: float | None) -> Received | Pulled:
-        """Return the answer, if need be when it comes, and only when it will outlive this process."""
+        """Return the answer when it is there and durable."""
         if isinstance(found, Parked):
             real_timeout = None
             if self._driver.clock.is_manual and remaining is not None:
@@ -172,7 +172,7 @@ class Streaming:
         frames: Iterator[Message],
         deliveries: Sequence[Delivery],
     ) -> None:
-        """Write frames; what could not be written, or was cut off by a fault, is given back (R5.7)."""
+        """Write frames; messages that were not written, or cut off by a fault, are released (R5.7)."""
         if rule is not None and rule.disturbance is Disturbance.DROP_REPLY:
             await drop(rule, self._driver, context)
         cut = rule.frames if rule is not None and rule.disturbance is Disturbance.CUT_STREAM else None

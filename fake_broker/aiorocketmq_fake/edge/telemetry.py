@@ -1,4 +1,4 @@
-"""The telemetry streams: settings in, settings and orders out (2.1, 2.3)."""
+"""The telemetry streams: settings in, settings and commands out (2.1, 2.3)."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ __all__ = ["ClientReply", "Telemetry"]
 
 logger = logging.getLogger(__name__)
 
-# More unread frames than any client of a test leaves lying; beyond, new ones are dropped with a warning.
+# Limit of unread frames; beyond, new ones are dropped with a warning.
 BOUND = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class ClientReply:
-    """What a client answered to an order of the server."""
+    """A client's reply to a command of the server."""
 
     client_id: str
     nonce: str
     code: int
-    """Status code of the reply; 0 where the client sent none."""
+    """Status code of the reply; 0 without one."""
     text: str
     """A stack trace, or the message of the status."""
 
@@ -50,7 +50,7 @@ class _End:
 
 
 class _Stream:
-    """One open stream: what must still be written to it."""
+    """One open stream, with its unwritten frames."""
 
     def __init__(self) -> None:
         self.outbox: asyncio.Queue[pb.TelemetryCommand | _End] = asyncio.Queue(BOUND)
@@ -60,13 +60,13 @@ class _Stream:
         """A fault that ends the stream after some frames."""
 
     def end(self, status: str = "OK", text: str = "") -> None:
-        """Write what is there, then end."""
+        """End the stream after the queued frames."""
         if not self.is_ending:
             self.is_ending = True
             self.put(_End(status, text))
 
     def put(self, item: pb.TelemetryCommand | _End) -> bool:
-        """Add a frame; tell whether there was room."""
+        """Queue a frame; return whether there was space."""
         try:
             self.outbox.put_nowait(item)
         except asyncio.QueueFull:
@@ -94,7 +94,7 @@ class Telemetry:
         )
 
     def client_ids(self) -> tuple[str, ...]:
-        """Return the clients that have a stream."""
+        """Return the clients with a stream."""
         return tuple(self._newest)
 
     def cut(
@@ -103,14 +103,14 @@ class Telemetry:
         status: str = "UNAVAILABLE",
         text: str = "cut by a fault of the test",
     ) -> int:
-        """Break the open streams of a client, or all, with a gRPC status; tell how many there were."""
+        """Break the open streams of a client, or all, with a gRPC status; return their number."""
         cut = [stream for stream in self._streams if client_id in (None, stream.client_id)]
         for stream in cut:
             stream.end(status, text)
         return len(cut)
 
     async def reply(self, nonce: str, timeout: float) -> ClientReply | None:
-        """Wait up to `timeout` real seconds for a client's reply to the order with this nonce."""
+        """Wait up to `timeout` real seconds for a client's reply to the command with this nonce."""
         future = self._replies.setdefault(nonce, asyncio.get_running_loop().create_future())
         try:
             async with asyncio.timeout(timeout):
@@ -152,7 +152,7 @@ class Telemetry:
             await abort(context, end.status, end.text)
 
     async def _write_out(self, stream: _Stream, context: Context) -> _End:
-        """Write the outbox until it says that the stream ends, or a fault does."""
+        """Write the outbox until it or a fault ends the stream."""
         written = 0
         while True:
             if stream.cut is not None and written >= stream.cut.frames:
@@ -168,7 +168,7 @@ class Telemetry:
                 self._driver.quiet.leave()
 
     async def _read(self, stream: _Stream, context: Context) -> None:
-        """Take what the client sends until one side ends the stream."""
+        """Read the client's frames until one side ends the stream."""
         caller = caller_of(context)
         stream.client_id = caller.client_id
         while (payload := await context.read()) is not aio.EOF:
@@ -185,7 +185,7 @@ class Telemetry:
             except Refusal as refused:
                 self._refuse(stream, refused)
             except Exception:
-                # The outer border of a stream: one that fails by our own fault must not look like a decision (R1.6).
+                # Outermost handler of a stream: an internal error must not look like a decision (R1.6).
                 logger.exception("Telemetry failed")
                 stream.end("INTERNAL", "the fake broker failed in Telemetry: its log says why.")
             finally:
@@ -193,7 +193,7 @@ class Telemetry:
         stream.end()
 
     def _take(self, stream: _Stream, caller: Caller, command: pb.TelemetryCommand) -> None:
-        """Act on one frame of a client; what is no settings and no reply is ignored (session §2.2)."""
+        """Handle one frame of a client; all but settings and replies are ignored (session §2.2)."""
         admit("Telemetry", command, caller, self._driver)
         if not caller.client_id:
             raise Refusal(Code.CLIENT_ID_REQUIRED, NO_CLIENT_ID)
@@ -202,7 +202,7 @@ class Telemetry:
             check_language(caller, self._driver.core.profile, Surface.STREAM)
             settings = settings_conversion.client_settings(command.settings, caller)
             merged = self._driver.run(self._driver.core.settings, caller.client_id, settings)
-            # R2.3: orders go to the stream that told its settings last.
+            # R2.3: commands go to the stream with the newest settings.
             self._newest[caller.client_id] = stream
             self._write(stream, settings_conversion.settings_reply(command.settings, merged))
         elif kind == "verify_message_result":
@@ -217,7 +217,7 @@ class Telemetry:
             future.set_result(ClientReply(caller.client_id, nonce, command.status.code, text))
 
     def _refuse(self, stream: _Stream, refused: Refusal) -> None:
-        """End a stream as a refusal wants it: with a gRPC status (R1.6), or with one frame and normally (R1.2)."""
+        """End a stream by a refusal: with a gRPC status (R1.6), or with one frame and normally (R1.2)."""
         if refused.surface is Surface.STREAM:
             client_fault = 40_000 <= refused.code <= 49_999
             stream.end("INVALID_ARGUMENT" if client_fault else "INTERNAL", refused.message)
@@ -230,7 +230,7 @@ class Telemetry:
     async def _disturb(
         self, rule: FaultRule, stream: _Stream, caller: Caller, command: pb.TelemetryCommand
     ) -> bool:
-        """Let a fault act on one frame; tell whether that was all there is to do about it."""
+        """Apply a fault to one frame; return whether the frame is done with."""
         match rule.disturbance:
             case Disturbance.REFUSE:
                 raise Refusal(Code(rule.code), rule.message)

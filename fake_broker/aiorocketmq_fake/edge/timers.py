@@ -1,4 +1,4 @@
-"""Timers of others on the broker's clock: clients in this process that were given the clock set them."""
+"""Timers of clients in this process on the broker's clock."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Callback = Callable[[], object]
 
 
 class Timer:
-    """A callback that is to run at its time."""
+    """A callback with its time."""
 
     __slots__ = ("_callback", "_context")
 
@@ -29,24 +29,24 @@ class Timer:
         return self._callback is None
 
     def cancel(self) -> None:
-        """Drop it; without effect when it has run or was cancelled."""
+        """Cancel it; without effect if it has run or was cancelled."""
         self._callback = None
 
     def run(self) -> None:
-        """Call back in the context in which it was set; an error goes to the event loop's handler, as for its own."""
+        """Call back in its original context; an exception goes to the event loop's handler, as for its own timers."""
         callback, self._callback = self._callback, None
         if callback is None:
             return
         try:
             self._context.run(callback)
-        except Exception as error:  # the border to foreign code
+        except Exception as error:  # foreign code
             asyncio.get_running_loop().call_exception_handler(
                 {"message": f"a timer of the broker's clock failed: {callback!r}", "exception": error}
             )
 
 
 class Timers:
-    """All of them, in order of time. On a manual clock they wait for `run_due`, but for those that are due already."""
+    """All timers, in order of time. On a manual clock they wait for `run_due`, unless they are due already."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, Timer]] = []
@@ -54,7 +54,7 @@ class Timers:
         self._wake_up: asyncio.TimerHandle | None = None
 
     def call_at(self, when: float, callback: Callback, clock: Clock) -> Timer:
-        """Run `callback` at `when` of `clock` or later, never from within this call."""
+        """Run `callback` at `when` on `clock` or later, never from within this call."""
         timer = Timer(callback)
         self._count += 1
         heapq.heappush(self._heap, (when, self._count, timer))
@@ -62,13 +62,13 @@ class Timers:
         return timer
 
     def next_deadline(self) -> float | None:
-        """Return when the next one is due, None where none waits."""
+        """Return the next deadline, None without one."""
         while self._heap and self._heap[0][2].is_over:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
     def run_due(self, now: float) -> bool:
-        """Run what is due at `now`, in order; tell whether anything was."""
+        """Run the callbacks due at `now`, in order; return whether there were any."""
         ran = False
         while (due := self.next_deadline()) is not None and due <= now:
             heapq.heappop(self._heap)[2].run()
@@ -76,7 +76,7 @@ class Timers:
         return ran
 
     def arm(self, clock: Clock) -> None:
-        """Have the event loop see to the next one, where the clock moves by itself or that one is due already."""
+        """Schedule the next one on the event loop if the clock is real or the timer is due already."""
         if self._wake_up is not None:
             self._wake_up.cancel()
             self._wake_up = None

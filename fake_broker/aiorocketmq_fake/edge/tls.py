@@ -1,4 +1,4 @@
-"""The server's certificate: a given one, or one made for this run."""
+"""TLS settings: a given certificate, or one generated for this run."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class ServerTls:
     private_key: bytes
     """The key of the first certificate."""
     trust: bytes
-    """What clients must trust to accept the chain: a root, or the self-signed certificate itself."""
+    """Trust anchor of clients: a root, or the self-signed certificate itself."""
     client_trust: bytes = b""
-    """Clients must show a certificate under one of these; empty asks for none."""
+    """Issuers of required client certificates; empty: none is required."""
     also_plain: bool = False
-    """The port answers plain connections, too, as Apache's does (R14.6). Every byte is copied once more then."""
+    """The port also accepts plain connections, as Apache's does (R14.6), at the cost of one more copy of every byte."""
     client_certificate: bytes = b""
-    """A certificate chain with its key for clients, where one was made together with the server's."""
+    """A certificate chain with its key for clients, if one was generated with the server's."""
 
     def __post_init__(self) -> None:
         if self.also_plain and self.client_trust:
@@ -34,9 +34,9 @@ class ServerTls:
             )
 
     def context(self) -> ssl.SSLContext:
-        """Return a server's side of connections that asyncio serves; ssl.SSLError for what is no certificate or key."""
+        """Return the server context for asyncio; ssl.SSLError for an invalid certificate or key."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        # The standard library takes a chain from files alone.
+        # The standard library loads a chain from files only.
         with TemporaryDirectory() as folder:
             file = Path(folder, "chain.pem")
             file.touch(mode=0o600)
@@ -56,7 +56,7 @@ class ServerTls:
         client_trust: Path | str | None = None,
         also_plain: bool = False,
     ) -> ServerTls:
-        """Read a certificate chain and its key from PEM files; OSError where that is not possible.
+        """Read a certificate chain and its key from PEM files; OSError if that fails.
 
         With `client_trust`, a PEM file of certificates, clients must show one that was issued under them.
         """
@@ -71,10 +71,10 @@ class ServerTls:
 
     @classmethod
     def self_made(cls, *hosts: str, ask_clients: bool = False, also_plain: bool = False) -> ServerTls:
-        """Make a certificate for `hosts` (names or addresses; by default those of loopback) under a root of its own.
+        """Generate a certificate for `hosts` (names or addresses, by default loopback) under a new root.
 
-        With `ask_clients` one is made for clients, too (`client_certificate`), and nobody gets in without.
-        Needs the package trustme: ModuleNotFoundError says how to get it.
+        With `ask_clients` a `client_certificate` is generated and required, too. Needs the package trustme, else
+        ModuleNotFoundError.
         """
         try:
             import trustme

@@ -72,7 +72,7 @@ def code_of(broker: FakeBroker, **message: object) -> Code | None:
     """How the core answers a send."""
     sent = OutgoingMessage(**{"topic": "t", "body": b"x", "message_id": "m", **message})  # type: ignore[arg-type]
     try:
-        broker._core.send((sent,), now=broker.clock.now())
+        broker.brokers[0]._core.send((sent,), now=broker.clock.now())
     except Refusal as refused:
         return refused.code
     return None

@@ -1,4 +1,4 @@
-"""Who may do what: users, their signatures, and their rights to topics and groups (1.3, 14)."""
+"""Access control: users, their signatures, and their rights to topics and groups (1.3, 14)."""
 
 import hmac
 import re
@@ -28,7 +28,7 @@ class Right(Enum):
     """Either of the two above is enough (R14.2, QueryRoute)."""
     GROUP = "subscribe in group"
     ADMINISTER = "administer"
-    """Users with all other rights have it and the next two, as super users of Apache's do, and nobody else."""
+    """Only users with all other rights have it and the next two, as Apache's super users do."""
     ADMINISTER_TOPIC = "administer topic"
     ADMINISTER_GROUP = "administer group"
 
@@ -39,7 +39,7 @@ _RESOURCES = {Right.GROUP: "Group", Right.ADMINISTER_GROUP: "Group", Right.ADMIN
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """One right that a call must have on one resource; a blank name is nobody's (R14.4)."""
+    """One right that a call needs on one resource; nobody has a right to a blank name (R14.4)."""
 
     right: Right
     name: str
@@ -53,7 +53,7 @@ class Signature:
     date_time: str = ""
     session_token: str = ""
     source: str = ""
-    """The host that the call comes from."""
+    """The caller's host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class FrameSignature:
     """What is signed: the values of all other fields in the order of their names, then the body."""
     session_token: str = ""
     source: str = ""
-    """The host that the request comes from."""
+    """The caller's host."""
 
 
 AnySignature: TypeAlias = Signature | FrameSignature
@@ -74,7 +74,7 @@ AnySignature: TypeAlias = Signature | FrameSignature
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Somebody who may call, known by an access key; every call is signed with the secret (1.3).
+    """A user with an access key; every call is signed with the secret (1.3).
 
     The patterns are names, prefixes with a star such as `orders*`, or `*` for all. ValueError for others.
     """
@@ -88,7 +88,7 @@ class User:
     groups: tuple[str, ...] = _EVERYTHING
     """Consumer groups to receive in."""
     session_token: str = field(default="", repr=False)
-    """Must come with every call where the profile checks it (`session_tokens_count`)."""
+    """Required in every call if the profile checks it (`session_tokens_count`)."""
     enabled: bool = True
     """A disabled user is refused like an unknown one."""
 
@@ -105,7 +105,7 @@ class User:
 
     @property
     def may_everything(self) -> bool:
-        """Whether no right is asked for, as with a super user of Apache's (R14.1)."""
+        """Whether the user has all rights, as Apache's super user has (R14.1)."""
         return self.publish == self.subscribe == self.groups == _EVERYTHING
 
     @property
@@ -114,11 +114,11 @@ class User:
         return self.enabled and self.may_everything
 
     def without_secrets(self) -> "User":
-        """Return what may be shown of the user."""
+        """Return the user without secrets."""
         return replace(self, secret="hidden", session_token="hidden" if self.session_token else "")
 
     def may(self, need: Need) -> bool:
-        """Tell whether the user has a right."""
+        """Return whether the user has a right."""
         granted = {
             Right.PUBLISH: self.publish,
             Right.SUBSCRIBE: self.subscribe,
@@ -129,22 +129,22 @@ class User:
 
 
 class Access:
-    """The users of one broker. Without any ever named, calls are neither signed nor checked (R14.1)."""
+    """The users of one broker. Until the first one is added, calls are neither signed nor checked (R14.1)."""
 
     def __init__(self, state: State) -> None:
         self._state = state
         self._users: dict[str, User] = {}
         self.is_checked = False
-        """Whether calls must be signed: from the first user on, also when the last one is gone."""
+        """Whether calls must be signed: from the first user on, also after the last one was removed."""
 
     def put(self, user: User) -> None:
-        """Add a user, or replace the one of that access key."""
+        """Add a user, or replace the one with that access key."""
         self._users[user.access_key] = user
         self.is_checked = True
         self._state.events.append(UserChanged(self._state.at, user.access_key, deleted=False))
 
     def remove(self, access_key: str) -> None:
-        """Remove a user. Refused with NOT_FOUND where there is none."""
+        """Remove a user. Refused with NOT_FOUND if there is none."""
         if self._users.pop(access_key, None) is None:
             raise Refusal(Code.NOT_FOUND, f"No user has the access key {access_key!r}.")
         self._state.events.append(UserChanged(self._state.at, access_key, deleted=True))
@@ -174,8 +174,7 @@ class Access:
                 )
 
     def _signer(self, signature: Signature) -> User:
-        """Return who signed a gRPC call. The date is text to be signed and nothing else, unless a window is set
-        (R1.11)."""
+        """Return the user who signed a gRPC call. The date is signed text only, unless a window is set (R1.11)."""
         pieces = _read(signature.authorization)
         user = self._user(pieces.get("Credential", "").partition("/")[0])
         try:
@@ -191,7 +190,7 @@ class Access:
         return user
 
     def _signer_of_frame(self, signature: FrameSignature) -> User:
-        """Return who signed a request of the remoting protocol (remoting 8)."""
+        """Return the user who signed a request of the remoting protocol (remoting 8)."""
         user = self._user(signature.access_key)
         made = b64encode(hmac.digest(user.secret.encode(), signature.content, "sha1"))
         if not hmac.compare_digest(signature.signature.encode(), made):
@@ -199,7 +198,7 @@ class Access:
         return user
 
     def _user(self, access_key: str) -> User:
-        """Return who has an access key; the texts are those of servers (live-broker-remoting 11)."""
+        """Return the user with an access key; the texts are those of servers (live-broker-remoting 11)."""
         if not access_key:
             raise _denied("username cannot be null.")
         user = self._users.get(access_key)
@@ -211,7 +210,7 @@ class Access:
 
 
 def _read(authorization: str) -> dict[str, str]:
-    """Read `SCHEME key=value, key=value`; the scheme's own name is not looked at (R1.10)."""
+    """Read `SCHEME key=value, key=value`; the scheme's own name is ignored (R1.10)."""
     if not authorization.strip():
         raise _denied("the header authorization is missing: sign every call.")
     pieces = (piece.strip().partition("=") for piece in authorization.partition(" ")[2].split(","))
@@ -219,7 +218,7 @@ def _read(authorization: str) -> dict[str, str]:
 
 
 def _instant(date_time: str) -> int:
-    """Return the Unix seconds of `20260819T101112Z`; what looks like it but is no date is far off anyway."""
+    """Return the Unix seconds of `20260819T101112Z`; an invalid date of that shape gives a time far away."""
     match = _DATE.fullmatch(date_time)
     if match is None:
         raise _denied(f"the header x-mq-date-time is {date_time[:40]!r}, not like 20260819T101112Z.")

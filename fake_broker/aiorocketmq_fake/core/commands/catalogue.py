@@ -58,7 +58,7 @@ class Catalogue:
         state.events.append(TopicChanged(state.at, config, deleted=False))
 
     def delete_topic(self, name: str) -> None:
-        """Remove a topic with all that hangs on it."""
+        """Remove a topic with all that belongs to it."""
         state = self._state
         topic = self._topic(name)
         self._receiving.dismiss_topic(name)
@@ -96,7 +96,7 @@ class Catalogue:
         tell_changed(state, config, deleted=False)
 
     def delete_group(self, name: str) -> None:
-        """Remove a group with all that hangs on it, except its dead letters."""
+        """Remove a group with all that belongs to it, except its dead letters."""
         state = self._state
         group = self._group(name)
         self._receiving.dismiss_group(name)

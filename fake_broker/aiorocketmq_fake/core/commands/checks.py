@@ -1,7 +1,7 @@
-"""Checks: producers are asked what became of transactions that nobody ended (9.3).
+"""Transaction checks: producers are asked for the outcome of open transactions (9.3).
 
-A half message is immune for a while; then some producer of its topic is asked, again and again, until it is
-ended or given up. Where the profile scans, all checks of the broker fall on one grid of times.
+A half message is immune for a while; then a producer of its topic is asked periodically, until the transaction ends
+or is given up. If the profile scans, all checks of the broker fall on one grid of times.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from aiorocketmq_fake.core.values.model import (
 
 
 class Checks:
-    """Who is asked about which half message, and when."""
+    """Schedules checks and chooses the producer to ask."""
 
     def __init__(self, state: State, halves: Halves, members: Members) -> None:
         self._state = state
@@ -36,7 +36,7 @@ class Checks:
         self._turn = 0
 
     def watch(self, half: Half) -> None:
-        """Begin to wait for a half message's outcome."""
+        """Schedule the first check of a half message."""
         state = self._state
         half.immune_until = self._immunity_end(half)
         if half.topic.config.type is TopicType.MIXED and not state.profile.mixed_topics_checked:
@@ -44,11 +44,11 @@ class Checks:
         self._set(half, half.immune_until)
 
     def leave(self, half: Half) -> None:
-        """Ask no more."""
+        """Cancel further checks."""
         self._state.agenda.cancel(half)
 
     def _immunity_end(self, half: Half) -> int:
-        """Tell the time before which a half message is left alone (9.3)."""
+        """Return the end of a half message's immunity (9.3)."""
         profile = self._state.profile
         own = half.content.recovery_duration
         if own is not None and profile.recovery_in_whole_seconds:
@@ -57,7 +57,7 @@ class Checks:
         immunity = profile.check_immunity if own is None or own == -1 else own
         begin = self._age_begin(half)
         if begin > self._state.now and own is None:
-            # A message from the future is taken for one without immunity (session §6).
+            # A message with a born time in the future has no immunity (session §6).
             return self._state.now
         return begin + milliseconds(immunity)
 
@@ -67,7 +67,7 @@ class Checks:
         return half.sent_at
 
     def _set(self, half: Half, earliest: int) -> None:
-        """Arm the next check for a time, or for the first scan after it."""
+        """Schedule the next check at a time, or at the first scan after it."""
         state = self._state
         profile = state.profile
         at = max(earliest, state.now)
@@ -95,7 +95,7 @@ class Checks:
         self._set(half, state.now + milliseconds(pause))
 
     def _check(self, half: Half) -> None:
-        """Ask one producer; without any the check is lost, but counts (R9.8)."""
+        """Ask one producer; without a producer the check is lost, but counts (R9.8)."""
         state = self._state
         half.checks += 1
         half.stored_at = state.now
@@ -128,7 +128,7 @@ class Checks:
             state.outputs.append(ForChannels((producer.channel,), CheckHalf(self._shown(half), half.checks)))
 
     def _choose(self, topic: str) -> Client | None:
-        """Choose in turn among the producers that named the topic; few are looked at for one with a stream."""
+        """Choose in turn among the producers of the topic; only a few are tried for one with a stream."""
         producers = [one for one in self._state.clients.values() if topic in (one.settings.topics or ())]
         if not producers:
             return None

@@ -43,9 +43,10 @@ Answer = TypeVar("Answer")
 
 
 class ClassicBroker(Inspection):
-    """The part of a broker that only clients of the classic protocol use. A channel is a connection's number.
+    """The commands of a broker that only clients of the classic protocol use. A channel is a connection's number.
 
-    Its commands have names of their own, so that rates of RPCs do not count for them."""
+    Its commands have names of their own, so that rates of RPCs do not count for them.
+    """
 
     _members: Members
     _locks: QueueLocks
@@ -74,20 +75,20 @@ class ClassicBroker(Inspection):
     def unregister(
         self, channel: int, client_id: str, consumer_group: str, producer_group: str, *, now: float
     ) -> None:
-        """Take a connection out of its groups; empty and unknown names are ignored."""
+        """Unregister a connection from its groups; empty and unknown names are ignored."""
         leave = self._members.unregister
         self._run(
             "Remoting.UNREGISTER_CLIENT", client_id, now, leave, channel, consumer_group, producer_group
         )
 
     def close_channel(self, channel: int, *, now: float) -> None:
-        """Forget a closed connection; its queue locks stay until they expire."""
+        """Drop a closed connection; its queue locks stay until they expire."""
         self._run("Remoting.CLOSE_CHANNEL", "", now, self._members.close, channel)
 
     def lock_queues(
         self, group: str, client_id: str, queues: tuple[QueueKey, ...], *, now: float
     ) -> tuple[QueueKey, ...]:
-        """Lock queues for 60 s, or renew the locks; answers those that the client holds."""
+        """Lock queues for 60 s, or renew the locks; return those that the client holds."""
         return self._run("Remoting.LOCK_BATCH_MQ", client_id, now, self._locks.lock, group, client_id, queues)
 
     def unlock_queues(self, group: str, client_id: str, queues: tuple[QueueKey, ...], *, now: float) -> None:
@@ -95,15 +96,15 @@ class ClassicBroker(Inspection):
         self._run("Remoting.UNLOCK_BATCH_MQ", client_id, now, self._locks.unlock, group, client_id, queues)
 
     def members(self, group: str) -> MembersOfGroup | None:
-        """Tell who is registered in a classic group, None when nobody is."""
+        """Return the members of a classic group, None without members."""
         return self._members.of_group(group)
 
     def subscription(self, group: str, topic: str) -> Subscribed | None:
-        """Tell what the members of a classic group want of a topic, None when nobody declared it."""
+        """Return the subscription of a classic group to a topic, None if no member declared one."""
         return self._members.subscription(group, topic)
 
     def producers(self, group: str) -> tuple[Member, ...]:
-        """Tell who is registered in a classic producer group."""
+        """Return the members of a classic producer group."""
         return self._members.producers(group)
 
     # Messages
@@ -113,12 +114,12 @@ class ClassicBroker(Inspection):
         return self._run("Remoting.PULL_MESSAGE", request.client_id, now, self._pull_classic, request, commit)
 
     def commit_classic(self, group: str, topic: str, queue_id: int, offset: int, *, now: float) -> bool:
-        """Store a group's offset like `update_offset`; False where an administrator has moved it meanwhile."""
+        """Store a group's offset like `update_offset`; False if an administrator has reset it meanwhile."""
         commit = self._resets.commit
         return self._run("Remoting.UPDATE_CONSUMER_OFFSET", "", now, commit, group, topic, queue_id, offset)
 
     def reset_queue(self, group: str, topic: str, queue_id: int, offset: int, *, now: float) -> None:
-        """Move a group in one queue; whoever pulls it next is told to go on there."""
+        """Reset a group's offset in one queue; the next pull is redirected there."""
         reset = self._resets.reset
         self._run("Remoting.INVOKE_BROKER_TO_RESET_OFFSET", "", now, reset, group, topic, queue_id, offset)
 
@@ -131,7 +132,7 @@ class ClassicBroker(Inspection):
         )
 
     def send_back(self, request: SendBack, *, now: float, client_id: str = "") -> None:
-        """Let a group have a message again, later. Refused: MESSAGE_NOT_FOUND."""
+        """Redeliver a message to its group later. Refused: MESSAGE_NOT_FOUND."""
         self._run(
             "Remoting.CONSUMER_SEND_MSG_BACK",
             client_id,
@@ -203,7 +204,7 @@ class ClassicBroker(Inspection):
         return self._sending_back.destination(message, is_locked=self._locks.is_held_by(group))
 
     def _dated(self, message: OutgoingMessage) -> OutgoingMessage:
-        """Let a delay begin now."""
+        """Start a delay now."""
         delay = message.classic.delay if message.classic is not None else None
         if delay is None:
             return message

@@ -1,4 +1,4 @@
-"""Clients: their settings, their registration, and how they are forgotten (2)."""
+"""Clients: their settings, registration and expiry (2)."""
 
 from aiorocketmq_fake.core.commands.leasing import Leasing
 from aiorocketmq_fake.core.commands.lite_subscriptions import LITE_CLIENTS, LiteSubscriptions, lite_quota
@@ -30,7 +30,7 @@ class Clients:
         self._lite = lite
 
     def settings(self, client_id: str, settings: ClientSettings) -> MergedSettings:
-        """Store a client's settings and answer the merged ones (2.1, 2.2)."""
+        """Store a client's settings and return the merged ones (2.1, 2.2)."""
         self._check(settings)
         state = self._state
         client = state.clients.get(client_id)
@@ -59,13 +59,13 @@ class Clients:
         self._touch(client)
 
     def keep_alive(self, client_id: str) -> None:
-        """Put a client's expiry off."""
+        """Postpone a client's expiry."""
         client = self._state.clients.get(client_id)
         if client is not None:
             self._touch(client)
 
     def lose_stream(self, client_id: str) -> None:
-        """Note that a client has no telemetry stream; closing one unregisters nobody (session §11.12)."""
+        """Note that a client has no telemetry stream; closing one unregisters no client (session §11.12)."""
         client = self._state.clients.get(client_id)
         if client is not None:
             client.reachable = False
@@ -86,14 +86,14 @@ class Clients:
         self._leave(client, expired=False)
 
     def forget_all(self) -> None:
-        """Forget every client: the proxy lost its memory (R12.7)."""
+        """Drop every client: the proxy lost its memory (R12.7)."""
         for client in self._state.clients.values():
             self._state.agenda.cancel(client)
         self._state.clients.clear()
         self._lite.forget_all()
 
     def command(self, client_id: str, command: Command) -> None:
-        """Have a command sent to a registered client. Refused with NOT_FOUND for others."""
+        """Send a command to a registered client. Refused with NOT_FOUND for others."""
         if client_id not in self._state.clients:
             raise Refusal(Code.NOT_FOUND, f"The client {client_id} is not registered.")
         self._state.outputs.append(CommandForClient(client_id, command))
@@ -130,7 +130,7 @@ class Clients:
             raise Refusal(Code.BAD_REQUEST, f"group not found: {subscription.group}")
 
     def _check_bound(self, subscription: Subscription, group: Group | None) -> None:
-        """Refuse lite consumers of a group that is bound to no topic, or not to the one they name (R2.7)."""
+        """Refuse lite consumers whose group is not bound to the topic they name (R2.7)."""
         bound = "" if group is None else group.config.lite_bind_topic
         if not bound or any(topic != bound for topic, _ in subscription.filters):
             raise Refusal(
@@ -157,7 +157,7 @@ class Clients:
             if group is not None:
                 quota = lite_quota(group.config, quota)
         if group is None:
-            # What the client sent survives where no group overwrites it (R2.9).
+            # The client's own values stay if no group overwrites them (R2.9).
             return MergedSettings(
                 settings.max_attempts or 17,
                 settings.retry_policy or RetryPolicy(tuple(map(float, profile.backoff.value))),

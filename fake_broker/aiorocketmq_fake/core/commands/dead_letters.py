@@ -1,4 +1,4 @@
-"""Dead letters: what a group gave up, copied to its dead-letter topic (R5.26, R6.18)."""
+"""Dead letters: messages that a group gave up, copied to its dead-letter topic (R5.26, R6.18)."""
 
 from dataclasses import replace
 
@@ -21,11 +21,11 @@ class DeadLetters:
         self._move(group, message, attempt, by_client=False)
 
     def forward(self, group: str, message: StoredMessage, attempt: int) -> None:
-        """Copy a message because its consumer asks so; the caller settles the original."""
+        """Copy a message at its consumer's request; the caller settles the original."""
         self._move(group, message, attempt, by_client=True)
 
     def copy(self, group: str, message: StoredMessage) -> StoredMessage:
-        """Store the copy; it shows the dead-letter topic as its own (6.4)."""
+        """Store the copy; its topic is the dead-letter topic (6.4)."""
         profile = self._state.profile
         topic = self._storage.system_topic(dead_letter_topic(group))
         if profile.dead_letters_make_retry_topic:

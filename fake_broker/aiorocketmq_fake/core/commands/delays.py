@@ -13,7 +13,7 @@ from aiorocketmq_fake.core.values.model import OutgoingMessage
 
 
 class Delayed(Alarm):
-    """A message that waits for its time."""
+    """A delayed message."""
 
     __slots__ = ("content", "due", "kind", "queue_id", "topic")
 
@@ -42,7 +42,7 @@ class Delays:
     def add(
         self, topic: Topic, queue_id: int, content: OutgoingMessage, kind: MessageType, client_id: str
     ) -> str:
-        """Keep a message until its time; answers the recall handle (R4.19, R4.24)."""
+        """Store a message until its delivery time; return the recall handle (R4.19, R4.24)."""
         state = self._state
         wanted = milliseconds_up(content.delivery_timestamp or 0.0)
         due = self._visible_at(wanted)
@@ -54,13 +54,13 @@ class Delays:
         return self.handle(content)
 
     def handle(self, content: OutgoingMessage) -> str:
-        """Make the handle by which a message can be recalled (R4.24)."""
+        """Return the recall handle of a message (R4.24)."""
         at = self._named_time(milliseconds_up(content.delivery_timestamp or 0.0))
         text = f"v1 {content.topic} {self._state.broker} {at} {content.message_id}"
         return urlsafe_b64encode(text.encode()).decode()
 
     def recall(self, topic_name: str, handle: str, client_id: str) -> str:
-        """Take a message back before its time; answers its id (R4.25, R4.26)."""
+        """Recall a message before its delivery time; return its id (R4.25, R4.26)."""
         state = self._state
         profile = state.profile
         state.check_topic(topic_name)
@@ -83,7 +83,7 @@ class Delays:
         return message_id
 
     def forget_topic(self, topic_name: str) -> None:
-        """Drop what waits for a topic that is deleted."""
+        """Drop the delayed messages of a deleted topic."""
         for key in [key for key in self._waiting if key[0] == topic_name]:
             for delayed in self._waiting.pop(key):
                 self._state.agenda.cancel(delayed)
@@ -96,7 +96,7 @@ class Delays:
         return wanted + milliseconds(profile.delay_latency)
 
     def _named_time(self, wanted: int) -> int:
-        """Tell the time that a recall handle names: one more than the timer slot's (R4.19, R4.24)."""
+        """Return the time that a recall handle names: one more than the timer slot's (R4.19, R4.24)."""
         grain = milliseconds(self._state.profile.delay_grain)
         return (wanted - 1) // grain * grain + 1 if grain else wanted
 

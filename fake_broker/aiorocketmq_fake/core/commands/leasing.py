@@ -19,7 +19,7 @@ class Leasing:
         self._redelivery = redelivery
 
     def schedule(self, lease: Lease) -> None:
-        """Set the alarm of a lease: its end, or its renewal some time before."""
+        """Set the timer of a lease: its expiry, or its renewal some time before."""
         agenda = self._state.agenda
         if lease.auto_renew:
             ahead = milliseconds(self._state.profile.renew_ahead)
@@ -28,7 +28,7 @@ class Leasing:
             agenda.set(lease, lease.expires, self._redelivery.expire)
 
     def change(self, lease: Lease, length: int, *, renewal: bool = False) -> str:
-        """Let a lease end `length` ms from now, under a new handle (R6.10, R6.11)."""
+        """Set the end of a lease to `length` ms from now, under a new handle (R6.10, R6.11)."""
         state = self._state
         previous = lease.handle
         expires = state.now + length
@@ -57,20 +57,20 @@ class Leasing:
         return handle
 
     def settle(self, lease: Lease) -> None:
-        """End a lease for good: its message is consumed."""
+        """End a lease because its message is consumed."""
         self._state.agenda.cancel(lease)
         self._state.leases.remove(lease, acked=True)
         if lease.order is not None and self._redelivery.settle_ordered(lease):
             self._polls.wake(lease.consumption.topic.name, lease.consumption.group.name)
 
     def drop(self, lease: Lease, reason: LeaseEnd) -> None:
-        """End a lease without a return of its message: something else takes care of it."""
+        """End a lease without redelivering its message: the caller takes care of that."""
         self._state.agenda.cancel(lease)
         self._state.leases.remove(lease, acked=False)
         report_end(self._state, lease, reason)
 
     def give_back(self, handles: tuple[str, ...]) -> None:
-        """Take deliveries back that could not be written (R5.7)."""
+        """Release deliveries that could not be written (R5.7)."""
         profile = self._state.profile
         for handle in handles:
             lease = self._state.leases.by_handle.get(handle)
@@ -81,12 +81,12 @@ class Leasing:
                 self._hold(lease, milliseconds(profile.undelivered_hold))
 
     def release_client(self, client_id: str) -> None:
-        """Let the auto-renewed leases of a client that is gone end soon (R7.9)."""
+        """Shorten the auto-renewed leases of a disconnected client (R7.9)."""
         for lease in sorted(self._state.leases.renewing.get(client_id, ()), key=_by_age):
             self._hold(lease, milliseconds(self._state.profile.termination_hold))
 
     def stop_all_renewals(self) -> None:
-        """Let all leases end when their present time is over: the proxy forgot them (R12.7)."""
+        """Stop renewing: all leases expire at their present end, as the proxy lost its memory (R12.7)."""
         for leases in list(self._state.leases.renewing.values()):
             for lease in sorted(leases, key=_by_age):
                 self._state.leases.stop_renewing(lease)
@@ -119,13 +119,13 @@ class Leasing:
                 message.position,
                 state.profile.changed_handles_grow,
             )
-            # Two changes of one delivery within a millisecond would else give one handle to two leases.
+            # Otherwise two changes of one delivery within a millisecond would give two leases one handle.
             if lease.order is not None or not state.leases.knows(handle):
                 return handle, popped
             popped += 1
 
     def _renew(self, lease: Lease) -> None:
-        """Prolong an auto-renewed lease, until it has lasted too long (R7.8)."""
+        """Renew an auto-renewed lease, up to the profile's limit (R7.8)."""
         state = self._state
         profile = state.profile
         if state.now - lease.first_popped >= milliseconds(profile.renew_limit):

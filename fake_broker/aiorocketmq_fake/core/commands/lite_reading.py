@@ -1,4 +1,4 @@
-"""Reading lite topics: what differs from other receives (4.11)."""
+"""Receives of lite consumers: how they differ from other receives (4.11)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from aiorocketmq_fake.core.values.model import ReceiveRequest, StoredMessage
 
 
 class LiteWanted:
-    """Accepts the messages of the lite topics that a client wants at the moment."""
+    """Filter of the lite topics that a client is subscribed to at the moment."""
 
     __slots__ = ("_request", "_subscriptions")
 
@@ -22,18 +22,18 @@ class LiteWanted:
         self._request = request
 
     def selects(self, message: StoredMessage) -> bool:
-        """Look into the subscription."""
+        """Return whether the client is subscribed to the message's lite topic."""
         request = self._request
         names = self._subscriptions.names(request.client_id, request.group, request.topic)
         return message.content.lite_topic in names
 
     def confirms(self, message: StoredMessage) -> bool:
-        """Selected is meant."""
+        """Always true: selection is exact."""
         return True
 
 
 class LiteReading:
-    """What a receive of a lite consumer reads, and how."""
+    """Decides what a receive of a lite consumer reads."""
 
     def __init__(self, state: State, topics: LiteTopics, subscriptions: LiteSubscriptions) -> None:
         self._state = state
@@ -41,11 +41,11 @@ class LiteReading:
         self._subscriptions = subscriptions
 
     def serves(self, request: ReceiveRequest) -> bool:
-        """Tell whether a receive is a lite consumer's; it is ordered then, whatever its group."""
+        """Return whether a receive is a lite consumer's; if so, it is ordered, whatever its group."""
         return is_lite(self._state.clients.get(request.client_id))
 
     def check(self, request: ReceiveRequest) -> None:
-        """Refuse a lite consumer what is not served, or what its group is not bound to (R4.30)."""
+        """Refuse a receive if lite topics are not served or the group is not bound to the topic (R4.30)."""
         profile = self._state.profile
         if profile.lite_service is LiteService.REFUSED:
             raise Refusal(Code.INTERNAL_SERVER_ERROR, "Lite topics are not served in this mode.")
@@ -57,14 +57,14 @@ class LiteReading:
             )
 
     def wanted(self, request: ReceiveRequest) -> LiteWanted:
-        """Make the filter that says which new messages concern a lite consumer that waits."""
+        """Return the filter of new messages for a parked lite receive."""
         return LiteWanted(self._subscriptions, request)
 
     def consumption(self, request: ReceiveRequest) -> Consumption:
-        """Look the group's way through the lite topics of the parent up."""
+        """Return the group's progress in the lite topics of the parent."""
         return self._topics.consumption(request.group, self._state.topics[request.topic])
 
     def queues(self, request: ReceiveRequest) -> list[Queue]:
-        """Order the queues to read from."""
+        """Return the queues to read from, in order."""
         topic = self._state.topics.get(request.topic)
         return [] if topic is None else self._topics.reading(request.client_id, request.group, topic)

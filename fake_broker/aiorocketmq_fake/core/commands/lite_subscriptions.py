@@ -1,4 +1,4 @@
-"""Which lite topics each client wants, as it tells from time to time (R4.33, R4.34)."""
+"""Subscriptions to lite topics, which clients repeat from time to time (R4.33, R4.34)."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from aiorocketmq_fake.core.values.names import check_lite_topic
 Key = tuple[str, str, str]
 """Client, group, parent topic."""
 Start = Callable[[str, Topic, str, "LiteStart | None"], None]
-"""Lets a group begin in a lite topic."""
+"""Starts a group in a lite topic."""
 
 LITE_CLIENTS = frozenset({ClientType.LITE_PUSH_CONSUMER, ClientType.LITE_SIMPLE_CONSUMER})
 
 
 class Subscription(Alarm):
-    """The lite topics that one client wants; its alarm is the end of its life without a sync."""
+    """The lite topics that one client is subscribed to; its timer is the expiry without a sync."""
 
     __slots__ = ("key", "names", "version")
 
@@ -43,17 +43,17 @@ class Subscription(Alarm):
 
 
 def is_lite(client: Client | None) -> bool:
-    """Tell whether a client consumes lite topics."""
+    """Return whether a client consumes lite topics."""
     return client is not None and client.settings.client_type in LITE_CLIENTS
 
 
 def lite_quota(config: GroupConfig, default: int) -> int:
-    """Tell how many lite topics a client of a group may want."""
+    """Return how many lite topics a client of a group may subscribe to."""
     return config.lite_quota or default
 
 
 def next_scan(state: State, at: int) -> int:
-    """Tell when an end at a time is noticed: at once, or at the next scan."""
+    """Return when an expiry takes effect: at its time, or at the next scan."""
     step = milliseconds(state.profile.lite_scan)
     return -(-at // step) * step if step else at
 
@@ -66,11 +66,11 @@ class LiteSubscriptions:
         self._subscriptions: dict[Key, Subscription] = {}
 
     def serve(self, start: Start) -> None:
-        """Set who lets groups begin in lite topics."""
+        """Set the function that starts groups in lite topics."""
         self._start = start
 
     def sync(self, request: LiteSyncRequest) -> None:
-        """Change or replace what a client wants (R4.33)."""
+        """Change or replace a client's subscriptions (R4.33)."""
         topic, config = self._check(request)
         key = (request.client_id, request.group, request.topic)
         subscription = self._subscriptions.get(key) or Subscription(key)
@@ -90,34 +90,34 @@ class LiteSubscriptions:
             self._changed(topic.name, request.group)
 
     def on_change(self, changed: Callable[[str, str], None]) -> None:
-        """Set who is told that a client of a group wants more of a parent topic."""
+        """Set the callback for new subscriptions of a group below a parent topic."""
         self._changed = changed
 
     def names(self, client_id: str, group: str, topic_name: str) -> Iterable[str]:
-        """List the lite topics that a client wants."""
+        """Return the lite topics that a client is subscribed to."""
         subscription = self._subscriptions.get((client_id, group, topic_name))
         return () if subscription is None else tuple(subscription.names)
 
     def withdraw(self, topic_name: str, name: str) -> None:
-        """Take a lite topic from all who want it, and tell them."""
+        """Unsubscribe all clients from a lite topic, and notify them."""
         for subscription in list(self._subscriptions.values()):
             if subscription.key[2] == topic_name and name in subscription.names:
                 self._take(subscription, name)
 
     def forget_client(self, client_id: str) -> None:
-        """A client is gone."""
+        """Drop the subscriptions of a client."""
         self._forget(lambda key: key[0] == client_id)
 
     def forget_group(self, group: str) -> None:
-        """A group is deleted."""
+        """Drop the subscriptions of a deleted group."""
         self._forget(lambda key: key[1] == group)
 
     def forget_topic(self, topic_name: str) -> None:
-        """A parent topic is deleted."""
+        """Drop the subscriptions below a deleted parent topic."""
         self._forget(lambda key: key[2] == topic_name)
 
     def forget_all(self) -> None:
-        """The proxy lost its memory (R12.7)."""
+        """Drop all subscriptions: the proxy lost its memory (R12.7)."""
         self._forget(lambda key: True)
 
     # Checks
@@ -180,7 +180,7 @@ class LiteSubscriptions:
         state.events.append(LiteSubscribed(state.at, *subscription.key, tuple(subscription.names)))
 
     def _evict(self, key: Key, name: str) -> None:
-        """Take a lite topic from the other clients of the group: it has one consumer at a time (R4.34)."""
+        """Unsubscribe the other clients of the group from a lite topic: it has one consumer at a time (R4.34)."""
         for other in list(self._subscriptions.values()):
             if other.key != key and other.key[1:] == key[1:] and name in other.names:
                 self._take(other, name)
@@ -195,7 +195,7 @@ class LiteSubscriptions:
             self._end(subscription)
 
     def _end(self, subscription: Subscription) -> None:
-        """Who did not repeat what it wants, took it back, or is gone, wants nothing."""
+        """End the subscriptions of a client that did not repeat them, unsubscribed or disconnected."""
         self._subscriptions.pop(subscription.key, None)
         self._state.agenda.cancel(subscription)
         subscription.names = {}

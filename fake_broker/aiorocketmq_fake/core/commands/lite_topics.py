@@ -1,7 +1,7 @@
 """Lite topics: light-weight queues below a parent topic, made by their first message (4.11).
 
-A message to a lite topic lies in a queue of its parent, as any other, and is listed in the queue of its name here. A
-group's way through all lite topics of a parent is one `Consumption` over these queues, always in order.
+A message to a lite topic is stored in a queue of its parent, as any other, and indexed in the queue of its name here.
+A group's progress in all lite topics of a parent is one `Consumption` over these queues, always in order.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from aiorocketmq_fake.core.values.names import is_internal
 
 
 class LiteTopic(Alarm):
-    """One lite topic; its alarm is the end of its life without writes."""
+    """One lite topic; its timer is the expiry without writes."""
 
     __slots__ = ("name", "parent", "queue", "written")
 
@@ -36,7 +36,10 @@ class LiteTopic(Alarm):
 
 
 class Space:
-    """The lite topics of one parent. Queues are never numbered anew, so that nothing old points to something new."""
+    """The lite topics of one parent.
+
+    Queue numbers are never reused, so that no old reference points to a new queue.
+    """
 
     __slots__ = ("_new_entries", "consumptions", "names", "topic")
 
@@ -50,7 +53,7 @@ class Space:
         """By group."""
 
     def open(self, name: str) -> LiteTopic:
-        """Look a lite topic up, or make it."""
+        """Return a lite topic, created if need be."""
         lite = self.names.get(name)
         if lite is None:
             queue = Queue(len(self.topic.queues), self._new_entries())
@@ -70,7 +73,7 @@ class LiteTopics:
         subscriptions.serve(self.start)
 
     def admit(self, topic: Topic, name: str) -> None:
-        """Refuse a message that would make one lite topic more than its parent may have."""
+        """Refuse a message that would create more lite topics than its parent may have."""
         limit = topic.config.lite_limit
         if not limit or topic.config.type is not TopicType.LITE:
             return
@@ -83,13 +86,13 @@ class LiteTopics:
             )
 
     def index(self, topic: Topic, message: StoredMessage) -> None:
-        """List a stored message in its lite topic, before anybody is told of it."""
+        """Index a stored message in its lite topic, before waiters are notified."""
         name = message.content.lite_topic
         if not name or topic.config.type is not TopicType.LITE or is_internal(topic.name):
             return
         lite = self._space(topic.config).open(name)
         shown = replace(message, queue_id=0, offset=lite.queue.max_offset)
-        # Consumers see queue 0 of every lite topic (session §7.2); inside, queues have numbers of their own.
+        # Consumers see queue 0 of every lite topic (session §7.2); internally, queues have their own numbers.
         lite.queue.entries.append(replace(shown, queue_id=lite.queue.id, first_copy=shown))
         lite.written = self._state.now
         self._set_end(lite, topic.config)
@@ -107,7 +110,7 @@ class LiteTopics:
         return queues[first:] + queues[:first]
 
     def consumption(self, group: str, topic: Topic) -> Consumption:
-        """Look a group's way through the lite topics of a parent up, or begin it."""
+        """Return a group's progress in the lite topics of a parent, created if need be."""
         space = self._space(topic.config)
         consumption = space.consumptions.get(group)
         if consumption is None:
@@ -116,7 +119,7 @@ class LiteTopics:
         return consumption
 
     def start(self, group: str, topic: Topic, name: str, start: LiteStart | None) -> None:
-        """Let a group begin in a lite topic where its new subscriber asks for (R4.33)."""
+        """Start a group in a lite topic at the offset that its new subscriber requests (R4.33)."""
         lite = self._space(topic.config).open(name)
         consumption = self.consumption(group, topic)
         known = consumption.stored_position(lite.queue.id)
@@ -138,8 +141,7 @@ class LiteTopics:
         )
 
     def trim(self, count: Callable[[Queue], int]) -> None:
-        """Drop as many of the oldest messages of each lite topic as `count` says: they are gone from the log
-        (R11.2)."""
+        """Drop the `count` oldest messages of each lite topic: they were deleted from the log (R11.2)."""
         for space in self._spaces.values():
             for queue in space.topic.queues:
                 if number := count(queue) if queue.entries else 0:
@@ -194,7 +196,7 @@ class LiteTopics:
         state.agenda.set(lite, end, self._on_end)
 
     def _on_end(self, lite: LiteTopic) -> None:
-        """A lite topic that nobody wrote to for long is gone, whatever lies in it (R4.34)."""
+        """Remove a lite topic without writes for its expiration time, with its messages (R4.34)."""
         space = self._spaces.get(lite.parent)
         if space is not None and space.names.get(lite.name) is lite:
             messages = len(lite.queue.entries)

@@ -28,13 +28,13 @@ from aiorocketmq_fake.core.values.model import ForChannels
 from aiorocketmq_fake.core.values.names import plain_retry_topic
 
 _TYPES = {"CONSUME_ACTIVELY": ClientType.PULL_CONSUMER}
-"""Other consumers are handed their messages."""
+"""Other consumers receive messages without pulling."""
 _PROXY_VERSION = 513
 """A proxy declares its own version, that of 5.5.0, for its clients (remoting §9)."""
 
 
 class Channel(Alarm):
-    """A connection that has sent a heartbeat; its alarm is its expiry."""
+    """A connection that has sent a heartbeat; its timer is its expiry."""
 
     __slots__ = ("beat", "groups", "id", "producers")
 
@@ -44,7 +44,7 @@ class Channel(Alarm):
         self.beat = beat
         """The last heartbeat."""
         self.groups: dict[str, ClientType] = {}
-        """Its consumer groups, each with the kind of consumer that it is there."""
+        """Its consumer groups, each with its kind of consumer."""
         self.producers: dict[str, None] = {}
         """Its producer groups, in the order of their registration."""
 
@@ -58,7 +58,7 @@ class _Group:
 
 
 class Members:
-    """Who is registered in which classic group."""
+    """The registry of members of classic groups."""
 
     def __init__(self, state: State, storage: Storage) -> None:
         self._state = state
@@ -70,7 +70,7 @@ class Members:
     # What clients do
 
     def beat(self, channel_id: int, beat: Beat) -> None:
-        """Register a connection in the groups of its heartbeat, and put its expiry off."""
+        """Register a connection in the groups of its heartbeat, and postpone its expiry."""
         state = self._state
         for membership in beat.consumers:
             state.check_group(membership.group)
@@ -85,7 +85,7 @@ class Members:
         state.agenda.set(channel, state.now + milliseconds(state.profile.client_expiry), self._expire)
 
     def unregister(self, channel_id: int, consumer_group: str, producer_group: str) -> None:
-        """Take a connection out of a group of each kind; empty names and unknown ones are ignored."""
+        """Unregister a connection from a group of each kind; empty and unknown names are ignored."""
         channel = self._channels.get(channel_id)
         if channel is None:
             return
@@ -96,14 +96,14 @@ class Members:
             del self._channels[channel_id]
 
     def close(self, channel_id: int) -> None:
-        """Forget a connection that is closed; unknown ones are ignored."""
+        """Drop a closed connection; unknown ones are ignored."""
         channel = self._channels.get(channel_id)
         if channel is not None:
             self._state.agenda.cancel(channel)
             self._forget(channel, expired=False)
 
     def forget_all(self) -> None:
-        """Forget every connection: the broker lost its memory."""
+        """Drop every connection: the broker lost its memory."""
         for channel in self._channels.values():
             self._state.agenda.cancel(channel)
         self._channels.clear()
@@ -112,7 +112,7 @@ class Members:
     # What others ask
 
     def of_group(self, name: str) -> MembersOfGroup | None:
-        """Return a consumer group, None when nobody is registered in it."""
+        """Return a consumer group, None without members."""
         membership = self._membership(name)
         if membership is None:
             return None
@@ -134,7 +134,7 @@ class Members:
         return [client for client in self._state.clients.values() if group in client.groups]
 
     def subscription(self, group: str, topic: str) -> Subscribed | None:
-        """Return what a group wants of a topic, None for an unknown group or topic."""
+        """Return the subscription of a group to a topic, None for an unknown group or topic."""
         known = self._membership(group)
         wanted = known.subscriptions if known is not None else ()
         return next((each for each in wanted if each.topic == topic), None)
@@ -221,7 +221,7 @@ def _grpc_member(client: Client) -> Member:
 
 
 def _declared_by(group: str, clients: Iterable[Client]) -> Membership:
-    """Return what a group without a classic member wants: what its newest client declared of each topic."""
+    """Return the subscriptions of a group without classic members: the newest declaration for each topic."""
     wanted = {
         topic: Subscribed(topic, expression.expression, expression.type, client.last_seen)
         for client in clients

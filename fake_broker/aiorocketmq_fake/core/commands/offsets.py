@@ -1,4 +1,4 @@
-"""Offsets: where groups stand, told, stored and moved (10)."""
+"""Offsets of groups: queries, commits and resets (10)."""
 
 from aiorocketmq_fake.core.commands.leasing import Leasing
 from aiorocketmq_fake.core.commands.polls import PollBook
@@ -33,7 +33,7 @@ class Offsets:
         state.events.append(OffsetCommitted(state.at, group_name, topic_name, queue_id, offset))
 
     def get(self, group_name: str, topic_name: str, queue_id: int) -> int:
-        """Tell a group's stored offset (10.1)."""
+        """Return a group's stored offset (10.1)."""
         state = self._state
         find_queue(state, topic_name, queue_id)
         state.check_group(group_name)
@@ -47,7 +47,7 @@ class Offsets:
         return offset
 
     def query(self, query: OffsetQuery) -> int:
-        """Tell the first, the next, or the first offset since a time (10.1)."""
+        """Return the first offset, the next one, or the first at or after a time (10.1)."""
         return self._target(
             find_queue(self._state, query.topic, query.queue_id), query.policy, query.timestamp
         )
@@ -55,8 +55,7 @@ class Offsets:
     def reset(
         self, group_name: str, topic_name: str, policy: OffsetPolicy, timestamp: float | None
     ) -> tuple[int, ...]:
-        """Move a group in all queues of a topic (R10.6); its redeliveries that wait are dropped with what is
-        passed."""
+        """Reset a group in all queues of a topic (R10.6); waiting redeliveries of passed messages are dropped."""
         state = self._state
         group = state.groups.get(group_name)
         if group is None:
@@ -88,7 +87,7 @@ class Offsets:
             consumption.move(queue_id, offset)
             return
         for lease in order.reset(offset):
-            # The order record is new; what hung on the old one must not come back (R8.20).
+            # The order record is new; leases of the old one must not lead to redeliveries (R8.20).
             if lease.handle in self._state.leases.by_handle:
                 self._leasing.drop(lease, LeaseEnd.RESET)
 

@@ -1,4 +1,4 @@
-"""Parked polls: receives and pulls that found nothing and wait, the one with the earliest end first (5.4)."""
+"""Parked polls: receives and pulls that wait for messages, the one with the earliest deadline first (5.4)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RequestT = TypeVar("RequestT")
 
 
 class Poll(Alarm, Generic[RequestT]):
-    """One waiting call."""
+    """One parked call."""
 
     __slots__ = (
         "apart",
@@ -48,16 +48,16 @@ class Poll(Alarm, Generic[RequestT]):
         self.id = id_
         self.topic = topic
         self.key = key
-        """What is waited for beside the topic: the group of a receive, the queue of a pull."""
+        """The group of a receive, or the queue of a pull."""
         self.client_id = client_id
         self.request = request
         self.wanted = wanted
         self.asked = asked
         self.until = until
         self.apart = False
-        """It waits for something of its own: that it finds nothing says nothing about the others."""
+        """It reads for itself alone: if it finds nothing, others of its key may still find messages."""
         self.cancelled = False
-        """The caller went away; the poll may still take messages (R5.7)."""
+        """The caller disconnected; the poll may still take messages (R5.7)."""
 
 
 def _order(poll: Poll[RequestT]) -> tuple[int, int]:
@@ -65,18 +65,18 @@ def _order(poll: Poll[RequestT]) -> tuple[int, int]:
 
 
 class PollBook(Generic[RequestT]):
-    """The parked polls of one kind; whoever answers them says so by `serve`."""
+    """The parked polls of one kind; `serve` sets the functions that answer them."""
 
     def __init__(self, state: State) -> None:
         self._state = state
         self.waiting: dict[str, dict[Key, list[Poll[RequestT]]]] = {}
-        """Who waits, by topic and key; a topic that nobody waits for is not there."""
+        """Parked polls by topic and key, without empty entries."""
         self._by_id: dict[int, Poll[RequestT]] = {}
 
     def serve(
         self, attempt: Callable[[Poll[RequestT]], bool], expire: Callable[[Poll[RequestT]], None]
     ) -> None:
-        """Set who tries to answer a poll and says whether it did (`attempt`), and who ends it in any case
+        """Set the function that answers a poll if it can (`attempt`), and the one that ends it in any case
         (`expire`)."""
         self._attempt = attempt
         self._expire = expire
@@ -92,7 +92,7 @@ class PollBook(Generic[RequestT]):
             raise Refusal(Code.TOO_MANY_REQUESTS, f"Too many polls wait on topic {topic}; try again later.")
 
     def park(self, poll: Poll[RequestT], group: str) -> Parked:
-        """Let a poll wait until it is answered or its time is over."""
+        """Park a poll until it is answered or times out."""
         state = self._state
         self._by_id[poll.id] = poll
         insort(self.waiting.setdefault(poll.topic, {}).setdefault(poll.key, []), poll, key=_order)
@@ -102,11 +102,11 @@ class PollBook(Generic[RequestT]):
         return Parked(poll.id, until)
 
     def get(self, poll_id: int) -> Poll[RequestT] | None:
-        """Look a waiting poll up."""
+        """Return a parked poll."""
         return self._by_id.get(poll_id)
 
     def remove(self, poll: Poll[RequestT]) -> None:
-        """Let a poll wait no longer."""
+        """Remove a poll."""
         if self._by_id.pop(poll.id, None) is None:
             return
         self._state.agenda.cancel(poll)
@@ -119,7 +119,7 @@ class PollBook(Generic[RequestT]):
                 del self.waiting[poll.topic]
 
     def stored(self, topic: str, message: StoredMessage, key: Key | None = None) -> None:
-        """Try one poll for each group (or for one key) whose filter wants a new message (R5.18)."""
+        """Try one poll of each group (or of one key) whose filter accepts a new message (R5.18)."""
         keys = self.waiting.get(topic)
         if keys is None:
             return
@@ -130,25 +130,25 @@ class PollBook(Generic[RequestT]):
                     break
 
     def wake(self, topic: str, key: Key) -> None:
-        """Try the polls of one key in turn, until one finds nothing."""
+        """Try the polls of one key in order, until one finds nothing."""
         for poll in list(self.waiting.get(topic, {}).get(key, ())):
             if not self._attempt(poll) and not poll.apart:
                 return
 
     def of_topic(self, topic: str) -> list[Poll[RequestT]]:
-        """List who waits on a topic."""
+        """Return the polls of a topic."""
         return [poll for polls in self.waiting.get(topic, {}).values() for poll in polls]
 
     def of_key(self, key: Key) -> list[Poll[RequestT]]:
-        """List who waits with a key, on any topic."""
+        """Return the polls of a key, on any topic."""
         return [poll for poll in self._by_id.values() if poll.key == key]
 
     def of_client(self, client_id: str) -> list[Poll[RequestT]]:
-        """List the polls of one client."""
+        """Return the polls of one client."""
         return [poll for poll in self._by_id.values() if poll.client_id == client_id]
 
     def clear(self) -> None:
-        """Forget all polls without answer: the proxy is gone, and their callers with it (R12.7)."""
+        """Drop all polls without answer: the proxy was stopped, and its callers disconnected (R12.7)."""
         for poll in self._by_id.values():
             self._state.agenda.cancel(poll)
         self._by_id.clear()

@@ -26,7 +26,7 @@ from aiorocketmq_fake.core.values.model import OutgoingMessage, SendOutcome, Sto
 from aiorocketmq_fake.core.values.names import is_internal
 from aiorocketmq_fake.core.values.placement import queue_of_group
 
-# Names of their own for members that every message meets: to look one up on its enum takes ten times as long.
+# Aliases of enum members: attribute access on the enum is ten times slower, for every message.
 _OK = Code.OK
 _TRANSACTION, _PRIORITY, _NORMAL = MessageType.TRANSACTION, MessageType.PRIORITY, MessageType.NORMAL
 _GZIP, _IDENTITY = Encoding.GZIP, Encoding.IDENTITY
@@ -58,7 +58,7 @@ class Producing:
             )
         else:
             outcomes = self._send_batch(topic, messages, client_id, fresh)
-        # Only now, so that who waits for the first of a batch gets the others with it.
+        # Announced after the whole batch is stored, so that a waiter receives all of it.
         for stored in fresh:
             self._storage.announce(topic, stored)
         return outcomes
@@ -111,7 +111,7 @@ class Producing:
             raise Refusal(Code.INTERNAL_SERVER_ERROR, "The disk is nearly full; nothing is stored any more.")
 
     def _check_classic(self, topic: Topic, messages: tuple[OutgoingMessage, ...]) -> None:
-        """Brokers look neither at the type of a topic nor at its permission (live remoting 3)."""
+        """Brokers check neither the type of a topic nor its permission (live remoting 3)."""
         self._check_room()
         for message in messages:
             check_encoded(message, Code.MESSAGE_PROPERTIES_TOO_LARGE)
@@ -223,7 +223,7 @@ class Producing:
         return message.message_id if self._state.profile.transaction_id_always else ""
 
     def _content(self, message: OutgoingMessage) -> OutgoingMessage:
-        """Make of a message what consumers will see (R4.2-R4.4)."""
+        """Return a message as consumers will see it (R4.2-R4.4)."""
         profile = self._state.profile
         born = message.born_timestamp
         if born is None:
@@ -275,6 +275,6 @@ class Producing:
         return self._any_queue(topic)
 
     def _any_queue(self, topic: Topic) -> int:
-        # Real servers show no pattern here (session §4.6), so chance it is.
+        # Real servers show no pattern here (session §4.6), hence a random queue.
         queues = topic.config.write_queues
         return int(self._state.rng.random() * queues) if queues > 1 else 0

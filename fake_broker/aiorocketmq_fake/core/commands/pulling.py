@@ -12,7 +12,7 @@ from aiorocketmq_fake.core.values.model import Parked, PollAnswered, Pulled, Pul
 PullPoll = Poll[PullRequest]
 
 _SCAN_MAX = 800
-"""Entries that one read looks at (R5.11)."""
+"""Entries that one read examines (R5.11)."""
 
 
 class Pulling:
@@ -52,7 +52,7 @@ class Pulling:
         return self._polls.park(poll, request.group)
 
     def cancel(self, poll: PullPoll) -> None:
-        """The caller of a parked pull went away."""
+        """Cancel a parked pull: its caller disconnected."""
         poll.cancelled = True
         self._polls.remove(poll)
         self._tell(poll, self._nothing(poll.request))
@@ -68,7 +68,7 @@ class Pulling:
             self.expire(poll)
 
     def stored(self, topic: Topic, message: StoredMessage) -> None:
-        """Try who waits at the end of a queue that got a message: all of them, for nothing is taken away."""
+        """Try all polls at the end of a queue that got a message: pulls take nothing from one another."""
         for poll in self._polls.of_topic(topic.name):
             if poll.key == message.queue_id:
                 self._try(poll)
@@ -118,7 +118,7 @@ class Pulling:
         return True
 
     def expire(self, poll: PullPoll) -> None:
-        """Answer a parked pull empty: its time is over, or nothing can come any more."""
+        """Answer a parked pull empty: it timed out, or no message can come any more."""
         self._answer(poll, self._nothing(poll.request))
 
     def _answer(self, poll: PullPoll, result: Pulled) -> None:
@@ -144,8 +144,7 @@ class Pulling:
 
 
 def find_queue(state: State, topic_name: str, queue_id: int) -> Queue:
-    """Look a queue up. Refused: ILLEGAL_TOPIC, TOPIC_NOT_FOUND, and NOT_FOUND for a queue that is not
-    there."""
+    """Return a queue. Refused: ILLEGAL_TOPIC, TOPIC_NOT_FOUND, and NOT_FOUND for an unknown queue."""
     state.check_topic(topic_name)
     topic = state.topics.get(topic_name)
     if topic is None:

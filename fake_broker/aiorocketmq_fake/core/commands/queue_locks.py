@@ -15,7 +15,7 @@ class QueueLocks:
         """Owner and end of each lock, by group and queue."""
 
     def lock(self, group: str, client_id: str, queues: tuple[QueueKey, ...]) -> tuple[QueueKey, ...]:
-        """Lock queues, or renew the locks; returns those that the client holds now."""
+        """Lock queues, or renew the locks; return those that the client holds now."""
         state = self._state
         held = self._unexpired(group)
         until = state.now + milliseconds(limits.QUEUE_LOCK_LIFE)
@@ -42,11 +42,11 @@ class QueueLocks:
         self._keep(group, held)
 
     def is_held_by(self, group: str) -> bool:
-        """Tell whether any member of a group holds a lock."""
+        """Return whether any member of a group holds a lock."""
         return bool(self._unexpired(group))
 
     def forget_all(self) -> None:
-        """Forget every lock: the broker lost its memory."""
+        """Drop every lock: the broker lost its memory."""
         self._held.clear()
 
     def _unexpired(self, group: str) -> dict[QueueKey, tuple[str, int]]:

@@ -1,4 +1,4 @@
-"""Receiving: which messages a consumer gets, under which lease, and when its call waits (5)."""
+"""Receiving: which messages a consumer gets, under which lease, and when its call is parked (5)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from aiorocketmq_fake.core.values.model import (
 )
 
 _OK = Code.OK
-"""To look it up on its enum takes ten times as long, and every receive is told it."""
+"""Alias: attribute access on the enum is ten times slower, for every receive."""
 
 ReceivePoll = Poll[ReceiveRequest]
 
@@ -50,7 +50,7 @@ class Receiving:
         polls.serve(self._try, self.expire)
 
     def receive(self, request: ReceiveRequest) -> Received | Parked:
-        """Answer at once with what is there, else park (R5.15, R5.17)."""
+        """Answer at once if there are messages, else park (R5.15, R5.17)."""
         state = self._state
         profile = state.profile
         apart = self._lite.serves(request)
@@ -78,7 +78,7 @@ class Receiving:
         return self._polls.park(poll, request.group)
 
     def cancel(self, poll: ReceivePoll) -> None:
-        """The caller of a parked receive went away (R5.7)."""
+        """Cancel a parked receive: its caller disconnected (R5.7)."""
         poll.cancelled = True
         if not self._state.profile.cancelled_polls_take:
             self._end(poll, ())
@@ -101,7 +101,7 @@ class Receiving:
     # Checks
 
     def _check(self, request: ReceiveRequest, apart: bool) -> tuple[int, Filter | None]:
-        """Check a request in the server's order (5.1); answers how long it may wait, ms, and its filter."""
+        """Check a request in the server's order (5.1); return how long it may wait, in ms, and its filter."""
         state = self._state
         profile = state.profile
         client = state.clients.get(request.client_id)
@@ -130,7 +130,7 @@ class Receiving:
             raise Refusal(profile.disabled_group_code, f"The consumer group {request.group} may not consume.")
         if request.batch_size < 0:
             raise Refusal(profile.bad_batch_size_code, f"The batch size {request.batch_size} is negative.")
-        # Before anything is taken, so that a refusal changes nothing: where so many wait, nothing is there to take.
+        # Before messages are taken, so that a refusal changes nothing: with so many parked polls there are none.
         self._polls.check_room(request.topic, request.group)
         if apart:
             self._lite.check(request)
@@ -180,7 +180,7 @@ class Receiving:
     # Delivering
 
     def _deliver(self, poll: ReceivePoll, consumption: Consumption) -> tuple[list[Delivery], bool]:
-        """Lease what the poll can get now; the second value tells that messages were dropped instead
+        """Lease the messages that the poll can get now; the second value is whether messages were dropped instead
         (5.2)."""
         ordered, max_attempts = self.rules(poll.request, consumption)
         limit = min(poll.request.batch_size, self._state.profile.receive_batch_max)
@@ -207,7 +207,7 @@ class Receiving:
         return deliveries, dropped
 
     def rules(self, request: ReceiveRequest, consumption: Consumption) -> tuple[bool, int]:
-        """Tell whether the receive is ordered, and after how many deliveries a message is given up (R5.1)."""
+        """Return whether the receive is ordered, and after how many deliveries a message is given up (R5.1)."""
         config = consumption.group.config
         client = self._state.clients.get(request.client_id)
         if self._state.profile.client_settings_decide and client is not None:
@@ -261,7 +261,7 @@ class Receiving:
         return taken
 
     def _order(self, consumption: Consumption, queue: Queue) -> Order:
-        """Look the order record of a queue up; one that rests for long is begun anew (8.3)."""
+        """Return the order record of a queue, a new one after a long rest (8.3)."""
         order = consumption.order(queue)
         life = milliseconds(self._state.profile.order_record_life)
         if not life or not order.popped or self._state.now - order.popped <= life:
@@ -299,7 +299,7 @@ class Receiving:
                 message.offset,
                 message.position,
             )
-            # A reset may hand one message out twice within a millisecond.
+            # After a reset, one message may be delivered twice within a millisecond.
             if not state.leases.knows(handle):
                 break
             popped += 1
@@ -364,7 +364,7 @@ class Receiving:
     # Parked polls
 
     def _try(self, poll: ReceivePoll) -> bool:
-        """Answer a parked poll if it can get anything."""
+        """Answer a parked poll if it can get messages."""
         key = (poll.request.group, poll.topic)
         if poll.apart:
             consumption = self._lite.consumption(poll.request)
@@ -390,7 +390,7 @@ class Receiving:
             self._state.outputs.append(PollAnswered(poll.id, result))
 
     def _finish(self, poll: ReceivePoll, deliveries: list[Delivery], dropped: bool) -> Received:
-        """Make the answer; deliveries that nobody can get any more are taken back (5.2, R5.7)."""
+        """Return the answer; deliveries that cannot reach their caller are released (5.2, R5.7)."""
         state = self._state
         lost = poll.cancelled or (poll.request.auto_renew and poll.client_id not in state.clients)
         if deliveries and not lost:

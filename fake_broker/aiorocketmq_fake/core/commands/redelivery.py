@@ -1,4 +1,4 @@
-"""Redelivery: what follows when a lease ends without an ack (7.1, 7.4, 8)."""
+"""Redelivery of messages whose lease ended without an ack (7.1, 7.4, 8)."""
 
 from aiorocketmq_fake.core.commands.dead_letters import DeadLetters
 from aiorocketmq_fake.core.commands.polls import PollBook
@@ -20,7 +20,7 @@ from aiorocketmq_fake.core.values.names import retry_topic
 
 
 class _Waking(Alarm):
-    """Polls of one consumption are to be woken."""
+    """Timer that tries the parked polls of one group on one topic."""
 
     __slots__ = ("consumption",)
 
@@ -93,14 +93,14 @@ class Redelivery:
             self._polls.stored(topic, copy, group)
 
     def is_kept(self, lease: Lease) -> bool:
-        """Tell whether a message is still in its queue: deleted ones cannot come back (R11.3)."""
+        """Return whether a message is still in its queue: deleted ones cannot be redelivered (R11.3)."""
         message, own = lease.message, lease.consumption.topic
         # Lite topics have their queues where their group reads them.
         topic = own if own.system else self._state.topics.get(message.topic)
         return topic is not None and topic.queues[message.queue_id].min_offset <= message.offset
 
     def settle_ordered(self, lease: Lease) -> bool:
-        """Tell the order record of a lease that its message is consumed; True when others came free."""
+        """Settle the message in the order record of its lease; True if others became available."""
         order = lease.order
         if order is None:
             return False
@@ -120,9 +120,9 @@ class Redelivery:
         return freed
 
     def _latency(self) -> int:
-        """Tell after how many milliseconds a redelivery is stored."""
+        """Return after how many milliseconds a redelivery is stored."""
         profile = self._state.profile
-        # Seen on 5.5.0 (n = 234): 2.0 s at least, half of all below 3.3 s, the last after 5.9 s.
+        # Observed on 5.5.0 (n = 234): 2.0 s at least, half of all below 3.3 s, the last after 5.9 s.
         most = profile.revive_spread
         spread = self._state.rng.triangular(0.0, most, 0.15 * most) if most else 0.0
         return milliseconds(profile.revive_latency + spread)
@@ -145,7 +145,7 @@ class Redelivery:
         )
 
     def _goes_unnoticed(self, lease: Lease) -> bool:
-        """Tell whether parked polls miss this end: a quirk of real servers (consumption §1, R8.11)."""
+        """Return whether parked polls miss this expiry: a quirk of real servers (consumption §1, R8.11)."""
         return (
             lease.extended
             and not self._state.profile.ordered_extension_wakes

@@ -1,4 +1,4 @@
-"""The registry of groups: how they come to be known, and how changes are told."""
+"""The registry of groups: lookup, creation on first use, and the event of a change."""
 
 from aiorocketmq_fake.core.records.groups import Group, retry_policy
 from aiorocketmq_fake.core.state import State
@@ -8,27 +8,27 @@ from aiorocketmq_fake.core.values.model import GroupConfig
 
 
 def known_group(state: State, name: str) -> Group:
-    """Look a group up, or create it where a receive may do so (R10.2)."""
+    """Return a group, created if a receive may create it (R10.2)."""
     if name not in state.groups and not state.profile.auto_create_groups:
         raise Refusal(state.profile.unknown_group_code, f"The consumer group {name} does not exist.")
     return ensured_group(state, name)
 
 
 def looked_up_group(state: State, name: str) -> Group | None:
-    """Look a group up as a proxy does; where it asks a broker for that, the broker creates the group (R10.2)."""
+    """Return a group as a proxy does; if it asks a broker for that, the broker creates the group (R10.2)."""
     if state.profile.lookups_create_groups and state.profile.auto_create_groups:
         return ensured_group(state, name)
     return state.groups.get(name)
 
 
 def check_session_group(state: State, name: str) -> None:
-    """Refuse with ILLEGAL_CONSUMER_GROUP what a session asks for a group that has to be there, and is not."""
+    """Raise ILLEGAL_CONSUMER_GROUP if a session needs an existing group that does not exist."""
     if looked_up_group(state, name) is None and state.profile.session_needs_group:
         raise Refusal(Code.ILLEGAL_CONSUMER_GROUP, f"The consumer group {name} does not exist.")
 
 
 def ensured_group(state: State, name: str) -> Group:
-    """Look a group up, or create it, as the classic protocol does on every server unless it is told not to."""
+    """Return a group, created if need be, as servers do by default for the classic protocol."""
     group = state.groups.get(name)
     if group is None:
         group = state.groups[name] = Group(GroupConfig(name), state.log_end, auto_created=True)
@@ -37,7 +37,7 @@ def ensured_group(state: State, name: str) -> Group:
 
 
 def tell_changed(state: State, config: GroupConfig, *, deleted: bool) -> None:
-    """Tell that a group was created, updated or deleted."""
+    """Record that a group was created, updated or deleted."""
     grain = state.profile.order_grain.value
     steps = retry_policy(config, state.profile).steps
     state.events.append(GroupChanged(state.at, config, steps, grain, deleted))

@@ -1,8 +1,8 @@
-"""Retention: how long messages are kept, whoever has read them, and what happens when the disk fills (11).
+"""Retention: how long messages are kept, and what happens when the disk fills (11).
 
-The log belongs to the node: messages go by their store time, independent of topic and consumption (R11.1). Servers
-drop whole files of the log; this one drops messages, so that a test need not write a gigabyte. The disk is a dial
-that an administrator turns: nothing here measures one.
+The log belongs to the node: messages are deleted by their store time, independent of topic and consumption (R11.1).
+Servers drop whole files of the log; this one drops messages, so that a test need not write a gigabyte. An
+administrator sets the disk usage: nothing here measures it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HOUR, DAY = 3_600_000, 86_400_000
 
 
 class Retention:
-    """Deletes what is too old, or what must go to make room."""
+    """Deletes expired messages, and the oldest ones to free space."""
 
     def __init__(self, state: State, trim_lite: Callable[[Callable[[Queue], int]], None]) -> None:
         self._state = state
@@ -51,19 +51,19 @@ class Retention:
         self._plan()
 
     def clean(self) -> int:
-        """Delete what has expired now, whatever the hour; answers how many copies went."""
+        """Delete expired messages now, at any hour; return how many copies were deleted."""
         deleted = self._delete_expired()
         self._plan()
         return deleted
 
     def snapshot(self) -> KeepingSnapshot:
-        """Tell the settings in force."""
+        """Return the settings in force."""
         return KeepingSnapshot(self._period / 1000, self._disk_used, self._stage)
 
     # By time
 
     def on_time(self) -> None:
-        """Do the regular cleaning; its time has come."""
+        """Do the periodic cleaning."""
         self._delete_expired()
         if self._stage in (DiskStage.CRITICAL, DiskStage.FULL):
             self._delete_oldest()

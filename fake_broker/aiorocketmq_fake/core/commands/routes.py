@@ -1,4 +1,4 @@
-"""Routes and assignments: what clients are told about the queues of a topic (3)."""
+"""Routes and assignments of the queues of a topic (3)."""
 
 from aiorocketmq_fake.core.commands.registry import looked_up_group
 from aiorocketmq_fake.core.records.topics import ACCEPTED, Topic
@@ -18,7 +18,7 @@ def query_route(state: State, name: str) -> tuple[RouteEntry, ...]:
 
 
 def query_assignment(state: State, name: str, group_name: str, client_id: str = "") -> tuple[RouteEntry, ...]:
-    """List what a consumer of a group receives from; all but pull consumers get the same list (R3.6-R3.8)."""
+    """Return the queues that a consumer of a group receives from; all but pull consumers get the same (R3.6-R3.8)."""
     state.check_topic(name)
     state.check_group(group_name)
     topic = _topic(state, name)
@@ -38,7 +38,7 @@ def query_assignment(state: State, name: str, group_name: str, client_id: str = 
 
 
 def _pullers(state: State, group_name: str, client_id: str) -> list[str]:
-    """Return the pull consumers of a group in order, where this client is one of them."""
+    """Return the pull consumers of a group in order, if this client is one of them."""
     pullers = [
         client.id
         for client in state.clients.values()
@@ -48,7 +48,7 @@ def _pullers(state: State, group_name: str, client_id: str) -> list[str]:
 
 
 def _share(queues: int, clients: list[str], client_id: str) -> range:
-    """Divide queues into runs of neighbours, as even as can be, and return one client's."""
+    """Divide queues into contiguous runs, as evenly as possible, and return one client's."""
     place = clients.index(client_id)
     return range(place * queues // len(clients), (place + 1) * queues // len(clients))
 

@@ -1,4 +1,4 @@
-"""What keeping a broker on disk needs of its state, and how one is built anew from what was left of it."""
+"""Salvage: the progress of groups for persistence, and rebuilding a broker from what a damaged folder still has."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from aiorocketmq_fake.core.values.names import retry_topic
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where a group stands in one queue: everything before is settled, or in no consumer's hands at least."""
+    """Progress of a group in one queue: everything before is settled, or at least not in flight."""
 
     group: str
     topic: str
@@ -27,7 +27,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Salvaged:
-    """What was left of a topic: its settings and, for each queue, messages in order, with gaps where some are lost."""
+    """Salvaged data of a topic: its settings and, for each queue, messages in order, with gaps for lost ones."""
 
     config: TopicConfig
     system: bool
@@ -35,13 +35,13 @@ class Salvaged:
 
 
 def entries(state: State, topic_name: str) -> tuple[Entries, ...]:
-    """Return where the queues of a topic keep their messages."""
+    """Return the message containers of a topic's queues."""
     topic = state.topics.get(topic_name)
     return tuple(queue.entries for queue in topic.queues) if topic is not None else ()
 
 
 def standings(state: State) -> list[Standing]:
-    """List where groups stand; before what is in the hands of consumers, for that must come again."""
+    """Return the progress of groups; before messages in flight, as those must be redelivered."""
     held: dict[tuple[str, str, str, int], int] = {}
     for lease in state.leases.all():
         message = lease.message
@@ -61,7 +61,7 @@ def standings(state: State) -> list[Standing]:
 def rebuild(
     state: State, topics: Iterable[Salvaged], groups: Iterable[GroupConfig], standing: Iterable[Standing]
 ) -> None:
-    """Fill an empty state with what was left of another. Offsets close up over lost messages."""
+    """Fill an empty state with salvaged data. Offsets close up over lost messages."""
     moved: dict[tuple[str, int], list[int]] = {}
     kept: list[tuple[StoredMessage, Topic]] = []
     for left in topics:

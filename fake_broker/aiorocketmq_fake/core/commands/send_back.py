@@ -19,7 +19,7 @@ from aiorocketmq_fake.core.values.names import dead_letter_topic, plain_retry_to
 
 
 class _Retry(Alarm):
-    """A copy that waits for its time."""
+    """A copy that waits for its delivery time."""
 
     __slots__ = ("group", "message")
 
@@ -31,7 +31,7 @@ class _Retry(Alarm):
 
 
 class SendingBack:
-    """The command, and the copies that wait for their time."""
+    """The command, and the copies that wait for their delivery time."""
 
     def __init__(self, state: State, storage: Storage, dead_letters: DeadLetters) -> None:
         self._state = state
@@ -39,7 +39,7 @@ class SendingBack:
         self._dead_letters = dead_letters
 
     def send_back(self, request: SendBack, client_id: str) -> None:
-        """Let the group have a message again, later; after its last attempt it is a dead letter."""
+        """Redeliver a message to the group later; after its last attempt it is a dead letter."""
         state = self._state
         state.check_group(request.group)
         message = state.message_at(request.position)
@@ -57,9 +57,10 @@ class SendingBack:
         state.events.append(SentBack(state.at, request.group, message, client_id, due / 1000))
 
     def destination(self, message: OutgoingMessage, *, is_locked: bool) -> OutgoingMessage:
-        """Return a message that a consumer itself sends to its retry topic, or the dead letter that it is by now.
+        """Return a message that a consumer itself sends to its retry topic, or its dead letter after the last
+        attempt.
 
-        While the group holds a queue lock (`is_locked`), servers take every such message for its last attempt.
+        While the group holds a queue lock (`is_locked`), servers treat every such message as its last attempt.
         """
         classic = message.classic
         if classic is None or not message.topic.startswith(limits.RETRY_PREFIX):
@@ -79,7 +80,7 @@ class SendingBack:
         properties = {
             "RETRY_TOPIC": content.topic,
             "ORIGIN_MESSAGE_ID": request.origin_id or content.message_id,
-            # Only the first copy says where the message came from.
+            # Only the first copy records the origin of the message.
             **classic.properties,
             "REAL_TOPIC": plain_retry_topic(request.group),
             "REAL_QID": "0",

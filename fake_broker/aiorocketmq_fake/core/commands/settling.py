@@ -1,4 +1,4 @@
-"""Settling: what consumers do with the handles of messages they hold: ack, change, forward (6)."""
+"""Settling: commands with the handles of leased messages: ack, change, forward (6)."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ from aiorocketmq_fake.core.values.model import (
 from aiorocketmq_fake.core.values.names import retry_topic
 
 _OK = Code.OK
-"""To look it up on its enum takes ten times as long, and every ack is told it."""
+"""Alias: attribute access on the enum is ten times slower, for every ack."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a handle points to, when it is not that of a live lease."""
+    """The message that a handle without a live lease refers to."""
 
     handle: Handle
     message: StoredMessage
@@ -101,8 +101,7 @@ class Settling:
         return AckOutcome(entry.message_id, entry.receipt_handle, _OK, "")
 
     def _ack_without_lease(self, request: AckRequest, entry: AckEntry) -> Lease | None:
-        """Judge an ack whose handle holds nothing: refuse, accept without effect, or find the lease it
-        means."""
+        """Handle an ack without a live lease: refuse, accept without effect, or find the lease it means."""
         place = self._place(request.group, request.topic, entry.receipt_handle)
         if place.handle.is_ordered:
             lease = self._ordered_lease(place)
@@ -134,7 +133,7 @@ class Settling:
     # Change
 
     def change(self, request: ChangeRequest) -> str:
-        """Give a message a new lease end (6.3)."""
+        """Change the end of a lease (6.3)."""
         state = self._state
         profile = state.profile
         state.check_topic(request.topic)
@@ -161,8 +160,7 @@ class Settling:
         return self._leasing.change(lease, length)
 
     def _change_without_lease(self, request: ChangeRequest, length: int) -> str:
-        """Judge a change whose handle holds nothing: refuse, answer without effect, or lease once more
-        (R6.12)."""
+        """Handle a change without a live lease: refuse, answer without effect, or lease once more (R6.12)."""
         profile = self._state.profile
         place = self._place(request.group, request.topic, request.receipt_handle)
         if place.handle.is_ordered and profile.ack_without_lease_ok:
@@ -174,7 +172,7 @@ class Settling:
         acked = self._state.leases.was_acked(request.receipt_handle)
         choice = profile.change_after_ack if acked else profile.change_with_old_handle
         if request.group not in self._state.groups and choice is not WrongHandle.REFUSED:
-            # Seen on 5.5.0: a lease is noted for a group that nobody has.
+            # Observed on 5.5.0: a lease is recorded for a group that does not exist.
             return self._meaningless(place.handle)
         if choice is WrongHandle.REFUSED or place.consumption is None or place.handle.is_ordered:
             raise Refusal(
@@ -184,13 +182,13 @@ class Settling:
         return self._lease_again(request, place.consumption, place, length)
 
     def _meaningless(self, handle: Handle) -> str:
-        """Return a handle that holds nothing."""
+        """Return a handle without a lease."""
         return encode(handle.start, 0, 0, 0, False, self._state.broker, 0, handle.offset, 0, changed=True)
 
     def _lease_again(
         self, request: ChangeRequest, consumption: Consumption, place: _Place, length: int
     ) -> str:
-        """Make one more lease of a message, as servers do that look at handles only (O6)."""
+        """Lease a message once more, as servers do that check handles only (O6)."""
         state = self._state
         message = place.message
         lease = Lease(
@@ -291,8 +289,7 @@ class Settling:
         return lease
 
     def _place(self, group: str, topic: str, text: str) -> _Place:
-        """Find where a handle without lease points to; refused when unreadable, expired or out of range
-        (6.2)."""
+        """Return what a handle without lease refers to; refused if unreadable, expired or out of range (6.2)."""
         handle = self._decode(text)
         if handle.expires <= self._state.now:
             raise Refusal(Code.INVALID_RECEIPT_HANDLE, f"The receipt handle {_short(text)} has expired.")

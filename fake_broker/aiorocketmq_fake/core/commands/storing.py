@@ -12,12 +12,12 @@ Listener = Callable[[Topic, StoredMessage], None]
 
 
 class Storage:
-    """Appends messages to queues and tells whoever waits for them."""
+    """Appends messages to queues and notifies waiters."""
 
     def __init__(self, state: State) -> None:
         self._state = state
         self.listeners: list[Listener] = []
-        """Called after a message became visible to the readers of its topic."""
+        """Called after a message became visible to the consumers of its topic."""
 
     def append(
         self,
@@ -33,7 +33,7 @@ class Storage:
         first_copy: StoredMessage | None = None,
         transaction_id: str = "",
     ) -> StoredMessage:
-        """Store one copy, without waking anybody; follow with `announce`."""
+        """Store one copy without notifying waiters; follow with `announce`."""
         state = self._state
         queue = topic.queues[queue_id]
         at = state.now / 1000
@@ -59,12 +59,12 @@ class Storage:
         return message
 
     def announce(self, topic: Topic, message: StoredMessage) -> None:
-        """Wake who waits for the message."""
+        """Notify the waiters for a message."""
         for listener in self.listeners:
             listener(topic, message)
 
     def system_topic(self, name: str) -> Topic:
-        """Look a retry or dead-letter topic up, or create it: one queue, all may read and write (0.2)."""
+        """Return a retry or dead-letter topic, created if need be: one queue, all may read and write (0.2)."""
         topic = self._state.topics.get(name)
         if topic is None:
             config = TopicConfig(name, TopicType.NORMAL, 1, 1, Permission.READ_WRITE)

@@ -9,21 +9,21 @@ from aiorocketmq_fake.core.values.codes import Code, Refusal
 
 
 class Throttle:
-    """A bucket for each limited RPC: full it holds one second's calls (at least one), and it fills all the time."""
+    """A token bucket for each limited RPC: it holds at most one second's calls (at least one)."""
 
     def __init__(self, state: State) -> None:
         self._state = state
         self._buckets: dict[str, _Bucket] = {}
         self.limits = False
-        """Whether anything is limited."""
+        """Whether any RPC is limited."""
 
     @property
     def rates(self) -> Mapping[str, float]:
-        """Calls per second that are let through, by RPC; others are not limited."""
+        """Limits in calls per second, by RPC; others are not limited."""
         return MappingProxyType({rpc: bucket.rate for rpc, bucket in self._buckets.items()})
 
     def limit(self, rpc: str, per_second: float | None) -> None:
-        """Let at most `per_second` calls through, 0 lets none; None lifts the limit. ValueError for other values."""
+        """Limit an RPC to `per_second` calls, 0 for none; None lifts the limit. ValueError for other values."""
         if rpc not in ALL_RPCS:
             raise ValueError(f"no RPC is called {rpc!r}: use one of {', '.join(sorted(ALL_RPCS))}.")
         if per_second is None:
@@ -44,7 +44,7 @@ class Throttle:
 
 
 class _Bucket:
-    """A number of calls that may be made at once, refilled by the millisecond."""
+    """A token bucket, refilled by the millisecond."""
 
     __slots__ = ("_calls", "_filled_at", "rate")
 

@@ -14,11 +14,11 @@ from aiorocketmq_fake.core.values.events import DecidedAgain, Prepared, StoredAs
 from aiorocketmq_fake.core.values.model import EndTransactionRequest, OutgoingMessage
 
 Delay = Callable[[Topic, int, OutgoingMessage, MessageType, str], str]
-"""Keeps a message until its delivery time."""
+"""Stores a message until its delivery time."""
 
 
 class Transactions:
-    """The half of producing that waits for decisions."""
+    """The commands of transactions."""
 
     def __init__(self, state: State, storage: Storage, halves: Halves, checks: Checks, delay: Delay) -> None:
         self._state = state
@@ -33,8 +33,7 @@ class Transactions:
     def prepare(
         self, topic: Topic, queue_id: int, content: OutgoingMessage, client_id: str
     ) -> tuple[str, int]:
-        """Keep a half message; answers the transaction id, which is the message's (9.1), and a meaningless
-        offset."""
+        """Store a half message; return the transaction id, which is the message's (9.1), and a meaningless offset."""
         state = self._state
         if state.profile.internal_properties_leak:
             content = self._marked(content)
@@ -47,7 +46,7 @@ class Transactions:
         return content.message_id, half.offset
 
     def end(self, request: EndTransactionRequest) -> None:
-        """Commit, roll back, or only use up the producer's chance to do so (9.2)."""
+        """Commit, roll back, or only use up the pending decision of the producer (9.2)."""
         state = self._state
         state.check_topic(request.topic)
         if not request.transaction_id.strip():
@@ -69,17 +68,17 @@ class Transactions:
             self._commit(half, request)
 
     def forget_decisions(self) -> None:
-        """Forget which decisions are awaited: the proxy lost its memory (R12.7)."""
+        """Drop the pending decisions: the proxy lost its memory (R12.7)."""
         self._halves.forget_decisions()
 
     def forget_topic(self, topic_name: str) -> None:
-        """Drop the half messages of a topic that is deleted."""
+        """Drop the half messages of a deleted topic."""
         for half in self._halves.of_topic(topic_name):
             self._checks.leave(half)
         self._halves.forget_topic(topic_name)
 
     def decide(self, half: Half, request: EndTransactionRequest) -> None:
-        """Do to an open half message what its producer decided."""
+        """Apply a producer's decision to an open half message."""
         state = self._state
         state.events.append(
             TransactionEnded(
@@ -119,7 +118,7 @@ class Transactions:
         self._storage.announce(half.topic, stored)
 
     def _marked(self, content: OutgoingMessage) -> OutgoingMessage:
-        """Add the internal properties that come to light (session §6)."""
+        """Add the internal properties that become visible (session §6)."""
         properties = {**content.properties, limits.TRANSACTION_ID_PROPERTY: content.message_id}
         if content.recovery_duration is not None:
             properties[limits.IMMUNITY_PROPERTY] = str(int(content.recovery_duration))

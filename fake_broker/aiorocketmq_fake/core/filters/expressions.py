@@ -1,7 +1,7 @@
-"""Filters: which messages a consumer wants, decided in the two steps that servers use.
+"""Message filters of consumers, in the two steps of real servers.
 
-A filter first says whether the broker reads a message for the consumer (`selects`), then whether the proxy
-passes it on (`confirms`). Only tags need the second step, where the broker compares 32-bit hashes (R5.23).
+`selects` is whether the broker reads a message for the consumer, `confirms` whether the proxy passes it on. Only tags
+need the second step, if the broker compares 32-bit hashes (R5.23).
 """
 
 from __future__ import annotations
@@ -20,20 +20,18 @@ from aiorocketmq_fake.core.values.placement import java_hash
 from aiorocketmq_fake.core.values.profile import Profile
 
 _SQL = FilterType.SQL
-"""To look it up on its enum takes ten times as long, for every receive."""
+"""Alias: attribute access on the enum is ten times slower, for every receive."""
 
 
 class Filter(Protocol):
     """A parsed filter expression."""
 
     def selects(self, message: StoredMessage) -> bool:
-        """Tell whether the broker reads the message for the consumer; False skips it for the whole group
-        (R5.21)."""
+        """Return whether the broker reads the message for the consumer; False skips it for the whole group (R5.21)."""
         ...
 
     def confirms(self, message: StoredMessage) -> bool:
-        """Tell whether a selected message is really meant; False settles it for the group without
-        delivery."""
+        """Return whether a selected message matches exactly; False settles it for the group without delivery."""
         ...
 
 
@@ -47,7 +45,7 @@ class TagFilter:
         self._hashes = frozenset(map(java_hash, tags)) if by_hash else frozenset()
 
     def selects(self, message: StoredMessage) -> bool:
-        """Compare by hash where the broker's index does; a message without tag is never meant."""
+        """Compare by hash if the broker's index does; a message without tag never matches."""
         tag = message.content.tag
         return tag in self._tags or (bool(self._hashes) and tag != "" and java_hash(tag) in self._hashes)
 
@@ -73,7 +71,7 @@ class SqlFilter:
         return SqlFilter, (self._text, self._profile)
 
     def selects(self, message: StoredMessage) -> bool:
-        """Ask the expression."""
+        """Evaluate the expression."""
         with_servers = self._with_servers
 
         def read(name: str) -> str | None:
@@ -85,20 +83,20 @@ class SqlFilter:
             return False
 
     def confirms(self, message: StoredMessage) -> bool:
-        """Selected is meant."""
+        """Always true: selection is exact."""
         return True
 
 
 def parse(expression: FilterExpression, profile: Profile) -> Filter | None:
-    """Read a filter expression; None accepts everything.
+    """Parse a filter expression; None accepts everything.
 
-    Refused with ILLEGAL_FILTER_EXPRESSION: a TAG expression of nothing but separators, an empty SQL
-    expression (R5.23, session §8); with the profile's `sql_refusal_code`: one that cannot be read.
+    Refused with ILLEGAL_FILTER_EXPRESSION: a TAG expression of nothing but separators, an empty SQL expression
+    (R5.23, session §8); with the profile's `sql_refusal_code`: one that cannot be parsed.
     """
     if expression.type is not _SQL:
         if expression.expression in ("", "*"):
             return None
-        # Before anything looks at it: what is refused is not remembered either.
+        # Checked first, so that refused expressions are not cached either.
         if (length := len(expression.expression)) > limits.TAGS_LENGTH_MAX:
             raise Refusal(
                 Code.ILLEGAL_FILTER_EXPRESSION,

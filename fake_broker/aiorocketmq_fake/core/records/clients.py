@@ -1,11 +1,11 @@
-"""What the broker keeps of one client."""
+"""Records of clients."""
 
 from aiorocketmq_fake.core.records.timers import Alarm
 from aiorocketmq_fake.core.values.model import ClientSettings
 
 
 class Client(Alarm):
-    """A client that is registered; its alarm is its expiry."""
+    """A registered client; its timer is its expiry."""
 
     __slots__ = ("groups", "id", "last_seen", "reachable", "settings")
 
@@ -15,7 +15,7 @@ class Client(Alarm):
         self.settings = settings
         self.last_seen = now
         self.reachable = True
-        """Whether its telemetry stream is open: only then orders reach it."""
+        """Whether its telemetry stream is open: only then commands reach it."""
         self.groups: set[str] = set()
         """Consumer groups in which it is registered (R2.14)."""
 

@@ -1,4 +1,4 @@
-"""One group's way through one topic: where it stands in each queue, its redeliveries, its order records."""
+"""Progress of one group in one topic: its offset in each queue, its redeliveries, its order records."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from aiorocketmq_fake.core.values.model import StoredMessage
 from aiorocketmq_fake.core.values.profile import Profile
 
 _PRIORITY = TopicType.PRIORITY
-"""To look it up on its enum takes ten times as long, and every receive asks for it."""
+"""Alias: attribute access on the enum is ten times slower, for every receive."""
 
 _ORDERS: dict[OrderGrain, Callable[[Profile, Queue, int], Order]] = {
     OrderGrain.QUEUE: lambda profile, queue, start: QueueOrder(
@@ -28,7 +28,7 @@ _ORDERS: dict[OrderGrain, Callable[[Profile, Queue, int], Order]] = {
 
 
 class Consumption:
-    """What the broker keeps for one pair of group and topic."""
+    """The progress of one group in one topic."""
 
     __slots__ = ("_popped", "_positions", "_profile", "group", "orders", "retry", "retry_position", "topic")
 
@@ -39,14 +39,13 @@ class Consumption:
         self._positions: dict[int, int] = {}
         self._popped = 0
         self.retry: Topic | None = None
-        """The topic of the group's redeliveries, once there is one."""
+        """The topic of the group's redeliveries, None before the first."""
         self.retry_position = 0
         self.orders: dict[int, Order] = {}
         """Order records by queue, for ordered groups."""
 
     def position(self, queue: Queue) -> int:
-        """Tell where the group stands: the next offset of a normal group, the first unsettled one of an
-        ordered."""
+        """Return the group's position in a queue: the next offset, or the first unsettled one of an ordered group."""
         order = self.orders.get(queue.id)
         if order is not None:
             return order.committed
@@ -56,12 +55,12 @@ class Consumption:
         return position
 
     def stored_position(self, queue_id: int) -> int | None:
-        """Tell the position like `position`, None when the group has none yet."""
+        """Return the position like `position`, None without one yet."""
         order = self.orders.get(queue_id)
         return order.committed if order is not None else self._positions.get(queue_id)
 
     def positions(self) -> dict[int, int]:
-        """List all positions by queue."""
+        """Return all positions by queue."""
         ordered = {queue_id: order.committed for queue_id, order in self.orders.items()}
         return dict(sorted((self._positions | ordered).items()))
 
@@ -70,7 +69,7 @@ class Consumption:
         self._positions[queue_id] = offset
 
     def order(self, queue: Queue) -> Order:
-        """Look the order record of a queue up, or begin one where the group stands."""
+        """Return the order record of a queue, created at the group's position if need be."""
         order = self.orders.get(queue.id)
         if order is None:
             start = self.position(queue)
@@ -79,16 +78,16 @@ class Consumption:
         return order
 
     def forget_order(self, queue: Queue) -> None:
-        """Keep the position of one order record and drop the record."""
+        """Store the position of one order record and drop the record."""
         order = self.orders.pop(queue.id)
         self._positions[queue.id] = order.committed
         self._popped = max(self._popped, order.popped)
 
     def forget_orders(self) -> None:
-        """Keep the positions of the order records and drop the records (R8.21)."""
+        """Store the positions of the order records and drop the records (R8.21)."""
         for queue_id, order in self.orders.items():
             self._positions[queue_id] = order.committed
-            # A new record must not give the handles of the old one again.
+            # A new record must not reuse the handles of the old one.
             self._popped = max(self._popped, order.popped)
         self.orders = {}
 
@@ -97,11 +96,11 @@ class Consumption:
     ) -> list[StoredMessage]:
         """Take up to `limit` messages for a normal group and move its positions past them (R5.8-R5.14).
 
-        Messages that the filter rejects are passed over for good and told to `skipped`.
+        Messages that the filter rejects are skipped for good and reported to `skipped`.
         """
         taken: list[StoredMessage] = []
         retry = self._waiting_retries()
-        # By priority fresh messages go first: redeliveries are one queue without levels (R4.29).
+        # With priorities, new messages come first: redeliveries are one queue without levels (R4.29).
         if (
             retry is not None
             and self.topic.config.type is not _PRIORITY
@@ -164,7 +163,7 @@ def _read(
     taken: list[StoredMessage],
     skipped: Skipped,
 ) -> int:
-    """Read on from a position until `taken` has `limit` messages; answers the new position."""
+    """Read from a position until `taken` has `limit` messages; return the new position."""
     position = max(position, queue.min_offset)
     entries = queue.entries
     index = position - queue.min_offset

@@ -1,4 +1,4 @@
-"""Consumer groups: their settings and what these mean for retries."""
+"""Consumer groups and their retry intervals."""
 
 from aiorocketmq_fake.core.values.model import GroupConfig, RetryPolicy
 from aiorocketmq_fake.core.values.profile import Profile
@@ -12,7 +12,7 @@ class Group:
     def __init__(self, config: GroupConfig, created_position: int, auto_created: bool = False) -> None:
         self.config = config
         self.created_position = created_position
-        """Place in the log at the moment of creation."""
+        """Log position at the time of creation."""
         self.auto_created = auto_created
 
     @property
@@ -22,12 +22,12 @@ class Group:
 
 
 def retry_policy(config: GroupConfig, profile: Profile) -> RetryPolicy:
-    """Tell the retry intervals of a group: its own, or the profile's table (2.2)."""
+    """Return the retry intervals of a group: its own, or the profile's table (2.2)."""
     return config.retry_policy or RetryPolicy(steps=tuple(map(float, profile.backoff.value)))
 
 
 def retry_delay(config: GroupConfig, profile: Profile, attempts_before: int) -> float:
-    """Tell the server's own delay for a message it gives up renewing: two steps into the table (R7.12)."""
+    """Return the server's delay for a message it stops renewing: two steps into the table (R7.12)."""
     policy = retry_policy(config, profile)
     if policy.steps:
         return policy.steps[min(attempts_before + 2, len(policy.steps) - 1)]

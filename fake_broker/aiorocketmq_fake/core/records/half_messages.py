@@ -1,4 +1,4 @@
-"""Half messages: what producers prepared and nobody has decided yet (9.1)."""
+"""Half messages: sent in transactions that are still open (9.1)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Key = tuple[str, str]
 
 
 class Half(Alarm):
-    """A half message; its alarm is its next check, or its end."""
+    """A half message; its timer is its next check, or its end."""
 
     __slots__ = (
         "checks",
@@ -38,26 +38,26 @@ class Half(Alarm):
         self.sent_at = sent_at
         """Milliseconds, as all times here."""
         self.stored_at = sent_at
-        """Each check stores it anew (R9.6)."""
+        """Each check stores it again (R9.6)."""
         self.offset = offset
-        """Its place in the queue of half messages."""
+        """Its offset in the queue of half messages."""
         self.immune_until: int | None = None
-        """Not checked before this; None until checks wait for it."""
+        """Not checked before this; None until it is scheduled."""
         self.checks = 0
-        """How often its outcome was asked for."""
+        """Number of checks."""
         self.ended = False
         """Committed, rolled back or given up."""
 
     @property
     def key(self) -> Key:
-        """What a decision has to name."""
+        """What a decision must name."""
         return self.topic.name, self.content.message_id
 
 
 class Halves:
-    """Half messages, and which decisions the proxy still knows what to do with (R9.1).
+    """Half messages, and the pending decisions of the proxy (R9.1).
 
-    A send and every check let the proxy wait for one decision each; the newest is used up first.
+    A send and every check add one pending decision each; the newest is used up first.
     """
 
     def __init__(self) -> None:
@@ -73,16 +73,16 @@ class Halves:
             yield from halves
 
     def add(self, half: Half) -> None:
-        """Keep a half message."""
+        """Add a half message."""
         self._open.setdefault(half.key, []).append(half)
 
     def next_offset(self) -> int:
-        """Number the places in the queue of half messages."""
+        """Return the next offset in the queue of half messages."""
         self._offset += 1
         return self._offset - 1
 
     def remove(self, half: Half, now: int) -> None:
-        """Forget a half message whose outcome is known; decisions that are still awaited will find it ended."""
+        """Remove a half message whose outcome is known; pending decisions will find it ended."""
         half.ended = True
         if half.key in self._awaited:
             self._keep(half.key, self._still_awaited(half.key, now))
@@ -92,32 +92,32 @@ class Halves:
             del self._open[half.key]
 
     def await_decision(self, half: Half, until: int, now: int) -> None:
-        """Let a decision about the half message be taken up to a time."""
-        # Looked through here, so that undecided messages cannot pile up what is over.
+        """Accept a decision about the half message up to a time."""
+        # Expired ones are removed here, so that open transactions cannot accumulate them.
         awaited = [*self._still_awaited(half.key, now), (until, half)]
         self._keep(half.key, awaited[-limits.TRANSACTION_MEMORY_MAX :])
 
     def take_decision(self, key: Key, now: int) -> Half | None:
-        """Tell which half message a decision is about, and use the chance up; None when none is awaited."""
+        """Return the half message of a decision, and use the pending decision up; None without one."""
         awaited = self._still_awaited(key, now)
         half = awaited.pop()[1] if awaited else None
         self._keep(key, awaited)
         return half
 
     def awaits(self, key: Key, now: int) -> Half | None:
-        """Tell which half message a decision would be about."""
+        """Return the half message of a decision."""
         return next((half for until, half in reversed(self._awaited.get(key, [])) if until >= now), None)
 
     def forget_decisions(self) -> None:
-        """Wait for no decision any more."""
+        """Drop all pending decisions."""
         self._awaited.clear()
 
     def at(self, offset: int) -> Half | None:
-        """Return the open half message at a place in the queue of half messages, None when there is none."""
+        """Return the open half message at an offset of the queue of half messages, None without one."""
         return next((half for half in self if half.offset == offset), None)
 
     def of_topic(self, topic_name: str) -> list[Half]:
-        """List the half messages of a topic."""
+        """Return the half messages of a topic."""
         return [half for half in self if half.topic.name == topic_name]
 
     def forget_topic(self, topic_name: str) -> None:

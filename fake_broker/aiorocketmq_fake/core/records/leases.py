@@ -1,4 +1,4 @@
-"""Leases: which consumer holds which message until when, found by receipt handle."""
+"""Leases: which consumer has leased which message until when, by receipt handle."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from aiorocketmq_fake.core.values.model import StoredMessage
 
 _GENERATION = 16_384
 _EXPIRED = LeaseEnd.EXPIRED
-"""To look it up on its enum takes ten times as long, for every lease."""
+"""Alias: attribute access on the enum is ten times slower, for every lease."""
 
 
 class Reader(Protocol):
-    """Whose lease it is: a group on a topic."""
+    """The owner of leases: a group on a topic."""
 
     group: Group
     topic: Topic
     retry: Topic | None
-    """The topic of the group's redeliveries, once there is one."""
+    """The topic of the group's redeliveries, None before the first."""
 
 
 Skipped = Callable[[StoredMessage], None]
-"""Called for a message that a filter rejects, once."""
+"""Called once for a message that a filter rejects."""
 
 
 class Order(Protocol):
-    """What an ordered group knows about one queue."""
+    """The order record of an ordered group for one queue."""
 
     committed: int
     """Lowest offset that is not settled."""
     popped: int
-    """Time of the last receive, ms; grows with each so that no two deliveries have one handle."""
+    """Time of the last receive, in ms; increases with each, so that no two deliveries share a handle."""
 
     def release(self, attempt_id: str) -> list[Lease]:
         """End the leases of an earlier receive with the same attempt id, without counting an attempt
@@ -51,33 +51,32 @@ class Order(Protocol):
         ...
 
     def opened(self, lease: Lease) -> None:
-        """Note the lease of a message just taken."""
+        """Record the lease of a message just taken."""
         ...
 
     def settle(self, message: StoredMessage) -> bool:
-        """Note that a message is consumed for good; True when something can be taken now that could not
-        before."""
+        """Record that a message is consumed; True if messages became available."""
         ...
 
     def ended(self, message: StoredMessage, counted: bool) -> bool:
-        """Note that a lease ended without ack; True when something can be taken now that could not before."""
+        """Record that a lease ended without ack; True if messages became available."""
         ...
 
     def outstanding(self) -> int:
-        """Count the messages that were delivered and are not settled."""
+        """Return the number of delivered messages that are not settled."""
         ...
 
     def trim(self) -> None:
-        """Forget what was deleted from the queue and is in nobody's hands (R11.2)."""
+        """Drop messages that were deleted from the queue and are not in flight (R11.2)."""
         ...
 
     def reset(self, offset: int) -> list[Lease]:
-        """Start anew at an offset; answers the leases that hung on the old record."""
+        """Restart at an offset; return the leases of the old record."""
         ...
 
 
 class Lease(Alarm):
-    """One message in the hands of one consumer; its alarm is the lease's end, its renewal or its revival."""
+    """One message leased by one consumer; its timer is the expiry, renewal or redelivery."""
 
     __slots__ = (
         "attempt",
@@ -119,25 +118,25 @@ class Lease(Alarm):
         self.client_id = client_id
         self.handle = self.first_handle = handle
         self.popped = self.first_popped = popped
-        """As in the handle, ms; `first_popped` stays over changes."""
+        """As in the handle, in ms; changes keep `first_popped`."""
         self.expires = expires
         self.revive_queue = revive_queue
         self.auto_renew = auto_renew
-        """The server renews it; a change by the consumer ends that (R6.14)."""
+        """Renewed by the server until the consumer changes it (R6.14)."""
         self.order = order
         self.renewals = 0
         self.changed = False
-        """The handle is not the one the message came with."""
+        """The handle is not the one of the delivery."""
         self.extended = False
-        """A change moved the end beyond what the receive had given."""
+        """A change extended it beyond the end that the receive set."""
         self.counts = True
         """The delivery counts as an attempt."""
         self.end = _EXPIRED
-        """What to call its end."""
+        """The reason to report when it ends."""
 
 
 class LeaseBook:
-    """All live leases by handle, and for a while what became of the handles of ended ones."""
+    """All live leases by handle, and for a while the outcome of ended ones."""
 
     __slots__ = ("_fresh", "_old", "by_handle", "renewing")
 
@@ -151,16 +150,15 @@ class LeaseBook:
         self._old: dict[str, bool] = {}
 
     def add(self, lease: Lease) -> None:
-        """Enter a new lease."""
+        """Add a new lease."""
         self.by_handle[lease.handle] = lease
         if lease.auto_renew:
             self.renewing.setdefault(lease.client_id, set()).add(lease)
 
     def find(self, handle: str, client_id: str, message_id: str) -> Lease | None:
-        """Look a live lease up.
+        """Return the live lease.
 
-        The first handle of a renewed lease counts for the client and message it was given to only (R7.10,
-        R6.7).
+        The first handle of a renewed lease is valid for its client and message only (R7.10, R6.7).
         """
         lease = self.by_handle.get(handle)
         if lease is None or lease.handle == handle:
@@ -170,8 +168,7 @@ class LeaseBook:
         return None
 
     def rename(self, lease: Lease, handle: str, *, keep_first: bool) -> None:
-        """Give a lease a new handle; the old one is spent, except the first of a renewed lease
-        (`keep_first`)."""
+        """Replace the handle of a lease; the old one is spent, except the first of a renewed lease (`keep_first`)."""
         if not (keep_first and lease.handle == lease.first_handle):
             del self.by_handle[lease.handle]
             self._note(lease.handle, acked=False)
@@ -182,7 +179,7 @@ class LeaseBook:
         self.by_handle[handle] = lease
 
     def remove(self, lease: Lease, *, acked: bool) -> None:
-        """Take a lease out; its handle is remembered for a while as acked or not."""
+        """Remove a lease; its handle is remembered for a while as acked or not."""
         del self.by_handle[lease.handle]
         self._note(lease.handle, acked)
         if lease.changed:
@@ -191,7 +188,7 @@ class LeaseBook:
             self.stop_renewing(lease)
 
     def stop_renewing(self, lease: Lease) -> None:
-        """Let a lease end when its time is over."""
+        """Stop renewing a lease."""
         lease.auto_renew = False
         leases = self.renewing.get(lease.client_id)
         if leases is not None:
@@ -200,15 +197,15 @@ class LeaseBook:
                 del self.renewing[lease.client_id]
 
     def was_acked(self, handle: str) -> bool:
-        """Tell whether a spent handle was acked; False also for those that are unknown or forgotten."""
+        """Return whether a spent handle was acked; False also for unknown ones."""
         return self._fresh.get(handle, False) or self._old.get(handle, False)
 
     def knows(self, handle: str) -> bool:
-        """Tell whether a handle is live or was used up not long ago, so that it must not be given again."""
+        """Return whether a handle is live or was spent recently, so that it must not be reused."""
         return handle in self.by_handle or handle in self._fresh or handle in self._old
 
     def all(self) -> list[Lease]:
-        """List the live leases once each, oldest first."""
+        """Return the live leases once each, oldest first."""
         return [lease for handle, lease in self.by_handle.items() if lease.handle == handle]
 
     def _drop_first(self, lease: Lease) -> None:

@@ -1,8 +1,8 @@
-"""Order records of ordered groups whose grain is the message group: each message group of a queue is a lane.
+"""Order records of ordered groups with one sequence per message group.
 
-A lane is blocked while any message taken from it is neither acked nor back; the other lanes of the queue go
-on, and only un-acked messages come back, each with its own number of deliveries. The queue is read once,
-message by message, and only as far as a receive needs.
+A message group is blocked while any of its messages is in flight; the other groups of the queue are not, and only
+unacknowledged messages are redelivered, each with its own number of deliveries. The queue is read once, message by
+message, and only as far as a receive needs.
 """
 
 from collections import deque
@@ -23,14 +23,14 @@ class Lane:
         self.waiting: deque[StoredMessage] = deque()
         """To be taken, in order."""
         self.flight: dict[int, Lease | None] = {}
-        """Taken and not back, by offset; None until the lease is made."""
+        """In flight, by offset; None until the lease is made."""
         self.back: list[StoredMessage] = []
-        """Back, but others of the same batch are still out."""
+        """Returned while others of the same batch are in flight."""
         self.attempt_id = ""
 
 
 class LaneOrder:
-    """The lanes of one queue."""
+    """The message groups of one queue."""
 
     __slots__ = (
         "_attempts",
@@ -48,17 +48,17 @@ class LaneOrder:
         self.queue = queue
         self.committed = committed
         self.scanned = committed
-        """Offset up to which messages were sorted into lanes."""
+        """Offset up to which messages were sorted into message groups."""
         self.popped = 0
         self.lanes: dict[str, Lane] = {}
         self._ready: list[tuple[int, str]] = []
-        """Heap of lanes by their first waiting offset; entries may be outdated."""
+        """Heap of message groups by their first waiting offset; entries may be outdated."""
         self._counts: dict[int, int] = {}
         """Deliveries of messages that are not settled."""
         self._settled: set[int] = set()
         """Settled offsets above the committed one."""
         self._attempts: dict[str, set[str]] = {}
-        """Lanes in flight by the attempt id of their receive."""
+        """Message groups in flight by the attempt id of their receive."""
 
     def release(self, attempt_id: str) -> list[Lease]:
         """See `Order.release`."""
@@ -169,11 +169,11 @@ class LaneOrder:
         return leases
 
     def deliveries(self, offset: int) -> int:
-        """Tell how often an unsettled message was delivered."""
+        """Return how often an unsettled message was delivered."""
         return self._counts.get(offset, 0)
 
     def _next(self, batch: set[str]) -> tuple[str, Lane, StoredMessage] | None:
-        """Take the message with the lowest offset from the free lanes, else the next of the queue."""
+        """Take the message with the lowest offset from the free message groups, else the next of the queue."""
         ready = self._ready
         while ready:
             offset, key = heappop(ready)
@@ -216,7 +216,7 @@ class LaneOrder:
             self.committed += 1
 
     def _reopen(self, key: str, lane: Lane) -> bool:
-        """Make a lane with nothing in flight free again; True when it has something to give."""
+        """Free a message group with nothing in flight; True if it has messages."""
         if lane.flight:
             return False
         if lane.attempt_id:

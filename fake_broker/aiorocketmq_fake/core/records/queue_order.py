@@ -1,8 +1,8 @@
-"""Order records of ordered groups whose grain is the queue: one un-acked message blocks everything behind it.
+"""Order records of ordered groups with one sequence per queue: one unacknowledged message blocks all after it.
 
-One record per queue, replaced by every receive (8.3). Messages are read from the committed offset, so
-whatever was acked behind a gap is delivered again (R8.8). `lanes.py` is the other grain; both have the
-methods of `Order`.
+One record per queue, replaced by every receive (8.3). Messages are read from the committed offset, so those
+acknowledged after a gap are redelivered (R8.8). `message_group_order` is the alternative; both have the methods of
+`Order`.
 """
 
 from aiorocketmq_fake.core.filters.expressions import Filter
@@ -33,13 +33,13 @@ class QueueOrder:
         self.popped = 0
         self.attempt_id = ""
         self.offsets: list[int] = []
-        """The batch that is out, without its settled prefix."""
+        """The batch in flight, without its settled prefix."""
         self.acked: set[int] = set()
         self.counts: dict[int, int] = {}
         """Earlier deliveries of each offset of the batch."""
         self.open: dict[int, Lease] = {}
         self._rejected: set[int] = set()
-        """Offsets from the committed one on that a filter rejected, so that each is told once."""
+        """Offsets from the committed one on that a filter rejected, so that each is reported once."""
         self._per_batch = attempts_per_batch
 
     def release(self, attempt_id: str) -> list[Lease]:
@@ -53,8 +53,7 @@ class QueueOrder:
     def take(
         self, limit: int, wanted: Filter | None, attempt_id: str, skipped: Skipped
     ) -> list[tuple[StoredMessage, int]]:
-        """See `Order.take`; one number of deliveries for the whole batch where servers have only one
-        (R8.13)."""
+        """See `Order.take`; one number of deliveries for the whole batch if servers have only one (R8.13)."""
         if self.open:
             return []
         messages = self._read(limit, wanted, skipped)
@@ -101,7 +100,7 @@ class QueueOrder:
         return sum(offset not in self.acked for offset in self.offsets)
 
     def trim(self) -> None:
-        """See `Order.trim`; reading begins at the queue's first message by itself."""
+        """See `Order.trim`; nothing to do, as reading begins at the queue's first message."""
         self.committed = max(self.committed, self.queue.min_offset)
 
     def reset(self, offset: int) -> list[Lease]:

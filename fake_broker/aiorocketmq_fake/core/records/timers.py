@@ -1,7 +1,7 @@
-"""The agenda: everything that is going to happen by itself, in order of time.
+"""Timers of the core, in order of time.
 
-Alarms are cancelled by forgetting them where they lie; the heap is rebuilt when more than half of it is
-forgotten, so that its size follows what is pending and each operation costs O(log pending), amortised.
+Cancelled timers are removed lazily; the heap is rebuilt when more than half of it is cancelled, so that its size
+follows the pending timers and each operation costs O(log pending), amortised.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class Alarm:
-    """Something with one pending time at most."""
+    """A timer with one pending time at most."""
 
     __slots__ = ("ticket",)
 
@@ -18,13 +18,12 @@ class Alarm:
         self.ticket = 0
 
 
-# The action takes the alarm's own class; a heap cannot say so for each of its entries.
+# The action takes the timer's own class; the type of a heap cannot express that for each entry.
 Action = Callable[[Any], None]
 
 
 class Agenda:
-    """Alarms in order of their time in milliseconds; those of one time in the order in which they were
-    set."""
+    """Timers in order of their time in milliseconds; those of one time in the order in which they were set."""
 
     __slots__ = ("_forgotten", "_heap", "_tickets")
 
@@ -38,11 +37,11 @@ class Agenda:
 
     @property
     def tickets(self) -> int:
-        """How many alarms were ever set."""
+        """How many timers were ever set."""
         return self._tickets
 
     def set(self, alarm: Alarm, at: int, action: Action) -> None:
-        """Call `action(alarm)` at the time `at`, and not at the time set before."""
+        """Call `action(timer)` at the time `at`, and not at the time set before."""
         if alarm.ticket:
             self.cancel(alarm)
         self._tickets += 1
@@ -50,13 +49,13 @@ class Agenda:
         heappush(self._heap, (at, self._tickets, alarm, action))
 
     def cancel(self, alarm: Alarm) -> None:
-        """Let the alarm's time pass without a call."""
+        """Cancel a timer."""
         if alarm.ticket:
             alarm.ticket = 0
             self._forget()
 
     def next(self) -> int | None:
-        """Tell the earliest pending time."""
+        """Return the earliest pending time."""
         heap = self._heap
         while heap:
             at, ticket, alarm, _ = heap[0]
@@ -67,11 +66,11 @@ class Agenda:
         return None
 
     def has_due(self, until: int) -> bool:
-        """Tell whether anything may be due by then; no is certain, yes may be a forgotten alarm."""
+        """Return whether a timer may be due by then: False is certain, True may be due to a cancelled one."""
         return bool(self._heap) and self._heap[0][0] <= until
 
     def pop_due(self, until: int) -> tuple[int, Alarm, Action] | None:
-        """Take the earliest alarm not later than `until`."""
+        """Remove and return the earliest timer not later than `until`."""
         heap = self._heap
         while heap and heap[0][0] <= until:
             at, ticket, alarm, action = heappop(heap)

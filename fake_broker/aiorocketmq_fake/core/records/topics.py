@@ -17,11 +17,11 @@ ACCEPTED: dict[TopicType, tuple[MessageType, ...]] = {
     TopicType.PRIORITY: (MessageType.PRIORITY,),
     TopicType.LITE: (MessageType.LITE,),
 }
-"""Message types that a topic takes, as routes tell them (R3.4); UNSPECIFIED takes none (session §4.3)."""
+"""Message types that a topic accepts, as in routes (R3.4); UNSPECIFIED accepts none (session §4.3)."""
 
 
 class Entries(Protocol):
-    """The messages of a queue: a list, or what behaves like one and keeps most of them elsewhere."""
+    """The messages of a queue: a list, or a sequence that keeps most of them on disk."""
 
     def __len__(self) -> int: ...
 
@@ -34,7 +34,7 @@ class Entries(Protocol):
     def __getitem__(self, index: slice) -> list[StoredMessage]: ...
 
     def __delitem__(self, index: slice) -> None:
-        """Drop the oldest ones: only `del entries[:count]` is asked for."""
+        """Drop the oldest ones; only `del entries[:count]` is needed."""
         ...
 
     def append(self, message: StoredMessage) -> None:
@@ -43,11 +43,11 @@ class Entries(Protocol):
 
 
 NewEntries = Callable[[], Entries]
-"""Makes the place for the messages of a new queue."""
+"""Makes the container for the messages of a new queue."""
 
 
 class Queue:
-    """One queue: messages by offset, the oldest ones perhaps gone."""
+    """One queue: messages by offset, the oldest ones perhaps deleted."""
 
     __slots__ = ("entries", "id", "min_offset")
 
@@ -62,12 +62,12 @@ class Queue:
         return self.min_offset + len(self.entries)
 
     def get(self, offset: int) -> StoredMessage | None:
-        """Look a message up; None when it is gone or was never there."""
+        """Return the message at an offset; None without one."""
         index = offset - self.min_offset
         return self.entries[index] if 0 <= index < len(self.entries) else None
 
     def drop(self, count: int) -> None:
-        """Forget the oldest messages."""
+        """Drop the oldest messages."""
         del self.entries[:count]
         self.min_offset += count
 
@@ -76,7 +76,7 @@ class Queue:
         return self.min_offset + bisect_left(self.entries, timestamp, key=_store_timestamp)
 
     def first_from(self, position: int) -> int:
-        """Find the offset of the first message at or after a place in the log."""
+        """Find the offset of the first message at or after a position of the log."""
         return self.min_offset + bisect_left(self.entries, position, key=_position)
 
 
@@ -104,7 +104,7 @@ class Topic:
         return self.queues[: self.config.read_queues]
 
     def resize(self) -> None:
-        """Make the queues that the settings ask for; queues beyond them keep their messages."""
+        """Make the queues that the settings require; queues beyond them keep their messages."""
         for id_ in range(len(self.queues), max(self.config.read_queues, self.config.write_queues)):
             self.queues.append(Queue(id_, self._new_entries()))
 

@@ -1,4 +1,4 @@
-"""The alternatives between which the fields of a profile choose; sources are cited as in `profile`."""
+"""The alternatives of profile fields; sources are cited as in `profile`."""
 
 from enum import Enum
 
@@ -19,7 +19,7 @@ class BatchReceipt(Enum):
 
 
 class StartPosition(Enum):
-    """Where a group begins in a queue it never read (O3, R10.3)."""
+    """Where a group starts in a queue it never read (O3, R10.3)."""
 
     BEGINNING = "first message of the queue"
     WHOLE_OR_LAST = "first message of a queue that has lost none, else the last one"
@@ -41,7 +41,7 @@ class WrongHandle(Enum):
 
 
 class LiteService(Enum):
-    """What a server does about lite topics (session §0, §7.2)."""
+    """How far a server supports lite topics (session §0, §7.2)."""
 
     SERVED = "serves them"
     REFUSED = "refuses subscriptions and receives with INTERNAL_SERVER_ERROR"

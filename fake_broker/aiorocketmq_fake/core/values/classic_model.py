@@ -1,4 +1,4 @@
-"""Values of the classic remoting protocol: what its messages carry beside others, who takes part in its groups."""
+"""Values of the classic remoting protocol: additional fields of its messages, members of its groups."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -19,7 +19,7 @@ def _no_properties() -> Mapping[str, str]:
 
 @value
 class Classic:
-    """What only a message of the classic protocol carries."""
+    """Fields that only a message of the classic protocol has."""
 
     queue_id: int = -1
     """The queue its producer chose; below 0 any."""
@@ -34,7 +34,7 @@ class Classic:
     delay: float | None = None
     """Seconds from the send until it is visible; None: at once, or at `delivery_timestamp`."""
     properties: Mapping[str, str] = field(default_factory=_no_properties)
-    """Properties with reserved names; those that other fields of the message say are not among them."""
+    """Properties with reserved names, except those that are fields of the message."""
 
 
 # Members of groups
@@ -45,7 +45,7 @@ NO_CHANNEL = 0
 
 @value
 class Subscribed:
-    """What a member wants of one topic."""
+    """A member's subscription to one topic."""
 
     topic: str
     expression: str = "*"
@@ -56,7 +56,7 @@ class Subscribed:
 
 @value
 class Membership:
-    """What a heartbeat declares of one consumer group; the texts are the protocol's own."""
+    """Declaration of one consumer group in a heartbeat; strings are those of the protocol."""
 
     group: str
     subscriptions: tuple[Subscribed, ...] = ()
@@ -105,17 +105,17 @@ class MembersOfGroup:
 
 @value
 class SendBack:
-    """A consumer could not handle a message and wants it again (CONSUMER_SEND_MSG_BACK)."""
+    """A consumer failed to handle a message and requests its redelivery (CONSUMER_SEND_MSG_BACK)."""
 
     group: str
     position: int
-    """Place of the message in the log."""
+    """Log position of the message."""
     delay_level: int = 0
     """0: by the group's own retry intervals; below 0: no more attempts."""
     max_reconsume_times: int | None = None
     """None: as the group is configured."""
     origin_id: str = ""
-    """What names the message in later copies."""
+    """The message id of later copies."""
 
 
 # Outputs
@@ -130,4 +130,4 @@ class MembersChanged:
 
 @value
 class CloseChannel:
-    """Nothing was heard of a client for too long: its connection ends."""
+    """A client sent no heartbeat for too long: its connection is closed."""

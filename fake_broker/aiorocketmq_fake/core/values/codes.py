@@ -109,13 +109,13 @@ class Permission(IntEnum):
         return self in _WRITABLE
 
 
-# To look members up on their enum takes several times as long, and every send and receive asks.
+# Aliases: attribute access on the enum is several times slower, for every send and receive.
 _READABLE = (Permission.READ, Permission.READ_WRITE)
 _WRITABLE = (Permission.WRITE, Permission.READ_WRITE)
 
 
 class Encoding(IntEnum):
-    """How a body was compressed by its sender; the broker never looks inside (`broker-semantics.md` R4.3)."""
+    """How a body was compressed by its sender; the broker never decompresses it (`broker-semantics.md` R4.3)."""
 
     UNSPECIFIED = 0
     IDENTITY = 1
@@ -132,7 +132,7 @@ class FilterType(IntEnum):
 
 
 class ClientType(IntEnum):
-    """Kind of client that settings and heartbeats speak of (`broker-semantics.md` R2.7)."""
+    """Kind of client in settings and heartbeats (`broker-semantics.md` R2.7)."""
 
     UNSPECIFIED = 0
     PRODUCER = 1
@@ -152,7 +152,7 @@ class Resolution(IntEnum):
 
 
 class LiteAction(IntEnum):
-    """What a list of lite topics does to a subscription (`broker-semantics.md` R4.33)."""
+    """How a list of lite topics changes a subscription (`broker-semantics.md` R4.33)."""
 
     PARTIAL_ADD = 0
     PARTIAL_REMOVE = 1
@@ -181,8 +181,7 @@ class Surface(Enum):
 class Refusal(Exception):
     """A command that was not carried out; the state is what it was before.
 
-    `code` is what the protocol answers, `message` one sentence saying what was wrong, `surface` where it
-    shows.
+    `code` is the status of the answer, `message` one sentence on what was wrong, `surface` where it shows.
     """
 
     def __init__(self, code: Code, message: str, surface: Surface = Surface.STATUS) -> None:

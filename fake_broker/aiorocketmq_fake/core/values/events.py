@@ -1,8 +1,8 @@
-"""Events: one frozen value for every fact, in the order in which the facts happened.
+"""Events: one frozen value for everything that happens, in order.
 
-Recorder, metrics, console and tests all read this one stream. `at` is Unix seconds with a grain of a
-millisecond, the broker's own time of the fact. `topic` is always the topic the message was sent to; the
-physical topic of a copy is `message.topic` (`%RETRY%…` for redeliveries of normal groups).
+Recorder, metrics, CLI and tests all read this one stream. `at` is Unix seconds with a resolution of a millisecond, on
+the broker's clock. `topic` is always the topic the message was sent to; the physical topic of a copy is
+`message.topic` (`%RETRY%…` for redeliveries of normal groups).
 """
 
 from enum import Enum
@@ -65,7 +65,7 @@ class Prepared:
 
 @value
 class Recalled:
-    """A delayed message was taken back before its time; `effective` False when no message matched."""
+    """A delayed message was recalled; `effective` False if no message matched."""
 
     at: float
     topic: str
@@ -100,8 +100,8 @@ class DecidedAgain:
 
 @value
 class TransactionChecked:
-    """A producer was asked what became of a transaction; `client_id` is empty when none could be asked, then
-    the check is lost (R9.8)."""
+    """A producer was asked for the outcome of a transaction; with an empty `client_id` there was none, and the check
+    is lost (R9.8)."""
 
     at: float
     message: OutgoingMessage
@@ -113,13 +113,13 @@ class TransactionChecked:
 
 @value
 class TransactionGivenUp:
-    """A half message was dropped without a decision: asked for too often, or too old (R9.7)."""
+    """A half message was dropped without a decision: too many checks, or too old (R9.7)."""
 
     at: float
     message: OutgoingMessage
     transaction_id: str
     checks: int
-    """How often its outcome had been asked for."""
+    """Number of its checks."""
 
 
 @value
@@ -135,12 +135,12 @@ class ReceiveEnded:
     code: Code
     messages: int
     cancelled: bool = False
-    """The caller went away; what was taken nevertheless is given back or stays leased, by profile (R5.7)."""
+    """The caller disconnected; messages taken nevertheless are released or stay leased, by profile (R5.7)."""
 
 
 @value
 class Delivered:
-    """A message was handed to a consumer under a lease. Precedes the `ReceiveEnded` of its batch."""
+    """A message was delivered to a consumer under a lease. Precedes the `ReceiveEnded` of its batch."""
 
     at: float
     group: str
@@ -151,19 +151,19 @@ class Delivered:
     auto_renew: bool
     batch: int
     position: int
-    """Place in the answer, from 0."""
+    """Position in the answer, from 0."""
     receive_attempt: str
     """Attempt id of the receive, empty when it had none."""
     filter: FilterExpression
-    """What the receive asked for."""
+    """The lease length that the receive requested."""
 
 
 @value
 class Acked:
     """A consumer acknowledged a message and the answer was OK.
 
-    `effective` False when nothing was settled by it: acked before, wrong group, superseded or altered handle.
-    Then `message` may be unknown (None) and `first_handle` is empty.
+    `effective` is False if it settled nothing: acked before, wrong group, superseded or altered handle. Then
+    `message` may be unknown (None) and `first_handle` is empty.
     """
 
     at: float
@@ -173,7 +173,7 @@ class Acked:
     message_id: str
     receipt_handle: str
     first_handle: str
-    """The handle that this delivery came with."""
+    """The handle of the delivery."""
     message: StoredMessage | None
     attempt: int
     effective: bool
@@ -199,7 +199,7 @@ class LeaseChanged:
 
 @value
 class Resurrected:
-    """A change with a spent handle made one more lease: the message will come back (R6.12, O6)."""
+    """A change with a spent handle made one more lease: the message will be redelivered (R6.12, O6)."""
 
     at: float
     group: str
@@ -226,8 +226,7 @@ class LeaseEnded:
 
 @value
 class Revived:
-    """A message whose lease had ended became visible again; `attempt` is what its next delivery will
-    carry."""
+    """A message became visible again after its lease ended; `attempt` is that of its next delivery."""
 
     at: float
     group: str
@@ -246,7 +245,7 @@ class Filtered:
 
 @value
 class DeadLettered:
-    """A message was moved to the group's dead-letter topic; `by_client` when a consumer forwarded it."""
+    """A message was moved to the group's dead-letter topic; `by_client` if a consumer forwarded it."""
 
     at: float
     group: str
@@ -299,7 +298,7 @@ class DeletedFor(Enum):
 
 @value
 class MessagesDeleted:
-    """Messages of one queue went, read or not: those from `first_offset` up to before `min_offset` (R11.2)."""
+    """Messages of one queue were deleted, read or not: from `first_offset` up to before `min_offset` (R11.2)."""
 
     at: float
     topic: str
@@ -307,13 +306,13 @@ class MessagesDeleted:
     queue_id: int
     first_offset: int
     min_offset: int
-    """Where the queue begins now."""
+    """The first offset of the queue now."""
     reason: DeletedFor
 
 
 @value
 class NotRevived:
-    """A lease ended without ack, but its message has been deleted meanwhile: the group lost it (R11.3)."""
+    """A lease ended without ack after its message was deleted: the group lost it (R11.3)."""
 
     at: float
     group: str
@@ -332,7 +331,7 @@ class KeepingChanged:
 
 @value
 class PollParked:
-    """A receive or pull found nothing and waits."""
+    """A receive or pull found no message and was parked."""
 
     at: float
     poll_id: int
@@ -344,19 +343,19 @@ class PollParked:
 
 @value
 class LiteSubscribed:
-    """A client changed which lite topics of a parent it wants, or lost some of them."""
+    """The subscriptions of a client to lite topics of a parent changed."""
 
     at: float
     client_id: str
     group: str
     topic: str
     names: tuple[str, ...]
-    """What it wants from now on."""
+    """Its subscriptions from now on."""
 
 
 @value
 class LiteTopicEnded:
-    """A lite topic that nobody wrote to for long is gone, with the messages in it."""
+    """A lite topic expired without writes, and was removed with its messages."""
 
     at: float
     topic: str
@@ -376,7 +375,7 @@ class ClientJoined:
 
 @value
 class ClientLeft:
-    """A client terminated or (`expired`) was not heard of for too long."""
+    """A client terminated, or (`expired`) sent no heartbeat for too long."""
 
     at: float
     client_id: str
@@ -398,7 +397,7 @@ class SentBack:
 
 @value
 class QueueLocked:
-    """A member of a classic group locked a queue that nobody held."""
+    """A member of a classic group locked a free queue."""
 
     at: float
     group: str
@@ -409,7 +408,7 @@ class QueueLocked:
 
 @value
 class QueueUnlocked:
-    """A member released its lock on a queue; one that expires is not told."""
+    """A member released its lock on a queue; an expiry has no event."""
 
     at: float
     group: str
@@ -442,7 +441,7 @@ class GroupChanged:
 
 @value
 class UserChanged:
-    """A user was added, replaced or (`deleted`) removed; the secret is not told."""
+    """A user was added, replaced or (`deleted`) removed; without the secret."""
 
     at: float
     access_key: str

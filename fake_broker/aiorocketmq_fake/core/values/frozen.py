@@ -1,8 +1,8 @@
-"""Values: frozen dataclasses that are made quickly, for there are a dozen in the life of every message.
+"""Frozen dataclasses with fast construction, as a dozen are made for every message.
 
-A frozen dataclass fills its fields through `object.__setattr__`, one slow call for each. A value is born as an
-instance of a twin, a class with the same slots that may be written, is filled by plain assignments, and becomes
-what it is at the end. That takes a third of the time; afterwards nothing tells it from a frozen dataclass.
+A frozen dataclass sets its fields through `object.__setattr__`, one slow call for each. Here, `__init__` turns the
+new object into an instance of a mutable twin class with the same slots, assigns the fields, and sets `__class__`
+back. That takes a third of the time; the result is an ordinary frozen dataclass.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True)
 def value(cls: type[T]) -> type[T]:
-    """Make a class what `@dataclass(frozen=True, slots=True)` makes of it, with a faster `__init__`."""
+    """Return the class as `@dataclass(frozen=True, slots=True)` does, with a faster `__init__`."""
     made = dataclass(frozen=True, slots=True)(cls)
     if hasattr(made, "__post_init__"):
         raise TypeError(f"{cls.__name__} checks itself after its making: use a dataclass")
@@ -24,7 +24,7 @@ def value(cls: type[T]) -> type[T]:
 
 
 def _init(made: type[Any]) -> Callable[..., None]:
-    """Write the function that fills a value."""
+    """Return the source of `__init__`."""
     names = [field.name for field in fields(made)]
     twin = type(made.__name__, (), {"__slots__": tuple(names)})
     given: dict[str, Any] = {"_made": made, "_twin": twin, "_missing": MISSING}

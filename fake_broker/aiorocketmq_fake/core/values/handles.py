@@ -1,7 +1,7 @@
-"""Receipt handles: the text that stands for one delivery, and what can be read from it.
+"""Receipt handles: encoding and parsing.
 
-Nine fields joined by spaces, as servers make them (6.1); a changed handle has a constant tenth before the
-last one (consumption §2), which is what makes servers dead-letter the wrong message.
+Nine fields joined by spaces, as servers make them (6.1); a changed handle has a constant tenth before the last one
+(consumption §2), which makes servers dead-letter the wrong message.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from aiorocketmq_fake.core.values import limits
 
 @dataclass(frozen=True, slots=True)
 class Handle:
-    """A receipt handle taken apart. Times are milliseconds."""
+    """A parsed receipt handle. Times are milliseconds."""
 
     start: int
     popped: int
@@ -22,12 +22,12 @@ class Handle:
     queue_id: int
     offset: int
     position: int | None
-    """Place in the broker's log; None when the handle was cut, 0 when a changed handle hides it."""
+    """Log position; None if the handle was truncated, 0 if a changed handle hides it."""
     changed: bool
 
     @property
     def expires(self) -> int:
-        """End of the lease as the handle tells it."""
+        """End of the lease according to the handle."""
         return self.popped + self.invisible
 
     @property
@@ -48,7 +48,7 @@ def encode(
     position: int,
     changed: bool = False,
 ) -> str:
-    """Make the text of a handle."""
+    """Return the text of a handle."""
     kind = "1" if is_retry else "0"
     hidden = "0 " if changed else ""
     return (
@@ -57,7 +57,7 @@ def encode(
 
 
 def decode(text: str) -> Handle | None:
-    """Read a handle; None when it is not one (R6.2)."""
+    """Parse a handle; None if it is not one (R6.2)."""
     fields = text.split(" ")
     if len(fields) < 8:
         return None
@@ -65,7 +65,7 @@ def decode(text: str) -> Handle | None:
         start, popped, invisible, revive_queue = map(int, fields[:4])
         int(fields[4])
         queue_id, offset = int(fields[6]), int(fields[7])
-        # Servers read the ninth field for the position, and so take the constant of a changed handle for it.
+        # Servers read the ninth field as the position, which in a changed handle is the constant.
         position = int(fields[8]) if len(fields) > 8 else None
     except ValueError:
         return None

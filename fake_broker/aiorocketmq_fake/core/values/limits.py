@@ -7,37 +7,37 @@ GROUP_NAME_MAX = 120
 NAME_PATTERN = r"[%|a-zA-Z0-9_-]+"
 """Characters of topic and group names (13.2)."""
 DISK_HIGH, DISK_CRITICAL, DISK_FULL = 0.75, 0.85, 0.90
-"""Used shares of the disk above which cleaning grows more urgent (11)."""
+"""Disk usage above which cleaning becomes more urgent (11)."""
 LITE_TOPIC_PATTERN = r"[a-zA-Z0-9_-]{1,64}"
 """A lite topic's name (R4.31)."""
 
 ENCODED_PROPERTY_BYTES_MAX = 32_767
 """Bytes of all properties as the store encodes them (4.1 row 17)."""
 TRANSACTION_MEMORY_MAX = 15
-"""Decisions that are awaited for one transaction id at a time (R9.1)."""
+"""Pending decisions of one transaction id at a time (R9.1)."""
 CHECK_TRIES = 3
-"""Producers that are looked at for one that can be asked (R9.8)."""
+"""Producers that are tried for a check (R9.8)."""
 SPAN_MAX = 1e10
-"""No span of time that an administrator gives is longer, in seconds; ours, safe to count in milliseconds."""
+"""Longest duration that an administrator may set, in seconds; ours, safe in milliseconds."""
 QUEUES_MAX = 1024
 """Queues of one topic; ours, to keep mistakes cheap."""
 
 TAGS_LENGTH_MAX = 65_536
 """Characters of a TAG filter; ours, for the same reason as the next."""
 SQL_LENGTH_MAX = 65_536
-"""Characters of an SQL filter; ours, so that strangers' expressions cost little."""
+"""Characters of an SQL filter; ours, to bound the cost of hostile expressions."""
 SQL_DEPTH_MAX = 128
-"""Parts of an SQL filter inside each other; ours (5.5.0 gives up between 100 and 1,000 parentheses)."""
+"""Nesting depth of an SQL filter; ours (5.5.0 fails between 100 and 1,000 parentheses)."""
 
 RECEIVE_BATCH = 32
-"""Batch size that settings announce (2.2)."""
+"""Batch size in settings (2.2)."""
 LONG_POLLING = 20.0
-"""Long-polling timeout that settings announce (2.2)."""
+"""Long-polling timeout in settings (2.2)."""
 REQUEST_TIMEOUT = 3.0
-"""Taken for a client that told none (R2.13)."""
+"""Used if the client declares none (R2.13)."""
 
 PRODUCER_MAX_ATTEMPTS = 3
-"""Send attempts that settings announce (2.2); also the attempt limit of a producer that receives (R5.1)."""
+"""Send attempts in settings (2.2); also the attempt limit of a producer that receives (R5.1)."""
 PRODUCER_BACKOFF = (0.01, 1.0, 2.0)
 """Initial, maximum, multiplier of a producer's back-off (2.2)."""
 EXPONENTIAL_BACKOFF = (5.0, 7200.0, 2.0)
@@ -60,14 +60,14 @@ DELAY_LEVELS = (
 QUEUE_LOCK_LIFE = 60.0
 """Seconds after which a queue lock that was not renewed ends (live remoting 6)."""
 CLASSIC_ANSWER_MAX = 262_144
-"""Bytes of bodies in the answer to a classic pull, but for one message of any size (remoting 6.8)."""
+"""Bytes of bodies in the answer to a classic pull, except for one message of any size (remoting 6.8)."""
 CLASSIC_QUEUES_MAX = 8
 """Queues of a topic that a classic send creates: not more than the default topic has (live remoting 2)."""
 DEFAULT_TOPIC = "TBW102"
-"""The topic whose settings a created topic takes over."""
+"""The topic whose settings an automatically created topic inherits."""
 
 REVIVE_QUEUES = 8
-"""Receipt handles name one of so many revive queues, round robin (6.1)."""
+"""Number of revive queues that receipt handles name, round robin (6.1)."""
 ORDERED_REVIVE_QUEUE = 999
 """The revive queue in the handles of ordered groups (6.1)."""
 
@@ -153,12 +153,12 @@ RESERVED_PROPERTIES = frozenset(
 )
 """Property keys that users may not set (4.2)."""
 MESSAGE_GROUP_PROPERTY = "__SHARDINGKEY"
-"""Where the message group leaks to consumers (R4.4)."""
+"""Property in which consumers see the message group (R4.4)."""
 TRACE_CONTEXT_PROPERTY = "TRACE_CONTEXT"
-"""Where the trace context leaks to consumers (R4.4)."""
+"""Property in which consumers see the trace context (R4.4)."""
 TRANSACTION_ID_PROPERTY = "__transactionId__"
-"""Where the transaction id leaks to consumers and checkers (R4.4)."""
+"""Property in which consumers and checked producers see the transaction id (R4.4)."""
 CHECK_TIMES_PROPERTY = "TRANSACTION_CHECK_TIMES"
-"""Where the number of checks leaks to consumers and checkers (R4.4)."""
+"""Property in which consumers and checked producers see the number of checks (R4.4)."""
 IMMUNITY_PROPERTY = "CHECK_IMMUNITY_TIME_IN_SECONDS"
-"""Where a message's own recovery duration leaks to consumers and checkers (R4.4)."""
+"""Property in which consumers and checked producers see the recovery duration (R4.4)."""

@@ -1,7 +1,7 @@
-"""The states of one message in one group, and which facts move it: drawn in the docs, followed in the tests.
+"""State machine of one message in one group: drawn in the docs, checked in the tests.
 
-The core keeps no such state in one place: a message is where the log, the leases and the order records say. This
-table is what all of them together promise, told in the events that the core emits (7.1, 8).
+The core stores no such state: log, leases and order records determine it together. This table specifies the allowed
+events (7.1, 8).
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from aiorocketmq_fake.core.values import events
 
 
 class MessageState(Enum):
-    """Where a message is for one group."""
+    """State of a message in one group."""
 
     READY = "Ready"
-    """It can be received."""
+    """Visible to receives."""
     INFLIGHT = "Inflight"
-    """A consumer holds it under a lease."""
+    """Leased by a consumer."""
     WAITING = "WaitingRetry"
-    """Its lease has ended without an ack; it is not visible yet."""
+    """Its lease expired without an ack; it is not visible yet."""
     COMMITTED = "Commit"
-    """It was acknowledged."""
+    """Acknowledged."""
     DEAD = "DLQ"
-    """It is among the group's dead letters."""
+    """Moved to the dead-letter topic."""
     DELETED = "Deleted"
-    """Retention took it before the group was done with it."""
+    """Deleted by retention before the group settled it."""
 
 
 FIRST = MessageState.READY
@@ -43,10 +43,10 @@ TRANSITIONS: dict[tuple[MessageState, type[object]], MessageState] = {
     (MessageState.WAITING, events.DeadLettered): MessageState.DEAD,
     # A receive repeated with its attempt id ends the leases of the first one and delivers at once (R8.14).
     (MessageState.WAITING, events.Delivered): MessageState.INFLIGHT,
-    # A forward tells the dead letter first, then the end of the lease.
+    # A forward emits the dead letter first, then the end of the lease.
     (MessageState.DEAD, events.LeaseEnded): MessageState.DEAD,
 }
-"""(state, kind of event) to the next state; any other event of a message in that state would break a promise."""
+"""(state, kind of event) to the next state; any other event in that state is a violation."""
 
 QUEUE_GRAIN: dict[tuple[MessageState, type[object]], MessageState] = {
     (MessageState.COMMITTED, events.Delivered): MessageState.INFLIGHT,
@@ -54,4 +54,5 @@ QUEUE_GRAIN: dict[tuple[MessageState, type[object]], MessageState] = {
     (MessageState.COMMITTED, events.DeadLettered): MessageState.DEAD,
     (MessageState.DEAD, events.DeadLettered): MessageState.DEAD,
 }
-"""More of them where an ordered group blocks whole queues: what lies behind a gap comes again though settled (R8.8)."""
+"""Additional ones if an ordered group blocks whole queues: messages after a gap are redelivered though settled
+(R8.8)."""

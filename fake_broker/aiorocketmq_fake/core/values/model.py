@@ -1,5 +1,4 @@
-"""Values that commands take and answer with: frozen, without behaviour, times in Unix seconds, durations in
-seconds.
+"""Arguments and results of commands: frozen, without behaviour, times in Unix seconds, durations in seconds.
 
 An empty string or tuple means "absent" wherever the protocol has an optional field.
 """
@@ -24,7 +23,7 @@ from aiorocketmq_fake.core.values.codes import (
 from aiorocketmq_fake.core.values.frozen import value
 
 NO_PROPERTIES: Mapping[str, str] = MappingProxyType({})
-"""The properties of messages without any: one value for all, for there may be a million of them."""
+"""The properties of messages without any: shared, as there may be a million of them."""
 
 
 def _no_properties() -> Mapping[str, str]:
@@ -36,7 +35,7 @@ def _no_properties() -> Mapping[str, str]:
 
 @value
 class TopicConfig:
-    """A topic as an administrator makes it; read and write queues 0 to 1024 each."""
+    """Settings of a topic; read and write queues are 0 to 1024 each."""
 
     name: str
     type: TopicType = TopicType.NORMAL
@@ -44,9 +43,9 @@ class TopicConfig:
     write_queues: int = 8
     permission: Permission = Permission.READ_WRITE
     lite_expiration: float | None = None
-    """Lite topics of this one end when nobody wrote to them for so long; None: never (R4.30)."""
+    """Seconds without writes after which its lite topics expire; None: never (R4.30)."""
     lite_limit: int = 0
-    """It has no more lite topics than this, written to and not ended; 0: as many as come."""
+    """Maximal number of its lite topics; 0: no limit."""
 
 
 @value
@@ -61,7 +60,7 @@ class RetryPolicy:
 
 @value
 class GroupConfig:
-    """A consumer group as an administrator makes it."""
+    """Settings of a consumer group."""
 
     name: str
     ordered: bool = False
@@ -71,7 +70,7 @@ class GroupConfig:
     """None: the profile's table."""
     consume_enabled: bool = True
     lite_bind_topic: str = ""
-    """The one topic of type LITE whose lite topics the group consumes (R4.30)."""
+    """The LITE topic whose lite topics the group consumes (R4.30)."""
     lite_quota: int = 0
     """Lite topics that one client may subscribe to; 0: the profile's number (R4.34)."""
     lite_exclusive: bool = False
@@ -104,7 +103,7 @@ class OutgoingMessage:
     """`orphaned_transaction_recovery_duration` of a transactional message."""
     namespace: str = ""
     classic: Classic | None = None
-    """What it carries as a message of the classic protocol; None for one that came over gRPC."""
+    """Its fields of the classic protocol; None for a message sent over gRPC."""
 
 
 @value
@@ -113,24 +112,24 @@ class StoredMessage:
     `content`."""
 
     content: OutgoingMessage
-    """What consumers see: keys and properties as the storage returns them, born time filled in."""
+    """As consumers see it: keys and properties as the storage returns them, born time filled in."""
     message_type: MessageType
     topic: str
     """Physical topic; `content.topic` is the one the message was sent to."""
     queue_id: int
     offset: int
     position: int
-    """Place in the broker's log, unique among all copies."""
+    """Log position, unique among all copies."""
     store_timestamp: float
     attempts_before: int = 0
     """Deliveries of earlier copies (the server's reconsumeTimes)."""
     origin_topic: str = ""
-    """Source topic of a dead letter where the profile tells it."""
+    """Source topic of a dead letter, if the profile records it."""
     origin_message_id: str = ""
-    """Source message id of a dead letter where the profile tells it."""
+    """Source message id of a dead letter, if the profile records it."""
     transaction_id: str = ""
     first_copy: "StoredMessage | None" = None
-    """For a redelivery: the copy that was delivered first, where the profile shows its position."""
+    """For a redelivery: the copy that was delivered first, if the profile shows its position."""
 
 
 @value
@@ -144,13 +143,15 @@ class SendOutcome:
     queue_id: int
     recall_handle: str = ""
     position: int = 0
-    """Place in the broker's log; 0 for a message that is not visible yet."""
+    """Log position; 0 for a message that is not visible yet."""
 
 
 @value
 class Delivery:
-    """One message handed to one consumer. Queue, offset and store time to show are here, content in
-    `message`."""
+    """One delivery of one message to one consumer.
+
+    Queue, offset and store time to show are here, content in `message`.
+    """
 
     message: StoredMessage
     receipt_handle: str
@@ -184,7 +185,7 @@ class ReceiveRequest:
     invisible: float | None = None
     auto_renew: bool = False
     polling: float | None = None
-    """`long_polling_timeout` as asked; None: from the deadline (5.1 row 3)."""
+    """`long_polling_timeout` of the request; None: from the deadline (5.1 row 3)."""
     remaining_deadline: float | None = None
     """Seconds until the call's gRPC deadline, None when it has none."""
     attempt_id: str = ""
@@ -202,7 +203,7 @@ class Received:
 
 @value
 class Parked:
-    """A receive or pull that waits: its answer comes as output `PollAnswered` with this id."""
+    """A parked receive or pull: its answer is the output `PollAnswered` with this id."""
 
     poll_id: int
     until: float
@@ -290,7 +291,7 @@ class PullRequest:
 
 @value
 class Pulled:
-    """Answer to a pull; `next_offset` is where to go on, also after ILLEGAL_OFFSET (10.1)."""
+    """Answer to a pull; `next_offset` is the next one to pull, also after ILLEGAL_OFFSET (10.1)."""
 
     code: Code
     message: str
@@ -334,7 +335,7 @@ class ClientSettings:
 
 @value
 class MergedSettings:
-    """What the server answers: overlay these on the client's own settings, echo all other fields (2.2)."""
+    """The server's settings: overlay these on the client's own, echo all other fields (2.2)."""
 
     max_attempts: int
     retry_policy: RetryPolicy | None
@@ -395,14 +396,14 @@ class OffsetQuery:
 
 @value
 class LiteStart:
-    """Where a new subscriber asks to begin; at most one of the three is not None, none of them is the end."""
+    """Where a new subscriber requests to start; at most one of the three is set, none means the end."""
 
     is_last: bool = False
-    """Where the group stands already."""
+    """The group's current position."""
     offset: int | None = None
     """0 is the beginning."""
     tail: int | None = None
-    """So many messages before the end."""
+    """Number of messages before the end."""
     timestamp: float | None = None
 
 
@@ -414,18 +415,18 @@ class LiteSyncRequest:
     group: str
     topic: str
     action: LiteAction | None
-    """None: a number that nobody knows."""
+    """None: an unknown number."""
     names: tuple[str, ...]
     version: int = 0
     start: LiteStart | None = None
 
 
-# Outputs: what the broker has to say outside of an answer
+# Outputs: what the broker sends outside of an answer
 
 
 @value
 class PollAnswered:
-    """A parked receive or pull has its answer."""
+    """Answer of a parked receive or pull."""
 
     poll_id: int
     result: Received | Pulled
@@ -433,7 +434,7 @@ class PollAnswered:
 
 @value
 class RecoverOrphanedTransaction:
-    """Ask a producer what became of a transaction (9.3)."""
+    """Ask a producer for the outcome of a transaction (9.3)."""
 
     message: StoredMessage
     transaction_id: str
@@ -456,14 +457,14 @@ class PrintStackTrace:
 
 @value
 class ReconnectEndpoints:
-    """Ask a client to connect anew (2.3)."""
+    """Ask a client to reconnect (2.3)."""
 
     nonce: str
 
 
 @value
 class NotifyUnsubscribeLite:
-    """Tell a consumer that a lite topic was taken from it (R4.34)."""
+    """Notify a consumer that it was unsubscribed from a lite topic (R4.34)."""
 
     lite_topic: str
 
@@ -483,10 +484,10 @@ class CommandForClient:
 
 @value
 class CheckHalf:
-    """Ask a classic producer what became of a transaction (CHECK_TRANSACTION_STATE)."""
+    """Ask a classic producer for the outcome of a transaction (CHECK_TRANSACTION_STATE)."""
 
     message: StoredMessage
-    """Its offset is the one that a decision has to name."""
+    """Its offset is the one that a decision must name."""
     checks: int
 
 

@@ -1,4 +1,4 @@
-"""Names of topics, groups and lite topics: which are legal, and what the broker derives from them."""
+"""Names of topics, groups and lite topics: legal ones, and derived ones."""
 
 import re
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ def check_lite_topic(name: str) -> None:
 
 
 def check_client_properties(properties: Mapping[str, str]) -> None:
-    """Refuse with INVALID_CLIENT_PROPERTIES what settings may not say of their client (R2.18)."""
+    """Raise INVALID_CLIENT_PROPERTIES for illegal client properties in settings (R2.18)."""
     size = sum(len(key.encode()) + len(value.encode()) for key, value in properties.items())
     if len(properties) > limits.CLIENT_PROPERTIES_MAX:
         problem = f"are {len(properties)}, more than {limits.CLIENT_PROPERTIES_MAX}"
@@ -59,28 +59,27 @@ def check_client_properties(properties: Mapping[str, str]) -> None:
 
 
 def has_control_character(text: str) -> bool:
-    """Tell whether a text holds an ISO control character (13.2)."""
+    """Return whether a string contains an ISO control character (13.2)."""
     return _CONTROL.search(text) is not None
 
 
 def retry_topic(group: str, topic: str) -> str:
-    """Name the topic of a group's redeliveries (0.2)."""
+    """Return the topic of a group's redeliveries (0.2)."""
     return f"{limits.RETRY_PREFIX}{group}_{topic}"
 
 
 def plain_retry_topic(group: str) -> str:
-    """Name the retry topic of a group of the classic protocol, which servers make beside its dead letters."""
+    """Return the classic retry topic of a group, which servers also create with its dead letters."""
     return f"{limits.RETRY_PREFIX}{group}"
 
 
 def dead_letter_topic(group: str) -> str:
-    """Name the topic of a group's dead letters (0.2)."""
+    """Return the topic of a group's dead letters (0.2)."""
     return f"{limits.DEAD_LETTER_PREFIX}{group}"
 
 
 def is_internal(topic: str) -> bool:
-    """Tell whether a topic belongs to a group: retries or dead letters; such take every message type
-    (R4.6)."""
+    """Return whether a topic belongs to a group (retries or dead letters) and so accepts every message type (R4.6)."""
     return topic.startswith((limits.RETRY_PREFIX, limits.DEAD_LETTER_PREFIX))
 
 

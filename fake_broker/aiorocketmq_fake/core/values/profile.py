@@ -1,7 +1,7 @@
-"""What a profile is: every point where the published contract and real servers differ, one named field each.
+"""Profiles: one field for every point in which the published contract and real servers differ.
 
-Times are seconds; the shipped profiles are in `profiles`. Sources:
-"consumption §1" means `live-broker-consumption.md` section 1, "session §0" `live-broker-session.md`, "remoting §1"
+Times are seconds; the shipped profiles are in `profiles`. Sources: "consumption §1" means
+`live-broker-consumption.md` section 1, "session §0" `live-broker-session.md`, "remoting §1"
 `live-broker-remoting.md`, "R…" `broker-semantics.md`, "O…" the list of disagreements in `conformance-inventory.md`
 section 2.
 """
@@ -26,7 +26,7 @@ class Profile:
     """One complete choice of behaviour. Fields without a default differ between the two shipped profiles."""
 
     name: str
-    """For people and reports only: no behaviour depends on it."""
+    """For reports only: no behaviour depends on it."""
     served_rpcs: frozenset[str]
     """RPCs that exist; all others are gRPC UNIMPLEMENTED (R10.1, session §1.1)."""
 
@@ -65,30 +65,30 @@ class Profile:
     """The limits of lite topics are announced to every consumer, not only to those of bound groups (session
     §2.1)."""
     lite_subscription_quota: int = 2000
-    """Lite topics that one client may want, where its group does not say otherwise (R4.34)."""
+    """Lite topics that one client may subscribe to, unless its group sets a quota (R4.34)."""
     lite_quota_margin: int
-    """How many more are taken without a word (session §7.2)."""
+    """How many more are accepted silently (session §7.2)."""
     lite_quota_per_request: bool
-    """The quota counts the names of one request, not what the client wants in all (session §7.2)."""
+    """The quota counts the names of one request, not all subscriptions of the client (session §7.2)."""
     max_lite_topic_size: int = 64
     """Announced with the quota: bytes of a lite topic's name (R4.31)."""
     lite_subscription_life: float = 180.0
     """A subscription that is not repeated ends after this (R4.33)."""
     lite_scan: float
-    """Ends of subscriptions and lite topics are noticed every so many seconds; 0 at once (R4.33, R4.34)."""
+    """Interval of the scan for expired subscriptions and lite topics; 0: they expire at once (R4.33, R4.34)."""
     lite_tail_needs_progress: bool
-    """The last n messages are counted from where the group stands, and a new group gets all (session §7.2)."""
+    """The last n messages are counted from the group's position, and a new group gets all (session §7.2)."""
     lite_times_ignored: bool
-    """A start by time is taken for none (R4.33)."""
+    """A start by time is ignored (R4.33)."""
 
     client_properties_checked: bool
-    """Settings with client properties off their limits are refused; 5.5 looks at none (R2.18, session §11.9)."""
+    """Settings with client properties off their limits are refused; 5.5 checks none (R2.18, session §11.9)."""
 
     # Access
     session_tokens_count: bool
-    """A user's session token must come with the call; else the header is not looked at (1.1, session §9)."""
+    """A user's session token must be sent with the call; else the header is ignored (1.1, session §9)."""
     signature_window: float | None = None
-    """How far the signed date may be from the present; None looks at no date (R1.11; managed services do)."""
+    """How far the signed date may be from the present; None ignores the date (R1.11; managed services do)."""
     rights_forgotten: bool
     """DANGEROUS, real: over remoting, LITE_PULL_MESSAGE (361) reads any topic in any group, retry topics are read with
     the right to any group, and everybody lists topics and groups (21, 201) and changes groups (200); a signature is
@@ -108,10 +108,10 @@ class Profile:
     """A receive or forward by an unknown group creates it: not ordered, 17 attempts (R10.2, R6.19); else a forward is
     CONSUMER_GROUP_NOT_FOUND."""
     lookups_create_groups: bool
-    """So do settings, heartbeats and assignments that name one, where groups are created: a separate proxy asks its
+    """So do settings, heartbeats and assignments that name one, if groups are created: a separate proxy asks its
     broker about the group (session §2.4)."""
     unknown_group_code: Code
-    """Receive by an unknown group where none is created (R5.1 row 10)."""
+    """Receive by an unknown group if none is created (R5.1 row 10)."""
     disabled_group_code: Code
     """Receive by a group that may not consume (5.1 row 10)."""
     unknown_topic_receive_code: Code
@@ -124,7 +124,7 @@ class Profile:
     """Order and attempt limit are those of the group in the client's settings, not of the request's (R5.1,
     trap 31)."""
     backoff: Backoff
-    """Retry intervals that settings announce for groups without their own (7.5, O1)."""
+    """Retry intervals in settings for groups without their own (7.5, O1)."""
 
     # Sending
     batch_receipt: BatchReceipt
@@ -141,7 +141,7 @@ class Profile:
     missing_born_time_is_zero: bool
     """A message sent without born time is born in 1970, not now (R4.3, session §4.5)."""
     busy_send_code: Code
-    """A send above the rate that is let through: the broker's SYSTEM_BUSY (13.1), flattened in local mode (R1.9)."""
+    """A send above the rate limit: the broker's SYSTEM_BUSY (13.1), flattened in local mode (R1.9)."""
     store_refusal_code: Code
     """What the store refuses after all checks of the proxy: 50001 where the mode hides the cause (R1.9)."""
     transaction_id_always: bool
@@ -149,7 +149,7 @@ class Profile:
     delay_grain: float
     """Delayed messages appear at the next multiple of this many seconds; 0 is exact (R4.19, session §5)."""
     delay_latency: float
-    """And this much later (session §5)."""
+    """Additional delay (session §5)."""
     recall_enabled: bool
     """RecallMessage works; else it is refused (R4.25)."""
     recall_margin: float
@@ -158,13 +158,13 @@ class Profile:
     """A recall names its message: a handle with another id is refused, not answered OK without effect
     (session §5)."""
     recall_failure_code: Code
-    """A recall that cannot be done any more, or whose handle is not one (R4.25)."""
+    """A recall that comes too late, or with an invalid handle (R4.25)."""
     recall_foreign_broker_code: Code
-    """A recall whose handle names another broker (session §5)."""
+    """A recall with a handle of another broker (session §5)."""
     max_delay: float = 86_400.0
-    """How far ahead a delivery may be asked for (4.1 row 13)."""
+    """Longest delay of a message (4.1 row 13)."""
     body_max: int = 4_194_304
-    """Bytes of a body as sent, and of all bodies of a batch where it is one block (4.1 row 5, session §4.1)."""
+    """Bytes of a body as sent, and of all bodies of a batch that is one block (4.1 row 5, session §4.1)."""
     property_count_max: int = 128
     """User properties of a message (4.1 row 6)."""
     property_bytes_max: int = 16_384
@@ -172,16 +172,16 @@ class Profile:
     message_group_limit: int = 64
     """A message group has fewer UTF-8 bytes than this (4.1 row 14)."""
     types_checked: bool = True
-    """A topic takes messages of its own type only (4.1 row 15)."""
+    """A topic accepts messages of its own type only (4.1 row 15)."""
 
     # Transactions
     transaction_memory: float = 30.0
     """A decision is accepted this long after the send or the last check (R9.1)."""
     unknown_transaction_code: Code
-    """EndTransaction for a transaction that is not known (any more) (9.2)."""
+    """EndTransaction for an unknown or expired transaction (9.2)."""
     decisions_repeat: bool
-    """DANGEROUS, real: the send and each check let one decision be taken, also after the end; a COMMIT then
-    stores the message once more (R9.11). `events.DecidedAgain` tells when it strikes."""
+    """DANGEROUS, real: the send and each check allow one decision, even after the end; a COMMIT then stores the
+    message once more (R9.11). It emits `events.DecidedAgain`."""
     delayed_transactions_vanish: bool
     """A half message with a delivery time to come gets a recall handle, and is never delivered when it is
     committed (session §4.3)."""
@@ -193,17 +193,16 @@ class Profile:
     """Checks happen at scans of the whole broker, every interval from its start: the first one falls up to an
     interval after the immunity (R9.6, session §6). Else each message keeps its own time."""
     check_limit: int | None
-    """A half message is given up instead of asked for once more than this; None asks until it is too old
-    (R9.7, O10)."""
+    """Maximal number of checks before a half message is given up; None: only its age counts (R9.7, O10)."""
     half_lifetime: float
     """A half message older than this is given up (9.3, O10)."""
     half_age_from_born: bool
-    """Age and immunity count from the born time that the producer claims: without one the message is given up
-    unasked, one from the future is asked for at once (session §6). Else from the send."""
+    """Age and immunity count from the producer's born time: without one the message is given up without a check, one
+    in the future is checked at once (session §6). Else from the send."""
     recovery_in_whole_seconds: bool
     """Fractions of a recovery duration are cut off (9.3)."""
     recovery_duration_max: float = 3600.0
-    """Longest recovery duration that a transactional message may ask for (4.1 row 12)."""
+    """Longest recovery duration of a transactional message (4.1 row 12)."""
     mixed_topics_checked: bool = True
     """Half messages of MIXED topics are checked; behind a separate proxy they are not (R9.9)."""
 
@@ -232,19 +231,19 @@ class Profile:
     invisible_max: float = 43_200.0
     """Longest lease of receive and change (5.1 row 6, R6.9)."""
     retry_first_chance: float = 0.2
-    """Chance that a receive looks at retries before fresh messages (R5.9)."""
+    """Probability that a receive reads retries before new messages (R5.9)."""
     polls_per_key: int = 1024
     """Parked polls of one group on one topic (5.2)."""
     polls_in_all: int = 100_000
     """Parked polls of the whole broker (5.2)."""
     new_group_start: StartPosition
-    """Where a new group begins (O3)."""
+    """Where a new group starts (O3)."""
     retries_wake_polls: bool = True
     """Parked polls notice redeliveries; 5.2 and 5.3 do not (R5.20, consumption §11.6)."""
     reset_wakes_polls: bool
     """Parked polls notice an offset reset (consumption §7)."""
     cancelled_polls_take: bool
-    """A cancelled poll lives on in the broker and may still take messages (R5.7, consumption §4)."""
+    """A cancelled poll stays in the broker and may still take messages (R5.7, consumption §4)."""
     undelivered_hold: float
     """Messages that could not be written to their receiver are visible again after this (R5.7)."""
     undelivered_counts: bool
@@ -252,21 +251,20 @@ class Profile:
     ordered_undelivered_counts: bool
     """Such a failed delivery counts as an attempt in ordered groups (consumption §1)."""
     exhaustion: Exhaustion
-    """Who moves spent messages to the dead-letter topic (R5.26, consumption §11.18)."""
+    """When exhausted messages are moved to the dead-letter topic (R5.26, consumption §11.18)."""
     dropped_ends_poll: bool
-    """A receive whose every message was dead-lettered or had a tag of equal hash answers empty at once (5.2
-    row 3)."""
+    """A receive returns empty at once if all its messages were dead-lettered or had a tag of equal hash (5.2 row 3)."""
 
     # Filters
     tags_match_by_hash: bool
-    """The broker reads by 32-bit hash and the proxy drops what only collides, so a collision costs a place in
-    the batch (R5.23)."""
+    """The broker reads by 32-bit hash and the proxy drops collisions, so a collision costs a place in the batch
+    (R5.23)."""
     sql: SqlDialect
-    """How SQL expressions are read (5.6, session §8)."""
+    """The dialect of SQL expressions (5.6, session §8)."""
     sql_refusal_code: Code
-    """An SQL expression that cannot be read; an empty one is always 40010 (R5.25)."""
+    """An SQL expression that cannot be parsed; an empty one is always 40010 (R5.25)."""
     sql_sees_server_properties: bool
-    """SQL expressions also see what the proxy writes: CLUSTER, MSG_REGION, TRACE_ON, PGROUP (seen on 5.5.0)."""
+    """SQL expressions also see what the proxy writes: CLUSTER, MSG_REGION, TRACE_ON, PGROUP (observed on 5.5.0)."""
 
     # Leases
     revive_latency: float
@@ -283,15 +281,15 @@ class Profile:
     auto_renew_lease: float = 60.0
     """Lease of an `auto_renew` receive (5.1 row 6)."""
     renew_ahead: float = 10.0
-    """A lease is renewed when this much is left (R7.7)."""
+    """A lease is renewed this long before its end (R7.7)."""
     renew_steps: tuple[float, ...] = (60.0, 180.0, 300.0, 600.0, 1800.0, 3600.0)
     """Length of the first, second, … renewal; the last repeats (R7.8)."""
     renew_limit: float = 10_800.0
     """Renewal ends this long after the receive (R7.8)."""
     malformed_handle_code: Code
-    """A handle that cannot be read (R6.2, trap 13)."""
+    """A handle that cannot be parsed (R6.2, trap 13)."""
     unknown_position_code: Code
-    """A readable handle naming a queue or offset that does not exist (6.2)."""
+    """A valid handle of a queue or offset that does not exist (6.2)."""
     no_entries_code: Code
     """An ack without entries (R6.6)."""
     ack_without_lease_ok: bool
@@ -310,7 +308,7 @@ class Profile:
 
     # Dead letters
     dead_letters_keep_attempts: bool
-    """A dead letter goes on counting attempts (R7.6); else it starts at 1."""
+    """A dead letter keeps counting attempts (R7.6); else it starts at 1."""
     dead_letter_type: MessageType | None
     """Message type that dead letters show, None for their own (consumption §1)."""
     dead_letters_make_retry_topic: bool
@@ -318,17 +316,17 @@ class Profile:
     dead_letters_tell_origin: bool
     """Dead letters carry their source topic and id (R6.18)."""
     forward_checks_handle: bool
-    """A forward needs a handle that still holds the message (R6.17)."""
+    """A forward needs the handle of a live lease (R6.17)."""
     forward_changed_handle_takes_first: bool
-    """DANGEROUS, real: with a changed or renewed handle the first message of the log is dead-lettered and the
-    real one is lost (consumption §1, §5a); not behind a separate proxy (seen on 5.5.0).
-    `events.WrongMessageDeadLettered` reports when it strikes."""
+    """DANGEROUS, real: with a changed or renewed handle the first message of the log is dead-lettered and the real one
+    is lost (consumption §1, §5a); not behind a separate proxy (seen on 5.5.0). It emits
+    `events.WrongMessageDeadLettered`."""
 
     # Ordered groups
     order_grain: OrderGrain
     """What an un-acked message blocks (O13, R8.2)."""
     ordered_wake_latency: float
-    """A parked poll is woken this long after a blocked queue came free by time (R8.12)."""
+    """A parked poll is woken this long after a lease that blocked a queue expired (R8.12)."""
     ordered_extension_wakes: bool
     """Parked polls notice the end of an extended lease in a batch with several open messages (consumption §1,
     R8.11)."""
@@ -336,8 +334,7 @@ class Profile:
     """All messages of an ordered batch show the smallest attempt among them (R8.13, consumption §6); not behind a
     separate proxy (seen on 5.5.0)."""
     order_record_life: float
-    """An order record that no receive touched for so long is dropped, and attempts count from 1 again; 0 keeps it
-    (8.3)."""
+    """An order record without receives for so long is dropped, and attempts count from 1 again; 0 keeps it (8.3)."""
     ordered_old_handles_ack: bool
     """In ordered groups a handle replaced by a change still acks (consumption §1)."""
 
@@ -345,10 +342,10 @@ class Profile:
     retention: float = 259_200.0
     """Messages are kept this long from their store time (11)."""
     cleaning_interval: float = 10.0
-    """How often a server looks for what has expired (11)."""
+    """Interval of the scan for expired messages (11)."""
     cleaning_hour: int | None
-    """The hour of the day, UTC, at which expired messages go while the disk has room; None is any (11)."""
+    """The hour of the day, UTC, at which expired messages are deleted while the disk has space; None is any (11)."""
 
     # Offsets
     reset_keeps_leases: bool
-    """Messages in flight survive a reset and come back in addition (R10.6, consumption §7)."""
+    """Messages in flight survive a reset and are redelivered in addition (R10.6, consumption §7)."""

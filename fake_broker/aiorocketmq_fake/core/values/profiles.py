@@ -1,7 +1,7 @@
-"""The shipped profiles: `DOCUMENTED` is the published contract, `APACHE_5_5` what Apache 5.5.0 with the broker
-in the proxy's process was seen to do, `APACHE_5_5_CLUSTER` the same behind a separate proxy.
+"""The shipped profiles: `DOCUMENTED` is the published contract, `APACHE_5_5` Apache 5.5.0 as observed with the broker
+in the proxy's process, `APACHE_5_5_CLUSTER` the same behind a separate proxy.
 
-Other servers differ by a few fields (`dataclasses.replace`). What each field means is said in `profile`.
+Other servers differ by a few fields (`dataclasses.replace`). Fields are documented in `profile`.
 """
 
 from dataclasses import replace
@@ -262,7 +262,7 @@ APACHE_5_5_CLUSTER = replace(
     forward_changed_handle_takes_first=False,
     ordered_attempts_per_batch=False,
 )
-"""Apache RocketMQ 5.5.0 behind a separate proxy, which tells refusals apart (session, consequence 16)."""
+"""Apache RocketMQ 5.5.0 behind a separate proxy, which distinguishes refusals (session, consequence 16)."""
 
 PROFILES = {profile.name: profile for profile in (DOCUMENTED, APACHE_5_5, APACHE_5_5_CLUSTER)}
 """The shipped profiles by name."""

@@ -1,4 +1,4 @@
-"""Snapshots: what inspection answers, frozen, taken at one moment."""
+"""Snapshots: frozen results of inspection, taken at one moment."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -16,7 +16,7 @@ from aiorocketmq_fake.core.values.model import (
 
 @value
 class TopicSnapshot:
-    """A topic and how far its queues reach."""
+    """A topic and the offsets of its queues."""
 
     config: TopicConfig
     min_offsets: tuple[int, ...]
@@ -27,7 +27,7 @@ class TopicSnapshot:
 
 @value
 class QueueSnapshot:
-    """Where a queue begins and ends."""
+    """The first and next offset of a queue."""
 
     min_offset: int
     max_offset: int
@@ -48,7 +48,7 @@ class GroupSnapshot:
 
 @value
 class ClientSnapshot:
-    """A client that the broker knows."""
+    """A client with stored settings."""
 
     client_id: str
     settings: ClientSettings
@@ -77,11 +77,11 @@ class HalfSnapshot:
 
     topic: str
     queue_id: int
-    """Where it will go when it is committed."""
+    """The queue to which a commit moves it."""
     message: OutgoingMessage
     transaction_id: str
     checks: int
-    """How often its outcome was asked for."""
+    """Number of checks."""
 
 
 @value
@@ -92,7 +92,7 @@ class OrderSnapshot:
     topic: str
     queue_id: int
     message_group: str
-    """Empty where the whole queue is the grain."""
+    """Empty if the whole queue is one sequence."""
     attempt_id: str
     offsets: tuple[int, ...]
     acked: tuple[int, ...]
@@ -118,7 +118,7 @@ class Progress:
 
 @value
 class DeliverySnapshot:
-    """One delivery that happened, for tests that ask what a group has seen."""
+    """One past delivery."""
 
     at: float
     group: str
@@ -133,7 +133,7 @@ class DeliverySnapshot:
 
 @value
 class KeepingSnapshot:
-    """How long messages are kept, seconds, and how full the disk is said to be, 0 to 1."""
+    """Retention in seconds, and the simulated disk usage, 0 to 1."""
 
     retention: float
     disk_used: float
@@ -142,7 +142,7 @@ class KeepingSnapshot:
 
 @value
 class Totals:
-    """Sizes of what the broker holds, for watching it."""
+    """Numbers of what the broker holds."""
 
     messages: int = 0
     leases: int = 0

@@ -1,7 +1,7 @@
-"""Where the published language and a real server's reading of it differ, one named field each.
+"""SQL dialects: one field for every point in which the published language and a real server's parser differ.
 
-All of the server's were measured on 5.5.0 with 600 expressions (`tests/core/sql/live_table.json`); the
-switch `enablePropertyFilter` made no difference there.
+Values of the server were measured on 5.5.0 with 600 expressions (`tests/core/sql/live_table.json`); the switch
+`enablePropertyFilter` made no difference there.
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqlDialect:
-    """One complete choice of how an expression is read."""
+    """One dialect of SQL expressions."""
 
     rest_is_ignored: bool
     """Text after a complete expression is dropped: `s LIKE 'a%'` is the bare property `s`. Else it is
@@ -21,14 +21,14 @@ class SqlDialect:
     nulls_compare: bool
     """Two absent values are equal, and a value differs from an absent one at its right; else unknown."""
     errors_reject: bool
-    """A value that cannot be compared rejects the message whatever the rest of the expression says; else that
-    part is unknown."""
+    """A value that cannot be compared rejects the message regardless of the rest of the expression; else that part is
+    unknown."""
     absent_text_is_false: bool
     """CONTAINS, STARTSWITH, ENDSWITH and their NOT are false for an absent value, not unknown."""
     booleans_at_the_left_convert: bool
-    """A truth value at the left equals a text at the right that spells it; at the right it always does."""
+    """A boolean on the left equals a string on the right that spells it; on the right it always does."""
     small_integers_are_narrow: bool
-    """Beside an integer of 32 bits a text must be one too: `BORN_TIMESTAMP > 1000` compares nothing."""
+    """Compared with a 32-bit integer, a string must be one too: `BORN_TIMESTAMP > 1000` is never true."""
     float_zero_is_legal: bool
     """`0.0` is a literal; else it is refused like one too large."""
 
@@ -44,7 +44,7 @@ PUBLISHED = SqlDialect(
     small_integers_are_narrow=False,
     float_zero_is_legal=True,
 )
-"""SQL92's logic over the operators that the product documents name, and those that servers have beside."""
+"""SQL92's logic over the operators in the product documents, and additional ones of servers."""
 
 SERVER = SqlDialect(
     rest_is_ignored=True,
@@ -57,4 +57,4 @@ SERVER = SqlDialect(
     small_integers_are_narrow=True,
     float_zero_is_legal=False,
 )
-"""What 5.5.0 was seen to do."""
+"""The behaviour of 5.5.0 as observed."""

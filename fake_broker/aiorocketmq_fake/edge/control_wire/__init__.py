@@ -1,1 +1,1 @@
-"""The control service of the fake: its contract, message classes and calls."""
+"""The wire schema of the fake's control service: messages and methods."""

@@ -1,4 +1,4 @@
-"""One class for each message of the control service; types stand in `messages.pyi` (generated; `nox -s wire`)."""
+"""One class for each message of the control service; types are in `messages.pyi` (generated; `nox -s wire`)."""
 
 from aiorocketmq.wire.contract import build
 

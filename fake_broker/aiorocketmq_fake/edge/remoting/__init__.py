@@ -1,1 +1,1 @@
-"""The classic remoting protocol over the same core: its frames, its requests, and the port that serves them."""
+"""The edge of the classic remoting protocol, over the same core: frames, requests, and the port."""

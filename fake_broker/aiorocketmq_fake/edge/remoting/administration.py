@@ -21,7 +21,7 @@ _PERMISSIONS = {
 }
 _TYPE = "+message.type="
 _RETRIES = 16
-"""Failed attempts of a group whose settings do not say how many."""
+"""Attempt limit of a group whose settings have none."""
 
 
 class Administration:
@@ -32,7 +32,7 @@ class Administration:
         self._core = driver.core
 
     def acts(self) -> dict[int, Act]:
-        """Return what to do for each request code."""
+        """Return the handler of each request code."""
         return {
             RequestCode.UPDATE_AND_CREATE_TOPIC: self.put_topic,
             RequestCode.DELETE_TOPIC_IN_BROKER: self.delete_topic,
@@ -60,7 +60,7 @@ class Administration:
         return answer()
 
     def delete_topic(self, request: Request) -> Frame:
-        """Delete a topic; an unknown one is as good as deleted."""
+        """Delete a topic; an unknown one counts as deleted."""
         name = request.text("topic")
         if self._core.topic(name) is not None:
             self._driver.run(self._core.delete_topic, name)
@@ -84,7 +84,7 @@ class Administration:
         return answer()
 
     def groups(self, request: Request) -> Frame:
-        """List the settings of all groups."""
+        """Return the settings of all groups."""
         table = {}
         for group in self._core.groups():
             config = group.config
@@ -99,14 +99,14 @@ class Administration:
         return answer(body=dump({"forbiddenTable": {}, "subscriptionGroupTable": table}))
 
     def delete_group(self, request: Request) -> Frame:
-        """Delete a group; an unknown one is as good as deleted."""
+        """Delete a group; an unknown one counts as deleted."""
         name = request.text("groupName")
         if self._core.has_group(name):
             self._driver.run(self._core.delete_group, name)
         return answer()
 
     def topic(self, request: Request) -> Frame:
-        """Tell the settings of a topic."""
+        """Return the settings of a topic."""
         name = request.text("topic")
         config = self._core.topic(name)
         if config is None:
@@ -114,7 +114,7 @@ class Administration:
         return answer(body=dump(_settings(config)))
 
     def topics(self, request: Request) -> Frame:
-        """List the settings of all topics."""
+        """Return the settings of all topics."""
         table = {each.config.name: _settings(each.config) for each in self._core.topics()}
         return answer(body=dump({"topicConfigTable": table}))
 
@@ -134,7 +134,7 @@ def _settings(config: TopicConfig) -> dict[str, object]:
 
 
 def _policy(policy: object) -> RetryPolicy | None:
-    """Read back-off of either kind; none where there is none, or one that cannot be read."""
+    """Read back-off of either kind; None without one that can be parsed."""
     if not isinstance(policy, dict):
         return None
     listed, grows = policy.get("customizedRetryPolicy"), policy.get("exponentialRetryPolicy")

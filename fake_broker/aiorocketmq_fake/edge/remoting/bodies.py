@@ -10,7 +10,7 @@ from aiorocketmq_fake.edge.remoting.frames import FrameError
 __all__ = ["Keyed", "dump", "dump_loose", "load"]
 
 Keyed = list[tuple[object, object]]
-"""A map whose keys are numbers or objects, as pairs."""
+"""A map with numbers or objects as keys, as pairs."""
 
 
 def load(body: bytes) -> dict[str, object]:
@@ -30,7 +30,7 @@ def dump(value: object) -> bytes:
 
 
 def dump_loose(value: object) -> bytes:
-    """Write a body in the servers' own dialect: keys of a `Keyed` map stand as they are, without quotes."""
+    """Write a body in the servers' own dialect: keys of a `Keyed` map are not quoted."""
     return _loose(value).encode()
 
 

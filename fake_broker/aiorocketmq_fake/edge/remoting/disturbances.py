@@ -1,4 +1,4 @@
-"""Does requests in the way that scripted faults want it."""
+"""Handles requests under scripted faults."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ _LOCKS = (RequestCode.LOCK_BATCH_MQ, RequestCode.UNLOCK_BATCH_MQ)
 
 
 def subject(request: Request) -> tuple[str, str, str]:
-    """Return client, topic and group that a request is about, empty if it names none; for choosing faults only.
+    """Return client, topic and group of a request, empty without one; for matching faults only.
 
-    A heartbeat is about its first group."""
+    A heartbeat has its first group.
+    """
     fields = request.frame.fields
     client_id = request.peer.client_id or fields.get("clientID", "")
     topic = fields.get("topic") or fields.get("b", "")
@@ -41,7 +42,7 @@ def subject(request: Request) -> tuple[str, str, str]:
 async def disturb(
     rule: FaultRule, driver: Driver, act: Callable[[], Awaitable[Frame | None]]
 ) -> Frame | None:
-    """Do a request as a fault wants it, and return its answer; HangUp if the connection breaks instead."""
+    """Handle a request under a fault, and return its answer; HangUp if the connection breaks instead."""
     match rule.disturbance:
         case Disturbance.REFUSE:
             raise RequestError(ResponseCode(rule.code), rule.message)
@@ -63,6 +64,6 @@ async def disturb(
 
 
 async def _regardless(act: Callable[[], Awaitable[Frame | None]]) -> None:
-    """Do it; nobody hears whether it was refused."""
+    """Run it; a refusal is only logged."""
     with suppress(Refusal, RequestError, FrameError):
         await act()

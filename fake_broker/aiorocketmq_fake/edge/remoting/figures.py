@@ -1,4 +1,4 @@
-"""What administrators ask about queues, progress and stored messages, and how they move groups (6.19, live 12)."""
+"""Administrators' queries of queues, progress and stored messages, and offset resets (6.19, live 12)."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from aiorocketmq_fake.edge.remoting_codes import RequestCode, RequestError, Resp
 __all__ = ["Figures"]
 
 _ALL_QUEUES, _BY_TIME = -1, -1
-"""A queue and an offset of a reset that stand for themselves."""
+"""Marker values of a reset: all queues, and an offset by time."""
 _END = -1
-"""The time that stands for the end of a queue."""
+"""The timestamp that means the end of a queue."""
 
 
 class Figures:
-    """The requests about what is stored, and how far groups are."""
+    """The requests about stored messages and progress."""
 
     def __init__(self, driver: Driver, address: Address) -> None:
         self._driver = driver
@@ -32,7 +32,7 @@ class Figures:
         self._address = address
 
     def acts(self) -> dict[int, Act]:
-        """Return what to do for each request code."""
+        """Return the handler of each request code."""
         return {
             RequestCode.GET_TOPIC_STATS_INFO: self.stats,
             RequestCode.GET_CONSUME_STATS: self.progress,
@@ -44,7 +44,7 @@ class Figures:
     # Queues and progress
 
     def stats(self, request: Request) -> Frame:
-        """Tell where each queue of a topic begins and ends."""
+        """Return the first and next offset of each queue of a topic."""
         config = self._topic(request)
         table: list[tuple[object, object]] = []
         for queue_id in range(config.read_queues):
@@ -59,7 +59,7 @@ class Figures:
         return answer(body=dump_loose({"offsetTable": table or {}, "topicPutTps": 0.0}))
 
     def progress(self, request: Request) -> Frame:
-        """Tell how far a group is in the queues of one topic, or of all that it has an offset in."""
+        """Return the progress of a group in one topic, or in all topics with an offset."""
         group, topic = request.text("consumerGroup"), request.frame.fields.get("topic", "")
         stored = {
             (each.topic, each.queue): each.offset
@@ -84,7 +84,7 @@ class Figures:
         return answer(body=dump_loose({"consumeTps": 0.0, "offsetTable": table or {}}))
 
     def reset(self, request: Request) -> Frame:
-        """Move a group in one queue, or in all queues of a topic; its members are told by their next pull."""
+        """Reset a group in one queue, or in all queues of a topic; its members learn it with their next pull."""
         group, config = request.text("group"), self._topic(request)
         if not self._core.has_group(group):
             text = f"Group {group} not exist"
@@ -116,7 +116,7 @@ class Figures:
     # Messages
 
     def query(self, request: Request) -> Frame:
-        """Find messages of a topic by a key, or by the id of their sender; the newest ones."""
+        """Find the newest messages of a topic by key, or by the client's message id."""
         config, key = self._topic(request), request.text("key")
         first, last = request.number("beginTimestamp", 0), request.number("endTimestamp", 2**63 - 1)
         by_id = request.truth("_UNIQUE_KEY_QUERY")
@@ -134,7 +134,7 @@ class Figures:
         return answer(body=self._records(newest))
 
     def view(self, request: Request) -> Frame:
-        """Find a message by its place in the log."""
+        """Find a message by its log position."""
         position = request.number("offset")
         message = self._core.message_at(position)
         if message is None:

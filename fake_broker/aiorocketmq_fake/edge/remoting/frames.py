@@ -1,6 +1,6 @@
-"""Frames of the remoting protocol: bytes to values and back, in both header serializations.
+"""Frames of the remoting protocol: parsing and serialization, with both header formats.
 
-Section numbers are those of `remoting-protocol.md`; what real servers did is in `live-broker-remoting.md`.
+Section numbers are those of `remoting-protocol.md`; observations of real servers are in `live-broker-remoting.md`.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ class Frame:
     remark: str | None = None
     language: str = "JAVA"
     version: int = 0
-    """The sender's version; 0 if the header has none, which counts as an old one."""
+    """The sender's version; 0, an old one, if the header has none."""
 
     @property
     def is_response(self) -> bool:
-        """Whether it answers a request."""
+        """Whether it is a response."""
         return bool(self.flag & _RESPONSE)
 
     @property
     def is_one_way(self) -> bool:
-        """Whether nobody waits for an answer to it."""
+        """Whether no answer is expected."""
         return bool(self.flag & _ONE_WAY)
 
 
 def decode(payload: bytes) -> Frame:
-    """Read what follows the length field of a frame; FrameError for anything that is none."""
+    """Parse what follows the length field of a frame; FrameError if it is malformed."""
     if len(payload) < 4:
         raise FrameError(f"a frame has 4 bytes or more after its length, got {len(payload)}")
     size = int.from_bytes(payload[1:4])
@@ -74,7 +74,7 @@ def decode(payload: bytes) -> Frame:
 
 
 def encode(frame: Frame, *, binary: bool = False) -> bytes:
-    """Write a frame with its length; servers since 5.0 answer in JSON whatever was asked in (1)."""
+    """Serialize a frame with its length; servers since 5.0 answer in JSON, whatever the format of the request (1)."""
     header = _to_binary(frame) if binary else _to_json(frame)
     kind = _BINARY if binary else _JSON
     return b"".join((
@@ -104,21 +104,21 @@ def _from_json(header: bytes, body: bytes) -> Frame:
 
 def _number(parsed: Mapping[str, object], name: str) -> int:
     value = parsed.get(name, 0)
-    # bool is an int, but no number of the header.
+    # bool is an int, but not a legal number in a header.
     if type(value) is not int or not -(2**31) <= value < 2**31:
         raise FrameError(f"{name} must be an integer of 32 bits, got {value!r:.40}")
     return value
 
 
 def _text(value: object) -> str | None:
-    """Return a field as text: numbers and booleans are taken as well (live 1)."""
+    """Return a field as string; numbers and booleans are accepted as well (live 1)."""
     if isinstance(value, str):
         return clean(value)
     return None if value is None else json.dumps(value)
 
 
 def clean(text: str) -> str:
-    """Return a text of JSON with a question mark for each half of a character: UTF-8 has none, and Java's does so."""
+    """Return a JSON string with a question mark for each lone surrogate, which UTF-8 cannot encode, as Java does."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
@@ -162,7 +162,7 @@ def _from_binary(header: bytes, body: bytes) -> Frame:
 
 
 def _take(data: bytes, at: int, size: int) -> tuple[str, int]:
-    """Return the text of `size` bytes at a place, and the place behind it."""
+    """Return the string of `size` bytes at a position, and the position after it."""
     if size < 0 or at + size > len(data):
         raise FrameError(f"a text shall have {size} bytes, and {len(data) - at} are there")
     return data[at : at + size].decode(), at + size

@@ -29,7 +29,7 @@ class Groups:
         self._core = driver.core
 
     def acts(self) -> dict[int, Act]:
-        """Return what to do for each request code."""
+        """Return the handler of each request code."""
         return {
             RequestCode.HEART_BEAT: self.beat,
             RequestCode.UNREGISTER_CLIENT: self.unregister,
@@ -58,7 +58,7 @@ class Groups:
         return answer()
 
     def unregister(self, request: Request) -> Frame:
-        """Take a client out of its groups."""
+        """Unregister a client from its groups."""
         groups = [request.frame.fields.get(name, "") for name in ("consumerGroup", "producerGroup")]
         self._driver.run(self._core.unregister, request.peer.channel, request.text("clientID"), *groups)
         return answer()
@@ -73,7 +73,7 @@ class Groups:
         return answer(body=dump({"consumerIdList": sorted(member.client_id for member in group.members)}))
 
     def connections(self, request: Request) -> Frame:
-        """Describe a group by its connections and what they want."""
+        """Describe a group by its connections and subscriptions."""
         name = request.text("consumerGroup")
         group = self._core.members(name)
         if group is None:
@@ -99,7 +99,7 @@ class Groups:
         return answer(body=dump({"connectionSet": list(map(_connection, members))}))
 
     def check(self, request: Request) -> Frame:
-        """Tell whether an SQL expression can be read."""
+        """Check whether an SQL expression can be parsed."""
         data = load(request.frame.body).get("subscriptionData")
         if not isinstance(data, dict):
             return answer(code=ResponseCode.SYSTEM_ERROR, remark="the body has no subscriptionData")
@@ -112,7 +112,7 @@ class Groups:
         return answer()
 
     def lock(self, request: Request) -> Frame:
-        """Lock queues; the answer lists those that the client holds."""
+        """Lock queues; the answer lists those that the client has locked."""
         group, client_id, queues = locked_queues(request)
         held = set(self._driver.run(self._core.lock_queues, group, client_id, tuple(queues)))
         return answer(body=dump({"lockOKMQSet": [queues[key] for key in queues if key in held]}))

@@ -1,4 +1,4 @@
-"""Messages of the core to records of the wire, and what producers send to messages of the core."""
+"""Converts messages of the core to records of the wire, and sent messages to messages of the core."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["outgoing", "record"]
 
 _COMMITTED = 0x8
 _LATEST = 253_402_300_799_000
-"""The end of the year 9999, beyond which the other protocol has no time."""
+"""The end of the year 9999, the limit of the gRPC protocol."""
 _KEPT_FLAGS = 0x701
 """How a body is compressed; all other bits of a message are the broker's own."""
 
@@ -23,7 +23,7 @@ _KEPT_FLAGS = 0x701
 def outgoing(
     topic: str, body: bytes, properties: dict[str, str], classic: Classic, born: int, born_host: str
 ) -> OutgoingMessage:
-    """Make a message of what was sent; properties of the protocol become fields, or are kept apart from users'."""
+    """Return the message of a send; properties of the protocol become fields, or are kept apart from users'."""
     rest = dict(properties)
     message_id = rest.pop("UNIQ_KEY", "").strip() or os.urandom(16).hex().upper()
     tag, keys = rest.pop("TAGS", ""), tuple(rest.pop("KEYS", "").split())
@@ -57,7 +57,7 @@ def outgoing(
 
 
 def _time(properties: dict[str, str]) -> tuple[float | None, float | None]:
-    """Return the delay that a message asks for in seconds, and the Unix time at which it wants to be delivered."""
+    """Return a message's delay in seconds, and its delivery time in Unix seconds."""
     try:
         if "TIMER_DELIVER_MS" in properties:
             return None, int(properties["TIMER_DELIVER_MS"]) / 1000

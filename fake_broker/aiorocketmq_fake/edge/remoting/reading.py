@@ -20,7 +20,7 @@ __all__ = ["Reading"]
 _COMMIT, _SUSPEND, _INLINE = 1, 2, 4
 """Bits of a pull: store the offset it carries; it may be held; its filter is in the request."""
 _NO_OFFSET = (Code.OFFSET_NOT_FOUND, Code.TOPIC_NOT_FOUND, Code.BAD_REQUEST)
-"""Refusals of a question for an offset that mean that there is none."""
+"""Refusals of an offset query that mean that there is none."""
 _EVERYTHING = FilterExpression()
 _NO_QUEUE = QueueSnapshot(0, 0, None)
 
@@ -34,7 +34,7 @@ class Reading:
         self._address = address
 
     def acts(self) -> dict[int, Act]:
-        """Return what to do for each request code, but for pulls, which may wait."""
+        """Return the handler of each request code, except for pulls, which may wait."""
         return {
             RequestCode.QUERY_CONSUMER_OFFSET: self.committed,
             RequestCode.UPDATE_CONSUMER_OFFSET: self.commit,
@@ -47,7 +47,7 @@ class Reading:
     # Pulls
 
     async def pull(self, request: Request) -> Frame:
-        """Read from an offset on; at the end of the queue, wait as long as the request allows."""
+        """Read from an offset; at the end of the queue, wait as long as the request allows."""
         flags = request.number("sysFlag", bits=32)
         wait = request.number("suspendTimeoutMillis", 0) / 1000 if flags & _SUSPEND else None
         pull = PullRequest(
@@ -64,7 +64,7 @@ class Reading:
         commit = max(request.number("commitOffset", 0), 0) if flags & _COMMIT else None
         found = self._driver.run(self._core.pull_classic, pull, commit=commit)
         if isinstance(found, Parked):
-            # A clock that stands still would hold the answer for ever.
+            # With a manual clock the answer would never come.
             real_timeout = wait if self._driver.clock.is_manual else None
             waited = await self._driver.poll(found.poll_id, real_timeout)
             assert isinstance(waited, Pulled)
@@ -87,7 +87,7 @@ class Reading:
             try:
                 parse(expression, self._core.profile)
             except Refusal:
-                # What cannot be compiled filters nothing (live 4).
+                # An expression that cannot be compiled filters nothing (live 4).
                 return _EVERYTHING
         return expression
 
@@ -124,7 +124,7 @@ class Reading:
     # Offsets
 
     def committed(self, request: Request) -> Frame:
-        """Tell a group's offset; a new group of a young queue starts at its beginning (live 5)."""
+        """Return a group's offset; a new group of a young queue starts at its beginning (live 5)."""
         group, topic = request.text("consumerGroup"), request.text("topic")
         queue_id = request.number("queueId", bits=32)
         try:
@@ -144,7 +144,7 @@ class Reading:
             return answer(code=ResponseCode.QUERY_NOT_FOUND, remark=text)
 
     def commit(self, request: Request) -> Frame:
-        """Store a group's offset; any number is taken, and 0 for one below it (live 5)."""
+        """Store a group's offset; any number is accepted, a negative one counts as 0 (live 5)."""
         group, topic = request.text("consumerGroup"), request.text("topic")
         if not self._core.has_group(group):
             text = f"Group {group} not exist!"
@@ -159,7 +159,7 @@ class Reading:
         return answer()
 
     def offset_at(self, request: Request) -> Frame:
-        """Tell the first offset stored at a time or later, or with UPPER the last one stored until then."""
+        """Return the first offset stored at a time or later, or with UPPER the last one stored until then."""
         topic, queue_id = request.text("topic"), request.number("queueId", bits=32)
         timestamp = request.number("timestamp")
         is_upper = request.frame.fields.get("boundaryType", "").upper() == "UPPER"
@@ -172,7 +172,7 @@ class Reading:
         return answer({"offset": max(offset, queue.min_offset)})
 
     def earliest(self, request: Request) -> Frame:
-        """Tell when the oldest message of a queue was stored; -1 without one."""
+        """Return when the oldest message of a queue was stored; -1 without one."""
         stored = self._queue(request).earliest
         return answer({"timestamp": -1 if stored is None else int(stored * 1000 + 0.5)})
 

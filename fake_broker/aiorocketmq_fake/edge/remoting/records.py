@@ -28,7 +28,7 @@ _BORN_V6, _STORE_V6 = 0x10, 0x20
 _V1, _V2 = 0xDAA320A7, 0xDAA320AB
 _TOPIC_MAX_V1 = 127
 _HEAD = struct.Struct(">IIiiqqiq")
-"""Magic, CRC, queue, flag, queue offset, log offset, system flag, born time; the record's size stands before them."""
+"""Magic, CRC, queue, flag, queue offset, log offset, system flag, born time; after the record's size."""
 _BATCH_HEAD = struct.Struct(">iiiii")
 _INT, _LONG, _SHORT = struct.Struct(">i"), struct.Struct(">q"), struct.Struct(">h")
 
@@ -63,7 +63,7 @@ class Member:
 
 
 def host(endpoint: str) -> bytes:
-    """Return the 8 or 20 bytes of `host:port`; a host that is no address counts as 127.0.0.1, as it is this machine."""
+    """Return the 8 or 20 bytes of `host:port`; a host name counts as 127.0.0.1, as it is this machine."""
     try:
         name, port = split(endpoint)
         address = ip_address(name)
@@ -73,7 +73,7 @@ def host(endpoint: str) -> bytes:
 
 
 def message_id(store_host: bytes, log_offset: int) -> str:
-    """Return the id that names a place in a broker's log (7.6)."""
+    """Return the message id of a log position (7.6)."""
     return (store_host + _LONG.pack(log_offset)).hex().upper()
 
 

@@ -1,4 +1,4 @@
-"""A request as its handler sees it: who sent it, and its fields with their types."""
+"""A request for its handler: the peer, and typed access to its fields."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ class Peer:
     address: str = ""
     """`host:port` of the client; empty before its first frame, as the next one."""
     local_host: str = ""
-    """The address of this machine that the client connected to."""
+    """The local address of the connection."""
     client_id: str = ""
-    """As its last heartbeat says; empty before one."""
+    """From its last heartbeat; empty before one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request. What a server cannot read is answered with the code and the kind of text that servers have."""
+    """One request. Malformed fields are answered with the codes and texts of servers."""
 
     frame: Frame
     peer: Peer
 
     def text(self, name: str) -> str:
-        """Return a field that must be there."""
+        """Return a required field."""
         value = self.frame.fields.get(name)
         if value is None:
             raise RequestError(
@@ -42,7 +42,7 @@ class Request:
         return value
 
     def number(self, name: str, default: int | None = None, *, bits: int = 64) -> int:
-        """Return an integer; one that must be there unless it has a default."""
+        """Return an integer field, required without a default."""
         value = self.frame.fields.get(name)
         if value is None and default is not None:
             return default
@@ -64,11 +64,11 @@ class Request:
 
 
 class HangUp(Exception):
-    """The connection ends, without an answer."""
+    """The connection is closed without an answer."""
 
 
 Act = Callable[[Request], "Frame | None"]
-"""Carries out a request; None: it gets no answer."""
+"""Handles a request; None: it gets no answer."""
 
 
 def answer(
@@ -77,7 +77,7 @@ def answer(
     code: ResponseCode = ResponseCode.SUCCESS,
     remark: str | None = None,
 ) -> Frame:
-    """Make an answer; who wrote the request and its number are filled in by the server."""
+    """Return an answer; the server fills in language and number of the request."""
     return Frame(
         code.value, {name: str(value) for name, value in (fields or {}).items()}, body, remark=remark
     )

@@ -1,4 +1,4 @@
-"""Who sent a request, and which rights it needs (8, live 11); the rights themselves are those of the gRPC port."""
+"""Authentication and needed rights of requests (8, live 11); the rights themselves are those of the gRPC port."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from aiorocketmq_fake.edge.remoting_codes import RequestCode, command_name
 __all__ = ["NEEDS", "SIGNATURE_FIELDS", "authorize"]
 
 Needs = Callable[[Request, Broker], Iterator[Need]]
-"""Reads what a request needs, once it is known who sent it: strangers learn nothing of its mistakes."""
+"""Returns the needed rights of a request, after authentication: others learn nothing of its errors."""
 
 _ACCESS_KEY, _SIGNATURE, _TOKEN = SIGNATURE_FIELDS = ("AccessKey", "Signature", "SecurityToken")
-"""What a signed request has beside its own fields."""
+"""Additional fields of a signed request."""
 
 
 _OF_GROUP = {Right.ADMINISTER_TOPIC: Right.ADMINISTER_GROUP}
-"""What a right to a topic is to a retry topic; all others are the right to consume in the group."""
+"""The right to a retry topic for each right to a topic; all others are the right to consume in the group."""
 
 
 def authorize(request: Request, driver: Driver) -> None:
@@ -50,7 +50,7 @@ def _need(right: Right, name: str) -> Need:
 
 
 def _named(right: Right, field: str, *, optional: bool = False) -> Needs:
-    """Need a right to what a field names; with `optional`, none if it names nothing."""
+    """Need a right to the resource in a field; with `optional`, none for an empty field."""
 
     def needs(request: Request, core: Broker) -> Iterator[Need]:
         if not optional or request.frame.fields.get(field):
@@ -68,7 +68,7 @@ def _cluster(request: Request, core: Broker) -> Iterator[Need]:
 
 
 def _unless_forgotten(needs: Needs) -> Needs:
-    """Need nothing on servers that forget to check these requests."""
+    """Need nothing on servers that do not check these requests."""
 
     def checked(request: Request, core: Broker) -> Iterator[Need]:
         return iter(()) if core.profile.rights_forgotten else needs(request, core)
@@ -77,7 +77,7 @@ def _unless_forgotten(needs: Needs) -> Needs:
 
 
 def _read(topic: str, core: Broker) -> Iterator[Need]:
-    """Need the right to read a topic; servers ask nobody about retry topics, of whatever group."""
+    """Need the right to read a topic; servers check no rights to retry topics, of any group."""
     if not (core.profile.rights_forgotten and topic.startswith(RETRY_PREFIX)):
         yield _need(Right.SUBSCRIBE, topic)
 
@@ -143,4 +143,4 @@ NEEDS: Mapping[int, Needs] = {
     RequestCode.GET_CONSUME_STATS: _named(Right.ADMINISTER_GROUP, "consumerGroup"),
     RequestCode.GET_PRODUCER_CONNECTION_LIST: _cluster,
 }
-"""What each request to a broker needs; a name server asks nobody."""
+"""The needed rights of each request to a broker; a name server checks none."""

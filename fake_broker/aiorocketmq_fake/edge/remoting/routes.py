@@ -27,24 +27,24 @@ _DEFAULT = TopicConfig(
 
 
 class Routes:
-    """The name server's half. Every broker of the cluster is one, and knows of all."""
+    """The requests of a name server. Every broker of the cluster is one, and knows all brokers."""
 
     def __init__(self, driver: Driver, neighbours: Neighbours) -> None:
         self._driver = driver
         self._neighbours = neighbours
 
     def acts(self) -> dict[int, Act]:
-        """Return what to do for each request code."""
+        """Return the handler of each request code."""
         return {
             RequestCode.GET_ROUTEINFO_BY_TOPIC: self.route,
             RequestCode.GET_BROKER_CLUSTER_INFO: self.cluster,
             RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: self.topics,
-            # Every broker forgets a topic when it deletes it.
+            # Every broker deletes the topic by itself.
             RequestCode.DELETE_TOPIC_IN_NAMESRV: lambda request: answer(),
         }
 
     def route(self, request: Request) -> Frame:
-        """Tell where the queues of a topic are."""
+        """Return the route of a topic."""
         name = request.frame.fields.get("topic", "null")
         brokers: list[object] = []
         queues: list[object] = []
@@ -64,7 +64,7 @@ class Routes:
         return answer(body=dump(body) if is_strict else dump_loose(body))
 
     def cluster(self, request: Request) -> Frame:
-        """Tell where the brokers are; there is only the dialect with numbers as keys."""
+        """Return the brokers of the cluster; only in the dialect with numbers as keys."""
         members = list(self._listed())
         brokers = {
             member.driver.core.name: self._broker_data(member, request, is_strict=False) for member in members
@@ -73,7 +73,7 @@ class Routes:
         return answer(body=dump_loose({"brokerAddrTable": brokers, **names}))
 
     def topics(self, request: Request) -> Frame:
-        """List the names of all topics."""
+        """Return the names of all topics."""
         names = set()
         for member in self._listed():
             core = member.driver.core
@@ -88,7 +88,7 @@ class Routes:
     def _broker_data(self, member: Neighbour, request: Request, *, is_strict: bool) -> dict[str, object]:
         address = member.remoting
         assert address is not None, "only brokers with a port for this protocol are listed"
-        # A broker that listens everywhere is where the client has reached it.
+        # A broker on a wildcard has the address that the client used.
         is_everywhere = address.reachable_host != address.host
         host = request.peer.local_host if is_everywhere else address.reachable_host
         place = join(host, address.port)

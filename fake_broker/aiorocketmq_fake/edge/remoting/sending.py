@@ -28,12 +28,12 @@ _V2_NAMES = {
 """The second version of the header has one letter for each field."""
 _RESOLUTIONS = {8: Resolution.COMMIT, 12: Resolution.ROLLBACK}
 _HONOURS_MAX_RECONSUME_TIMES = 121
-"""Older clients send a number that means nothing."""
+"""Older clients send a meaningless number."""
 _TRACE = {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
 
 
 class Sending:
-    """The requests of producers, and what consumers send back."""
+    """The requests of producers, and send-backs of consumers."""
 
     def __init__(self, driver: Driver, address: Address) -> None:
         self._driver = driver
@@ -41,7 +41,7 @@ class Sending:
         self._address = address
 
     def acts(self) -> dict[int, Act]:
-        """Return what to do for each request code."""
+        """Return the handler of each request code."""
         return {
             RequestCode.SEND_MESSAGE: self.send,
             RequestCode.SEND_MESSAGE_V2: self.send_short,
@@ -51,7 +51,7 @@ class Sending:
         }
 
     def send_short(self, request: Request) -> Frame:
-        """Store what a request with the short names holds."""
+        """Store the message of a request with short field names."""
         fields = request.frame.fields
         long: Mapping[str, str] = {
             name: fields[letter] for name, letter in _V2_NAMES.items() if letter in fields
@@ -97,7 +97,7 @@ class Sending:
         return answer(fields)
 
     def send_back(self, request: Request) -> Frame:
-        """Let a group have a message again, later."""
+        """Redeliver a message to its group later."""
         position = request.number("offset")
         limit = request.number("maxReconsumeTimes", -1, bits=32)
         back = SendBack(
@@ -111,7 +111,7 @@ class Sending:
         return answer()
 
     def end_transaction(self, request: Request) -> Frame | None:
-        """Commit or roll back; a producer that knows nothing yet gets no answer."""
+        """Commit or roll back; a producer without a decision gets no answer."""
         kind = request.number("commitOrRollback", bits=32)
         if kind == 0:
             return None

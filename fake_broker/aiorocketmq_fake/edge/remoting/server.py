@@ -1,4 +1,4 @@
-"""The port of the remoting protocol: reads frames, writes answers, and what the broker asks of clients."""
+"""The port of the remoting protocol: reads requests, writes answers, and sends requests to clients."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ logger = logging.getLogger(__name__)
 VERSION = 513
 """The number of 5.5.0 (live 0)."""
 REQUESTS_MAX = 4096
-"""Requests of one connection that are carried out at a time; further ones wait in the network."""
+"""Concurrent requests of one connection; further ones wait in the network."""
 RESPONSE = 1
 
 
 class _Connection:
-    """One connection, with the work that its requests make."""
+    """One connection, with its requests in progress."""
 
     def __init__(self, peer: Peer, writer: asyncio.StreamWriter, quiet: Quiet) -> None:
         self.peer = peer
@@ -44,19 +44,19 @@ class _Connection:
         self.room = asyncio.Semaphore(REQUESTS_MAX)
         self.work: set[asyncio.Task[None]] = set()
         self.tasks: asyncio.TaskGroup | None = None
-        """None once the connection takes no more work."""
+        """None once the connection accepts no more requests."""
         self.pushed = 0
         """Requests of the broker so far."""
         self.answers: dict[int, asyncio.Future[Frame]] = {}
-        """What the client has been asked and has not answered, by the number of the request."""
+        """Pending requests to the client, by number."""
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do work beside reading, which counts as in progress from now on; it ends with the connection."""
+        """Start work concurrently to reading, which counts as in progress; it ends with the connection."""
         assert self.tasks is not None
         task = self.tasks.create_task(work)
         self._quiet.enter()
         self.work.add(task)
-        # Not in the work itself: a task that is cancelled before its first turn never runs.
+        # Not inside the task: one that is cancelled before its first turn never runs.
         task.add_done_callback(self._end)
 
     def _end(self, task: asyncio.Task[None]) -> None:
@@ -64,7 +64,7 @@ class _Connection:
         self._quiet.leave()
 
     def abort(self) -> None:
-        """End the connection at once."""
+        """Close the connection at once."""
         self.writer.transport.abort()
 
 
@@ -84,7 +84,7 @@ class RemotingServer:
         service.ask = self._ask
 
     async def open(self, host: str, port: int) -> int:
-        """Listen; port 0 picks a free one. Returns the port; OSError if it cannot be had."""
+        """Listen; port 0 picks a free one. Return the port; OSError if it is unavailable."""
         try:
             if self._tls is None or not self._tls.also_plain:
                 return await self._listen(host, port, self._tls)
@@ -110,7 +110,7 @@ class RemotingServer:
         self._servers.clear()
 
     async def close(self, grace: float = 0.0) -> None:
-        """Stop listening, let requests end for `grace` seconds, then close all connections."""
+        """Stop listening, wait `grace` seconds for requests, then close all connections."""
         self._stop_listening()
         if grace and (work := [task for each in self._connections.values() for task in each.work]):
             await asyncio.wait(work, timeout=grace)
@@ -130,7 +130,7 @@ class RemotingServer:
     ) -> None:
         if tls is not None:
             assert isinstance(writer.transport, asyncio.Transport)
-            # Whatever comes belongs to the handshake, which is ours so that closing the port ends it, too.
+            # The handshake is done here, so that closing the port ends it, too.
             writer.transport.pause_reading()
         task = asyncio.get_running_loop().create_task(self._serve(tls, reader, writer))
         self._serving.add(task)
@@ -144,16 +144,16 @@ class RemotingServer:
         number = connection.peer.channel
         self._connections[number] = connection
         try:
-            # Cancelled, when the port is closed, it has nothing to hand on.
+            # If cancelled because the port is closed, nothing is left to do.
             with suppress(asyncio.CancelledError):
                 async with asyncio.TaskGroup() as connection.tasks:
                     try:
-                        # A client that goes away, or sends what is no frame, gets no answer.
+                        # A client that disconnects or sends a malformed frame gets no answer.
                         with suppress(OSError, asyncio.IncompleteReadError, FrameError):
                             if tls is not None:
                                 await writer.start_tls(tls)
                             await self._read(connection, reader)
-                        # What came just before the end is carried out: many consumers commit last.
+                        # Requests just before the end are handled: many consumers commit last.
                         await asyncio.sleep(0)
                     finally:
                         connection.tasks = None
@@ -163,7 +163,7 @@ class RemotingServer:
             del self._connections[number]
             connection.abort()
             if connection.peer.client_id:
-                # A journal that has failed takes no more commands; the registration expires then.
+                # A failed journal accepts no commands; the registration expires instead.
                 with suppress(Refusal):
                     self._driver.run(self._driver.core.close_channel, number)
 
@@ -171,7 +171,7 @@ class RemotingServer:
         while True:
             size = int.from_bytes(await reader.readexactly(4), signed=True)
             if not connection.peer.address:
-                # Not before its first bytes: a front cannot tell earlier whose connection it is.
+                # Not before its first bytes: only then a front knows the client.
                 self._locate(connection)
             if not 4 <= size <= FRAME_MAX - 4:
                 raise FrameError(f"a frame of {size} bytes is none")
@@ -207,10 +207,10 @@ class RemotingServer:
             connection.writer.write(encode(replace(frame, version=VERSION)))
             await connection.writer.drain()
 
-    # What the broker asks of clients
+    # Requests to clients
 
     async def _ask(self, channel: int, frame: Frame) -> Frame:
-        """Send a request to a client, and wait for its answer; one that has gone does not answer."""
+        """Send a request to a client, and wait for its answer; a disconnected one does not answer."""
         asked: asyncio.Future[Frame] = asyncio.get_running_loop().create_future()
         connection = self._connections.get(channel)
         if connection is None or connection.tasks is None:

@@ -1,4 +1,4 @@
-"""All requests that are served: finds the handler of each, and turns what it refuses into an answer."""
+"""Dispatches requests to their handlers, and converts refusals to answers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ logger = logging.getLogger(__name__)
 
 _ONE_WAY = 2
 _MEMBER_ANSWERS = 10.0
-"""Real seconds that a member has to answer (live 6)."""
+"""Timeout of a member's answer, in real seconds (live 6)."""
 _HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
 
 
@@ -71,7 +71,7 @@ class Service:
         }
 
     async def serve(self, request: Request) -> Frame | None:
-        """Carry a request out, and return its answer when its effect is durable; None: it gets no answer."""
+        """Handle a request, and return its answer when its effect is durable; None: it gets no answer."""
         code = request.frame.code
         try:
             found = await self._act(request)
@@ -86,7 +86,7 @@ class Service:
         except FrameError as unreadable:
             return answer(code=ResponseCode.SYSTEM_ERROR, remark=str(unreadable))
         except Exception:
-            # The outer border of a request: one that fails by our own fault must not look like a decision.
+            # Outermost handler of a request: an internal error must not look like a decision.
             logger.exception("request %d failed", code)
             text = f"the fake broker failed in request {code}: its log says why"
             return answer(code=ResponseCode.SYSTEM_ERROR, remark=text)
@@ -111,7 +111,7 @@ class Service:
         return self._acts[code](request)
 
     async def _running_info(self, request: Request) -> Frame:
-        """Hand a question about a member on to it, and its answer back."""
+        """Forward a query about a member to it, and return its answer."""
         group, client_id = request.text("consumerGroup"), request.text("clientId")
         known = self._driver.core.members(group)
         members = known.members if known is not None else ()
@@ -131,7 +131,7 @@ class Service:
         return replace(found, opaque=0)
 
     def command(self, command: MembersChanged | CheckHalf) -> Frame:
-        """Turn what the core wants of a client into a request to it."""
+        """Convert a command of the core to a request to a client."""
         if isinstance(command, MembersChanged):
             fields = {"consumerGroup": command.group}
             return Frame(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, fields, flag=_ONE_WAY)

@@ -1,1 +1,1 @@
-"""Keeps a broker's state on disk, so that it survives kill -9."""
+"""Persistence of a broker's state, which survives kill -9."""

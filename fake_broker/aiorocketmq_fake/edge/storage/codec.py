@@ -1,8 +1,8 @@
-"""Turns the core's commands, messages and whole state into bytes and back.
+"""Serializes the core's commands, messages and whole state.
 
-The form is pickle's, since it keeps whatever the core may hold, a new piece of state included, and says so
-where it cannot. Reading builds the classes of the core and a few plain containers, by an exact list of their names, and
-calls their own methods at the most: a data file from elsewhere can make a broker that is wrong, but runs nothing else.
+The format is pickle, since it stores any state of the core, new attributes included, or fails. Reading builds only
+allow-listed classes of the core and plain containers, and calls at most their own methods: a crafted data file can
+make an inconsistent broker, but runs no other code.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ PLAIN = frozenset(
 )
 
 UNREADABLE = (pickle.UnpicklingError, ValueError, TypeError, KeyError, AttributeError, EOFError, IndexError)
-"""What reading may raise for bytes that are something else than expected."""
+"""What reading may raise for malformed bytes."""
 
-# Any in this module: pickle's own hooks take and give any object.
+# Any in this module: pickle's own hooks take and return any object.
 R = TypeVar("R")
 Reduction = tuple[Callable[..., Any], tuple[Any, ...]]
 
@@ -54,7 +54,7 @@ def _reduce_properties(properties: Mapping[str, str]) -> Reduction:
 
 
 def _by_fields(kind: type) -> Callable[[Any], Reduction]:
-    """Take a dataclass apart in one step of C; its own way is ten times slower, and there are millions."""
+    """Reduce a dataclass by one C call: its own reduction is ten times slower, and there are millions."""
     names = tuple(field.name for field in fields(kind))
     get = attrgetter(*names)
     if len(names) == 1:
@@ -77,7 +77,7 @@ class _Pickler(pickle.Pickler):
 
 
 class _StatePickler(_Pickler):
-    """Writes some objects by a name only: they belong to the process, not to the state."""
+    """Writes some objects by name only: they belong to the process, not to the state."""
 
     def __init__(self, file: io.BytesIO, foreign: Mapping[str, object]) -> None:
         super().__init__(file, pickle.HIGHEST_PROTOCOL)
@@ -88,7 +88,7 @@ class _StatePickler(_Pickler):
 
 
 class _Unpickler(pickle.Unpickler):
-    """Builds what the core is made of; everything else is refused."""
+    """Builds allow-listed classes; everything else is refused."""
 
     def __init__(
         self, data: bytes, foreign: Mapping[str, object], classes: Mapping[str, type] = MappingProxyType({})
@@ -113,8 +113,8 @@ class _Unpickler(pickle.Unpickler):
         return self._foreign[pid]
 
     def _method(self, owner: object, name: str) -> object:
-        """Return a method of a core object or of a foreign one, or a member of an enumeration, as Python before 3.11.4
-        writes it: all that a state needs `getattr` for."""
+        """Return a method of a core object or foreign one, or an enumeration member as Python before 3.11.4 writes
+        it."""
         if isinstance(owner, EnumType):
             return owner[name]
         kind = type(owner)
@@ -133,19 +133,19 @@ def dump(value: object) -> bytes:
 
 
 def load(data: bytes) -> Any:
-    """Read what `dump` wrote; pickle.UnpicklingError and its like where it is something else."""
+    """Read what `dump` wrote; one of UNREADABLE if it is malformed."""
     return _Unpickler(data, {}).load()
 
 
 def dump_state(root: object, foreign: Mapping[str, object]) -> bytes:
-    """Write everything that hangs on `root`, but `foreign` objects by their names only."""
+    """Write the object graph of `root`, `foreign` objects by name only."""
     file = io.BytesIO()
     _StatePickler(file, foreign).dump(root)
     return file.getvalue()
 
 
 def load_state(data: bytes, foreign: Mapping[str, object], kind: type[R]) -> R:
-    """Read what `dump_state` wrote of a `kind`, which may stand outside of the core."""
+    """Read what `dump_state` wrote of a `kind`, which may be outside of the core."""
     root = _Unpickler(data, foreign, {f"{kind.__module__}.{kind.__qualname__}": kind}).load()
     if not isinstance(root, kind):
         raise pickle.UnpicklingError(f"a {type(root).__name__} is no {kind.__name__}")
@@ -166,7 +166,7 @@ def read_message(data: bytes) -> StoredMessage:
 
 
 def shape() -> str:
-    """Return a name for how the core's classes are built: equal names can read each other's state."""
+    """Return a fingerprint of the core's classes: states of equal fingerprints are compatible."""
     lines = []
     for (module, name), kind in sorted(_ours().items()):
         parts = getattr(kind, "__slots__", ())

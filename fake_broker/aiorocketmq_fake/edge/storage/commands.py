@@ -1,4 +1,4 @@
-"""The journal's unit: one command of the core with its moment, as it is written and as it is done again."""
+"""The journal's unit: one command of the core with its time, serialized and replayed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 Mark = tuple[int, int, int]
 # Any: each command of the core has its own arguments.
 Command = tuple[str, tuple[Any, ...], Mapping[str, Any], float, Mark]
-"""Name, arguments, keywords, moment, and how far the core had come afterwards."""
+"""Name, arguments, keywords, time, and the core's mark afterwards."""
 
 
 def pack(commands: list[Command]) -> bytes:
@@ -27,15 +27,15 @@ def pack(commands: list[Command]) -> bytes:
 
 
 def unpack(batch: bytes) -> list[Command]:
-    """Read a batch of commands; pickle.UnpicklingError and its like where it is none."""
+    """Read a batch of commands; one of UNREADABLE if it is malformed."""
     commands: list[Command] = load(batch)
     return commands
 
 
 def in_order(batches: Iterable[tuple[int, bytes]], upto: int) -> Iterator[list[Command]]:
-    """Read batches, each with its count of all commands up to it, that must go on after the first `upto` commands.
+    """Read batches, each with its count of all commands up to it, that must continue after the first `upto` commands.
 
-    ValueError where they do not: they are of another time than what they shall go on from.
+    ValueError if they do not: they belong to another checkpoint.
     """
     for count, batch in batches:
         commands = unpack(batch)
@@ -46,9 +46,9 @@ def in_order(batches: Iterable[tuple[int, bytes]], upto: int) -> Iterator[list[C
 
 
 def redo(core: Broker, commands: Iterable[Command], *, strict: bool = True) -> int:
-    """Do commands again, each at its moment; answers how many had another effect than the first time.
+    """Replay commands, each at its time; return how many had another effect than the first time.
 
-    `strict` stops at the first of them with ValueError. What the core says and tells meanwhile was said and told.
+    `strict` raises ValueError at the first of them. Outputs and events are dropped: they were delivered before.
     """
     astray = 0
     for name, arguments, keywords, now, mark in commands:
@@ -59,7 +59,7 @@ def redo(core: Broker, commands: Iterable[Command], *, strict: bool = True) -> i
         except DamagedDataError:
             raise
         except Exception:
-            # The outer border: a command that failed by our own fault failed the first time, too; the mark tells.
+            # A command with an internal error failed the first time, too; the mark shows it otherwise.
             logger.exception("%s failed when it was done again", name)
         core.take_events()
         core.take_outputs()

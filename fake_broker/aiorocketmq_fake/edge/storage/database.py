@@ -28,7 +28,8 @@ __all__ = ["Checkpoint", "Database", "Saved", "checksum", "sealed"]
 FORMAT = "4"
 """Layout of the file and module paths of the stored classes; another format is refused."""
 PLACES = 1 << 40
-"""Places of one queue; a row's key is the queue's number and the place in one integer, so that a page is one range."""
+"""Positions per queue; a row's key is the queue's number and the position in one integer, so that a page is one
+range."""
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -41,8 +42,10 @@ CREATE TABLE IF NOT EXISTS journal (
     id INTEGER PRIMARY KEY, crc INTEGER NOT NULL, commands BLOB NOT NULL, upto INTEGER NOT NULL
 );
 """
-"""`upto` counts the commands up to this one since the file was made. Checksums hold more than what stands beside
-them: the file's own name and the row's, so that rows of another file, or of another place, are not taken for good."""
+"""`upto` counts the commands up to this one since the file was made.
+
+Checksums also cover the file's id and the row's key, so that rows of another file or position are detected.
+"""
 
 _CANNOT = frozenset(
     {
@@ -50,7 +53,7 @@ _CANNOT = frozenset(
         *(sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PERM, sqlite3.SQLITE_READONLY),
     }
 )
-"""What keeps SQLite from working with a file that is sound."""
+"""Errors of SQLite with an intact file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +71,14 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """The last checkpoint as it was read."""
+    """The last checkpoint."""
 
     state: bytes
     upto: int
 
 
 class Database:
-    """One open data file. Reading is for the event loop's thread, writing for one other thread at a time."""
+    """One open data file. The event loop's thread reads, one other thread at a time writes."""
 
     def __init__(self, path: Path) -> None:
         """Open or create, for this user alone.
@@ -107,13 +110,13 @@ class Database:
             self._open = stack.pop_all()
 
     def close(self) -> None:
-        """Close the file and let others have it."""
+        """Close the file and release its lock."""
         self._open.close()
 
     def failure(self, error: sqlite3.DatabaseError) -> PersistenceError | DamagedDataError:
-        """Tell a file that is damaged from one that cannot be written."""
+        """Return the error for a damaged file, or for one that cannot be written."""
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
-        # The file could be opened for writing: where SQLite has no further reason, the file itself forbids it.
+        # The file could be opened for writing: without a further reason of SQLite, its content forbids it.
         if code == sqlite3.SQLITE_READONLY or code & 0xFF not in _CANNOT:
             return DamagedDataError(self.path, str(error))
         return PersistenceError(self.path.parent, str(error))
@@ -121,16 +124,16 @@ class Database:
     # Reading
 
     def _check_format(self) -> None:
-        """Raise ForeignDataError if the file has another format, whatever tables and checksums that has."""
+        """Raise ForeignDataError if the file has another format, whatever its tables and checksums."""
         try:
             about = dict(self._reader.execute("SELECT name, value FROM about").fetchall())
         except sqlite3.DatabaseError:
-            return  # It is new, or damaged.
+            return  # New or damaged.
         found, crc = about.get("format"), about.pop("crc", None)
         if found == FORMAT or not (isinstance(found, str) and found.isdecimal()):
             return
         if crc == sealed({**about, "format": FORMAT})["crc"]:
-            return  # The seal is that of our format: the number is damaged.
+            return  # The checksum is that of our format: the number is damaged.
         raise ForeignDataError(
             f"{self.path} has data format {found}, written by aiorocketmq {about.get('version')}; "
             f"aiorocketmq {version('aiorocketmq')} reads data format {FORMAT}: start with the version that wrote it, "
@@ -138,7 +141,7 @@ class Database:
         )
 
     def _find_folder(self) -> str:
-        """Return the file's own name from itself, else from its mark; a new one where neither knows."""
+        """Return the file's id from itself, else from its mark, else a new one."""
         with suppress(DamagedDataError):
             about = self.about()
             if about:
@@ -150,7 +153,7 @@ class Database:
         return token_hex(8)
 
     def about(self) -> Mapping[str, str]:
-        """Return what the file says of itself; DamagedDataError where it did not say so when it was written."""
+        """Return the file's description; DamagedDataError if its checksum differs."""
         with self._damage():
             about = dict(self._reader.execute("SELECT name, value FROM about").fetchall())
         if about and about != sealed({name: value for name, value in about.items() if name != "crc"}):
@@ -163,7 +166,7 @@ class Database:
             return self._reader.execute("SELECT 1 FROM checkpoint").fetchone() is None and not self.about()
 
     def check_complete(self) -> None:
-        """DamagedDataError where fewer commands are there than were written: the end of the write-ahead log is lost."""
+        """Raise DamagedDataError if commands are missing: the end of the write-ahead log is lost."""
         with self._damage():
             found, marked = _upto(self._reader), self._mark.read()
         if marked is None:
@@ -179,14 +182,14 @@ class Database:
             raise DamagedDataError(self.path, what)
 
     def check(self) -> None:
-        """Let SQLite look through its own structure; DamagedDataError where it is not sound."""
+        """Run SQLite's integrity check; DamagedDataError if it fails."""
         with self._damage():
             (verdict,) = self._reader.execute("PRAGMA integrity_check(1)").fetchone()
         if verdict != "ok":
             raise DamagedDataError(self.path, str(verdict).splitlines()[-1])
 
     def saved(self) -> Saved | None:
-        """Return the last checkpoint, None where there is none."""
+        """Return the last checkpoint, None if there is none."""
         with self._damage():
             row = self._reader.execute("SELECT crc, state, upto FROM checkpoint").fetchone()
         if row is None:
@@ -196,7 +199,7 @@ class Database:
         return Saved(row[1], row[2])
 
     def outline(self) -> str | None:
-        """Return the outline of the last checkpoint, whatever its state is worth."""
+        """Return the outline of the last checkpoint, even if its state is damaged."""
         with self._damage():
             row = self._reader.execute("SELECT outline_crc, outline FROM checkpoint").fetchone()
         if row is None:
@@ -206,9 +209,9 @@ class Database:
         return str(row[1])
 
     def journal(self, *, strict: bool = True) -> Iterator[tuple[int, bytes]]:
-        """Go through the batches of commands since the last checkpoint, in order, each with its `upto`.
+        """Iterate over the batches of commands since the last checkpoint, in order, each with its `upto`.
 
-        A batch that is not as it was written is passed over, unless `strict` makes it DamagedDataError.
+        A damaged batch is skipped, with `strict` it raises DamagedDataError.
         """
         last = 0
         with self._damage():
@@ -225,11 +228,11 @@ class Database:
                 yield upto, commands
 
     def messages(self, number: int, first: int, until: int) -> list[StoredMessage]:
-        """Read the messages of a queue from one place to before another."""
+        """Read the messages of a queue between two positions."""
         return [read_message(copy) for copy in self._copies(number, first, until)]
 
     def check_messages(self, number: int, first: int, until: int) -> None:
-        """DamagedDataError where a message of a queue, from one place to before another, is not as it was written."""
+        """Raise DamagedDataError if a message of a queue between two positions is damaged."""
         for _ in self._copies(number, first, until):
             pass
 
@@ -259,7 +262,7 @@ class Database:
         return int(count)
 
     def queue_numbers(self) -> list[int]:
-        """List the queues of which messages are there; none where that cannot be read."""
+        """Return the queues with messages; none if that cannot be read."""
         try:
             rows = self._reader.execute(f"SELECT DISTINCT key / {PLACES} FROM message").fetchall()
         except sqlite3.DatabaseError:
@@ -267,9 +270,9 @@ class Database:
         return [number for (number,) in rows]
 
     def salvage(self, number: int) -> Iterator[tuple[int, StoredMessage]]:
-        """Go through the messages of a queue that can be read, and pass over the others."""
+        """Iterate over the readable messages of a queue."""
         base = number * PLACES
-        # Page by page: what SQLite cannot read ends one range, not all.
+        # One by one: a page that SQLite cannot read ends one query, not all.
         try:
             keys = [
                 key
@@ -287,10 +290,10 @@ class Database:
             except (sqlite3.DatabaseError, *UNREADABLE):
                 continue
 
-    # Writing; sqlite3.Error passes through, and nothing is changed then
+    # Writing; on sqlite3.Error nothing is changed
 
     def describe(self, about: Mapping[str, str]) -> None:
-        """Let the file say of itself, from the next checkpoint on: neither is whole without the other."""
+        """Set the file's description, written with the next checkpoint: neither is complete without the other."""
         self._about = sealed({**about, "folder": self._folder})
 
     def append(self, commands: bytes, count: int) -> None:
@@ -325,12 +328,12 @@ class Database:
         self._wrote(upto)
 
     def make_room(self) -> None:
-        """Fold the write-ahead log into the file and give its space back, as far as a nearly full disk allows."""
+        """Checkpoint the write-ahead log into the file and truncate it, as far as a nearly full disk allows."""
         with suppress(sqlite3.Error):
             self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def bound(self, pages: int) -> None:
-        """Let the file grow to so many pages of 4 KiB and no further, 0 for no bound: for tests of full disks."""
+        """Limit the file to so many pages of 4 KiB, 0 for no limit: for tests of full disks."""
         self._writer.execute(f"PRAGMA max_page_count = {pages or 4294967294:d}")
 
     def pages(self) -> int:
@@ -382,7 +385,7 @@ def _upto(connection: sqlite3.Connection) -> int:
 
 
 def checksum(folder: str, *parts: object) -> int:
-    """Return the checksum of a row of the file so named; one that no row has where damage made the types others."""
+    """Return the checksum of a row of the file with that id; an impossible one if damage changed a type."""
     crc = crc32(folder.encode())
     for part in parts:
         if isinstance(part, (int, str)):
@@ -395,17 +398,17 @@ def checksum(folder: str, *parts: object) -> int:
 
 
 def sealed(about: Mapping[str, str]) -> Mapping[str, str]:
-    """Add a checksum to what a file says of itself."""
+    """Add a checksum to a file's description."""
     return {**about, "crc": str(crc32(repr(sorted(about.items())).encode()))}
 
 
 def lock_of(path: Path) -> Path:
-    """Return the file whose lock says that a data file is in use."""
+    """Return the lock file of a data file."""
     return path.with_suffix(".lock")
 
 
 def _make_private(path: Path) -> None:
-    """Create a file, or take an existing one, that nobody else may read: users' secrets are in it."""
+    """Create a file, or restrict an existing one to its owner: users' secrets are in it."""
     file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         if os.fstat(file).st_mode & 0o077:
@@ -418,9 +421,9 @@ def _connect(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10.0)
     try:
         connection.execute("PRAGMA journal_mode = WAL")
-        # FULL: a commit is on the disk, not only with the operating system.
+        # FULL: a commit is on disk, not only in the operating system's cache.
         connection.execute("PRAGMA synchronous = FULL")
-        # Half of the default: what the write-ahead log holds takes room twice.
+        # Half of the default: content of the write-ahead log takes space twice.
         connection.execute("PRAGMA wal_autocheckpoint = 500")
     except sqlite3.DatabaseError:
         connection.close()
@@ -429,9 +432,9 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _lock(path: Path) -> sqlite3.Connection:
-    """Take the file for this process; the lock ends with the process, whichever way that ends."""
+    """Lock the file for this process; the lock ends with the process, however it ends."""
     if lock_of(path).stat().st_size:
-        # Nothing is ever written into it; with anything in it, it could not be locked.
+        # It is always empty; with any content it could not be locked.
         os.truncate(lock_of(path), 0)
     lock = sqlite3.connect(lock_of(path), isolation_level=None, timeout=0.0)
     try:

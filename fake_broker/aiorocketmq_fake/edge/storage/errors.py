@@ -1,4 +1,4 @@
-"""What can be wrong with a data folder, each in one sentence with its remedy."""
+"""Errors of a data folder, each one sentence with its remedy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class PersistenceError(OSError):
 
 
 class DamagedDataError(OSError):
-    """A data file cannot be read as it was written."""
+    """A data file is damaged."""
 
     def __init__(self, path: Path, what: str) -> None:
         super().__init__(
@@ -42,4 +42,4 @@ class ForeignDataError(OSError):
 
 
 class ForeignState(ForeignDataError):
-    """A data file was written by a version whose state is built otherwise."""
+    """A data file was written by a version with an incompatible state."""

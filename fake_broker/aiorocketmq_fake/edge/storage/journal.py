@@ -1,7 +1,7 @@
-"""The journal at work: every command of the core is written before anybody hears of its effect.
+"""The journal: every command of the core is on disk before its effect becomes visible.
 
-Commands are noted as they happen; who is about to say something to the outside waits in `durable`. One thread
-writes: whatever was noted while it was busy goes to disk together, with one wait for the disk (group commit).
+Commands are queued as they happen; return wait in `durable`. One thread writes: commands queued meanwhile share one
+fsync (group commit).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["Journal"]
 logger = logging.getLogger(__name__)
 
 CHECKPOINT = 8 * 1024 * 1024
-"""Bytes of journal after which a checkpoint is made; more where the state itself is larger."""
+"""Bytes of journal after which a checkpoint is made; more if the state itself is larger."""
 RETRY = 0.25
 """Seconds after which a write that failed is tried again."""
 
@@ -50,17 +50,17 @@ class Journal:
         self._failure: str | None = None
         self._abandoned = False
         self.repaired: str | None = None
-        """What was damaged, and what of it was kept; None where nothing was."""
+        """What was damaged, and what of it was kept; None without damage."""
         self.flushes = 0
-        """How many times the disk was waited for."""
+        """Number of fsyncs."""
 
     @property
     def failure(self) -> str | None:
-        """Why nothing can be written at present; None while all is well."""
+        """The error that prevents writing at present; None without one."""
         return self._failure
 
     def checkpoint(self) -> None:
-        """Write the state as it is, now, in place of all commands before; sqlite3.Error passes through."""
+        """Write a checkpoint in place of all commands before; sqlite3.Error propagates."""
         checkpoint = self._checkpoint(len(self._pending))
         self._database.checkpoint(checkpoint)
         self._pending = []
@@ -68,24 +68,24 @@ class Journal:
         self._wrote(checkpoint)
 
     def flush(self) -> None:
-        """Write the commands that wait, now; sqlite3.Error passes through."""
+        """Write the queued commands; sqlite3.Error propagates."""
         if self._pending:
             self._bytes += self._append(self._pending)
             self._pending = []
             self._flushed = self._noted
 
     def admit(self, command: str) -> None:
-        """Refuse a command at once while nothing can be written: it could not be kept."""
+        """Refuse a command while the journal cannot be written."""
         if self._failure is not None and command not in _GO_ON:
             raise self._refusal()
 
     def note(self, command: str, arguments: tuple[Any, ...], keywords: dict[str, Any], now: float) -> None:
-        """Take a command that was just done, whatever came of it. Any: each has its own arguments."""
+        """Queue a command that was just run, also a refused one. Any: each has its own arguments."""
         self._pending.append((command, arguments, keywords, now, self._core.mark()))
         self._noted += 1
 
     async def durable(self) -> None:
-        """Return when everything noted so far is on disk; Refusal where it cannot be written."""
+        """Return when all queued commands are on disk; Refusal if they cannot be written."""
         if self._flushed >= self._noted:
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -97,7 +97,7 @@ class Journal:
         await future
 
     def close(self) -> None:
-        """Write a last checkpoint, from where the next start begins; then give the file back."""
+        """Write a last checkpoint for the next start, and close the file."""
         if self._abandoned:
             return
         self._thread.shutdown()
@@ -110,7 +110,7 @@ class Journal:
             self._database.close()
 
     def abandon(self) -> None:
-        """Give the file back as it is, as if the process were killed now."""
+        """Close the file as it is, as if the process were killed now."""
         self._abandoned = True
         self._thread.shutdown()
         self._database.close()
@@ -118,7 +118,7 @@ class Journal:
     # Writing
 
     async def _write(self) -> None:
-        """Write until nobody waits. While writing fails, try again and again, and let nobody wait meanwhile."""
+        """Write until there are no waiters. While writing fails, retry, and fail the waiters."""
         try:
             while self._waiting or self._failure is not None:
                 await self._flush()
@@ -130,7 +130,7 @@ class Journal:
     async def _flush(self) -> None:
         if self._failure is not None:
             await self._in_thread(lambda _: self._database.make_room(), None)
-        # What a checkpoint draws is the state after these, and no later one: nothing is waited for in between.
+        # A checkpoint captures the state after these commands: no await in between.
         batch, self._pending = self._pending, []
         upto = self._noted
         try:
@@ -139,7 +139,7 @@ class Journal:
             else:
                 self._bytes += await self._in_thread(self._append, batch)
         except sqlite3.Error as error:
-            # Nothing of it is on disk; it stays first in the line.
+            # Nothing of it is on disk; it stays first in the queue.
             self._pending = batch + self._pending
             self._failed(error)
             return
@@ -160,7 +160,7 @@ class Journal:
         try:
             await self._in_thread(self._database.checkpoint, checkpoint)
         except sqlite3.Error:
-            # The journal goes on as before; the next attempt comes after as much again.
+            # The journal continues; the next checkpoint is attempted after as many bytes again.
             self._threshold = self._bytes + self._least
             raise
         self._wrote(checkpoint)
@@ -178,7 +178,7 @@ class Journal:
         return Checkpoint(state, drawn, commands, pager.unwritten(), pager.dead(), pager.floors())
 
     async def _in_thread(self, work: Any, argument: Any) -> Any:
-        """Any: what goes in and comes out is the work's own affair."""
+        """Any: arguments and results are those of the work."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, work, argument)
 
     # Answers
@@ -198,7 +198,7 @@ class Journal:
         self._answer_all()
 
     def _answer_all(self) -> None:
-        """Tell all who wait that it cannot be written now."""
+        """Fail all waiters: writing is impossible now."""
         waiting, self._waiting = self._waiting, []
         for _, future in waiting:
             if not future.done():
@@ -228,4 +228,4 @@ _GO_ON = frozenset(
         *("beat", "unregister", "close_channel", "lose_stream"),
     }
 )
-"""Commands that go on while nothing can be written: they add no message and take none from anybody."""
+"""Commands allowed while the journal cannot be written: they neither store nor deliver messages."""

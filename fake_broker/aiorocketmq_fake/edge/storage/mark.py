@@ -1,7 +1,9 @@
-"""How much was ever written to a data file, in a small file beside it: what a lost end of the file is noticed by.
+"""The mark: number of commands written to a data file, in a separate small file, to detect a lost end of the data
+file.
 
-SQLite drops everything in its write-ahead log from the first damaged place on, without a word, and does without a log
-that is gone. So the number of commands that were written is kept elsewhere, too, and written after them."""
+SQLite silently drops its write-ahead log from the first damaged frame on, and ignores a missing log. So the number of
+written commands is also stored elsewhere, after each write.
+"""
 
 from __future__ import annotations
 
@@ -21,16 +23,16 @@ _SIZE = 47
 
 
 class Marked(NamedTuple):
-    """What a mark says."""
+    """The content of a mark."""
 
     number: int
-    """How many commands were written at least."""
+    """Minimal number of written commands."""
     folder: str
-    """The name of the data file that it belongs to: no other has it."""
+    """The unique id of its data file."""
 
 
 def beside(path: Path) -> Path:
-    """Return where the mark of a data file is."""
+    """Return the path of the mark of a data file."""
     return path.with_name(f"{path.name}-mark")
 
 
@@ -38,7 +40,7 @@ class Mark:
     """The open mark of one data file."""
 
     def __init__(self, path: Path) -> None:
-        """Open it, though it may be empty; OSError where that is not possible."""
+        """Open it, perhaps empty; OSError if that fails."""
         self.path = beside(path)
         self._file = self.path.open("r+b", buffering=0)
 
@@ -47,7 +49,7 @@ class Mark:
         self._file.close()
 
     def read(self) -> Marked | None:
-        """Return what it says, None if that is nothing; DamagedDataError if it is not as it was written."""
+        """Return its content, None if it is empty; DamagedDataError if it is damaged."""
         self._file.seek(0)
         text = self._file.read(_SIZE)
         if not text:
@@ -59,7 +61,7 @@ class Mark:
         return Marked(int(number), folder.decode())
 
     def write(self, number: int, folder: str) -> None:
-        """Keep a number. It is not waited for: after a power failure it may be an older one, which accuses nobody."""
+        """Store a number, without fsync: after a power failure it may be an older one, which reports no damage."""
         said = b"%020d %s" % (number, folder.encode())
         try:
             self._file.seek(0)

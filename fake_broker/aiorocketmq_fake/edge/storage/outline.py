@@ -26,7 +26,7 @@ class TopicOutline:
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """What the outline of a checkpoint tells."""
+    """The outline of a checkpoint."""
 
     topics: tuple[TopicOutline, ...]
     groups: tuple[GroupConfig, ...]
@@ -52,7 +52,7 @@ def draw(core: Broker) -> str:
 
 
 def read(text: str) -> Outline:
-    """Read what `draw` wrote; ValueError, KeyError or TypeError where it is something else."""
+    """Read what `draw` wrote; ValueError, KeyError or TypeError if it is malformed."""
     plain = json.loads(text)
     return Outline(
         tuple(

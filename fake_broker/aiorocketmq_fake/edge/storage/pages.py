@@ -1,7 +1,7 @@
 """The messages of queues, most of them on disk: `PagedEntries` behaves like a list, `Pager` bounds the memory.
 
-New messages are in memory until a checkpoint has written them. Written ones stay in memory while there is room,
-then only on disk, from where they come back page by page.
+New messages are in memory until a checkpoint has written them. Written ones stay in memory within its limit, then
+only on disk, from where they are read page by page.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ __all__ = ["PagedEntries", "Pager", "Row"]
 PAGE = 64
 """Messages read at once."""
 OVERHEAD = 900
-"""Bytes of memory that a message needs beside its body, measured."""
+"""Bytes of memory that a message needs in addition to its body, measured."""
 
 Row = tuple[int, int, StoredMessage]
-"""A message with the number of its queue and its place there."""
+"""A message with the number of its queue and its position there."""
 ReadRows = Callable[[int, int, int], list[StoredMessage]]
-"""Reads the messages of a queue from one place to before another."""
+"""Reads the messages of a queue between two positions."""
 
 
 class PagedEntries:
-    """The messages of one queue. Places count from the first message ever; indexes from the oldest still there."""
+    """The messages of one queue. Positions count from the first message ever, indexes from the oldest stored one."""
 
     __slots__ = ("_held", "_pager", "end", "first", "number", "written")
 
@@ -36,17 +36,17 @@ class PagedEntries:
         self.number = number
         """The number of the queue in the data file."""
         self.first = first
-        """Place of the oldest message."""
+        """Position of the oldest message."""
         self.end = end
-        """Place of the next message."""
+        """Position of the next message."""
         self.written = end
-        """Place up to which messages are on disk."""
+        """Position up to which messages are on disk."""
         self._held: list[StoredMessage] = []
-        """The newest messages: all that are not written, and of the others what there is room for."""
+        """The newest messages: all unwritten ones, and others within the memory limit."""
         pager.know(self)
 
     def __reduce__(self) -> tuple[Callable[..., PagedEntries], tuple[int, int, int]]:
-        # Written together with the messages themselves, so all of them are on disk for who reads this.
+        # Written together with the messages themselves, so all of them are on disk when this is read.
         self._pager.seen.add(self.number)
         return self._pager.entries, (self.number, self.first, self.end)
 
@@ -94,12 +94,12 @@ class PagedEntries:
         self._pager.fresh.add(self)
 
     def unwritten(self) -> list[Row]:
-        """List what the next checkpoint must write."""
+        """Return the rows of the next checkpoint."""
         fresh = self._held[len(self._held) - (self.end - self.written) :]
         return [(self.number, self.written + index, message) for index, message in enumerate(fresh)]
 
     def release(self, until: int) -> int:
-        """Forget held messages before a place, for they are on disk; answers how many bytes that freed."""
+        """Drop messages before a position from memory, as they are on disk; return the freed bytes."""
         held_from = self.end - len(self._held)
         count = min(until, self.written) - held_from
         if count <= 0:
@@ -135,46 +135,46 @@ class Pager:
         self.fresh: set[PagedEntries] = set()
         """Queues with messages that are not written."""
         self.trimmed: set[PagedEntries] = set()
-        """Queues whose oldest messages went since the last checkpoint."""
+        """Queues whose oldest messages were deleted since the last checkpoint."""
         self.seen: set[int] = set()
-        """Queues that the state being written holds."""
+        """Queues of the state being written."""
         self._held: deque[tuple[PagedEntries, int, int]] = deque()
-        """Written messages in memory, oldest first: the queue, the place after them, their bytes."""
+        """Written messages in memory, oldest first: the queue, the position after them, their bytes."""
         self._held_bytes = 0
         self._pages: OrderedDict[tuple[int, int], _Page] = OrderedDict()
         self._page_bytes = 0
 
     def new_entries(self) -> PagedEntries:
-        """Make the place for a new queue."""
+        """Return the container of a new queue."""
         return PagedEntries(self, self._next)
 
     def entries(self, number: int, first: int, end: int) -> PagedEntries:
-        """Make the place of a queue that is on disk."""
+        """Return the container of a queue on disk."""
         return PagedEntries(self, number, first, end)
 
     def know(self, entries: PagedEntries) -> None:
-        """Take note of a queue."""
+        """Register a queue."""
         self._known[entries.number] = entries
         self._next = max(self._next, entries.number + 1)
 
     def on_disk(self) -> list[tuple[int, int, int]]:
-        """List queues with the places of their oldest message and after the last one that is on disk."""
+        """Return queues with the positions of their oldest message and after the last one on disk."""
         return [(number, each.first, each.written) for number, each in self._known.items()]
 
     def unwritten(self) -> list[Row]:
-        """List all that the next checkpoint must write."""
+        """Return all rows of the next checkpoint."""
         return [row for entries in self.fresh for row in entries.unwritten()]
 
     def dead(self) -> list[int]:
-        """List the queues that the state just written does not hold any more."""
+        """Return the queues that the state just written no longer has."""
         return [number for number in self._known if number not in self.seen]
 
     def floors(self) -> list[tuple[int, int]]:
-        """List queues with the place of their oldest message, where that moved."""
+        """Return queues with the position of their oldest message, if that moved."""
         return [(entries.number, entries.first) for entries in self.trimmed]
 
     def wrote(self, rows: list[Row], dead: list[int], floors: list[tuple[int, int]]) -> None:
-        """Take note that a checkpoint is on disk."""
+        """Record that a checkpoint is on disk."""
         for number in dead:
             entries = self._known.pop(number)
             self.fresh.discard(entries)
@@ -187,7 +187,7 @@ class Pager:
         self._evict()
 
     def read(self, number: int, place: int) -> StoredMessage:
-        """Read a message that is on disk only, with its neighbours."""
+        """Read a message that is on disk only, with its page."""
         key = (number, place // PAGE)
         page = self._pages.get(key)
         if page is None or place - page.first >= len(page.messages):
@@ -209,7 +209,7 @@ class Pager:
         return page
 
     def _hold(self, rows: list[Row]) -> None:
-        """Count messages just written as held, in chunks so that few are let go at a time."""
+        """Track messages just written as in memory, in chunks so that few are evicted at a time."""
         ends: dict[int, int] = {}
         chunk = [0, 0, 0]
         for number, place, message in rows:

@@ -1,4 +1,4 @@
-"""Brings a broker back from its data file: the last checkpoint, and the journal done again."""
+"""Recovers a broker from its data file: the last checkpoint, and a replay of the journal."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ __all__ = ["MakeCore", "open_data"]
 logger = logging.getLogger(__name__)
 
 MakeCore = Callable[[float], Broker]
-"""Makes an empty core whose time begins at the given moment."""
+"""Makes an empty core that starts at the given time."""
 
 CHECKED = 256 * 1024 * 1024
-"""Files up to this size are looked through as a whole when they are opened; of larger ones each part as it is read."""
+"""Files up to this size are checked entirely when they are opened; larger ones in parts as they are read."""
 
 
 def open_data(
     path: Path, make: MakeCore, now: float, *, memory: int, repair: bool = False
 ) -> tuple[Broker, Journal]:
-    """Return the core that the file holds, or a new one, with the journal that keeps it from now on.
+    """Return the core of the file, or a new one, with its journal.
 
-    `memory` bounds what written messages take in memory, in bytes. DataInUseError, ForeignDataError, and
-    DamagedDataError unless `repair` says to go on with what can be read; the damaged file is kept beside it then.
+    `memory` bounds the bytes of written messages in memory. Raises DataInUseError, ForeignDataError, and without
+    `repair` DamagedDataError; `repair` keeps what can be read, and a copy of the damaged file.
     """
     try:
         return _begin(_read(path, make, now, memory), now, memory)
@@ -78,7 +78,7 @@ def _read(path: Path, make: MakeCore, now: float, memory: int) -> _Found:
 
 
 def _begin(found: _Found, now: float, memory: int) -> tuple[Broker, Journal]:
-    """Let a core that was found go on, and write how it begins."""
+    """Continue with a recovered core, and write its first checkpoint."""
     core, pager, database = found.core, found.pager, found.database
     core.keep_entries(pager.new_entries)
     core.restart(now=max(now, core.now))
@@ -101,7 +101,7 @@ def _begin(found: _Found, now: float, memory: int) -> tuple[Broker, Journal]:
 def _repair(
     path: Path, make: MakeCore, now: float, memory: int, damage: DamagedDataError | ForeignState
 ) -> tuple[Broker, Journal]:
-    """Go on with what can be read; at the worst that is nothing."""
+    """Continue with what can be read; in the worst case nothing."""
     copy = set_aside(path)
 
     def begin(found: _Found) -> tuple[Broker, Journal]:
@@ -117,7 +117,7 @@ def _repair(
 
 
 def _cut(path: Path, make: MakeCore, now: float, memory: int) -> _Found:
-    """Keep the file without the damaged end of its journal; DamagedDataError where that is not all that is damaged."""
+    """Keep the file without the damaged end of its journal; DamagedDataError if more is damaged."""
     database = Database(path)
     try:
         pager = Pager(database.messages, memory)
@@ -131,7 +131,7 @@ def _cut(path: Path, make: MakeCore, now: float, memory: int) -> _Found:
 
 
 def _rebuild(path: Path, copy: Path, make: MakeCore, now: float, memory: int) -> _Found:
-    """Begin a new file with what can be read of the copy."""
+    """Start a new file with what can be read of the copy."""
     for suffix in ("", "-wal", "-shm", "-mark"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
     database = Database(path)
@@ -160,7 +160,7 @@ def _about(core: Broker) -> Mapping[str, str]:
 
 
 def _check_origin(database: Database, fresh: Broker) -> None:
-    """Refuse a file that this broker would read wrongly."""
+    """Refuse a file that this broker would misread."""
     theirs, ours = database.about(), _about(fresh)
     if not theirs:
         raise DamagedDataError(database.path, "it does not say who has written it")
@@ -178,7 +178,7 @@ def _check_origin(database: Database, fresh: Broker) -> None:
 
 
 def _recover(database: Database, pager: Pager, fresh: Broker) -> Broker:
-    """Read the checkpoint and do again what came after it."""
+    """Read the checkpoint and replay the journal after it."""
     is_small = database.path.stat().st_size <= CHECKED
     if is_small:
         database.check()

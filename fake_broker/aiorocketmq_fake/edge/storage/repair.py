@@ -27,7 +27,7 @@ NOTHING = Outline((), (), ())
 
 
 def set_aside(path: Path) -> Path:
-    """Copy a data file, with what belongs to it, beside itself; answers the copy's name."""
+    """Copy a data file with its companions into the same folder; return the copy's name."""
     number = 1
     while (copy := path.with_name(f"{path.name}.damaged-{number}")).exists():
         number += 1
@@ -65,7 +65,7 @@ def cut(database: Database, pager: Pager, fresh: Broker) -> tuple[Broker, str]:
 
 
 def rebuild(database: Database, fresh: Broker) -> str:
-    """Fill an empty core with the messages that can be read, their topics, and groups where they stood."""
+    """Fill an empty core with the readable messages, their topics, and the progress of groups."""
     outline = _outline(database)
     topics = [*_by_outline(database, outline)] if outline.topics else [*_by_messages(database)]
     fresh.rebuild(topics, outline.groups, outline.standings)
@@ -98,7 +98,7 @@ def _by_outline(database: Database, outline: Outline) -> Iterator[Salvaged]:
 
 
 def _by_messages(database: Database) -> Iterator[Salvaged]:
-    """Make topics up for messages of which nothing else is known."""
+    """Yield synthetic topics for messages without an outline."""
     found: dict[str, dict[int, list[StoredMessage]]] = {}
     for number in database.queue_numbers():
         for _, message in database.salvage(number):
@@ -112,7 +112,7 @@ def _by_messages(database: Database) -> Iterator[Salvaged]:
 
 
 def _readable(database: Database) -> Iterator[Command]:
-    """Go through the commands of all batches that can be read."""
+    """Iterate over the commands of all readable batches."""
     try:
         for _, batch in database.journal(strict=False):
             try:

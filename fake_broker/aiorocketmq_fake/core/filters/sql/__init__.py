@@ -1,5 +1,5 @@
-"""SQL92 filter expressions over the properties of messages: read once, then asked for each message (5.6).
+"""SQL92 filter expressions over message properties: parsed once, evaluated for each message (5.6).
 
-`tokens` cuts the text, `parser` makes `nodes` of it, `comparison` knows how values compare,
-`values.sql_dialect` names where readings differ. `properties` says what an expression sees of a message.
+`tokens` is the lexer, `parser` builds `nodes`, `comparison` compares values, `values.sql_dialect` has the differences
+between dialects, `properties` the properties of a message that an expression sees.
 """

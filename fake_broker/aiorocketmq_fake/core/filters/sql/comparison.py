@@ -1,7 +1,7 @@
-"""Values: what properties and literals are while an expression is asked, and how they compare (5.6).
+"""Values during the evaluation of an expression, and how they compare (5.6).
 
-Properties are texts. Beside a number they are read as one, as Java reads numbers; a text that is none cannot be
-compared.
+Properties are strings. Compared with a number they are parsed as numbers, as Java parses them; other strings cannot
+be compared.
 """
 
 import re
@@ -24,7 +24,7 @@ _BLANKS = "".join(map(chr, range(33)))
 
 
 class NotComparableError(Exception):
-    """Two values cannot be compared: the text is no number."""
+    """Two values cannot be compared: the string is no number."""
 
 
 def equals(left: Value, right: Value, dialect: SqlDialect) -> bool | None:
@@ -54,7 +54,7 @@ def precedes(left: Value, right: Value, dialect: SqlDialect) -> int | None:
 def _alike(
     left: str | float | bool, right: str | float | bool, dialect: SqlDialect
 ) -> tuple[float, float] | None:
-    """Make two values of different kinds alike, None when they never are."""
+    """Convert two values of different types to one type, None if that is impossible."""
     if isinstance(left, bool) or isinstance(right, bool):
         if isinstance(left, str):
             return _is_true(left), bool(right)
@@ -87,7 +87,7 @@ def _is_true(text: str) -> bool:
 
 
 def _long(text: str) -> int:
-    """Read a whole number of 64 bits as Java does."""
+    """Parse a 64-bit integer as Java does."""
     if _LONG.fullmatch(text):
         digits = text.lstrip("+-").lstrip("0") or "0"
         if len(digits) <= 19:
@@ -98,7 +98,7 @@ def _long(text: str) -> int:
 
 
 def _double(text: str) -> float:
-    """Read a floating-point number as Java does: blanks around it, a type letter, hexadecimal, NaN."""
+    """Parse a floating-point number as Java does: surrounding blanks, a type letter, hexadecimal, NaN."""
     text = text.strip(_BLANKS)
     if _DOUBLE.fullmatch(text):
         return float(text if text[-1] in "yN" else text.rstrip("fFdD"))

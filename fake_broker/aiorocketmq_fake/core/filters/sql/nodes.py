@@ -1,7 +1,7 @@
-"""Nodes: an expression as a tree that answers for one message at a time, in three-valued logic (5.6).
+"""Nodes: an expression tree that is evaluated for one message at a time, in three-valued logic (5.6).
 
-Answers are values; for the nodes listed in `TRUTHS` they are True, False or None, which is "unknown". A node
-never holds more than `limits.SQL_DEPTH_MAX` others inside each other, so evaluating may recurse.
+Results are values; for the nodes listed in `TRUTHS` they are True, False or None, which is "unknown". A node never
+holds more than `limits.SQL_DEPTH_MAX` others inside each other, so evaluating may recurse.
 """
 
 from __future__ import annotations
@@ -14,21 +14,23 @@ from aiorocketmq_fake.core.filters.sql.comparison import NotComparableError, Val
 from aiorocketmq_fake.core.values.sql_dialect import SqlDialect
 
 Read = Callable[[str], str | None]
-"""Tells the text of a property, None when the message has none of that name."""
+"""Returns the value of a property, None if the message has none of that name."""
 
 
 class Node(Protocol):
     """A part of an expression."""
 
     def evaluate(self, read: Read) -> Value:
-        """Answer for the message whose properties `read` tells. NotComparableError rejects it where the dialect
-        says so."""
+        """Evaluate for the message whose properties `read` returns.
+
+        NotComparableError rejects it in some dialects.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A value that stands in the expression."""
+    """A literal."""
 
     value: Value
 
@@ -44,13 +46,13 @@ class Property:
     name: str
 
     def evaluate(self, read: Read) -> Value:
-        """Its text, None when there is none."""
+        """Its value, None if it is absent."""
         return read(self.name)
 
 
 @dataclass(frozen=True, slots=True)
 class BareProperty:
-    """A property where a truth value must be: never true, for it is a text."""
+    """A property in place of a truth value: never true, as it is a string."""
 
     name: str
 
@@ -61,7 +63,7 @@ class BareProperty:
 
 @dataclass(frozen=True, slots=True)
 class Negative:
-    """A minus before something; of what is not a number it makes the absent value."""
+    """Unary minus; of what is not a number it makes the absent value."""
 
     inner: Node
 
@@ -85,7 +87,7 @@ class Not:
 
 @dataclass(frozen=True, slots=True)
 class All:
-    """Terms joined by AND, asked from left to right until one is false."""
+    """Terms joined by AND, evaluated from left to right until one is false."""
 
     terms: tuple[Node, ...]
 
@@ -103,7 +105,7 @@ class All:
 
 @dataclass(frozen=True, slots=True)
 class Any:
-    """Terms joined by OR, asked from left to right until one is true."""
+    """Terms joined by OR, evaluated from left to right until one is true."""
 
     terms: tuple[Node, ...]
 
@@ -121,7 +123,7 @@ class Any:
 
 @dataclass(frozen=True, slots=True)
 class Equal:
-    """Two values are the same; `<>` is its negation."""
+    """Equality; `<>` is its negation."""
 
     left: Node
     right: Node
@@ -139,7 +141,7 @@ class Equal:
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
-    """One value stands before, at or behind another: `<` accepts the signs (-1,), `>=` (0, 1)."""
+    """Comparison by order: `<` accepts the signs (-1,), `>=` (0, 1)."""
 
     left: Node
     right: Node
@@ -183,7 +185,7 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True)
 class Holds:
-    """CONTAINS, STARTSWITH and ENDSWITH, and their NOT: an empty text is in none, and none is without it."""
+    """CONTAINS, STARTSWITH and ENDSWITH, and their NOT: neither is ever true for an empty string."""
 
     inner: Node
     test: Callable[[str, str], bool]
@@ -192,7 +194,7 @@ class Holds:
     dialect: SqlDialect
 
     def evaluate(self, read: Read) -> Value:
-        """Whether the text is there; of what is no text, neither it nor its NOT is true."""
+        """Whether the string is contained; of what is no string, neither it nor its NOT is true."""
         value = self.inner.evaluate(read)
         if value is None and not self.dialect.absent_text_is_false:
             return None
@@ -202,4 +204,4 @@ class Holds:
 
 
 TRUTHS = (BareProperty, Not, All, Any, Equal, Ordered, Absent, OneOf, Holds)
-"""Nodes that answer with a truth value."""
+"""Nodes that evaluate to a truth value."""

@@ -1,7 +1,7 @@
 """The parser: from the text of an expression to its tree, in time proportional to the text (5.6).
 
-Operators from loose to tight: OR; AND; NOT; `=` `<>` IS; `<` `<=` `>` `>=` BETWEEN IN CONTAINS STARTSWITH
-ENDSWITH; `+` `-`. Those of one level apply from left to right. Servers put NOT beside the signs instead.
+Operators from loose to tight: OR; AND; NOT; `=` `<>` IS; `<` `<=` `>` `>=` BETWEEN IN CONTAINS STARTSWITH ENDSWITH;
+`+` `-`. Those of one level apply from left to right. On servers NOT binds like a sign instead.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _TESTS = {"CONTAINS": str.__contains__, "STARTSWITH": str.startswith, "ENDSWITH"
 
 
 def parse(text: str, dialect: SqlDialect) -> Node:
-    """Read an expression. SqlError when it is none, or is too long or too deep to be asked."""
+    """Parse an expression. SqlError if it is invalid, too long or nested too deeply."""
     if len(text) > limits.SQL_LENGTH_MAX:
         raise SqlError(f"it has {len(text)} characters, more than {limits.SQL_LENGTH_MAX}")
     return _Parser(Tokens(text, dialect), dialect).whole()
@@ -58,9 +58,9 @@ class _Parser:
         self._chained = 0
 
     def whole(self) -> Node:
-        """Read all of the text, or as much of it as the dialect asks for."""
+        """Parse all of the text, or as much of it as the dialect requires."""
         node = self._truth(self._binary(_OR))
-        # Looked at in any case: what cannot begin a token is refused even where the rest is ignored.
+        # Checked in any case: an illegal character is refused even if the rest is ignored.
         rest = self._tokens.peek()
         if rest.kind is not Kind.END and not self._dialect.rest_is_ignored:
             raise self._tokens.unexpected("the end")
@@ -69,7 +69,7 @@ class _Parser:
     # Operators between two operands
 
     def _binary(self, level: int) -> Node:
-        """Read operands joined by operators that bind at least as tight as `level`."""
+        """Parse operands joined by operators that bind at least as tight as `level`."""
         node = self._prefixed(level)
         operated = False
         while True:
@@ -79,7 +79,7 @@ class _Parser:
             if token.text in ("AND", "OR"):
                 node = self._junction(node, token.text)
                 continue
-            # `a = b = c` holds `a = b`; who writes such chains everywhere is stopped in time.
+            # `a = b = c` nests `a = b`; the depth limit bounds such chains, too.
             self._chained += operated
             self._check_depth(self._chained)
             node = self._operation(node)
@@ -204,7 +204,7 @@ class _Parser:
         return self._tokens.take().text
 
     def _truth(self, node: Node) -> Node:
-        """Take a node where a truth value must be."""
+        """Check that a node is a truth value."""
         if isinstance(node, Property):
             return BareProperty(node.name)
         if isinstance(node, TRUTHS):

@@ -1,4 +1,4 @@
-"""Properties: what an expression sees of a message beside its user properties (5.6)."""
+"""Properties of a message that an expression sees in addition to user properties (5.6)."""
 
 from aiorocketmq_fake.core.values import limits
 from aiorocketmq_fake.core.values.model import StoredMessage
@@ -7,10 +7,10 @@ _SERVER_CONSTANTS = {"CLUSTER": "DefaultCluster", "MSG_REGION": "DefaultRegion",
 
 
 def property_of(message: StoredMessage, name: str, *, with_servers: bool) -> str | None:
-    """Tell the text of a property, None when the message has none of that name.
+    """Return the value of a property, None if the message has none of that name.
 
-    System properties go by the names of the store: TAGS, KEYS, UNIQ_KEY, the message group. `with_servers` adds
-    those that a server's proxy writes beside them, as 5.5.0 was seen to do.
+    System properties have the names of the store: TAGS, KEYS, UNIQ_KEY, the message group. `with_servers` adds those
+    that a server's proxy writes, as observed on 5.5.0.
     """
     content = message.content
     text = content.properties.get(name)

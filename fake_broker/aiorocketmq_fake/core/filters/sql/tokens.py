@@ -1,7 +1,7 @@
-"""Tokens: the words of an expression, cut off one at a time.
+"""Lexer: splits an expression into tokens, one at a time.
 
-A server looks one token beyond a complete expression and no further, so an illegal character behind that is
-never noticed; this is why nothing is cut before it is asked for.
+A server reads one token beyond a complete expression and no further, so it never detects an illegal character after
+that; hence tokens are read lazily.
 """
 
 import re
@@ -16,7 +16,7 @@ KEYWORDS = frozenset(
 )
 """Reserved in any case; LIKE and ESCAPE are not (5.6)."""
 
-# Each alternative can match in one way only, so that hostile text costs no more than its length.
+# Each alternative can match in one way only, so that hostile text takes linear time.
 _BLANK = r"(?:[ \t\n\r\f]|--[^\n\r]*%s|/\*(?:[^*]|\*(?!/))*\*/)*"
 _SPACE = re.compile(_BLANK % "")
 _SPACE_OF_SERVERS = re.compile(_BLANK % r"[\n\r]")
@@ -28,7 +28,7 @@ _SYMBOL = re.compile(r"<>|>=|<=|[=<>(),+-]")
 
 
 class Kind(Enum):
-    """What a token is."""
+    """Kinds of tokens."""
 
     KEYWORD = auto()
     NAME = auto()
@@ -41,7 +41,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A word of the expression; `text` is upper case for keywords and without quotes for strings."""
+    """A token; `text` is upper case for keywords and without quotes for strings."""
 
     kind: Kind
     text: str
@@ -50,7 +50,7 @@ class Token:
 
 
 class SqlError(Exception):
-    """An expression cannot be read; one sentence."""
+    """An expression cannot be parsed; one sentence."""
 
 
 class Tokens:
@@ -63,7 +63,7 @@ class Tokens:
         self._ahead: deque[Token] = deque()
 
     def peek(self, ahead: int = 0) -> Token:
-        """Look at the next token, or at one further `ahead`. SqlError where no token can begin."""
+        """Return the next token, or one further `ahead`, without taking it. SqlError for an illegal character."""
         while len(self._ahead) <= ahead:
             self._ahead.append(self._cut())
         return self._ahead[ahead]
@@ -75,7 +75,7 @@ class Tokens:
         return token
 
     def accept(self, *texts: str) -> str:
-        """Take the next token if it is one of some keywords or symbols; else take nothing and answer ''."""
+        """Take the next token if it is one of some keywords or symbols; else take nothing and return ''."""
         token = self.peek()
         if token.kind in (Kind.KEYWORD, Kind.SYMBOL) and token.text in texts:
             self._ahead.popleft()
@@ -83,12 +83,12 @@ class Tokens:
         return ""
 
     def expect(self, text: str) -> None:
-        """Take a keyword or symbol that must come now."""
+        """Take a required keyword or symbol."""
         if not self.accept(text):
             raise self.unexpected(text)
 
     def unexpected(self, wanted: str) -> SqlError:
-        """Say that the next token is not what must come now."""
+        """Return the error for an unexpected token."""
         token = self.peek()
         found = "the expression ends" if token.kind is Kind.END else f"{token.text[:40]!r} stands"
         return SqlError(f"{found} at position {token.at} where {wanted} must be")
