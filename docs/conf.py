@@ -5,8 +5,12 @@ from __future__ import annotations
 from importlib.metadata import version as installed_version
 from typing import TYPE_CHECKING
 
+import aiorocketmq
+from docutils.nodes import Element
+
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
+    from sphinx.environment import BuildEnvironment
 
 project = "aiorocketmq"
 author = "the aiorocketmq developers"
@@ -54,6 +58,17 @@ def mark_code(app: Sphinx, what: str, name: str, obj: object, options: object, l
     lines[:] = marked
 
 
+def find_public_name(app: Sphinx, env: BuildEnvironment, node: Element, shown: Element) -> Element | None:
+    """Resolve a name by the module that defines it, as in types, to the one under which users import it."""
+    name = node.get("reftarget", "").rpartition(".")[2]
+    if node.get("refdomain") != "py" or name not in aiorocketmq.__all__:
+        return None
+    python = env.get_domain("py")
+    target = f"aiorocketmq.{name}"
+    return python.resolve_xref(env, node["refdoc"], app.builder, "obj", target, node, shown)
+
+
 def setup(app: Sphinx) -> None:
     """Called by Sphinx."""
     app.connect("autodoc-process-docstring", mark_code)
+    app.connect("missing-reference", find_public_name)

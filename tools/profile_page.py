@@ -21,8 +21,9 @@ Written by `python -m tools.pages` (do not edit) from what `python -m tools.prof
 cases that end otherwise if the field of `apache-5.5-cluster` has another value (the documented one, the opposite, a
 quarter or four times the number). *Live* compares them with the recorded run of a real 5.5.0 behind a separate proxy:
 they ended there as on the fake (shown), only cases for information did, or cases that allow both values noted the
-answer that the fake gives (recorded), they have not been run or ended otherwise (no). *Source* is that of the field's
-docstring; a field that no case decides has only this one, because none looks, or another field hides the difference.
+answer that the fake gives (recorded), they have not been run or ended otherwise (no). *Source* is a
+[rule](rules.md), or a measurement on a server; a field that no case decides has only this one, because none looks, or
+another field hides the difference.
 
 """
 
@@ -79,5 +80,12 @@ def _sources() -> dict[str, str]:
     for field, text in pairwise(body):
         if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
             cited = _SOURCE.findall(" ".join(ast.literal_eval(text.value).split()))
-            found[ast.unparse(field.target)] = "; ".join(cited)
+            found[ast.unparse(field.target)] = _published("; ".join(cited))
     return found
+
+
+def _published(cited: str) -> str:
+    """Return what readers can look up of a citation: its rules, and whether a server was measured."""
+    rules = list(dict.fromkeys(re.findall(r"R\d+\.\d+", cited)))
+    is_measured = re.search(r"session|consumption|remoting|lessons|seen|trap|table", cited) is not None
+    return ", ".join([*rules, *(["measured"] if is_measured else [])])

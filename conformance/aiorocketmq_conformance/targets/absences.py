@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 _ALWAYS = {
-    "pull": "its gRPC service answers pulls and offset requests with UNIMPLEMENTED (live-broker-session.md 11, item 1)",
-    "namespace": "it takes a namespace and loses it (live-broker-session.md 11, item 10)",
-    "client-properties": "it checks no client properties (live-broker-session.md 11, item 9)",
-    "@keep": "it keeps messages for whole hours, and deletes whole files of its log (broker-semantics.md 11)",
+    "pull": "its gRPC service answers pulls and offset requests with UNIMPLEMENTED",
+    "namespace": "it takes a namespace and loses it",
+    "client-properties": "it checks no client properties",
+    "@keep": "it keeps messages for whole hours, and deletes whole files of its log",
     "@lag": "it counts only whole queues, and nothing that is in flight, in answers that the suite does not ask for",
     "@clock": "its clock is the machine's",
-    "batch.receipt=each": "its answer to a batch has one entry (live-broker-session.md 4.7)",
-    "order.grain=group": "an un-acked ordered message blocks its whole queue (live-broker-consumption.md)",
+    "batch.receipt=each": "its answer to a batch has one entry",
+    "order.grain=group": "an un-acked ordered message blocks its whole queue",
 }
 _LOCAL = {
     "type.lite": "a proxy that has its broker inside answers lite subscriptions with INTERNAL_SERVER_ERROR: "
-    "lite topics are judged on apache:5.5.0:cluster (live-broker-session.md 7.2)",
+    "lite topics are judged on apache:5.5.0:cluster",
     "@proxies": "its proxy has the broker inside, so that there can be no second one",
 }
 _BEFORE_5_5 = {
     "suspend": "giving back without counting the attempt came with 5.5.0: 5.4.0 takes the flag and counts",
     "type.lite": "lite topics came with 5.5.0",
-    "batch-delays": "a batch of delayed messages ends its timer, and with it every delay and retry (live-lessons.md 6)",
+    "batch-delays": "a batch of delayed messages ends its timer, and with it every delay and retry",
 }
 _BEFORE_5_4 = {
     "type.priority": "priority topics came with 5.4.0",
