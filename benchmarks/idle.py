@@ -98,8 +98,12 @@ async def stub(endpoint: str) -> dict[str, float]:
     channel = grpc.aio.insecure_channel(
         endpoint, options=[("grpc.enable_retries", 0), ("grpc.minimal_stack", 1)]
     )
-    telemetry = channel.stream_stream(METHODS["Telemetry"].path)
-    receive = channel.unary_stream(METHODS["ReceiveMessage"].path)
+    telemetry: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(
+        METHODS["Telemetry"].path
+    )
+    receive: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(
+        METHODS["ReceiveMessage"].path
+    )
     command = pb.TelemetryCommand(settings=pb.Settings(client_type=pb.ClientType.PUSH_CONSUMER))
     command.settings.subscription.group.name = "idle"
     command.settings.user_agent.language = pb.Language.PYTHON
@@ -109,7 +113,7 @@ async def stub(endpoint: str) -> dict[str, float]:
     request.group.name = "idle"
     request.filter_expression.type, request.filter_expression.expression = pb.FilterType.TAG, "*"
     request.invisible_duration.seconds, request.long_polling_timeout.seconds = 60, POLL
-    ask = channel.unary_unary(METHODS["QueryRoute"].path)
+    ask: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(METHODS["QueryRoute"].path)
     answer = await ask(
         pb.QueryRouteRequest(topic=pb.Resource(name="idle")).SerializeToString(),
         metadata=(("x-mq-client-id", "idle"),),

@@ -13,7 +13,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -123,8 +123,9 @@ class _Load:
             self.count += 1
             topic = self.chance.choice(list(TOPICS))
             body = b"%s%d " % (self.letter, self.count) + self.letter * self.chance.choice((10, 300, 5_000))
-            more = {"message_group": "A"} if topic == "fifo" else {}
-            message = OutgoingMessage(topic, body, f"m{self.count}", **more)
+            message = OutgoingMessage(topic, body, f"m{self.count}")
+            if topic == "fifo":
+                message = replace(message, message_group="A")
             self.do("send", (message,), client_id="producer")
             if self.count % 3 == 0:
                 request = ReceiveRequest("c", "g", topic, batch_size=2, invisible=43_000.0, polling=0.0)
@@ -139,7 +140,7 @@ def _history(root: Path, letter: bytes, seed: int) -> list[Path]:
     """Run a broker; answers its folder at seven moments, as a kill would leave it, the last one after its end."""
     running = root / "running"
     load = _Load(running, letter, seed)
-    moments = []
+    moments: list[Path] = []
 
     def keep() -> None:
         moments.append(shutil.copytree(running, root / f"{len(moments)}"))

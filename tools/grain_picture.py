@@ -113,8 +113,8 @@ async def _handle(message: ReceivedMessage) -> None:
 def stories(rows: Sequence[Row]) -> dict[str, Story]:
     """What the rows tell of each group, from the first send on; members are named in the order in which they came."""
     rows = sorted(rows, key=lambda row: (row["t_wall_us"], row["seq"]))
-    begin = min(row["t_wall_us"] for row in rows if row["kind"] == "send")
-    end = max(row["t_wall_us"] for row in rows if row["kind"] == "send")
+    sends: list[int] = [row["t_wall_us"] for row in rows if row["kind"] == "send"]
+    begin, end = min(sends), max(sends)
 
     def seconds(at_us: int) -> float:
         return (min(max(at_us, begin), end) - begin) / 1e6

@@ -48,8 +48,10 @@ def alternatives(name: str) -> list[object]:
         return [documented]
     if isinstance(value, bool):
         return [not value]
-    if isinstance(value, int | float):
-        return [type(value)(value / 4), value * 4] if value else [type(value)(4)]
+    if isinstance(value, int):
+        return [value // 4, value * 4] if value else [4]
+    if isinstance(value, float):
+        return [value / 4, value * 4] if value else [4.0]
     if isinstance(value, tuple):
         return [tuple(each / 4 for each in value)]
     assert value is None, f"{name} is {value!r}: say what else it can be"

@@ -33,4 +33,5 @@ async def main(namesrv: str, group: str, topic: str, count: int, batch: int) -> 
             print(json.dumps({"read": read, **spent}), flush=True)
 
 
-asyncio.run(main(*sys.argv[1:4], *map(int, sys.argv[4:])))
+_, NAMESRV, GROUP, TOPIC, COUNT, BATCH = sys.argv
+asyncio.run(main(NAMESRV, GROUP, TOPIC, int(COUNT), int(BATCH)))

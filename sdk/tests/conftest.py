@@ -298,7 +298,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the tests of each real server behind one another, so that it is started once."""
 
     def rank(item: pytest.Item) -> int:
-        target = getattr(item, "callspec", None) and item.callspec.params.get("target")
+        callspec = getattr(item, "callspec", None)
+        target = callspec and callspec.params.get("target")
         return VERSIONS.index(target) + 1 if target in VERSIONS else 0
 
     items.sort(key=rank)

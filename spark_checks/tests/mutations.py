@@ -49,7 +49,9 @@ def changes(rules: Sequence[Rule], spark: SparkSession) -> Iterator[Change]:
     spelled = [
         replace(
             rule,
-            **{name: written(getattr(rule, name)) for name in CONDITIONS},
+            judged=written(rule.judged),
+            violated=written(rule.violated),
+            certain=written(rule.certain),
             own={name: written(text) for name, text in rule.own.items()},
         )
         for rule in rules

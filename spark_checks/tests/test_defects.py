@@ -68,8 +68,13 @@ def test_ordered_consumers_whose_clocks_are_off_make_nothing_broken(
             history = History(str(apart_s), recorder="wrong" if is_off else "right")
             history.config(ordered=True, max_attempts=17)
             # The server says when it handed it out, in the middle of the call.
-            said = {"client_id": f"c{offset}", "server_deliver_us": START + round((at - 0.002) * SECOND)}
-            given = history.deliver(f"x/{offset}", at + off, call=at + off - 0.004, **said)
+            given = history.deliver(
+                f"x/{offset}",
+                at + off,
+                call=at + off - 0.004,
+                client_id=f"c{offset}",
+                server_deliver_us=START + round((at - 0.002) * SECOND),
+            )
             history.settle("ack", given, at + off + 0.01)
             histories.append(history.end())
     result = audit([str(record(*histories))], checks=["ordering"], spark=spark)

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pytest
 from aiorocketmq_audit.audit import audit, examined
 from aiorocketmq_audit.cli import audit as command
+from aiorocketmq_audit.engine import worked_out
 from aiorocketmq_audit.errors import NotARecording
 from aiorocketmq_audit.frames.settings import settings
 from aiorocketmq_audit.generator.layout import SCHEMA
@@ -97,7 +98,7 @@ def test_following_finds_what_the_audit_of_the_whole_finds(
     assert judgement.findings is not None
     expected = found(judgement.findings, names)
 
-    told, worked_out = Counter[Finding](), batches.worked_out
+    told = Counter[Finding]()
 
     def heard(rows: DataFrame) -> DataFrame:
         made = worked_out(rows)

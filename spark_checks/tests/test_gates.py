@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from aiorocketmq_audit.errors import NotARecording
+from aiorocketmq_audit.recording.clocks import STEP_US
 from aiorocketmq_audit.recording.gates import examine, is_gap_free
 from pyspark.sql import DataFrame, Row
 
@@ -61,8 +62,10 @@ def test_rows_without_a_recorder_are_refused(new_history: type[Any], frame: Fram
         examine(frame([history]))
 
 
-def clock_of(frame: Frame, *histories: Any, **options: int) -> tuple[tuple[int, int] | None, tuple[str, ...]]:
-    gates = examine(frame([history.end() for history in histories]), **options)
+def clock_of(
+    frame: Frame, *histories: Any, skew_us: int = STEP_US
+) -> tuple[tuple[int, int] | None, tuple[str, ...]]:
+    gates = examine(frame([history.end() for history in histories]), skew_us=skew_us)
     return gates.clock[histories[0].rows[0]["recorder"]], gates.clocks
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
@@ -95,7 +96,7 @@ def test_spark_connect_counts_what_its_server_reports(monkeypatch: pytest.Monkey
 def test_progress_is_shown_on_a_terminal_alone(
     is_terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    seen = progress.Event()
+    seen = Event()
 
     def tasks() -> tuple[int, int]:
         seen.set()

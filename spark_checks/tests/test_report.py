@@ -147,11 +147,11 @@ def audit() -> Audit:
         farthest=None,
     )
     gates = Gates(20, ("r",), False, (), False, {}, (), 0, ("1",), 0, 7_000_000)
-    samples = {"retry timing": (SAMPLE,)}
+    samples: dict[str, tuple[dict[str, Any], ...]] = {"retry timing": (SAMPLE,)}
     silent = CheckResult("loss", Verdict.UNKNOWN, ("nothing to judge: no messages.",), Tally(0), {}, False)
     overall = Overall(Verdict.INVALID, ("loss",))
-    numbered = (numbers, samples, RUN, (SUBJECT,), EVENTS, OVERVIEW)
-    return Audit(("runs/<a>",), overall, gates, (result, silent), *numbered)
+    results = (result, silent)
+    return Audit(("runs/<a>",), overall, gates, results, numbers, samples, RUN, (SUBJECT,), EVENTS, OVERVIEW)
 
 
 def document_of(audit: Audit) -> dict[str, Any]:

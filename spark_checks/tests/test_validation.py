@@ -61,7 +61,8 @@ SETTINGS = {
 
 @pytest.mark.spark
 def test_values_out_of_range_are_refused_by_column(new_history: type[Any], frame: Frame) -> None:
-    expected, histories = [], []
+    expected: list[str] = []
+    histories: list[Any] = []
     for column, values in VALUES.items():
         for value in values:
             history = new_history(str(len(histories)))

@@ -106,10 +106,12 @@ class Maker:
 
     def _fill_plausibly(self, message: Message, depth: int) -> None:
         rng = self._rng
-        oneofs = {oneof.name: rng.choice(oneof.fields).name for oneof in message.DESCRIPTOR.oneofs}
+        chosen = {
+            each.name: rng.choice([field.name for field in each.fields]) for each in message.DESCRIPTOR.oneofs
+        }
         for field in message.DESCRIPTOR.fields:
             oneof = field.containing_oneof
-            if oneof is not None and len(oneof.fields) > 1 and oneofs[oneof.name] != field.name:
+            if oneof is not None and len(oneof.fields) > 1 and chosen[oneof.name] != field.name:
                 continue
             if field.has_presence and field.message_type is None and rng.random() < 0.5:
                 continue

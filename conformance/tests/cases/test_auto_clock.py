@@ -1,6 +1,7 @@
 """The clock that lets cases with long waits end at once on a fake."""
 
 import asyncio
+from collections.abc import AsyncIterator
 
 import pytest
 from aiorocketmq_conformance.probe.clock import AutoClock, within
@@ -31,7 +32,7 @@ def manual() -> Manual:
 
 
 @pytest.fixture
-async def clock(manual: Manual):
+async def clock(manual: Manual) -> AsyncIterator[AutoClock]:
     made = AutoClock(
         now=lambda: manual.time,
         advance_to=manual.advance_to,

@@ -95,15 +95,15 @@ def test_cases_are_grouped_by_cause_whatever_their_names_and_numbers(
     run = replace(run_of(), results=results)
     assert run.causes == (Cause(details[0], ("send.n0", "send.n2")), Cause(details[1], ("send.n1",)))
     assert f"<td>2</td><td>{details[0]}" in html_page([run])
-    console = Console(file=io.StringIO(), width=200)
-    print_causes(console, run)
-    assert console.file.getvalue().splitlines()[1:3] == [f"    2 x {details[0]}", "        send.n0, send.n2"]
+    printed = io.StringIO()
+    print_causes(Console(file=printed, width=200), run)
+    assert printed.getvalue().splitlines()[1:3] == [f"    2 x {details[0]}", "        send.n0, send.n2"]
 
 
 def test_a_single_failure_is_not_told_twice(run_of: Callable[..., RunResult]) -> None:
-    console = Console(file=io.StringIO())
-    print_causes(console, run_of(Verdict.FAIL, Verdict.PASS))
-    assert console.file.getvalue() == ""
+    printed = io.StringIO()
+    print_causes(Console(file=printed), run_of(Verdict.FAIL, Verdict.PASS))
+    assert printed.getvalue() == ""
 
 
 HOSTILE = "a\x1b[31m\n::error::b \x9b2J ##[group] [red]x[/] :bomb: \u202e"
@@ -111,11 +111,12 @@ HOSTILE = "a\x1b[31m\n::error::b \x9b2J ##[group] [red]x[/] :bomb: \u202e"
 
 def test_nothing_that_a_server_sent_is_obeyed_by_a_terminal(run_of: Callable[..., RunResult]) -> None:
     run = replace(run_of(Verdict.FAIL, Verdict.ERROR, detail=HOSTILE), blocked=(HOSTILE,))
-    console = Console(file=io.StringIO(), width=200)
+    file = io.StringIO()
+    console = Console(file=file, width=200)
     print_result(console, run.results[0])
     print_blocked(console, run.blocked)
     print_causes(console, run)
-    printed = console.file.getvalue()
+    printed = file.getvalue()
     for text in (printed, result_json([run]), html_page([run])):
         assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]|^\s*::", text, re.MULTILINE)
     assert "##[" not in printed

@@ -11,22 +11,20 @@ from typing import Protocol
 
 import pytest
 from aiorocketmq_conformance.case import Case, Level
-from aiorocketmq_conformance.declaration import Declaration
 from aiorocketmq_conformance.deviations import Deviation
 from aiorocketmq_conformance.results import CaseResult
 from aiorocketmq_conformance.runner import Run, judge
 from aiorocketmq_conformance.target import Target
+from aiorocketmq_conformance.targets.interface import BrokerUnderTest
 from aiorocketmq_conformance.verdicts import Inconclusive, NotApplicable, Verdict
 
 MakeCase = Callable[..., Case]
 KNOWN = Deviation("send.one", reason="it is slow", source="page 1")
 
 
-class Broker(Protocol):
-    jobs: int
+class Broker(BrokerUnderTest, Protocol):
     places: dict[str, str]
     seconds: float
-    declaration: Declaration
     opened: list[str]
     closed: list[str]
 
@@ -287,17 +285,17 @@ async def test_every_result_is_told_as_soon_as_it_is_there(broker: Broker, make_
 
 
 async def test_a_broker_that_breaks_under_one_case_leaves_the_others_running(
-    broker: Broker, make_case: MakeCase
+    broker: Broker, make_case: MakeCase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    open_ = broker.open  # type: ignore[attr-defined]
+    open_ = broker.open
 
     def open_or_break(case: Case) -> object:
         if case.id == "send.one":
             raise OSError("no port")
         return open_(case)
 
-    broker.open = open_or_break  # type: ignore[attr-defined]
-    run = await Run([make_case(holds), make_case(holds, "send.two")], broker).finish()  # type: ignore[arg-type]
+    monkeypatch.setattr(broker, "open", open_or_break)
+    run = await Run([make_case(holds), make_case(holds, "send.two")], broker).finish()
     assert [(each.verdict, each.detail) for each in run.results] == [
         (Verdict.ERROR, "OSError: no port"),
         (Verdict.PASS, ""),
@@ -311,7 +309,7 @@ async def test_a_cancelled_run_ends_its_cases(broker: Broker, make_case: MakeCas
         started.set()
         await asyncio.Event().wait()
 
-    task = asyncio.ensure_future(Run([make_case(hang)], broker).finish())  # type: ignore[arg-type]
+    task = asyncio.ensure_future(Run([make_case(hang)], broker).finish())
     await started.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

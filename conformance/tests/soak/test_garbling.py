@@ -45,9 +45,8 @@ async def stood_in(rate: float) -> AsyncIterator[tuple[FakeBroker, str, Garbling
 
 async def answers(channel: grpc.aio.Channel, method: Method, client_id: str = "tester") -> list[bytes]:
     """What one bare call with an empty request gets."""
-    call = channel.stream_stream(method.path)(
-        metadata=(("x-mq-client-id", client_id), ("x-mq-language", "PYTHON")), timeout=5.0
-    )
+    method_of: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(method.path)
+    call = method_of(metadata=(("x-mq-client-id", client_id), ("x-mq-language", "PYTHON")), timeout=5.0)
     if method.name == "Telemetry":
         settings = pb.Settings(client_type=pb.ClientType.PRODUCER, publishing=pb.Publishing())
         await call.write(pb.TelemetryCommand(settings=settings).SerializeToString())

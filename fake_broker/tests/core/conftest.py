@@ -180,7 +180,8 @@ MakeDesk = Callable[..., Desk]
 @pytest.fixture(params=[DOCUMENTED, APACHE_5_5], ids=lambda profile: profile.name)
 def profile(request: pytest.FixtureRequest) -> Profile:
     """Each shipped profile in turn."""
-    return request.param
+    value: Profile = request.param
+    return value
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from aiorocketmq_fake.core.values.events import LeaseEnded, LiteSubscribed, Lite
 from aiorocketmq_fake.core.values.model import (
     ClientSettings,
     CommandForClient,
+    Delivery,
     FilterExpression,
     GroupConfig,
     LiteStart,
@@ -54,8 +55,9 @@ def send(desk: Any, lite_topic: str, *ids: str) -> None:
     desk.send(*ids, topic="p", lite_topic=lite_topic)
 
 
-def receive(desk: Any, client: str = "a", batch: int = 32) -> tuple[Any, ...]:
-    return desk.receive(batch, client=client, group="lg", topic="p")
+def receive(desk: Any, client: str = "a", batch: int = 32) -> tuple[Delivery, ...]:
+    deliveries: tuple[Delivery, ...] = desk.receive(batch, client=client, group="lg", topic="p")
+    return deliveries
 
 
 def ids(desk: Any, client: str = "a", batch: int = 32) -> list[str]:
@@ -63,7 +65,8 @@ def ids(desk: Any, client: str = "a", batch: int = 32) -> list[str]:
 
 
 def ack(desk: Any, delivery: Any) -> Code:
-    return desk.ack(delivery, client="a", group="lg", topic="p")
+    code: Code = desk.ack(delivery, client="a", group="lg", topic="p")
+    return code
 
 
 def notices(desk: Any) -> list[tuple[str, str]]:

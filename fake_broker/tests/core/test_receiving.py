@@ -152,7 +152,9 @@ def test_a_message_that_an_sql_filter_rejects_wakes_nobody(desk: Any) -> None:
 def parked_for(desk: Any, **fields: Any) -> float:
     answer = desk.ask(**fields)
     assert isinstance(answer, Parked)
-    return round(answer.until - desk.now + desk.profile.polling_margin, 3)
+    now: float = desk.now
+    margin: float = desk.profile.polling_margin
+    return round(answer.until - now + margin, 3)
 
 
 @pytest.mark.parametrize(

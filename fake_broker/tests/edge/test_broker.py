@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -263,13 +264,12 @@ async def test_a_message_on_trial_must_be_stored(broker: FakeBroker) -> None:
 
 
 def test_every_public_name_can_be_imported() -> None:
-    import aiorocketmq_fake
-
-    for name in aiorocketmq_fake.__all__:
-        assert getattr(aiorocketmq_fake, name) is not None
+    package = import_module("aiorocketmq_fake")
+    assert package.FakeBrokerClient is FakeBrokerClient
+    for name in package.__all__:
+        assert getattr(package, name) is not None
     with pytest.raises(AttributeError):
-        _ = aiorocketmq_fake.nothing
-    assert FakeBrokerClient
+        _ = package.nothing
 
 
 async def test_what_happens_can_be_recorded(

@@ -22,6 +22,7 @@ from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.core.values.codes import Refusal
 from aiorocketmq_fake.edge.storage.database import FORMAT, sealed
 from aiorocketmq_fake.edge.storage.errors import DamagedDataError, DataInUseError, ForeignDataError
+from aiorocketmq_fake.edge.storage.pages import PagedEntries
 
 OK = 20000
 FULL = 50001
@@ -316,7 +317,7 @@ async def test_streams_end_while_the_disk_is_full_and_their_clients_are_reached_
         await stream.done_writing()
         async with asyncio.timeout(10):
             assert await stream.code() == grpc.StatusCode.OK
-        assert not broker.brokers[0]._core._state.clients["raw-1"].reachable  # type: ignore[attr-defined]
+        assert not broker.brokers[0]._core._state.clients["raw-1"].reachable
         database.bound(0)
 
 
@@ -388,8 +389,9 @@ async def test_messages_beyond_the_bound_are_read_from_disk(
         await client.subscribe("g", "t")
         for body in bodies:
             await client.send("t", body)
-        held = sum(len(entries._held) for entries in broker.brokers[0]._core.entries("t"))  # type: ignore[attr-defined]
-        assert held < 60
+        (entries,) = broker.brokers[0]._core.entries("t")
+        assert isinstance(entries, PagedEntries)
+        assert len(entries._held) < 60
         received = await client.receive("g", "t", batch=32, wait=5)
         assert received.bodies == bodies[:32]
         assert [message.body for message in broker.messages("t")] == bodies

@@ -26,7 +26,7 @@ async def test_a_reader_gets_what_happens_from_now_on_in_order() -> None:
 async def test_a_reader_that_waits_is_woken() -> None:
     events = Events()
     async with events.subscribe() as stream, asyncio.TaskGroup() as tasks:
-        reading = tasks.create_task(anext(stream))  # type: ignore[arg-type]  # a coroutine in fact
+        reading = tasks.create_task(anext(stream))
         await asyncio.sleep(0)
         events.publish((event(1),))
     assert reading.result() == event(1)
@@ -53,7 +53,8 @@ async def test_a_closed_subscription_keeps_nothing_more() -> None:
 
 
 def test_a_listener_hears_what_one_command_caused_until_its_block_ends() -> None:
-    events, heard = Events(), []
+    events = Events()
+    heard: list[tuple[Event, ...]] = []
     with events.listen(heard.append):
         events.publish((event(1), event(2)))
     events.publish((event(3),))
@@ -61,7 +62,8 @@ def test_a_listener_hears_what_one_command_caused_until_its_block_ends() -> None
 
 
 def test_a_listener_that_fails_harms_nobody_else(caplog: pytest.LogCaptureFixture) -> None:
-    events, heard = Events(), []
+    events = Events()
+    heard: list[tuple[Event, ...]] = []
 
     def fail(happened: tuple[Event, ...]) -> None:
         raise ZeroDivisionError

@@ -20,6 +20,7 @@ from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.core.broker import Broker
 from aiorocketmq_fake.core.values.choices import LiteService
 from aiorocketmq_fake.core.values.codes import Code, Refusal
+from aiorocketmq_fake.core.values.profile import Profile
 from aiorocketmq_fake.core.values.profiles import APACHE_5_5, DOCUMENTED, PROFILES
 from aiorocketmq_fake.edge.control_wire.methods import METHODS as CONTROL
 from hypothesis import HealthCheck, given, settings, strategies as st
@@ -31,7 +32,7 @@ from tools.fuzzing.world import Broken
 REQUESTS = int(os.environ.get("AIOROCKETMQ_FUZZ_REQUESTS", "100000"))
 SEED = int(os.environ.get("AIOROCKETMQ_FUZZ_SEED", "1"))
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-OPTIONAL = {
+OPTIONAL: dict[str, Callable[[Profile], bool]] = {
     "RecallMessage": lambda profile: profile.recall_enabled,
     "SyncLiteSubscription": lambda profile: profile.lite_service is not LiteService.REFUSED,
 }

@@ -290,7 +290,7 @@ async def test_a_message_above_the_cap_is_refused_by_the_transport() -> None:
     async def echo(request: bytes, context: Any) -> bytes:
         return request
 
-    handler = grpc.unary_unary_rpc_method_handler(echo)
+    handler: grpc.RpcMethodHandler[bytes, bytes] = grpc.unary_unary_rpc_method_handler(echo)
     server = GrpcServer((grpc.method_handlers_generic_handler("s", {"Echo": handler}),), message_cap=1000)
     port = await server.open("127.0.0.1", 0)
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:

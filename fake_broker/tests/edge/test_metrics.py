@@ -174,14 +174,14 @@ async def test_other_requests_do_no_harm(broker: FakeBroker, request_: bytes, st
     head, body = await ask(broker, request_)
     assert head.startswith(status)
     assert "rocketmq_topic_number" not in body
-    assert await scrape(broker)
+    assert (await scrape(broker)).values
 
 
 async def test_the_port_ends_with_the_broker(running: Running) -> None:
     async with FakeBroker(metrics="127.0.0.1:0") as broker:
         endpoint = broker.metrics_endpoint
         await broker.restart()
-        assert await scrape(broker)
+        assert (await scrape(broker)).values
     assert endpoint is not None
     with pytest.raises(OSError, match=r".+"):
         await asyncio.open_connection(*endpoint.split(":"))

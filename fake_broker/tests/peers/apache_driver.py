@@ -48,7 +48,7 @@ def described(message: Message) -> dict[str, Any]:
     }
 
 
-class Listener(MessageListener):
+class Listener(MessageListener):  # type: ignore[misc]  # Apache's package has no types
     """Reports each message; fails those whose body is named, as often as it says."""
 
     def __init__(self, failures: dict[str, int]) -> None:

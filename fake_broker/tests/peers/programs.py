@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
-from aiorocketmq_fake.core.values.events import Event, Refused
+from aiorocketmq_fake.core.values.events import Event, Refused, SentBack
 
 PATIENCE = 40.0
 """Seconds for a virtual machine on a busy computer, and for a look at a group's members every 20 s."""
@@ -39,6 +39,11 @@ class News:
             while not is_so():
                 self.happened.clear()
                 await self.happened.wait()
+
+
+async def sent_back(news: News, times: int) -> None:
+    """Wait until consumers have sent messages back so many times."""
+    await news.until(lambda: news.count(SentBack) == times)
 
 
 class Program:

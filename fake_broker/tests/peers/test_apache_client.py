@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -168,7 +169,7 @@ async def test_a_push_consumer_sees_everything_and_a_failed_message_again(
     assert sorted(one["body"] for one in seen) == ["0", "1", "2", "3", "4"]
     attempts = []
     for deliveries in (6, 7):
-        await pass_time_until(broker, lambda count=deliveries: len(broker.deliveries("orders")) >= count)
+        await pass_time_until(broker, partial(has_delivered, broker, deliveries))
         attempts += await client.consumed(1)
     assert [(one["body"], one["attempt"], one["ok"]) for one in attempts] == [("3", 2, False), ("3", 3, True)]
     await until(lambda: broker.leases("billing") == ())
@@ -225,6 +226,10 @@ async def test_a_client_that_is_shut_down_is_forgotten(broker: FakeBroker, apach
     await client("stop", name="producer")
     await until(lambda: broker.clients() == ())
     assert broker.leases() == ()
+
+
+def has_delivered(broker: FakeBroker, count: int) -> bool:
+    return len(broker.deliveries("orders")) >= count
 
 
 async def pass_time_until(broker: FakeBroker, holds: Callable[[], bool]) -> None:

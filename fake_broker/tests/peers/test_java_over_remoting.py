@@ -13,7 +13,7 @@ from aiorocketmq_conformance.targets.apache.unavailable import ApacheUnavailable
 from aiorocketmq_fake import FakeBroker, User
 from aiorocketmq_fake.core.values.events import ClientJoined, SentBack
 
-from fake_broker.tests.peers.programs import News, Program, Start, running
+from fake_broker.tests.peers.programs import News, Program, Start, running, sent_back
 
 pytestmark = [pytest.mark.peer, pytest.mark.slow]
 
@@ -95,7 +95,7 @@ async def test_a_failed_message_is_retried_and_then_a_dead_letter(
     async with java("produce", "pg") as producer, java("push", "g") as consumer:
         await producer.tell("send", "fail")
         for attempt, seconds in ((1, 10.5), (2, 30.5)):
-            await news.until(lambda attempt=attempt: news.count(SentBack) == attempt)
+            await sent_back(news, attempt)
             await broker.clock.advance(seconds=seconds)
         await news.until(lambda: len(broker.dead_letters("g")) == 1)
         assert [words[2] for words in consumer.said("read")] == ["0", "1", "2"]

@@ -376,8 +376,9 @@ class Comparison:
 
     def children(
         self, place: str, items: list[tuple[str, Any, Any]], queue: deque[tuple[str, Any, Any]]
-    ) -> None:
+    ) -> str | None:
         queue.extend((place + name, a, b) for name, a, b in items)
+        return None
 
 
 def attributes(one: Any, other: Any) -> Iterator[tuple[str, Any, Any]]:

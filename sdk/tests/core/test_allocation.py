@@ -125,7 +125,7 @@ QUEUES = st.sets(st.builds(MessageQueue, st.just("T"), BROKERS, st.integers(0, 1
 CONSUMERS = st.sets(
     st.builds("{}-{}".format, st.sampled_from(["r1", "r2", "r9"]), st.text("abc10", min_size=1)), min_size=1
 )
-COMPLETE = [
+COMPLETE: list[Allocation] = [
     Averagely(),
     AveragelyByCircle(),
     ConsistentHash(),

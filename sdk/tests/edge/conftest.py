@@ -6,11 +6,11 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import pytest
 from aiorocketmq.config import Timeouts
-from aiorocketmq.hooks import Event, Hook
 from aiorocketmq.producer import Producer
 from aiorocketmq.simple_consumer import SimpleConsumer
 from aiorocketmq_fake import FakeBroker
 
+from sdk.tests.edge.watching import Watching
 from sdk.tests.listening import Peer, listening
 
 Awaiting = Callable[[type[object]], AbstractAsyncContextManager[None]]
@@ -91,8 +91,10 @@ def serve_grpc() -> ServeGrpc:
             left = answers[name]
             return left.pop(0) if len(left) > 1 else left[0]
 
-        class Handler(grpc.GenericRpcHandler):  # type: ignore[misc]  # grpc has no types here
-            def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
+        class Handler(grpc.GenericRpcHandler):
+            def service(
+                self, details: grpc.HandlerCallDetails
+            ) -> "grpc.RpcMethodHandler[bytes, bytes] | None":
                 name = details.method.rpartition("/")[2]
 
                 async def unary(request: bytes, context: object) -> bytes:
@@ -117,29 +119,6 @@ def serve_grpc() -> ServeGrpc:
             await server.stop(None)
 
     return serving
-
-
-class Watching(Hook):
-    """A hook that keeps every event."""
-
-    def __init__(self) -> None:
-        self.events: list[Event] = []
-        self._more = asyncio.Event()
-
-    def observe(self, event: Event) -> None:
-        self.events.append(event)
-        self._more.set()
-
-    async def until(self, kind: type[Event], phase: str) -> None:
-        """Wait until such an event was seen."""
-        async with asyncio.timeout(10):
-            while phase not in self.told(kind):
-                self._more.clear()
-                await self._more.wait()
-
-    def told(self, kind: type[Event]) -> list[str]:
-        """The phases of one kind of event, in order."""
-        return [event.phase.value for event in self.events if type(event) is kind]
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import zstandard
 from aiorocketmq._aio.decompression import unpack_with_extra, unpacked_body
 from aiorocketmq.config import Compression
 from aiorocketmq.errors import MessageTooLargeError
-from aiorocketmq.message import Message
+from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.producer import Producer
 from aiorocketmq.simple_consumer import SimpleConsumer
 from aiorocketmq_fake import FakeBroker
@@ -70,7 +70,7 @@ async def test_packed_and_plain_bodies_do_not_share_a_batch(broker: FakeBroker) 
         with broker.faults.delay("SendMessage", 0.0) as requests:
             await producer.send_many([Message("orders", body) for body in (b"a", TEXT, b"b", TEXT + b"c")])
         assert requests.hits == 2
-        received = []
+        received: list[ReceivedMessage] = []
         while len(received) < 4:
             received += await consumer.receive(max_messages=4, invisible=30, wait=5)
     assert {message.body for message in received} == {b"a", b"b", TEXT, TEXT + b"c"}

@@ -145,7 +145,7 @@ async def test_an_undelayed_message_cannot_be_recalled(producer: Producer) -> No
 async def test_a_message_of_the_wrong_type_is_refused_before_it_travels(
     broker: FakeBroker, producer: Producer, kind: str, facts: dict[str, object]
 ) -> None:
-    await broker.create_topic("typed", type=kind)  # type: ignore[arg-type]
+    await broker.create_topic("typed", type=kind)
     with pytest.raises(TypeMismatchError, match=f"takes {kind} messages"):
         await producer.send(Message("typed", b"x", **facts))  # type: ignore[arg-type]
     assert broker.messages("typed") == ()
@@ -175,7 +175,7 @@ async def test_an_unknown_topic_is_told_within_the_deadline_and_soon_the_second_
 
 
 async def test_a_topic_without_write_permission_is_told(broker: FakeBroker, producer: Producer) -> None:
-    await broker.create_topic("closed", permission="READ")  # type: ignore[call-arg]
+    await broker.create_topic("closed", permission="READ")
     with pytest.raises(PermissionDeniedError, match="no writable queue"):
         await producer.send(Message("closed", b"x"))
 
@@ -349,7 +349,7 @@ class Seen(Hook):
     def observe(self, event: object) -> None:
         self.events.append(event)
 
-    def phases(self, kind: type) -> list[str]:
+    def phases(self, kind: type[SendEvent | ClientEvent | RecallEvent]) -> list[str]:
         return [event.phase.value for event in self.events if isinstance(event, kind)]
 
     def dues(self) -> list[int]:

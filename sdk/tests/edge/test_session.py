@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 from aiorocketmq._core.endpoint import Endpoint
+from aiorocketmq._session.session import Session
 from aiorocketmq._session.upkeep import Periods, Upkeep
 from aiorocketmq._transport.grpcio import GrpcioTransport
 from aiorocketmq._transport.interface import Metadata
@@ -396,6 +397,7 @@ async def test_regular_jobs_go_on_whatever_one_of_them_raises(
         broker.endpoint, topics=["orders"], credentials=provider, transport=overheard
     ) as producer:
         session = producer._session
+        assert isinstance(session, Session)
         periods = Periods(heartbeat=0.03, routes=0.05, credentials=0.02, settings=0.07)
         member = session.network.rounds.join(session._tasks)
         Upkeep(session, session.routes, periods=periods).begin(member)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol, TypeVar
+from typing import TypeVar
 
 import pytest
 from aiorocketmq.config import Timeouts
@@ -16,13 +16,15 @@ from aiorocketmq.errors import (
     UnreachableError,
     UsageError,
 )
-from aiorocketmq.hooks import AckEvent, ChangeEvent, DeliverEvent, Event, ReceiveEvent, SettingsEvent
+from aiorocketmq.hooks import AckEvent, ChangeEvent, DeliverEvent, ReceiveEvent, SettingsEvent
 from aiorocketmq.many import AckManyError
 from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.producer import Producer
 from aiorocketmq.simple_consumer import SimpleConsumer
 from aiorocketmq_fake import FakeBroker
 from aiorocketmq_fake.core.values.events import LeaseChanged, LeaseEnded, PollParked
+
+from sdk.tests.edge.watching import Watching
 
 Awaiting = Callable[[type[object]], AbstractAsyncContextManager[None]]
 
@@ -47,19 +49,8 @@ async def insist(call: Callable[[], Awaitable[Result]]) -> Result:
                     return result
 
 
-class Watching(Protocol):
-    """The hook of conftest.py, which tests cannot import."""
-
-    events: list[Event]
-
-    def told(self, kind: type[Event]) -> list[str]: ...
-
-    async def until(self, kind: type[Event], phase: str) -> None: ...
-
-
 def watched_by(watching: Watching, broker: FakeBroker) -> SimpleConsumer:
-    hooks: Any = [watching]  # a Hook, told by its protocol
-    return SimpleConsumer(broker.endpoint, group="billing", subscriptions=["orders"], hooks=hooks)
+    return SimpleConsumer(broker.endpoint, group="billing", subscriptions=["orders"], hooks=[watching])
 
 
 async def one(consumer: SimpleConsumer, producer: Producer, **facts: object) -> ReceivedMessage:

@@ -68,7 +68,7 @@ async def test_what_a_producer_holds_does_not_grow_with_what_it_sends(endpoint: 
         Producer(endpoint, linger=0.001, topics=["orders"]) as lingering,
     ):
         # Decisions about transactions are kept up to a bound; the warm-up need not fill it.
-        single._transactions._decisions._kept = 10  # type: ignore[union-attr]
+        single._transactions._decisions._kept = 10
         await work(single, lingering)
         before, tasks = objects(), len(asyncio.all_tasks())
         for _ in range(4):

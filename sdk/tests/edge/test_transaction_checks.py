@@ -4,18 +4,19 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Protocol
 
 import pytest
 from aiorocketmq._core.transactions import Decisions
 from aiorocketmq._produce.transactions import CHECKS_AT_ONCE
 from aiorocketmq.errors import TransactionUnconfirmedError, UnreachableError
-from aiorocketmq.hooks import Event, Hook, TransactionCheckEvent, TransactionEndEvent
+from aiorocketmq.hooks import Hook, TransactionCheckEvent, TransactionEndEvent
 from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.producer import Producer
 from aiorocketmq.transaction import Resolution
 from aiorocketmq_fake import EventStream, FakeBroker
 from aiorocketmq_fake.core.values.events import TransactionChecked, TransactionEnded
+
+from sdk.tests.edge.watching import Watching
 
 PAYMENT = Message("payments", b"42", tag="paid", keys=["k"], properties={"source": "web"})
 
@@ -25,16 +26,6 @@ async def broker(request: pytest.FixtureRequest) -> AsyncIterator[FakeBroker]:
     async with FakeBroker(profile=request.param, clock="manual") as broker:
         await broker.create_topic("payments", type="TRANSACTION")
         yield broker
-
-
-class Watching(Protocol):
-    """The fixture of that name."""
-
-    events: list[Event]
-
-    def observe(self, event: Event) -> None: ...
-    async def until(self, kind: type[Event], phase: str) -> None: ...
-    def told(self, kind: type[Event]) -> list[str]: ...
 
 
 class Checker:

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from aiorocketmq._session.session import Session
 from aiorocketmq.config import Retry, Timeouts
 from aiorocketmq.errors import RocketMQError
 from aiorocketmq.message import Message, ReceivedMessage
@@ -125,9 +126,11 @@ FAULTS: dict[str, Disturb] = {
 
 async def beat_three_times(client: Producer | SimpleConsumer | PushConsumer | PullConsumer) -> None:
     """Send heartbeats as the client does regularly; one that fails is reported as its health."""
+    session = client._session
+    assert isinstance(session, Session)
     for _ in range(3):
         with suppress(RocketMQError):
-            await client._session._upkeep.beat()
+            await session._upkeep.beat()
 
 
 # Producer
@@ -467,7 +470,8 @@ class Cell:
 def cells() -> list[Cell]:
     """What the page says, cell by cell."""
     found: list[Cell] = []
-    client, columns = "", []
+    columns: list[str] = []
+    client = ""
     for line in PAGE.read_text(encoding="utf-8").splitlines():
         if line.startswith("## "):
             client, columns = line.removeprefix("## "), []

@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiorocketmq.connection import Connection
@@ -559,7 +560,7 @@ def store_key(store: MemoryStore) -> str:
 
 
 @pytest.mark.parametrize("wrong", [{"keep": 0}, {"claim": -1}, {"busy_wait": -0.1}])
-def test_what_is_wrong_is_said_where_it_is_written(wrong: dict[str, float]) -> None:
+def test_what_is_wrong_is_said_where_it_is_written(wrong: dict[str, Any]) -> None:
     (name,) = wrong
     with pytest.raises(ValueError, match=name):
         DeduplicationHook(MemoryStore(), **wrong)

@@ -29,7 +29,7 @@ def test_nobody_changes_an_event() -> None:
     with pytest.raises(FrozenInstanceError):
         COMMIT.offset = 8  # type: ignore[misc]
     with pytest.raises(FrozenInstanceError):
-        del COMMIT.client  # type: ignore[misc]
+        del COMMIT.client
     assert not hasattr(COMMIT, "__dict__")
 
 

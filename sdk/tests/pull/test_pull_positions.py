@@ -34,7 +34,8 @@ def test_one_pull_at_a_time_and_none_while_a_batch_waits() -> None:
     positions = placed()
     ticket = positions.ticket("q")
 
-    assert ticket == PullTicket("q", 10, ticket.epoch) if ticket else False
+    assert ticket is not None
+    assert ticket == PullTicket("q", 10, ticket.epoch)
     assert positions.ticket("q") is None
     assert positions.pulled(ticket, next_offset=14, has_messages=True)
     assert positions.ticket("q") is None

@@ -4,6 +4,7 @@ from typing import Any
 
 import grpc.aio
 import pytest
+from aiorocketmq._push.consumption import Consumption
 from aiorocketmq.message import Message, ReceivedMessage
 from aiorocketmq.producer import Producer
 from aiorocketmq.push_consumer import DeadLetter, PushConsumer
@@ -106,8 +107,8 @@ async def send_damaged(broker: FakeBroker, body: bytes, message_group: str | Non
     async with grpc.aio.insecure_channel(broker.endpoint) as channel:
         call = channel.unary_unary(
             method.path,
-            request_serializer=method.request.SerializeToString,
-            response_deserializer=method.response.FromString,
+            request_serializer=pb.SendMessageRequest.SerializeToString,
+            response_deserializer=pb.SendMessageResponse.FromString,
         )
         answer = await call(request, metadata=[("x-mq-client-id", "damaging"), ("x-mq-language", "PYTHON")])
     assert answer.status.code == pb.Code.OK, answer
@@ -169,6 +170,6 @@ async def test_nothing_is_planned_any_more_for_a_settled_message(
         broker.endpoint, group="billing", subscriptions=["orders"], handler=seen
     ) as consumer:
         await history.shows({"well": Acked, "badly": LeaseChanged, "for good": DeadLettered}[ending])
-        assert consumer._running is not None
+        assert isinstance(consumer._running, Consumption)
         leases = consumer._running._leases
         assert len(leases._renewals) == 0

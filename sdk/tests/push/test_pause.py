@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from aiorocketmq._push.receiving import Receiving
 from aiorocketmq.errors import ClosedError
 from aiorocketmq.message import Message
 from aiorocketmq.producer import Producer
@@ -22,9 +23,15 @@ async def consumer(broker: FakeBroker, seen: Any) -> AsyncIterator[PushConsumer]
         yield consumer
 
 
+def receiving(consumer: PushConsumer) -> Receiving:
+    running = consumer._open().receiving
+    assert isinstance(running, Receiving)
+    return running
+
+
 async def no_poll_of(consumer: PushConsumer, topic: str) -> None:
     """Wait until the polls of a topic have ended."""
-    polls = consumer._open().receiving._polls
+    polls = receiving(consumer)._polls
     async with asyncio.timeout(10):
         await asyncio.wait([task for queue, task in polls.items() if queue.topic == topic])
 
@@ -72,7 +79,7 @@ async def test_a_pause_that_ends_at_once_loses_no_poll(
     await producer.send(Message("orders", b"1"))
     await broker.clock.advance(seconds=6)
     await seen.ends(1)
-    assert {queue.topic for queue in consumer._open().receiving._polls} == {"orders", "refunds"}
+    assert {queue.topic for queue in receiving(consumer)._polls} == {"orders", "refunds"}
 
 
 async def test_only_subscribed_topics_can_be_paused(consumer: PushConsumer) -> None:

@@ -54,8 +54,9 @@ async def test_hooks_see_which_queues_are_read_and_that_they_are_shared_by_messa
 
         def observe(self, event: Event) -> None:
             if isinstance(event, AssignEvent):
-                names = ({queue.topic for queue in queues} for queues in (event.queues, event.revoked))
-                self.told.append((event.generation, *names, event.grain))
+                read = {queue.topic for queue in event.queues}
+                revoked = {queue.topic for queue in event.revoked}
+                self.told.append((event.generation, read, revoked, event.grain))
 
     watch = Watch()
     await broker.create_topic("refunds")

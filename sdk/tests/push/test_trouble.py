@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from aiorocketmq._core.endpoint import Endpoint
+from aiorocketmq._push.held import Held
 from aiorocketmq._transport.grpcio import GrpcioTransport
 from aiorocketmq._transport.interface import Metadata
 from aiorocketmq.config import Timeouts
@@ -258,6 +259,7 @@ async def test_a_message_whose_lease_ended_while_it_waited_is_not_handled(
         await history.shows(Delivered, 2)
         assert consumer._running is not None
         for held in consumer._running.held:
+            assert isinstance(held, Held)
             held.lease.ends_at = 0.0
         gate.set()
         await seen.ends(1)

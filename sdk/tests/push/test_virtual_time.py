@@ -47,14 +47,13 @@ async def broker_with(
     return broker
 
 
-def consuming(broker: FakeBroker, handler: Failing, **options: float) -> PushConsumer:
+def consuming(broker: FakeBroker, handler: Failing) -> PushConsumer:
     return PushConsumer(
         broker.endpoint,
         group="billing",
         subscriptions=["orders"],
         handler=handler,
         clock=broker.clock,
-        **options,
     )
 
 

@@ -1,7 +1,7 @@
 """Workers on a loop of their own, without any server."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 from aiorocketmq._core.lease import Lease
@@ -33,7 +33,7 @@ class Bench:
         self.dropped: list[Held] = []
         self.gate = asyncio.Event()
         self.gate.set()
-        self.on_finished = lambda held: None
+        self.on_finished: Callable[[Held], None] = lambda held: None
         handlers = Handlers({"orders": self._handle}, hooks=(), timeout=None, concurrency=concurrency)
         self.workers = Workers(
             session,

@@ -41,11 +41,13 @@ def test_a_file_bears_its_final_name_only_when_it_is_complete(tmp_path: Path) ->
     assert [file.suffix for file in tmp_path.iterdir()] == [".parquet"]
 
 
-def test_large_bodies_are_handed_over_long_before_the_block_is_full(recorder: Recorder) -> None:
+def test_large_bodies_are_handed_over_long_before_the_block_is_full(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     handed_over: list[object] = []
     recorder.observe(ClientEvent(client=CONSUMER, running=True))
     assert recorder._series is not None
-    recorder._series.writer.write = handed_over.append  # type: ignore[method-assign]
+    monkeypatch.setattr(recorder._series.writer, "write", handed_over.append)
     for number in range(4):
         recorder.observe(delivered(received(f"M{number}", bytes(3 << 20)), number))
     assert len(handed_over) == 2
@@ -203,7 +205,7 @@ def test_rows_become_the_same_columns_as_pyarrow_would_make_of_them() -> None:
     facts = [ClientEvent(client=CONSUMER, running=True), asked(1), delivered(received()), asked(2)]
     sheet = sheet_of(*enumerate(facts))
     constant = dict.fromkeys(("run_id", "case_id", "observer", "recorder", "boot"), "same")
-    one_by_one = [
+    one_by_one: list[dict[str, Any]] = [
         constant | dict(zip(shape.columns, row, strict=True))
         for shape, some in sheet.rows.items()
         for row in some

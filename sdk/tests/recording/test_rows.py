@@ -15,6 +15,7 @@ from aiorocketmq.hooks import (
     ChangeReason,
     ClientEvent,
     DeliverEvent,
+    Event,
     HandleEvent,
     LiteChange,
     LiteSyncEvent,
@@ -294,7 +295,7 @@ def test_what_a_slow_disk_leaves_out_is_a_gap_in_the_numbers(
 def test_what_cannot_name_its_call_any_more_is_left_out_with_it() -> None:
     """Else it would pass for something that happened at one instant, which it did not."""
     call, late = asked(1), replace(asked(2), phase=Phase.OK)
-    facts = [call, 3, replace(call, phase=Phase.OK), late, replace(late, operation=None)]
+    facts: list[Event | int] = [call, 3, replace(call, phase=Phase.OK), late, replace(late, operation=None)]
     ((shape, sends),) = sheet_of(*enumerate(facts)).rows.items()
     named = [dict(zip(shape.columns, send, strict=True)) for send in sends]
     assert [row["seq"] for row in named] == [0, 4, 6]
@@ -304,7 +305,11 @@ def test_what_cannot_name_its_call_any_more_is_left_out_with_it() -> None:
 def test_after_a_gap_nothing_is_said_to_be_drained() -> None:
     """What was left out may have been anything, a message that is on its way included."""
     poll = replace(a_poll(Phase.INVOKE), readable=(QUEUE,))
-    facts = [(0, delivered(received())), (100, poll), (120, replace(poll, phase=Phase.OK))]
+    facts: list[tuple[float, Event | int]] = [
+        (0, delivered(received())),
+        (100, poll),
+        (120, replace(poll, phase=Phase.OK)),
+    ]
 
     def kinds(*more: tuple[int, int]) -> set[str | None]:
         told = sorted((*more, *facts), key=lambda fact: fact[0])

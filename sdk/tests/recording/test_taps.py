@@ -176,7 +176,7 @@ async def test_what_a_tap_raises_is_logged_and_goes_no_further(
     recorder = Recorder(tmp_path, clock=clock)
     async with Producer(broker.endpoint, hooks=[recorder]) as producer:
         for number in range(8):
-            assert await producer.send(Message("plain", b"%d" % number))
+            assert (await producer.send(Message("plain", b"%d" % number))).message_id
     assert "a hook failed to observe" in caplog.text
     recorder._clock = None
     with pytest.raises(ValueError, match="broken"):

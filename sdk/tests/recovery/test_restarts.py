@@ -53,7 +53,7 @@ RESTARTS = {"stopped and started": FakeBroker.restart, "crashed and started": re
 Restart = Callable[[FakeBroker], Awaitable[None]]
 
 
-@pytest.fixture(params=RESTARTS.values(), ids=RESTARTS.keys())
+@pytest.fixture(params=RESTARTS.values(), ids=list(RESTARTS))
 def restart(request: pytest.FixtureRequest) -> Restart:
     return request.param  # type: ignore[no-any-return]  # what pytest gives has no type
 

@@ -80,7 +80,7 @@ async def test_what_servers_make_for_themselves_is_listed_only_when_asked_for(
     assert (await invoke(topic, "list", "--namesrv", address)).output == "orders\n"
     shown = await invoke(topic, "list", "--all", "--json", "--namesrv", address)
     assert json.loads(shown.output) == sorted(["orders", "TBW102", "%RETRY%billing", "rmq_sys_wheel_timer"])
-    groups = {"billing": {}, "CID_RMQ_SYS_TRANS": {}}
+    groups: dict[str, dict[str, object]] = {"billing": {}, "CID_RMQ_SYS_TRANS": {}}
     broker.answers[201] = lambda frame: reply(frame, body={"subscriptionGroupTable": groups})
     assert (await invoke(group, "list", "--namesrv", address)).output == "billing\n"
 

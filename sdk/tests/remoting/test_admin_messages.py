@@ -13,7 +13,7 @@ from aiorocketmq._core.remoting.records import COMPRESSED, Record, masked_crc
 from aiorocketmq.errors import MalformedAnswerError, NotFoundError, PermissionDeniedError
 
 from sdk.tests.core.remoting.encoding import encode_records
-from sdk.tests.remoting.brokers import FIRST, SECOND, Broker, reply, table
+from sdk.tests.remoting.brokers import FIRST, NEW, SECOND, Broker, reply, table
 from sdk.tests.remoting.script import Serve
 
 BASE = 1_700_000_000_000
@@ -168,7 +168,7 @@ async def test_damaged_messages_are_one_error(serve: Serve, code: int) -> None:
 @pytest.mark.parametrize("fields", [{}, {"nextBeginOffset": "x"}])
 async def test_a_pull_without_a_next_offset_is_one_error(serve: Serve, fields: dict[str, str]) -> None:
     store = Store()
-    store.broker.answers[11] = lambda frame: reply(frame, 20, **fields)
+    store.broker.answers[11] = lambda frame: reply(frame, 20, None, version=NEW, remark="", **fields)
     server = await serve(store.broker)
     async with Admin(f"broker://{server.address}") as admin:
         with pytest.raises(MalformedAnswerError, match="nextBeginOffset"):

@@ -17,7 +17,7 @@ from aiorocketmq.errors import (
 )
 
 from sdk.tests.remoting.brokers import FIRST, NEW, OLD, SECOND, Broker, reply, table
-from sdk.tests.remoting.script import Serve
+from sdk.tests.remoting.script import Reply, Serve
 
 CONSUMED = datetime(2023, 11, 14, 22, 13, 20, 250_000, UTC)
 
@@ -109,7 +109,7 @@ async def test_single_queues_are_reset_so_that_a_server_that_ignores_them_moves_
 
 
 async def test_a_server_that_does_not_reset_single_queues_is_told(serve: Serve) -> None:
-    whole = {222: lambda frame: reply(frame, body=table({FIRST: 4, SECOND: 0}))}
+    whole: dict[int, Reply] = {222: lambda frame: reply(frame, body=table({FIRST: 4, SECOND: 0}))}
     server = await serve(Broker(answers=whole))
     async with Admin(f"broker://{server.address}") as admin:
         with pytest.raises(NotSupportedError, match="cannot move single queues: it resets by its members"):
@@ -120,7 +120,9 @@ async def test_a_new_server_that_resets_by_members_lets_us_commit_while_nobody_i
     serve: Serve,
 ) -> None:
     """So does 5.5.0 with useServerSideResetOffset=false."""
-    offline = {222: lambda frame: reply(frame, 1, remark="THe consumer group <billing> not exist")}
+    offline: dict[int, Reply] = {
+        222: lambda frame: reply(frame, 1, remark="THe consumer group <billing> not exist")
+    }
     broker = Broker(answers=offline)
     server = await serve(broker)
     async with Admin(f"broker://{server.address}") as admin:
@@ -180,7 +182,9 @@ async def test_a_damaged_answer_to_a_reset_is_one_error(serve: Serve, body: byte
 
 @pytest.mark.parametrize("answered", [{}, {"offset": "x"}, {"offset": "²"}], ids=["none", "text", "digit"])
 async def test_a_search_without_a_number_is_one_error(serve: Serve, answered: Mapping[str, str]) -> None:
-    broker = Broker(OLD, answers={29: lambda frame: reply(frame, version=OLD, **answered)})
+    broker = Broker(
+        OLD, answers={29: lambda frame: reply(frame, 0, None, version=OLD, remark="", **answered)}
+    )
     server = await serve(broker)
     async with Admin(f"broker://{server.address}") as admin:
         with pytest.raises(MalformedAnswerError, match="offset is"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -202,13 +203,14 @@ async def test_altering_a_group_leaves_what_is_not_given_and_its_attributes(serv
     async with Admin(f"broker://{server.address}") as admin:
         await admin.alter_group("billing", max_attempts=3)
         await admin.alter_group("billing", ordered=True, consume_enabled=False, backoff=[1])
-        for call in (
+        calls: Sequence[Callable[[], Awaitable[object]]] = (
             lambda: admin.alter_group("billing"),
             lambda: admin.alter_group("billing", max_attempts=0),
             lambda: admin.alter_group("billing", backoff=[]),
             lambda: admin.alter_topic("orders"),
             lambda: admin.alter_topic("orders", queues=0),
-        ):
+        )
+        for call in calls:
             with pytest.raises(ValueError, match=r"."):
                 await call()
         with pytest.raises(GroupNotFoundError, match="no group 'shipping'"):

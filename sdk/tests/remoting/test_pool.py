@@ -7,6 +7,7 @@ import ssl
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -121,13 +122,13 @@ async def test_requests_travel_by_tls_both_ways() -> None:
 
     async with await asyncio.start_server(serve, "127.0.0.1", 0, ssl=server_side) as listening:
         address = Address(*listening.sockets[0].getsockname())
-        known = {
-            "certificate": ours.cert_chain_pems[0].bytes(),
-            "key": ours.private_key_pem.bytes(),
-            "server_name": "broker.test",
-        }
-        tls = Tls(ca=authority.cert_pem.bytes(), **known)
-        for trusting in (tls, Tls(insecure=True, **known)):
+        tls = Tls(
+            ca=authority.cert_pem.bytes(),
+            certificate=ours.cert_chain_pems[0].bytes(),
+            key=ours.private_key_pem.bytes(),
+            server_name="broker.test",
+        )
+        for trusting in (tls, replace(tls, ca=None, insecure=True)):
             pool = Pool(credentials=nobody, ssl=ssl_context(trusting), server_name=trusting.server_name)
             assert (await pool.call(address, 1, timeout=5)).code == 0
             await pool.close()

@@ -22,7 +22,18 @@ from aiorocketmq.hooks import Event, Hook, SeekEvent
 from aiorocketmq.pull_consumer import Offset
 
 from sdk.tests.core.remoting.test_records import JAVA_116 as FROM_JAVA, REAL_230 as FROM_5_5_0
-from sdk.tests.remoting.script import QUEUE, Script, Serve, Start, answer, consumer, found, requests, seen
+from sdk.tests.remoting.script import (
+    QUEUE,
+    Reply,
+    Script,
+    Serve,
+    Start,
+    answer,
+    consumer,
+    found,
+    requests,
+    seen,
+)
 
 
 async def test_a_pull_asks_as_javas_lite_consumer_does_and_goes_on_where_it_is_told(start: Start) -> None:
@@ -144,7 +155,9 @@ async def test_what_is_refused_for_good_ends_the_reading(
 
 async def test_an_sql_expression_is_checked_before_the_first_pull(start: Start) -> None:
     """A broker delivers everything where it cannot read it."""
-    refuse = {RequestCode.CHECK_CLIENT_CONFIG: lambda frame: answer(frame, 23, remark="line 1")}
+    refuse: dict[int, Reply] = {
+        RequestCode.CHECK_CLIENT_CONFIG: lambda frame: answer(frame, 23, remark="line 1")
+    }
     server = await start(Script(refuse))
     async with consumer(server, filters={"T": Sql("a >")}) as reader:
         reader.assign([QUEUE])

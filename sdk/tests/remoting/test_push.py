@@ -15,6 +15,7 @@ from aiorocketmq import Broadcast, CacheLimits, DeadLetter, PushConsumer, RetryL
 from aiorocketmq._core.remoting.frame import ONE_WAY, Frame, encode
 from aiorocketmq._core.remoting.properties import write_properties
 from aiorocketmq._core.remoting.records import Record
+from aiorocketmq._core.settings import Backoff
 from aiorocketmq._push import queue_consumption
 from aiorocketmq._remoting.codes import RequestCode, ResponseCode
 from aiorocketmq.errors import PermissionDeniedError, UsageError
@@ -120,7 +121,7 @@ async def until(holds: Callable[[], object]) -> None:
 async def heard(broker: Broker, consumer: PushConsumer) -> None:
     """Wait until the broker has heard from the consumer once more: whatever it had to do by itself is done."""
     count = len(requests(broker.server, RequestCode.HEART_BEAT))
-    consumer._session.tell_brokers()  # type: ignore[attr-defined]
+    consumer._session.tell_brokers()
     await seen(broker.server, RequestCode.HEART_BEAT, count + 1)
 
 
@@ -321,7 +322,7 @@ async def test_messages_have_no_lease_to_settle(start: Start) -> None:
 async def test_in_order_a_failed_message_runs_again_before_those_behind_it(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(queue_consumption, "BACKOFF", queue_consumption.Backoff(3, steps=(0.01,)))
+    monkeypatch.setattr(queue_consumption, "BACKOFF", Backoff(3, steps=(0.01,)))
     broker = await Broker(queues=2).start(start)
     broker.add(b"a", b"bad", b"c")
     broker.add(b"x", b"y", queue=1)
@@ -366,8 +367,8 @@ async def test_a_queue_is_given_up_once_its_handlers_have_ended_and_was_committe
         await handler.until(1)
         await until(lambda: len(consumer.assigned_queues) == 4)
         joining(broker, "~")  # it is the last one, and gets the second queue of each topic
-        consumer._session.tell_brokers()  # type: ignore[attr-defined]
-        await until(lambda: consumer._running._leaving)  # type: ignore[union-attr]
+        consumer._session.tell_brokers()
+        await until(lambda: consumer._running._leaving)
         assert broker.committed(queue=1) is None
         done.set()
         await until(lambda: {queue.id for queue in consumer.assigned_queues} == {0})
@@ -391,8 +392,8 @@ async def test_a_queue_whose_handler_fails_while_it_is_given_up_goes_at_once(sta
     async with consuming(broker, handler, ordered=True, timeouts=Timeouts(stop=60)) as consumer:
         await handler.until(1)
         joining(broker, "~")
-        consumer._session.tell_brokers()  # type: ignore[attr-defined]
-        await until(lambda: consumer._running._leaving)  # type: ignore[union-attr]
+        consumer._session.tell_brokers()
+        await until(lambda: consumer._running._leaving)
         done.set()
         await until(lambda: {queue.id for queue in consumer.assigned_queues} == {0})
     assert handler.calls == [(b"a", 1)]

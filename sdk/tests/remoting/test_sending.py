@@ -339,7 +339,7 @@ async def test_sends_follow_a_route_that_changes(start: Start, monkeypatch: pyte
         assert (await sender.send(Message("T", b"x"))).queue == QUEUE
         script.queues = 3
         async with asyncio.timeout(10):
-            while {(await sender.send(Message("T", b"x"))).queue.id for _ in range(3)} != {0, 1, 2}:  # type: ignore[union-attr]
+            while {(await sender.send(Message("T", b"x"))).queue.id for _ in range(3)} != {0, 1, 2}:
                 pass
 
 

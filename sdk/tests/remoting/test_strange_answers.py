@@ -285,7 +285,9 @@ async def test_messages_that_lead_nowhere_are_no_answer_and_move_nothing(
     start: Start, following: str, body: bytes
 ) -> None:
     """Followed, they would be read again without end, or skipped."""
-    reply = {PULL: lambda frame: answer(frame, fields={"nextBeginOffset": following}, body=body)}
+    reply: dict[int, Reply] = {
+        PULL: lambda frame: answer(frame, fields={"nextBeginOffset": following}, body=body)
+    }
     server = await start(Script(reply, offsets={0: 5}))
     moves = Moves()
     async with consumer(server, hooks=[moves]) as reader:
@@ -299,7 +301,9 @@ async def test_messages_that_lead_nowhere_are_no_answer_and_move_nothing(
 
 
 async def test_a_broker_that_wants_the_same_pull_again_is_asked_with_pauses(start: Start) -> None:
-    again = {PULL: lambda frame: answer(frame, 20, {"nextBeginOffset": frame.fields["queueOffset"]})}
+    again: dict[int, Reply] = {
+        PULL: lambda frame: answer(frame, 20, {"nextBeginOffset": frame.fields["queueOffset"]})
+    }
     server = await start(Script(again))
     loop = asyncio.get_running_loop()
     async with consumer(server) as reader:

@@ -10,7 +10,7 @@ import os
 import time
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 from aiorocketmq import Recorder, Timeouts
@@ -93,7 +93,7 @@ async def test_all_clients_go_on_nothing_confirmed_is_lost_and_nobody_is_accused
 ) -> None:
     groups = await prepared(place)
     books, rng = Books(groups), Random(seed)
-    grain = "message_group" if place.target == "documented" else "queue"
+    grain: Literal["message_group", "queue"] = "message_group" if place.target == "documented" else "queue"
     with Recorder(tmp_path / "recording", order_grain=grain) as recorder:
         load = Load(
             place.endpoint,

@@ -50,7 +50,7 @@ async def test_an_extended_message_stays_away_and_a_forgotten_one_comes_again(pl
     topic, group = await place.topic(), await place.group()
     await sent(place, topic, b"kept", b"forgotten")
     async with SimpleConsumer(place.endpoint, group=group, subscriptions=[topic]) as consumer:
-        taken = []
+        taken: list[ReceivedMessage] = []
         while len(taken) < 2:
             taken += await consumer.receive(invisible=10, wait=5)
         (kept,) = (message for message in taken if message.body == b"kept")

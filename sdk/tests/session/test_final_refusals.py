@@ -267,7 +267,7 @@ async def test_a_forbidden_topic_ends_a_pull_consumer_that_has_worked(broker: Fa
 
 
 async def test_health_of_every_client_follows_its_life(broker: FakeBroker) -> None:
-    clients = [
+    clients: list[Producer | PushConsumer | SimpleConsumer | PullConsumer] = [
         Producer(broker.endpoint, topics=["orders"]),
         push(broker),
         simple(broker),

@@ -138,7 +138,7 @@ async def test_a_message_whose_lease_ended_while_the_loop_stood_still_is_handled
             if not blocked.is_set():
                 blocked.set()
                 # What an event loop that was blocked for a minute looks like: leases are over by its clock.
-                for held in tuple(consumer._running.held):  # type: ignore[union-attr]
+                for held in tuple(consumer._running.held):
                     if held.message.body == b"second":
                         held.lease.ends_at -= 60.0
             if message.attempt > 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from spark_checks.tests.histories.book import START, History, Write, history
@@ -91,11 +92,11 @@ def _(h: History) -> None:
 
 def beginning(h: History, *, sent: float, second: str = "TAG:*") -> None:
     """A queue is read from 1 s on; of a message group that comes later, only the second message is handed out."""
-    where = {"observer": "broker", "broker": "b", "queue": 0}
-    h.send("x/0", 0, offset=0, **where)
+    send = partial(h.send, observer="broker", broker="b", queue=0)
+    send("x/0", 0, offset=0)
     h.deliver("x/0", 1, observer="broker", body_sha="body")
     for offset, at in ((1, sent), (2, 3)):
-        h.send(f"y/{offset}", at, offset=offset, **where)
+        send(f"y/{offset}", at, offset=offset)
     h.deliver("y/2", 4, observer="broker", body_sha="body", filter=second)
 
 
@@ -160,7 +161,7 @@ def again(part: str, sent: str, other: str) -> Write:
     def write(h: History) -> None:
         h.send("/0", 0, **{"body_sha": "same", "props_sha": "same"} | {part: sent})
         for attempt, text in ((1, sent), (2, other)):
-            cells = {"body_sha": "same", "props_sha": "same"} | {part: text}
+            cells: dict[str, Any] = {"body_sha": "same", "props_sha": "same", part: text}
             h.deliver("/0", attempt * 10, hold=5, attempt=attempt, **cells)
 
     return write

@@ -230,7 +230,7 @@ def _(h: History) -> None:
     h.deliver("/0", 2, lite_topic="bob")
 
 
-_SEEN = {"observer": "broker", "role": "lite"}
+_SEEN: dict[str, Any] = {"observer": "broker", "role": "lite"}
 
 
 @history("a broker hands out a lite topic that nobody asked for", ("INV-ISOLATE", "broken"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -45,10 +45,17 @@ class Wire:
             self.ended.set()
             self.writer.close()
 
-    def send(
-        self, code: int, body: object = b"", *, frame_flag: int = 0, **fields: object
-    ) -> asyncio.Future[Frame]:
+    def send(self, code: int, body: object = b"", **fields: object) -> asyncio.Future[Frame]:
         """Send a request; returns its answer to come."""
+        return self._write(code, body, 0, fields)
+
+    def send_one_way(self, code: int, body: object = b"", **fields: object) -> asyncio.Future[Frame]:
+        """Send a request that asks for no answer; returns the answer that comes if the server sends one."""
+        return self._write(code, body, 2, fields)
+
+    def _write(
+        self, code: int, body: object, frame_flag: int, fields: Mapping[str, object]
+    ) -> asyncio.Future[Frame]:
         self._opaque += 1
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         texts = {name: str(value) for name, value in fields.items()}
@@ -84,7 +91,7 @@ class Wire:
     def pull(self, topic: str, offset: int = 0, **fields: object) -> asyncio.Future[Frame]:
         usual = {"consumerGroup": "g", "topic": topic, "queueId": 0, "queueOffset": offset, "maxMsgNums": 32}
         more = {"sysFlag": 4, "commitOffset": 0, "suspendTimeoutMillis": 0, "subscription": "*"}
-        return self.send(11, **{**usual, **more, **fields})
+        return self.send(11, b"", **{**usual, **more, **fields})
 
     async def pulled(self, topic: str, offset: int = 0, **fields: object) -> Frame:
         return await asyncio.wait_for(self.pull(topic, offset, **fields), DEADLINE)
@@ -103,7 +110,7 @@ async def broker() -> AsyncIterator[FakeBroker]:
 
 
 @asynccontextmanager
-async def dial(node: Node, address: str | None = None) -> AsyncIterator[Wire]:
+async def dial(node: FakeBroker | Node, address: str | None = None) -> AsyncIterator[Wire]:
     """Connect to a broker, at another address of this machine if one is given, until the block is left."""
     assert node.remoting_endpoint is not None
     host, _, port = node.remoting_endpoint.rpartition(":")

@@ -79,7 +79,7 @@ async def test_no_unsigned_request_is_acted_on_but_by_the_name_server(guarded: A
             assert code in NEEDS
             assert (answer.code, answer.remark) == (16, "username cannot be null."), code
     assert (await wire.ask(9999)).code == 16
-    unheard = wire.send(15, frame_flag=2, **PLACE, commitOffset=1)
+    unheard = wire.send_one_way(15, **PLACE, commitOffset=1)
     assert (await wire.ask(105, topic="t")).code == 0
     assert not unheard.done()
     assert guarded.progress("g") == ()
@@ -109,7 +109,7 @@ async def test_every_field_and_the_body_are_signed(app: Login, wire: Wire) -> No
 
 
 async def test_a_binary_header_is_signed_alike(app: Login, wire: Wire) -> None:
-    answer = wire.send(9999, frame_flag=2)  # its number waits for an answer, and this gets none
+    answer = wire.send_one_way(9999)  # its number waits for an answer, and this gets none
     fields = app.signed(b"", PLACE)
     wire.writer.write(encode(Frame(14, fields, opaque=1), binary=True))
     assert (await asyncio.wait_for(answer, 10)).code == 22
@@ -215,7 +215,8 @@ async def test_only_administrators_manage(
     answer = await app.ask(code, body, **fields)
     assert answer.code == 16
     assert "t" in {topic.name for topic in guarded.topics()}
-    assert "new" not in {each.name for each in (*guarded.topics(), *guarded.groups())}
+    assert "new" not in {topic.name for topic in guarded.topics()}
+    assert "new" not in {group.name for group in guarded.groups()}
     assert (await admin.ask(code, body, **fields)).code != 16
 
 

@@ -116,13 +116,13 @@ def damaged(change: tuple[int, int]) -> bytes:
 async def test_unknown_codes_are_told_and_one_way_requests_get_no_answer(wire: Any) -> None:
     answer = await wire.ask(9999)
     assert (answer.code, answer.remark, answer.version) == (3, " request type 9999 not supported", 513)
-    unheard = wire.send(9999, frame_flag=2)
+    unheard = wire.send_one_way(9999)
     assert (await wire.ask(105, topic="t")).code == 0
     assert not unheard.done()
 
 
 async def test_a_binary_request_is_answered_in_json(wire: Any) -> None:
-    answer = wire.send(105, frame_flag=2, topic="t")  # its number waits for an answer, and this gets none
+    answer = wire.send_one_way(105, topic="t")  # its number waits for an answer, and this gets none
     wire.writer.write(encode(Frame(105, {"topic": "t"}, opaque=1), binary=True))
     assert (await asyncio.wait_for(answer, 10)).code == 0
     assert [payload[0] for payload in wire.raw] == [0]
@@ -170,7 +170,7 @@ async def test_a_crash_closes_every_connection(broker: FakeBroker, connect: Any)
     await broker.crash()
     assert await wire.is_closed()
     assert not held.done()
-    assert broker._drivers[0].quiet.working == 0
+    assert broker.brokers[0]._driver.quiet.working == 0
 
 
 async def test_a_partition_holds_requests_until_it_heals(broker: FakeBroker, wire: Any) -> None:
@@ -178,7 +178,7 @@ async def test_a_partition_holds_requests_until_it_heals(broker: FakeBroker, wir
     with broker.partition():
         sent = wire.send(310, b"x", a="pg", b="t", c="", d=4, e=0, f=0, g=1, h=0)
         # A connection is opened behind the request, so that the server has read that by then.
-        other = await asyncio.open_connection(*broker.remoting_endpoint.split(":"))  # type: ignore[union-attr]
+        other = await asyncio.open_connection(*broker.remoting_endpoint.split(":"))
         other[1].close()
         await other[1].wait_closed()
         assert broker.messages("t") == ()
@@ -190,7 +190,7 @@ async def test_what_was_sent_before_the_end_is_carried_out(connect: Any, end: by
     """The last commit of a consumer is one-way, and its connection ends right behind it."""
     wire, other = await connect(), await connect()
     await wire.beat("c", "g", "t")
-    wire.send(15, frame_flag=2, consumerGroup="g", topic="t", queueId=0, commitOffset=7)
+    wire.send_one_way(15, consumerGroup="g", topic="t", queueId=0, commitOffset=7)
     wire.writer.write(end)
     wire.writer.write_eof()
     assert await wire.is_closed()

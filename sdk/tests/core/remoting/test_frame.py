@@ -79,7 +79,8 @@ def test_every_frame_survives_the_round_trip(wanted: Frame, serialization: Seria
 def test_frames_are_found_however_the_network_cuts_them(frames: list[Frame], data: st.DataObject) -> None:
     stream = b"".join(map(encode, frames))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=6)))
-    reader, found = FrameReader(), []
+    reader = FrameReader()
+    found: list[Frame] = []
     for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
         found += reader.feed(stream[start:end])
     assert found == frames
